@@ -1,0 +1,49 @@
+# `make demo` and `make test` do all the set-up themselves, from a fresh clone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test test-nojit check bench docs clean
+
+demo: $(VENV)/.demo  ## solve one step by every solver, print it and draw the equation behind it
+	$(BIN)/python examples/one_step.py
+
+test: $(VENV)/.test  ## all tests, compiled code included
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-nojit: $(VENV)/.test  ## the same tests with everything in the interpreter
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(VENV)/.check  ## formatting, lints, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.demo  ## time per step of every solver, with a scaling plot
+	$(BIN)/python -m benchmarks.step --json build/step.json --plot build/step.png
+
+docs: $(VENV)/.demo  ## redraw the figures of the documentation
+	$(BIN)/python examples/one_step.py --figure docs/equation.svg
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.base:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade "pip>=25.1"
+	touch $@
+
+$(VENV)/.demo: $(VENV)/.base pyproject.toml
+	$(BIN)/python -m pip install -q -e ".[plots]"
+	touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(BIN)/python -m pip install -q --group test
+	touch $@
+
+$(VENV)/.check: $(VENV)/.test
+	$(BIN)/python -m pip install -q --group check
+	touch $@

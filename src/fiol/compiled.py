@@ -1,0 +1,156 @@
+"""Components as compiled values: the only file, beside `kernels`, that knows numba.
+
+The type of a component is named by strings alone: module, class, fingerprint of the code it runs, and
+the types of its fields. Hence a cached kernel is found again by any later process, also for classes
+defined in a script; editing a component or a helper it calls changes the name and compiles anew;
+and reading the cache never imports a user's module.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types as python_types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, typeof
+from numba.core import cgutils, types
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    models,
+    overload,
+    overload_method,
+    register_jitable,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+from fiol.component import Component, at, fingerprint, methods_of
+
+#: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
+FAST = {"nsz", "arcp", "contract", "reassoc"}
+
+_classes: dict[str, type[Component]] = {}
+_tags: dict[type[Component], str] = {}
+_verbs: dict[str, tuple[int, str]] = {}
+_helpers: set[python_types.FunctionType] = set()
+_warned = False
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile `function` on first call, cached on disk wherever a directory can be written."""
+    global _warned
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+        if not _warned:
+            _warned = True
+            message = "fiol found no writable directory to cache compiled code in; set NUMBA_CACHE_DIR to one"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+        return njit(**options)(function)
+
+
+def interpreted(kernel: Any) -> Callable[..., Any]:
+    """The plain Python function behind a kernel."""
+    return getattr(kernel, "py_func", kernel)
+
+
+class ComponentType(types.Type):  # type: ignore[misc]
+    """A struct of a component's fields."""
+
+    def __init__(self, tag: str, fields: list[tuple[str, types.Type]]) -> None:
+        self.tag, self.fields = tag, tuple(fields)
+        super().__init__(f"{tag}({', '.join(f'{name}: {kind}' for name, kind in self.fields)})")
+
+
+def type_of(component: Component) -> ComponentType:
+    """The compiled type of `component`, its methods and their helpers registered."""
+    cls = type(component)
+    if cls not in _tags:
+        digest, helpers = fingerprint(cls)
+        _tags[cls] = f"{cls.__module__}.{cls.__qualname__}@{digest}"
+        _classes[_tags[cls]] = cls
+        for helper in helpers - _helpers:
+            _helpers.add(helper)
+            register_jitable(helper)
+        for verb, method in methods_of(cls).items():
+            _register(verb, method, cls)
+    fields = [(f.name, typeof(getattr(component, f.name))) for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    return ComponentType(_tags[cls], fields)
+
+
+def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
+    """Make `component.verb(...)` compile to the method of the component's own class."""
+    signature = inspect.signature(method)
+    arity = len(signature.parameters)
+    if verb in _verbs:
+        known, owner = _verbs[verb]
+        if arity != known:
+            raise TypeError(
+                f"{cls.__qualname__}.{verb} takes {arity - 1} arguments where {owner}.{verb} takes {known - 1}: "
+                "one name has one number of arguments, so rename it"
+            )
+        return
+    _verbs[verb] = arity, cls.__qualname__
+
+    def resolve(self: ComponentType, *args: Any) -> Any:
+        return getattr(_classes[self.tag], verb, None)
+
+    resolve.__signature__ = signature  # type: ignore[attr-defined]
+    overload_method(ComponentType, verb)(resolve)
+
+
+@typeof_impl.register(Component)
+def _typeof(value: Component, context: Any) -> ComponentType:
+    # Kept on the instance under the name numba looks for first, so that later calls dispatch fast.
+    object.__setattr__(value, "_numba_type_", type_of(value))
+    return value._numba_type_  # type: ignore[attr-defined]
+
+
+@register_model(ComponentType)
+class _Model(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: ComponentType) -> None:
+        super().__init__(manager, kind, list(kind.fields))
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):  # type: ignore[misc]
+    key = ComponentType
+
+    def generic_resolve(self, kind: ComponentType, name: str) -> Any:
+        return dict(kind.fields).get(name)
+
+
+@lower_getattr_generic(ComponentType)
+def _getattr(context: Any, builder: Any, kind: ComponentType, value: Any, name: str) -> Any:
+    struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+    return impl_ret_borrowed(context, builder, dict(kind.fields)[name], getattr(struct, name))
+
+
+@unbox(ComponentType)
+def _unbox(kind: ComponentType, obj: Any, c: Any) -> NativeValue:
+    struct = cgutils.create_struct_proxy(kind)(c.context, c.builder)
+    for name, field in kind.fields:
+        value = c.pyapi.object_getattr_string(obj, name)
+        setattr(struct, name, c.unbox(field, value).value)
+        c.pyapi.decref(value)
+    failed = cgutils.is_not_null(c.builder, c.pyapi.err_occurred())
+    return NativeValue(struct._getvalue(), is_error=failed)
+
+
+@overload(at, strict=False)
+def _at(values: Any, i: Any) -> Any:
+    if isinstance(values, types.Array):
+        return lambda values, i: values[np.uint64(i)]
+    return lambda values, i: values

@@ -1,0 +1,497 @@
+"""Losses: convex functions of the score z = <x, w> and the target y, per sample.
+
+A loss is its value, its derivative and its one-dimensional prox. The prox is given in dual form,
+because that is the number the fully implicit step looks for and the one that keeps its digits:
+on a line g(beta) = p * beta + q the new score is
+
+    z = argmin_z  phi(z; y) + (z - q)^2 / (2 p),        beta = (z - q) / p = -phi'(z; y)
+
+and `dual(q, p, y)` returns beta (with p = 0 it is -phi'(q; y)). Targets are -1 or +1 for the
+binary losses. Everything is finite for scores and targets up to 1e6 and p from 0 to 1e12.
+"""
+
+from __future__ import annotations
+
+from math import copysign, inf, log, log1p
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fiol.component import Component, require
+from fiol.scalars import HUGE, between, clamp, safe_exp, sigmoid, softplus, wright_omega
+
+EPS = 2.220446049250313e-16
+
+
+class Loss(Component):
+    """A convex loss. A user's own needs `value` and `grad`; everything else is optional.
+
+    | method | meaning |
+    |---|---|
+    | `value(z, y)` | phi(z; y) |
+    | `grad(z, y)` | d phi / d z (any subgradient at a kink) |
+    | `hess(z, y)` | second derivative, where there is one; lets the default `dual` use Newton |
+    | `dual(q, p, y)` | beta on the line (p, q), see the module; the default finds the root of `grad` |
+    | `conjugate_grad(beta, y)` | derivative of beta -> phi*(-beta), infinite outside its domain |
+    | `predict(z)` | what the score says about y: the mean, the probability of +1, or the label |
+    | `accepts(y)` | whether y is a valid target |
+    | `lower(y)` | infimum of phi(.; y) |
+
+    >>> class LogCosh(Loss):
+    ...     def value(self, z, y): return abs(z - y) + log1p(safe_exp(-2 * abs(z - y))) - log(2)
+    ...     def grad(self, z, y): return 2 * sigmoid(2 * (z - y)) - 1
+    >>> round(LogCosh().dual(0.0, 2.0, 3.0), 6)
+    0.857704
+    """
+
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        "value": ("z", "y"),
+        "grad": ("z", "y"),
+        "hess": ("z", "y"),
+        "dual": ("q", "p", "y"),
+        "conjugate_grad": ("beta", "y"),
+        "predict": ("z",),
+        "accepts": ("y",),
+        "lower": ("y",),
+    }
+    required: ClassVar[tuple[str, ...]] = ("value", "grad")
+    #: What the targets are, in words for error messages.
+    targets: ClassVar[str] = "any finite number"
+    #: How the score relates to the prediction: identity, sign, logit or log.
+    link: ClassVar[str] = "identity"
+
+    if TYPE_CHECKING:
+
+        def value(self, z: float, y: float) -> float: ...
+        def grad(self, z: float, y: float) -> float: ...
+        def hess(self, z: float, y: float) -> float: ...
+        def conjugate_grad(self, beta: float, y: float) -> float: ...
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "hess") and cls.dual is Loss.dual:
+            cls.dual = Loss.newton_dual  # type: ignore[method-assign]
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        """Root of beta + phi'(q + p beta) = 0 by bisection between 0 and -phi'(q)."""
+        start, end = 0.0, -self.grad(q, y)
+        if p == 0.0:
+            return end
+        for _ in range(200):
+            beta = between(start, end)
+            if beta in (start, end):
+                break
+            gap = beta + self.grad(q + p * beta, y)
+            if gap == 0.0:
+                return beta
+            if (gap > 0.0) == (end > 0.0):
+                end = beta
+            else:
+                start = beta
+        return end
+
+    def newton_dual(self, q: float, p: float, y: float) -> float:
+        """The same root by Newton's method, kept inside the shrinking bracket."""
+        start, end = 0.0, -self.grad(q, y)
+        beta = end / (1.0 + p * self.hess(q, y))
+        last = abs(end)
+        for _ in range(200):
+            z = q + p * beta
+            gap = beta + self.grad(z, y)
+            if gap == 0.0:
+                break
+            if (gap > 0.0) == (end > 0.0):
+                end = beta
+            else:
+                start = beta
+            step = -gap / (1.0 + p * self.hess(z, y))
+            new = beta + step
+            if not min(start, end) < new < max(start, end) or abs(step) > 0.5 * last:
+                new = between(start, end)
+            last = abs(new - beta)
+            beta = new
+            if last <= EPS * abs(beta):
+                break
+        return beta
+
+    def predict(self, z: float) -> float:
+        return z
+
+    def accepts(self, y: float) -> bool:
+        return abs(y) < inf
+
+    def lower(self, y: float) -> float:
+        return 0.0
+
+
+class Binary(Loss):
+    """Losses of the margin m = y z, for targets -1 and +1."""
+
+    targets: ClassVar[str] = "-1 or +1"
+    link: ClassVar[str] = "sign"
+
+    def predict(self, z: float) -> float:
+        return copysign(1.0, z)
+
+    def accepts(self, y: float) -> bool:
+        return abs(y) == 1.0
+
+
+# --- regression -------------------------------------------------------------------------------
+
+
+class Squared(Loss):
+    """Squared error: phi(z; y) = (z - y)^2 / 2.
+
+    >>> Squared().value(1.0, 3.0), Squared().dual(1.0, 1.0, 3.0)
+    (2.0, 1.0)
+    """
+
+    def value(self, z: float, y: float) -> float:
+        return 0.5 * (z - y) * (z - y)
+
+    def grad(self, z: float, y: float) -> float:
+        return z - y
+
+    def hess(self, z: float, y: float) -> float:
+        return 1.0
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return (y - q) / (1.0 + p)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return beta - y
+
+
+class Quantile(Loss):
+    """Pinball loss: phi(z; y) = tau (y - z) below the target, (1 - tau) (z - y) above it.
+
+    Its minimiser is the tau-quantile of y. `Quantile(0.5)` is half the absolute error.
+
+    >>> Quantile(0.9).value(0.0, 10.0), Quantile(0.9).dual(0.0, 1.0, 10.0)
+    (9.0, 0.9)
+    """
+
+    tau: float = 0.5
+
+    def validate(self) -> None:
+        require("Quantile.tau", self.tau, 0.0, 1.0)
+
+    def value(self, z: float, y: float) -> float:
+        return max(self.tau * (y - z), (1.0 - self.tau) * (z - y))
+
+    def grad(self, z: float, y: float) -> float:
+        return (1.0 - self.tau) * (z > y) - self.tau * (z < y)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return slope_to(y - q, p, self.tau - 1.0, self.tau)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return barrier(beta, self.tau - 1.0, self.tau) - y
+
+
+class Absolute(Loss):
+    """Absolute error: phi(z; y) = |z - y|.
+
+    >>> Absolute().value(1.0, 3.0), Absolute().dual(1.0, 4.0, 3.0)
+    (2.0, 0.5)
+    """
+
+    def value(self, z: float, y: float) -> float:
+        return abs(z - y)
+
+    def grad(self, z: float, y: float) -> float:
+        return 1.0 * (z > y) - 1.0 * (z < y)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return slope_to(y - q, p, -1.0, 1.0)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return barrier(beta, -1.0, 1.0) - y
+
+
+class EpsilonInsensitive(Loss):
+    """Absolute error beyond a tube: phi(z; y) = max(0, |z - y| - epsilon).
+
+    >>> EpsilonInsensitive(0.5).value(1.0, 3.0), EpsilonInsensitive(0.5).dual(2.8, 1.0, 3.0)
+    (1.5, 0.0)
+    """
+
+    epsilon: float = 0.1
+
+    def validate(self) -> None:
+        require("EpsilonInsensitive.epsilon", self.epsilon, 0.0)
+
+    def value(self, z: float, y: float) -> float:
+        return max(0.0, abs(z - y) - self.epsilon)
+
+    def grad(self, z: float, y: float) -> float:
+        return 1.0 * (z - y > self.epsilon) - 1.0 * (y - z > self.epsilon)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return slope_to(beyond(y - q, self.epsilon), p, -1.0, 1.0)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        edge = self.epsilon * ((beta > 0.0) * 1.0 - (beta < 0.0) * 1.0)
+        return barrier(beta, -1.0, 1.0) + edge - y
+
+
+class SquaredEpsilonInsensitive(Loss):
+    """Squared error beyond a tube: phi(z; y) = max(0, |z - y| - epsilon)^2 / 2.
+
+    >>> SquaredEpsilonInsensitive(1.0).value(0.0, 3.0), SquaredEpsilonInsensitive(1.0).dual(0.0, 1.0, 3.0)
+    (2.0, 1.0)
+    """
+
+    epsilon: float = 0.1
+
+    def validate(self) -> None:
+        require("SquaredEpsilonInsensitive.epsilon", self.epsilon, 0.0)
+
+    def value(self, z: float, y: float) -> float:
+        return 0.5 * beyond(z - y, self.epsilon) ** 2
+
+    def grad(self, z: float, y: float) -> float:
+        return beyond(z - y, self.epsilon)
+
+    def hess(self, z: float, y: float) -> float:
+        return 1.0 * (abs(z - y) > self.epsilon)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return beyond(y - q, self.epsilon) / (1.0 + p)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        edge = self.epsilon * ((beta > 0.0) * 1.0 - (beta < 0.0) * 1.0)
+        return beta + edge - y
+
+
+class Huber(Loss):
+    """Squared near the target, linear beyond delta: phi(z; y) = e^2/2 if |e| <= delta, else delta |e| - delta^2/2.
+
+    >>> Huber(1.0).value(0.0, 3.0), Huber(1.0).dual(0.0, 1.0, 3.0)
+    (2.5, 1.0)
+    """
+
+    delta: float = 1.0
+
+    def validate(self) -> None:
+        require("Huber.delta", self.delta, 0.0, open_low=True)
+
+    def value(self, z: float, y: float) -> float:
+        inner = min(abs(z - y), self.delta)
+        return inner * (abs(z - y) - 0.5 * inner)
+
+    def grad(self, z: float, y: float) -> float:
+        return clamp(z - y, -self.delta, self.delta)
+
+    def hess(self, z: float, y: float) -> float:
+        return 1.0 * (abs(z - y) < self.delta)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return clamp((y - q) / (1.0 + p), -self.delta, self.delta)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return barrier(beta, -self.delta, self.delta) + beta - y
+
+
+# --- binary classification --------------------------------------------------------------------
+
+
+class Hinge(Binary):
+    """Hinge loss of the support vector machine: phi(z; y) = max(0, 1 - y z).
+
+    >>> Hinge().value(0.5, 1.0), Hinge().dual(0.0, 2.0, 1.0)
+    (0.5, 0.5)
+    """
+
+    def value(self, z: float, y: float) -> float:
+        return max(0.0, 1.0 - y * z)
+
+    def grad(self, z: float, y: float) -> float:
+        return -y * (y * z < 1.0)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return y * slope_to(1.0 - y * q, p, 0.0, 1.0)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return y * (barrier(y * beta, 0.0, 1.0) - 1.0)
+
+
+class SquaredHinge(Binary):
+    """Squared hinge loss: phi(z; y) = max(0, 1 - y z)^2 / 2.
+
+    >>> SquaredHinge().value(0.0, 1.0), SquaredHinge().dual(0.0, 1.0, 1.0)
+    (0.5, 0.5)
+    """
+
+    def value(self, z: float, y: float) -> float:
+        return 0.5 * max(0.0, 1.0 - y * z) ** 2
+
+    def grad(self, z: float, y: float) -> float:
+        return -y * max(0.0, 1.0 - y * z)
+
+    def hess(self, z: float, y: float) -> float:
+        return 1.0 * (y * z < 1.0)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return y * max(0.0, 1.0 - y * q) / (1.0 + p)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return beta + y * (barrier(y * beta, 0.0, inf) - 1.0)
+
+
+class Logistic(Binary):
+    """Logistic loss: phi(z; y) = log(1 + exp(-y z)).
+
+    beta = y c where c = sigmoid(-(y q + p c)) lies between 0 and 1.
+
+    >>> Logistic().predict(0.0), round(Logistic().dual(0.0, 1.0, 1.0), 6)
+    (0.5, 0.401058)
+    """
+
+    link: ClassVar[str] = "logit"
+
+    def value(self, z: float, y: float) -> float:
+        return softplus(-y * z)
+
+    def grad(self, z: float, y: float) -> float:
+        return -y * sigmoid(-y * z)
+
+    def hess(self, z: float, y: float) -> float:
+        return sigmoid(z) * sigmoid(-z)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        m = y * q
+        # Where c would exceed a half, solve for 1 - c instead: the same equation, reflected.
+        return y * (1.0 - logistic_root(-m - p, p) if m < -0.5 * p else logistic_root(m, p))
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        c = y * beta
+        if c <= 0.0 or c >= 1.0:
+            return y * copysign(inf, c - 0.5)
+        return y * (log(c) - log1p(-c))
+
+    def predict(self, z: float) -> float:
+        return sigmoid(z)
+
+
+class Exponential(Binary):
+    """Exponential loss of boosting: phi(z; y) = exp(-y z).
+
+    beta = y c where c = exp(-(y q + p c)). Where exp(-y z) is no double any more, the largest
+    double stands for it.
+
+    >>> Exponential().value(0.0, 1.0), round(Exponential().dual(0.0, 1.0, 1.0), 6)
+    (1.0, 0.567143)
+    """
+
+    link: ClassVar[str] = "logit"
+
+    def value(self, z: float, y: float) -> float:
+        return safe_exp(-y * z)
+
+    def grad(self, z: float, y: float) -> float:
+        return -y * safe_exp(-y * z)
+
+    def hess(self, z: float, y: float) -> float:
+        return safe_exp(-y * z)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        m = y * q
+        if p == 0.0 or log(p) - m < -36.0:  # p c is below the rounding error of m
+            return y * safe_exp(-m)
+        return y * min(wright_omega(log(p) - m) / p, HUGE)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return y * log(y * beta) if y * beta > 0.0 else -y * inf
+
+    def predict(self, z: float) -> float:
+        return sigmoid(2.0 * z)
+
+
+# --- counts -----------------------------------------------------------------------------------
+
+
+class Poisson(Loss):
+    """Poisson deviance with log link: phi(z; y) = exp(z) - y z, for y >= 0.
+
+    >>> Poisson().predict(0.0), round(Poisson().dual(0.0, 1.0, 2.0), 6)
+    (1.0, 0.442854)
+    """
+
+    targets: ClassVar[str] = "a finite number of at least 0"
+    link: ClassVar[str] = "log"
+
+    def value(self, z: float, y: float) -> float:
+        return safe_exp(z) - y * z
+
+    def grad(self, z: float, y: float) -> float:
+        return safe_exp(z) - y
+
+    def hess(self, z: float, y: float) -> float:
+        return safe_exp(z)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        if p == 0.0 or log(p) + q + p * y < -36.0:  # p exp(z) is below the rounding error of z
+            return y - safe_exp(q + p * y)
+        # Where p y is huge, the difference has no digits left; but there z is log(y) to six.
+        z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else log(y)
+        for _ in range(20):
+            step = ((z - q) / p + safe_exp(z) - y) / (1.0 / p + safe_exp(z))
+            z -= step
+            if abs(step) <= EPS * abs(z):
+                break
+        # Two ways to beta; take the one whose terms cancel less.
+        e = safe_exp(z)
+        return (z - q) / p if (abs(z) + abs(q)) / p < y + e * (1.0 + abs(z)) else y - e
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return -log(y - beta) if beta < y else inf
+
+    def predict(self, z: float) -> float:
+        return safe_exp(z)
+
+    def accepts(self, y: float) -> bool:
+        return 0.0 <= y < inf
+
+    def lower(self, y: float) -> float:
+        return y - y * log(y) if y > 0.0 else 0.0
+
+
+# --- the shapes several losses share ----------------------------------------------------------
+
+
+def slope_to(e: float, p: float, low: float, high: float) -> float:
+    """e / p kept in [low, high], for any p >= 0: how hard to pull a score over the distance e."""
+    if e > high * p:
+        return high
+    if e < low * p:
+        return low
+    return e / p if p > 0.0 else 0.0
+
+
+def beyond(e: float, epsilon: float) -> float:
+    """The part of e outside [-epsilon, epsilon]."""
+    return e - clamp(e, -epsilon, epsilon)
+
+
+def barrier(beta: float, low: float, high: float) -> float:
+    """0 inside [low, high], infinite outside: the edge of a conjugate's domain."""
+    return -inf if beta < low else (inf if beta > high else 0.0)
+
+
+def logistic_root(m: float, p: float) -> float:
+    """The c <= 1/2 with c = sigmoid(-(m + p c)), by Newton's method on log(c / (1 - c)) + m + p c.
+
+    The start solves the same equation with log(1 - c) replaced by -c.
+    """
+    c = min(wright_omega(log1p(p) - m) / (1.0 + p), 0.5)
+    if c < TINY_C:
+        return sigmoid(-m)
+    for _ in range(20):
+        step = (log(c) - log1p(-c) + m + p * c) / (1.0 / (1.0 - c) + p * c)
+        c *= 1.0 - step
+        if abs(step) <= 1e-9:  # the next step would be of the order of its square
+            break
+    return c
+
+
+TINY_C = 1e-300

@@ -1,0 +1,292 @@
+"""Regularizers: convex penalties of one weight, added once per round, and the set Omega.
+
+In the Euclidean and diagonal geometries a regularizer acts through its prox,
+
+    prox(u, step) = argmin_w  r(w) + (w - u)^2 / (2 step),
+
+which for everything here is piecewise linear in u. `piece` names the linear piece at u, `kink` the
+places where pieces meet. Strengths are numbers, or arrays with one number per feature; every
+method takes the feature's index `i` for that reason.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fiol.component import Component, PerFeature, at, check_complete, require
+from fiol.scalars import clamp, power_sum
+
+
+class Regularizer(Component):
+    """A convex penalty. A user's own needs `value`, and `prox` or `piece`.
+
+    | method | meaning | needed by |
+    |---|---|---|
+    | `value(w, i)` | r(w) | accounting, checks |
+    | `prox(u, step, i)` | see the module; follows from `piece` if that is given | Bisection |
+    | `piece(u, step, i)` | (m, b) with prox = m u + b around u | Newton |
+    | `kinks()`, `kink(j, step, i)` | how many kinks the prox has, and where in u the j-th is | Sorting, Partition |
+    | `slope(w, side, i)` | r'(w); at a kink the left, middle or right one for side -1, 0, 1 | linearized updates, Box |
+    | `catch_up(w, step, n, i)` | prox applied n times: the rounds an absent feature missed | lazy updates |
+    | `l1(i)`, `l2(i)`, `clip(w)` | strengths of the l1 and ridge parts, projection on Omega | entropic geometries |
+    """
+
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        "value": ("w", "i"),
+        "prox": ("u", "step", "i"),
+        "piece": ("u", "step", "i"),
+        "share": ("x", "w", "beta", "step", "i"),
+        "kinks": (),
+        "kink": ("j", "step", "i"),
+        "slope": ("w", "side", "i"),
+        "catch_up": ("w", "step", "n", "i"),
+        "l1": ("i",),
+        "l2": ("i",),
+        "clip": ("w",),
+    }
+    required: ClassVar[tuple[str, ...]] = ("value", "prox")
+
+    if TYPE_CHECKING:
+
+        def value(self, w: float, i: int) -> float: ...
+        def piece(self, u: float, step: float, i: int) -> tuple[float, float]: ...
+        def kinks(self) -> int: ...
+        def kink(self, j: int, step: float, i: int) -> float: ...
+        def slope(self, w: float, side: int, i: int) -> float: ...
+        def l1(self, i: int) -> float: ...
+        def l2(self, i: int) -> float: ...
+
+    def missing(self) -> str:
+        if type(self).prox is Regularizer.prox and not self.has("piece"):
+            return "prox"
+        return super().missing()
+
+    def prox(self, u: float, step: float, i: int) -> float:
+        m, b = self.piece(u, step, i)
+        return m * u + b
+
+    def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        """(a, b) with x prox(w + step beta x) = step a beta + b around beta: what Newton sums over a row."""
+        m, b = self.piece(w + step * beta * x, step, i)
+        return m * x * x, x * (m * w + b)
+
+    def catch_up(self, w: float, step: float, n: int, i: int) -> float:
+        for _ in range(n):
+            w = self.prox(w, step, i)
+        return w
+
+    def clip(self, w: float) -> float:
+        return w
+
+
+class Elastic(Regularizer):
+    """Penalties l1 |w| + l2 w^2 / 2: every formula once, for all strengths.
+
+    prox(u, step) = soft(u, step l1) / (1 + step l2), where soft(u, t) = u - clamp(u, -t, t).
+    """
+
+    def l1(self, i: int) -> float:
+        return 0.0
+
+    def l2(self, i: int) -> float:
+        return 0.0
+
+    def value(self, w: float, i: int) -> float:
+        return self.l1(i) * abs(w) + 0.5 * self.l2(i) * w * w
+
+    def slope(self, w: float, side: int, i: int) -> float:
+        sign = 1.0 * (w > 0.0) - 1.0 * (w < 0.0) if w != 0.0 else 1.0 * side
+        return self.l1(i) * sign + self.l2(i) * w
+
+    def shrink(self, step: float, i: int) -> float:
+        l2 = self.l2(i)  # a literal 0 here vanishes from the compiled loops
+        return 1.0 / (1.0 + step * l2) if l2 != 0.0 else 1.0
+
+    def prox(self, u: float, step: float, i: int) -> float:
+        tau = step * self.l1(i)
+        return (u - clamp(u, -tau, tau)) * self.shrink(step, i)
+
+    def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
+        tau = step * self.l1(i)
+        c = clamp(u, -tau, tau)
+        m = self.shrink(step, i)
+        return (m, -m * c) if u != c else (0.0, 0.0)
+
+    def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        # Selecting x or 0, rather than branching or multiplying by a mask, halves the time of the loop.
+        tau = step * self.l1(i)
+        u = w + step * beta * x
+        c = clamp(u, -tau, tau)
+        on = x if u != c else 0.0
+        m = self.shrink(step, i)
+        return m * (on * x), m * (on * (w - c))
+
+    def kinks(self) -> int:
+        return 2
+
+    def kink(self, j: int, step: float, i: int) -> float:
+        return (2 * j - 1) * step * self.l1(i)
+
+    def catch_up(self, w: float, step: float, n: int, i: int) -> float:
+        """n rounds at once: |w| <- max(0, |w| s - l1 (1 - s) / l2) with s = (1 + step l2)^-n."""
+        l1, l2 = self.l1(i), self.l2(i)
+        lost = power_sum(step * l2, n)
+        tau = l1 * (lost / l2 if lost > 0.0 else n * step)
+        kept = w * (1.0 - lost)
+        return kept - clamp(kept, -tau, tau)
+
+
+class Unregularized(Elastic):
+    """No penalty: r(w) = 0.
+
+    >>> Unregularized().prox(0.3, 1.0, 0)
+    0.3
+    """
+
+    def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        return x * x, x * w
+
+    def kinks(self) -> int:
+        return 0
+
+
+class L1(Elastic):
+    """The lasso penalty: r(w) = lam |w|. Its prox sets small weights to exactly 0.
+
+    >>> L1(0.1).prox(0.3, 1.0, 0), L1(0.1).prox(0.05, 1.0, 0), L1(0.1).catch_up(1.0, 1.0, 4, 0)
+    (0.19999999999999998, 0.0, 0.6)
+    >>> L1([0.1, 0.0]).prox(0.3, 1.0, 1)  # one strength per feature
+    0.3
+    """
+
+    lam: PerFeature
+
+    def validate(self) -> None:
+        require("L1.lam", self.lam, 0.0, np.finfo(float).max)
+
+    def l1(self, i: int) -> float:
+        return at(self.lam, i)
+
+
+class Ridge(Elastic):
+    """The ridge penalty: r(w) = lam w^2 / 2.
+
+    >>> Ridge(1.0).prox(0.5, 1.0, 0), Ridge(1.0).catch_up(1.0, 1.0, 3, 0)
+    (0.25, 0.125)
+    """
+
+    lam: PerFeature
+
+    def validate(self) -> None:
+        require("Ridge.lam", self.lam, 0.0, np.finfo(float).max)
+
+    def l2(self, i: int) -> float:
+        return at(self.lam, i)
+
+    def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
+        return self.shrink(step, i), 0.0
+
+    def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        m = self.shrink(step, i)
+        return m * (x * x), m * (x * w)
+
+    def kinks(self) -> int:
+        return 0
+
+
+class ElasticNet(Elastic):
+    """Lasso and ridge together: r(w) = lam1 |w| + lam2 w^2 / 2.
+
+    >>> ElasticNet(0.5, 1.0).prox(2.5, 1.0, 0), ElasticNet(0.5, 1.0).prox(0.4, 1.0, 0)
+    (1.0, 0.0)
+    """
+
+    lam1: PerFeature
+    lam2: PerFeature
+
+    def validate(self) -> None:
+        require("ElasticNet.lam1", self.lam1, 0.0, np.finfo(float).max)
+        require("ElasticNet.lam2", self.lam2, 0.0, np.finfo(float).max)
+
+    def l1(self, i: int) -> float:
+        return at(self.lam1, i)
+
+    def l2(self, i: int) -> float:
+        return at(self.lam2, i)
+
+
+class Box(Regularizer):
+    """A penalty on the set Omega = [lo, hi]: infinite outside it.
+
+    >>> Box(L1(0.1), 0.0, 1.0).prox(0.3, 1.0, 0), Box(L1(0.1), 0.0, 1.0).prox(-0.3, 1.0, 0)
+    (0.19999999999999998, 0.0)
+    """
+
+    regularizer: Regularizer
+    lo: float = -inf
+    hi: float = inf
+
+    def validate(self) -> None:
+        if not isinstance(self.regularizer, Regularizer):
+            raise TypeError(f"Box.regularizer must be a Regularizer, got {self.regularizer!r}")
+        check_complete(self.regularizer)
+        if not self.lo <= self.hi or self.lo == inf or self.hi == -inf:
+            raise ValueError(f"Box needs lo <= hi with a number between them, got lo={self.lo:g}, hi={self.hi:g}")
+
+    def has(self, verb: str) -> bool:
+        inner = {"clip": (), "kink": ("kink", "slope")}.get(verb, (verb,))
+        return super().has(verb) and all(map(self.regularizer.has, inner))
+
+    def l1(self, i: int) -> float:
+        return self.regularizer.l1(i)
+
+    def l2(self, i: int) -> float:
+        return self.regularizer.l2(i)
+
+    def clip(self, w: float) -> float:
+        return clamp(w, self.lo, self.hi)
+
+    def value(self, w: float, i: int) -> float:
+        return self.regularizer.value(w, i) if self.lo <= w <= self.hi else inf
+
+    def slope(self, w: float, side: int, i: int) -> float:
+        return self.regularizer.slope(w, side, i)
+
+    def prox(self, u: float, step: float, i: int) -> float:
+        return self.clip(self.regularizer.prox(u, step, i))
+
+    def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
+        m, b = self.regularizer.piece(u, step, i)
+        w = m * u + b
+        c = clamp(w, self.lo, self.hi)
+        return (m, b) if w == c else (0.0, c)
+
+    def kinks(self) -> int:
+        return self.regularizer.kinks() + 2
+
+    def kink(self, j: int, step: float, i: int) -> float:
+        inner = self.regularizer.kinks()
+        if j == inner:  # the last u whose prox does not exceed lo
+            return self.lo + step * self.regularizer.slope(self.lo, 1, i) if self.lo > -inf else -inf
+        if j == inner + 1:
+            return self.hi + step * self.regularizer.slope(self.hi, -1, i) if self.hi < inf else inf
+        return self.regularizer.kink(j, step, i)
+
+    def catch_up(self, w: float, step: float, n: int, i: int) -> float:
+        # The unboxed weight moves towards 0, so it leaves the box at most once and stays out.
+        return self.clip(self.regularizer.catch_up(w, step, n, i))
+
+
+def non_negative(regularizer: Regularizer) -> Box:
+    """The penalty with weights kept at 0 or above.
+
+    >>> non_negative(L1(0.1))
+    Box(regularizer=L1(lam=0.1), lo=0.0, hi=inf)
+    """
+    return Box(regularizer, lo=0.0)

@@ -1,0 +1,97 @@
+"""Scalar functions that stay finite: what the losses, geometries and solvers compute with."""
+
+from math import copysign, exp, expm1, log, log1p, sqrt
+
+#: The largest double, and the largest x whose exponential is a double.
+HUGE = 1.7976931348623157e308
+LOG_HUGE = 709.782712893384
+#: Below this, a positive number has lost digits to underflow.
+TINY = 2.2250738585072014e-308
+
+
+def safe_exp(x: float) -> float:
+    """exp(x), with the largest double standing for anything larger.
+
+    >>> safe_exp(0.0), safe_exp(1e6) < float("inf")
+    (1.0, True)
+    """
+    return exp(min(x, LOG_HUGE))
+
+
+def safe_log(x: float) -> float:
+    """log(x) for x >= 0, minus infinity at 0."""
+    return log(x) if x > 0.0 else -float("inf")
+
+
+def sigmoid(z: float) -> float:
+    """1 / (1 + exp(-z)), to full relative precision in both tails.
+
+    >>> sigmoid(0.0), sigmoid(-1e6), sigmoid(1e6)
+    (0.5, 0.0, 1.0)
+    """
+    e = exp(-abs(z))
+    return 1.0 / (1.0 + e) if z >= 0.0 else e / (1.0 + e)
+
+
+def softplus(z: float) -> float:
+    """log(1 + exp(z)) without overflow.
+
+    >>> softplus(1e6), softplus(-1e6)
+    (1000000.0, 0.0)
+    """
+    return max(z, 0.0) + log1p(exp(-abs(z)))
+
+
+def clamp(x: float, low: float, high: float) -> float:
+    """The point of [low, high] nearest to x."""
+    return min(max(x, low), high)
+
+
+def between(a: float, b: float) -> float:
+    """A point between two numbers of one sign: their mean, or the geometric mean if far apart.
+
+    Halving an interval this way reaches neighbouring doubles in about 70 steps from any start,
+    where plain halving needs over a thousand to come down from 1e150 to 1e-150.
+
+    >>> between(2.0, 4.0), between(0.0, -1e300) < -1e-20
+    (3.0, True)
+    """
+    small, large = min(abs(a), abs(b)), min(max(abs(a), abs(b)), HUGE)
+    middle = small + 0.5 * (large - small)
+    if small < 0.25 * large and large > 4.0 * TINY:
+        middle = sqrt(max(small, TINY)) * sqrt(large)
+    return copysign(middle, a + b)
+
+
+def power_sum(rate: float, n: float) -> float:
+    """rate * sum of (1 + rate)^-j for j = 1..n, that is 1 - (1 + rate)^-n, without cancellation.
+
+    >>> power_sum(1.0, 2.0)
+    0.75
+    """
+    return -expm1(-n * log1p(rate))
+
+
+def wright_omega(x: float) -> float:
+    """The solution w > 0 of w + log(w) = x, that is W(exp(x)) without forming exp(x).
+
+    Two fourth-order steps from a guess good to a tenth; see Lawrence, Corless and Jeffrey,
+    "Algorithm 917: complex double-precision evaluation of the Wright omega function", 2012.
+
+    >>> wright_omega(1.0), wright_omega(1e6 + log(1e6)), wright_omega(-1e6)
+    (1.0, 1000000.0, 0.0)
+    """
+    if x < -36.0:
+        return exp(x)
+    if x < -1.0:
+        e = exp(x)
+        w = e / (1.0 + e)
+    elif x < 2.5:
+        w = 0.5671432904097838 + 0.36189 * x + 0.0735 * x * x
+    else:
+        w = x - log(x) * (1.0 - 1.0 / x)
+    for _ in range(2):
+        r = x - w - log(w)
+        t = (1.0 + w) * (1.0 + w + 2.0 * r / 3.0)
+        w *= 1.0 + r / (1.0 + w) * (t - 0.5 * r) / (t - r)
+    return w

@@ -1,0 +1,204 @@
+"""One exact step: the public face of the solvers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple, Union
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fiol.component import Component
+from fiol.geometries import Euclidean, Geometry, SignedEntropy
+from fiol.losses import Loss
+from fiol.problem import make_problem
+from fiol.regularizers import Regularizer, Unregularized
+from fiol.row import Floats, Indices, Row
+from fiol.solvers import Solver
+
+
+class Step(NamedTuple):
+    """The outcome of one exact step."""
+
+    w: Floats  #: the new weights
+    beta: float  #: the dual scalar, minus the derivative of the loss at the new score
+    z: float  #: the new score <x, w>
+    iterations: int  #: passes over the row
+    residual: float  #: how far beta is from solving its equation
+
+
+def solve_step(
+    x: Union[ArrayLike, tuple[ArrayLike, ArrayLike]],
+    y: float,
+    w: ArrayLike,
+    *,
+    loss: Loss,
+    regularizer: Regularizer | None = None,
+    geometry: Geometry | None = None,
+    eta: float = 1.0,
+    solver: Solver | None = None,
+    sample_weight: float = 1.0,
+    compiled: bool = True,
+) -> Step:
+    """The exact minimiser of one round,
+
+        argmin_v  sample_weight * loss(<x, v>; y) + sum_i regularizer(v_i) + B(v, w) / eta.
+
+    Parameters
+    ----------
+    x : array of d features, or a pair (indices, values) of a sparse row with increasing indices.
+    y : target; -1 or +1 for the binary losses.
+    w : the d weights before the step, not changed. Shape (2, d) for `SignedEntropy`.
+    loss, regularizer, geometry : components; no regularizer and `Euclidean()` by default.
+    eta : step size, positive. Any size is safe.
+    solver : how to solve; by default the fastest that suits the rest. All give the same answer.
+    sample_weight : multiplies the loss.
+    compiled : False runs the same code in the interpreter.
+
+    Examples
+    --------
+    >>> from fiol import L1, Sorting, Squared, solve_step
+    >>> step = solve_step([1.0, 2.0], 3.0, [0.0, 0.0], loss=Squared(), regularizer=L1(0.5), eta=10.0)
+    >>> step.w, round(step.z, 6), round(step.beta, 6)
+    (array([0.        , 1.34146341]), 2.682927, 0.317073)
+
+    The pull beta = 0.317 on the first feature is weaker than its penalty 0.5, so its weight is
+    exactly 0. A sparse row gives the same, whichever way it is solved:
+
+    >>> solve_step(([0, 1], [1.0, 2.0]), 3.0, [0.0, 0.0], loss=Squared(), regularizer=L1(0.5),
+    ...            eta=10.0, solver=Sorting()).w
+    array([0.        , 1.34146341])
+
+    References
+    ----------
+    Song, Liu, Liu, Jiang, Zhang, "Fully Implicit Online Learning", Eq. 3, with the divergence weighted
+    by 1/eta as in its Lemma 1.
+    """
+    geometry = Euclidean() if geometry is None else geometry
+    problem = make_problem(loss, Unregularized() if regularizer is None else regularizer, geometry, solver)
+    old = check_weights(w, geometry)
+    d = old.shape[-1]
+    check_per_feature(problem, d)
+    index, values = check_row(x, d, whole=geometry.whole_rows)
+    target = check_target(y, loss)
+    eta = check_number("eta", eta, positive=True)
+    weight = check_number("sample_weight", sample_weight)
+
+    step_row, settle = kernels(compiled)
+    with np.errstate(all="ignore"):  # the interpreter warns where compiled code goes on with infinity
+        if geometry.whole_rows:
+            values, entered = geometry.enter(values, old)
+            index = np.arange(values.shape[0], dtype=np.int32) % np.int32(d)
+            solved = np.empty_like(values)
+            row = Row(index, values, np.ascontiguousarray(entered), eta, target, weight)
+            beta, z, passes, residual = step_row(problem, row, solved)
+            new = geometry.leave(old, entered, solved)
+        else:
+            new, solved = np.empty_like(old), np.empty_like(values)
+            if index.shape[0] < d:
+                settle(problem, old, eta, new)
+            row = Row(index, values, old[index], eta, target, weight)
+            beta, z, passes, residual = step_row(problem, row, solved)
+            new[index] = solved
+    if not (np.isfinite(new).all() and np.isfinite(z)):
+        largest = int(index[np.abs(values).argmax()])
+        raise OverflowError(
+            f"the step leaves the range of double precision: eta * x[{largest}]**2 is too large; scale the features"
+        )
+    return Step(new, float(beta), float(z), int(passes), float(residual))
+
+
+def kernels(compiled: bool) -> tuple[Any, Any]:
+    """The compiled kernels, or the functions they were made from."""
+    from fiol import compiled as layer  # imported here: `import fiol` loads no compiler
+    from fiol import kernels as k
+
+    return (k.step_row, k.settle) if compiled else (layer.interpreted(k.step_row), layer.interpreted(k.settle))
+
+
+# --- checks of the arguments, each naming the place that is wrong ------------------------------
+
+
+def check_weights(w: ArrayLike, geometry: Geometry) -> Floats:
+    weights = as_floats("w", w)
+    signed = isinstance(geometry, SignedEntropy)
+    if signed and (weights.ndim != 2 or weights.shape[0] != 2):
+        raise ValueError(f"w must have shape (2, d) for SignedEntropy, got {weights.shape}; see SignedEntropy.split")
+    if not signed and weights.ndim != 1:
+        raise ValueError(f"w must be one-dimensional, got shape {weights.shape}")
+    geometry.check_weights(weights)
+    return weights
+
+
+def check_row(x: Any, d: int, whole: bool) -> tuple[Indices, Floats]:
+    """Indices and values of a row of `d` features; all of them if `whole`."""
+    if not isinstance(x, tuple):
+        values = as_floats("x", x)
+        if values.shape != (d,):
+            raise ValueError(f"x must have as many features as w has weights: shape ({d},), got {values.shape}")
+        return np.arange(d, dtype=np.int32), values
+    if len(x) != 2:
+        raise ValueError(f"a sparse x must be a pair (indices, values), got {len(x)} items")
+    index, values = np.asarray(x[0]), as_floats("x values", x[1])
+    if index.size == 0:
+        index = index.astype(np.int32)
+    if index.ndim != 1 or index.dtype.kind not in "iu":
+        raise TypeError(f"x indices must be one-dimensional integers, got {index.dtype} of shape {index.shape}")
+    if index.shape != values.shape:
+        raise ValueError(f"x indices and values must have the same length, got {index.shape[0]} and {values.shape}")
+    outside = (index < 0) | (index >= d)
+    if outside.any():
+        k = int(outside.argmax())
+        raise ValueError(f"x indices must be from 0 to {d - 1}, got {index[k]} at position {k}")
+    falling = index[1:] <= index[:-1]
+    if falling.any():
+        k = int(falling.argmax()) + 1
+        kind = "duplicate" if index[k] == index[k - 1] else "unsorted"
+        raise ValueError(f"x indices must increase, got {index[k]} after {index[k - 1]} at position {k} ({kind})")
+    if whole:
+        full = np.zeros(d)
+        full[index] = values
+        return np.arange(d, dtype=np.int32), full
+    return index.astype(np.int32), values
+
+
+def check_per_feature(component: Component, d: int) -> None:
+    """Every array in a component, or in a component inside it, must have one entry per feature."""
+    for name in (field.name for field in dataclasses.fields(component)):  # type: ignore[arg-type]
+        value = getattr(component, name)
+        if isinstance(value, Component):
+            check_per_feature(value, d)
+        elif isinstance(value, np.ndarray) and value.shape != (d,):
+            raise ValueError(f"{type(component).__name__}.{name} has shape {value.shape}, but there are {d} features")
+
+
+def check_target(y: float, loss: Loss) -> float:
+    target = check_number("y", y, negative=True)
+    if not loss.accepts(target):
+        raise ValueError(f"y must be {loss.targets} for {type(loss).__name__}, got {target:g}")
+    return target
+
+
+def check_number(name: str, value: Any, positive: bool = False, negative: bool = False) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None
+    if not np.isfinite(number):
+        raise ValueError(f"{name} must be finite, got {number}")
+    if (positive and number <= 0.0) or (not negative and number < 0.0):
+        raise ValueError(f"{name} must be {'positive' if positive else 'at least 0'}, got {number:g}")
+    return number
+
+
+def as_floats(name: str, value: Any) -> Floats:
+    """A fresh contiguous float64 copy; ValueError at the first entry that is not finite."""
+    try:
+        array = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}") from None
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        place = ", ".join(map(str, np.unravel_index(int(wrong.argmax()), array.shape)))
+        raise ValueError(f"{name}[{place}] must be finite, got {array[wrong][0]}")
+    return array
