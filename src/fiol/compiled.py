@@ -108,7 +108,7 @@ def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
         return getattr(_classes[self.tag], verb, None)
 
     resolve.__signature__ = signature  # type: ignore[attr-defined]
-    overload_method(ComponentType, verb)(resolve)
+    overload_method(ComponentType, verb, strict=False)(resolve)  # type: ignore[call-arg]
 
 
 @typeof_impl.register(Component)

@@ -7,7 +7,7 @@
 |---|---|---|---|
 | `Newton` | solve the loss's prox on the line of g at beta, repeat | 3 to 5 | all penalties with `piece` |
 | `ClosedForm` | the same, once: g is one line | 2 | quadratic geometries, no penalty or ridge |
-| `Partition` | Alg. 3: narrow down the breakpoints around a pivot | O(1) expected | the same, and penalties with `kink` |
+| `Partition` | Alg. 3: narrow down the breakpoints around a pivot | O(1) expected | those, penalties with `kink` |
 | `Sorting` | Alg. 2: sort the breakpoints, search for the piece | log n | as `Partition` |
 | `Bisection` | Alg. 1: halve a bracket | about 70 | everything |
 """
