@@ -8,6 +8,7 @@ neither loss nor regularizer (Song, Liu, Liu, Jiang, Zhang, "Fully Implicit Onli
 array([0.        , 1.34146341])
 """
 
+from fiol import checks
 from fiol.geometries import (
     DiagonalMetric,
     Entropy,
@@ -83,6 +84,7 @@ __all__ = [
     "SquaredHinge",
     "Step",
     "Unregularized",
+    "checks",
     "non_negative",
     "solve_step",
 ]

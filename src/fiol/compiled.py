@@ -9,6 +9,7 @@ and reading the cache never imports a user's module.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import types as python_types
 import warnings
@@ -27,16 +28,18 @@ from numba.extending import (
     models,
     overload,
     overload_method,
-    register_jitable,
     register_model,
     typeof_impl,
     unbox,
 )
 
-from fiol.component import Component, at, fingerprint, methods_of
+from fiol.component import Component, at, bytecode, code_parts, digest, fingerprint, methods_of
 
 #: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
 FAST = {"nsz", "arcp", "contract", "reassoc"}
+
+#: Part of every type's name, so that an edit of this file compiles anew too.
+LAYER = digest(bytecode(inspect.currentframe().f_code, set(), set()))  # type: ignore[union-attr]
 
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}
@@ -78,16 +81,35 @@ def type_of(component: Component) -> ComponentType:
     """The compiled type of `component`, its methods and their helpers registered."""
     cls = type(component)
     if cls not in _tags:
-        digest, helpers = fingerprint(cls)
-        _tags[cls] = f"{cls.__module__}.{cls.__qualname__}@{digest}"
-        _classes[_tags[cls]] = cls
-        for helper in helpers - _helpers:
-            _helpers.add(helper)
-            register_jitable(helper)
         for verb, method in methods_of(cls).items():
             _register(verb, method, cls)
+        code, helpers = fingerprint(cls)
+        for helper in helpers - _helpers:
+            _helpers.add(helper)
+            _register_helper(helper)
+        tag = f"{cls.__module__}.{cls.__qualname__}@{code}.{LAYER}"
+        _tags[cls], _classes[tag] = tag, cls
     fields = [(f.name, typeof(getattr(component, f.name))) for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     return ComponentType(_tags[cls], fields)
+
+
+@functools.cache
+def portable(function: python_types.FunctionType) -> python_types.FunctionType:
+    """A copy fit for the cache: from this file, and with a name that no other code has.
+
+    Cached code imports the modules of its functions when it is loaded, and two pieces of it that both
+    contain a function of one name end up with the same one.
+    """
+    parts = (function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    copy = python_types.FunctionType(function.__code__, *parts)
+    copy.__module__ = __name__
+    copy.__qualname__ = f"{function.__qualname__}@{digest(code_parts(function, set()))}"
+    return copy
+
+
+def _register_helper(helper: python_types.FunctionType) -> None:
+    """Make calls of `helper` from a component's method compile to its own code."""
+    overload(helper, strict=False)(lambda *args, **kwargs: portable(helper))  # type: ignore[call-arg]
 
 
 def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
@@ -105,7 +127,8 @@ def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
     _verbs[verb] = arity, cls.__qualname__
 
     def resolve(self: ComponentType, *args: Any) -> Any:
-        return getattr(_classes[self.tag], verb, None)
+        method = getattr(_classes[self.tag], verb, None)
+        return method and portable(method)
 
     resolve.__signature__ = signature  # type: ignore[attr-defined]
     overload_method(ComponentType, verb, strict=False)(resolve)  # type: ignore[call-arg]
@@ -129,13 +152,21 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
     key = ComponentType
 
     def generic_resolve(self, kind: ComponentType, name: str) -> Any:
-        return dict(kind.fields).get(name)
+        fields = dict(kind.fields)
+        if name in fields:
+            return fields[name]
+        constant = getattr(_classes[kind.tag], name, None)
+        return typeof(constant) if isinstance(constant, (int, float)) else None
 
 
 @lower_getattr_generic(ComponentType)
 def _getattr(context: Any, builder: Any, kind: ComponentType, value: Any, name: str) -> Any:
+    fields = dict(kind.fields)
+    if name not in fields:
+        constant = getattr(_classes[kind.tag], name)
+        return context.get_constant(typeof(constant), constant)
     struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    return impl_ret_borrowed(context, builder, dict(kind.fields)[name], getattr(struct, name))
+    return impl_ret_borrowed(context, builder, fields[name], getattr(struct, name))
 
 
 @unbox(ComponentType)

@@ -8,11 +8,13 @@ hashes, pickles and copies by its fields, and nothing in it refers to a compiler
 from __future__ import annotations
 
 import dataclasses
+import dis
+import enum
 import hashlib
 import inspect
 import numbers
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union
 
 import numpy as np
@@ -43,8 +45,9 @@ def at(values: PerFeature, i: int) -> float:
 class Component:
     """A frozen dataclass with scalar methods; subclassing is all it takes.
 
-    Every field is a number, an array of numbers (one per feature) or another component. Numbers
-    are stored as float unless annotated `int`; arrays as read-only float64 copies.
+    Every field is a number, an array of numbers (one per feature) or another component, and is
+    annotated `int`, `float`, `PerFeature` (a number or an array) or with the component's family.
+    Numbers are stored as float unless annotated `int`; arrays as read-only float64 copies.
 
     >>> class Scaled(Component):
     ...     factor: float = 2
@@ -60,9 +63,8 @@ class Component:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name, method in own_methods(cls):
-            if name in cls.protocol:
-                check_signature(cls, name, method)
+        for name in cls.protocol.keys() & vars(cls).keys():
+            check_signature(cls, name, vars(cls)[name])
         dataclasses.dataclass(frozen=True, eq=False)(cls)
 
     def __post_init__(self) -> None:
@@ -115,51 +117,75 @@ def check_complete(component: Component) -> None:
         raise TypeError(f"{type(component).__name__} has no `{verb}`: define {verb}({signature})")
 
 
-def check_signature(cls: type, name: str, method: types.FunctionType) -> None:
+def check_signature(cls: type, name: str, method: Any) -> None:
+    """Raise TypeError unless `method` is one and takes as many arguments as the family's protocol says."""
     expected = ("self", *cls.protocol[name])  # type: ignore[attr-defined]
-    found = tuple(inspect.signature(method).parameters)
+    if not isinstance(method, types.FunctionType):
+        raise TypeError(f"{cls.__name__}.{name} must be a method ({', '.join(expected)}), not {method!r}")
+    found = tuple(map(str, inspect.signature(method).parameters.values()))
     if len(found) != len(expected):
         raise TypeError(f"{cls.__name__}.{name} must take ({', '.join(expected)}), not ({', '.join(found)})")
 
 
 def canonical(name: str, value: Any, annotation: Any) -> Any:
     """The one stored form of a field: int, float, read-only float64 array, or component."""
-    if isinstance(value, Component):
+    kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    if isinstance(value, Component) and kind not in EXPECTED:
         return value
-    if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
-        raise TypeError(f"{name} must be a number, an array of numbers or a component, got {value!r}")
-    if isinstance(value, numbers.Integral) and annotation in (int, "int"):
-        return int(value)
-    if isinstance(value, numbers.Real):
-        if np.isnan(float(value)):
+    if isinstance(value, type) and issubclass(value, Component):
+        raise TypeError(f"{name} must be an instance, not the class: write {value.__name__}(...)")
+    expected = EXPECTED.get(kind, "a number, an array of numbers or a component")
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        number = float(value)
+        if np.isnan(number):
             raise ValueError(f"{name} must be a number, got NaN")
-        return float(value)
+        if kind == "int" and not (number.is_integer() and abs(number) < 2**63):
+            raise TypeError(f"{name} must be {expected}, got {value!r}")
+        return int(value) if kind == "int" else number  # type: ignore[call-overload]
     try:
-        array = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, an array of numbers or a component, got {value!r}") from None
+        array = np.array(value, order="C")
+    except ValueError:  # a nested list with rows of different lengths
+        array = np.array(None)
+    if array.dtype.kind not in "iuf" or kind in ("int", "float"):
+        raise TypeError(f"{name} must be {expected}, got {value!r}")
+    array = array.astype(np.float64, copy=False)
     if np.isnan(array).any():
-        raise ValueError(f"{name}[{int(np.isnan(array).argmax())}] must be a number, got NaN")
+        raise ValueError(f"{name}{place(np.isnan(array))} must be a number, got NaN")
     array.setflags(write=False)
     return array
 
 
+#: What the annotation of a field asks for, in words for error messages.
+EXPECTED = {"int": "an integer of 64 bits", "float": "a number", "PerFeature": "a number or an array of numbers"}
+
+
+def place(wrong: Any) -> str:
+    """The index of the first entry of `wrong` that is true, as one writes it behind a name."""
+    if not np.ndim(wrong):
+        return ""
+    return f"[{', '.join(map(str, np.unravel_index(int(np.argmax(wrong)), np.shape(wrong))))}]"
+
+
 def require(name: str, value: PerFeature, low: float, high: float = np.inf, open_low: bool = False) -> None:
     """Raise ValueError unless every entry of `value` lies in [low, high] (or ]low, high])."""
-    array = np.atleast_1d(np.asarray(value))
+    array = np.asarray(value)
     wrong = ~((array > low if open_low else array >= low) & (array <= high))
     if wrong.any():
-        place = f"{name}[{int(wrong.argmax())}]" if np.ndim(value) else name
         bound = f"{'greater than' if open_low else 'at least'} {low:g}"
-        bound += f" and at most {high:g}" if np.isfinite(high) else ""
-        raise ValueError(f"{place} must be {bound}, got {array.flat[wrong.argmax()]:g}")
+        if high < np.inf:
+            bound += f" and at most {high:g}" if high < np.finfo(float).max else " and finite"
+        raise ValueError(f"{name}{place(wrong)} must be {bound}, got {array[wrong].flat[0]:g}")
 
 
 def field_values(component: Component) -> tuple[Any, ...]:
+    """The values of the fields, in their order."""
     return tuple(getattr(component, f.name) for f in dataclasses.fields(component))  # type: ignore[arg-type]
 
 
 def comparable(component: Component) -> tuple[Any, ...]:
+    """The fields as values that compare and hash, arrays included."""
     values = field_values(component)
     return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values)
 
@@ -168,6 +194,7 @@ def comparable(component: Component) -> tuple[Any, ...]:
 
 
 def own_methods(cls: type) -> list[tuple[str, types.FunctionType]]:
+    """The methods defined in the body of `cls`, by name."""
     methods = [(n, m) for n, m in vars(cls).items() if isinstance(m, types.FunctionType)]
     return sorted((n, m) for n, m in methods if not n.startswith("__"))
 
@@ -181,52 +208,71 @@ def methods_of(cls: type) -> dict[str, types.FunctionType]:
     return found
 
 
+def constants_of(cls: type) -> dict[str, float]:
+    """The numbers that are attributes of a component class, and not of its instances."""
+    names = set(dir(cls)) - {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    values = {name: getattr(cls, name) for name in names if not name.startswith("__")}
+    return {name: value for name, value in values.items() if isinstance(value, (int, float))}
+
+
 def fingerprint(cls: type) -> tuple[str, set[types.FunctionType]]:
     """A hash of the code the methods of `cls` reach, in whatever file, and the helpers reached."""
-    digest, reached = hashlib.sha256(), set[types.FunctionType]()
-    methods = methods_of(cls)
+    methods, reached = methods_of(cls), set[types.FunctionType]()
+    parts = [repr(sorted(constants_of(cls).items())).encode()]
     for name in sorted(methods):
-        digest.update(name.encode())
-        for part in code_parts(methods[name], reached):
-            digest.update(part)
-    return digest.hexdigest()[:16], reached - set(methods.values())
+        parts += [name.encode(), *code_parts(methods[name], reached)]
+    return digest(parts), reached - set(methods.values())
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """A short hash of all parts."""
+    return hashlib.sha256(b"|".join(parts)).hexdigest()[:12]
 
 
 def code_parts(function: types.FunctionType, reached: set[types.FunctionType]) -> Iterator[bytes]:
-    """The bytecode, constants and defaults of `function` and of every helper it calls."""
+    """The bytecode, constants and defaults of `function` and of everything it refers to by name."""
     if function in reached:
         return
     reached.add(function)
-    names = set[str]()
-    yield from bytecode(function.__code__, names)
-    yield repr(function.__defaults__).encode()
+    names, attributes = set[str](), set[str]()
+    yield from bytecode(function.__code__, names, attributes)
     scope = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    yield from value_parts("defaults", function.__defaults__, attributes, reached)
     for name in sorted(names & scope.keys()):
-        yield from value_parts(name, scope[name], names, reached)
+        yield from value_parts(name, scope[name], attributes, reached)
 
 
-def value_parts(name: str, value: Any, names: set[str], reached: set[types.FunctionType]) -> Iterator[bytes]:
+def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.FunctionType]) -> Iterator[bytes]:
+    """What `value` adds to a fingerprint: its code, its digits, or else only what it is called."""
     value = getattr(value, "py_func", value)
+    yield f"{name}: {getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}".encode()
     if isinstance(value, types.FunctionType):
         if value is not at:  # `at` is the one helper whose compiled form is not its source
             yield from code_parts(value, reached)
     elif isinstance(value, types.ModuleType):
         if value.__name__.partition(".")[0] not in ("math", "numpy", "builtins"):
-            for attribute in sorted(names & vars(value).keys()):
-                yield from value_parts(attribute, vars(value)[attribute], names, reached)
-    elif isinstance(value, (bool, int, float, str, tuple)):
-        yield f"{name}={value!r}".encode()
+            for attribute in sorted(attributes & vars(value).keys()):  # one name less each time: modules form circles
+                yield from value_parts(attribute, vars(value)[attribute], attributes - {attribute}, reached)
+    elif isinstance(value, tuple):
+        for k, item in enumerate(value):
+            yield from value_parts(str(k), item, attributes, reached)
+    elif isinstance(value, (numbers.Number, np.bool_, str, bytes)):
+        yield repr(value).encode()
+    elif isinstance(value, enum.EnumMeta):
+        yield repr(list(value)).encode()
     elif isinstance(value, np.ndarray):
-        yield name.encode() + value.tobytes()
+        yield f"{value.dtype}{value.shape}".encode() + value.tobytes()
 
 
-def bytecode(code: types.CodeType, names: set[str]) -> Iterator[bytes]:
-    names.update(code.co_names, code.co_freevars)
+def bytecode(code: types.CodeType, names: set[str], attributes: set[str]) -> Iterator[bytes]:
+    """The instructions and constants of `code`; adds the names it looks up outside itself."""
+    names.update(code.co_freevars, (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"))
+    attributes.update(code.co_names)
     yield code.co_code
     yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from bytecode(constant, names)
+            yield from bytecode(constant, names, attributes)
         elif isinstance(constant, frozenset):  # iteration order differs between processes
             yield repr(sorted(map(repr, constant))).encode()
         else:

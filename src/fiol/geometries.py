@@ -516,11 +516,16 @@ class Simplex(Geometry):
         z = self.path_fill(regularizer, row, beta, v)
         p = 0.0
         for k in range(row.x.shape[0]):
-            p += row.eta * v[k] * (row.x[k] - z) * (row.x[k] - z)
-        return p, z - p * beta
+            p += v[k] * (row.x[k] - z) * (row.x[k] - z)
+        return row.eta * p, z - row.eta * p * beta
 
     def path_start(self, row: Row) -> tuple[float, float]:
-        return self.path_line(Unregularized(), row, 0.0)
+        p = q = 0.0
+        for k in range(row.x.shape[0]):
+            q += row.x[k] * row.w[k]
+        for k in range(row.x.shape[0]):
+            p += row.w[k] * (row.x[k] - q) * (row.x[k] - q)
+        return row.eta * p, q
 
     def distance(self, u: Floats, w: Floats) -> float:
         return float(sum(map(relative_entropy, u, w)))

@@ -484,7 +484,7 @@ def logistic_root(m: float, p: float) -> float:
     The start solves the same equation with log(1 - c) replaced by -c.
     """
     c = min(wright_omega(log1p(p) - m) / (1.0 + p), 0.5)
-    if c < TINY_C:
+    if p * c < EPS:
         return sigmoid(-m)
     for _ in range(20):
         step = (log(c) - log1p(-c) + m + p * c) / (1.0 / (1.0 - c) + p * c)
@@ -492,6 +492,3 @@ def logistic_root(m: float, p: float) -> float:
         if abs(step) <= 1e-9:  # the next step would be of the order of its square
             break
     return c
-
-
-TINY_C = 1e-300

@@ -73,7 +73,7 @@ def make_problem(loss: Loss, regularizer: Regularizer, geometry: Geometry, solve
 
     >>> from fiol import L1, Entropy, Euclidean, Ridge, Sorting, Squared
     >>> make_problem(Squared(), L1(0.1), Euclidean()).solver
-    Newton(passes=100)
+    Newton(passes=200)
     >>> make_problem(Squared(), Ridge(0.1), Euclidean()).solver
     ClosedForm()
     >>> make_problem(Squared(), L1(0.1), Entropy(), Sorting())

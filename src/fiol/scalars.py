@@ -48,14 +48,16 @@ def clamp(x: float, low: float, high: float) -> float:
 
 
 def between(a: float, b: float) -> float:
-    """A point between two numbers of one sign: their mean, or the geometric mean if far apart.
+    """A point between two numbers: 0 if they differ in sign, else their mean, geometric if far apart.
 
     Halving an interval this way reaches neighbouring doubles in about 70 steps from any start,
     where plain halving needs over a thousand to come down from 1e150 to 1e-150.
 
-    >>> between(2.0, 4.0), between(0.0, -1e300) < -1e-20
-    (3.0, True)
+    >>> between(2.0, 4.0), between(-1.0, 1.0), between(0.0, -1e300) < -1e-20
+    (3.0, 0.0, True)
     """
+    if min(a, b) < 0.0 < max(a, b):
+        return 0.0
     small, large = min(abs(a), abs(b)), min(max(abs(a), abs(b)), HUGE)
     middle = small + 0.5 * (large - small)
     if small < 0.25 * large and large > 4.0 * TINY:
@@ -83,6 +85,8 @@ def wright_omega(x: float) -> float:
     """
     if x < -36.0:
         return exp(x)
+    if x > 1e20:
+        return x - log(x)
     if x < -1.0:
         e = exp(x)
         w = e / (1.0 + e)

@@ -46,7 +46,7 @@ def solve_step(
 
     Parameters
     ----------
-    x : array of d features, or a pair (indices, values) of a sparse row with increasing indices.
+    x : d features, dense, as a tuple (indices, values) with increasing indices, or a row of a scipy sparse matrix.
     y : target; -1 or +1 for the binary losses.
     w : the d weights before the step, not changed. Shape (2, d) for `SignedEntropy`.
     loss, regularizer, geometry : components; no regularizer and `Euclidean()` by default.
@@ -105,7 +105,7 @@ def solve_step(
         raise OverflowError(
             f"the step leaves the range of double precision: eta * x[{largest}]**2 is too large; scale the features"
         )
-    return Step(new, float(beta), float(z), int(passes), float(residual))
+    return Step(new, float(beta) + 0.0, float(z) + 0.0, int(passes), float(residual))
 
 
 def kernels(compiled: bool) -> tuple[Any, Any]:
@@ -132,13 +132,16 @@ def check_weights(w: ArrayLike, geometry: Geometry) -> Floats:
 
 def check_row(x: Any, d: int, whole: bool) -> tuple[Indices, Floats]:
     """Indices and values of a row of `d` features; all of them if `whole`."""
-    if not isinstance(x, tuple):
+    if hasattr(x, "tocsr"):  # a row of a scipy sparse matrix
+        if x.shape not in ((1, d), (d,)):
+            raise ValueError(f"a sparse x must be one row of {d} features, got shape {x.shape}")
+        row = x.tocsr()
+        x = (row.indices, row.data)
+    elif not (isinstance(x, tuple) and len(x) == 2 and np.ndim(x[0]) == 1):
         values = as_floats("x", x)
         if values.shape != (d,):
             raise ValueError(f"x must have as many features as w has weights: shape ({d},), got {values.shape}")
         return np.arange(d, dtype=np.int32), values
-    if len(x) != 2:
-        raise ValueError(f"a sparse x must be a pair (indices, values), got {len(x)} items")
     index, values = np.asarray(x[0]), as_floats("x values", x[1])
     if index.size == 0:
         index = index.astype(np.int32)

@@ -1,0 +1,310 @@
+"""Checks for anyone's component: does it compute what its methods promise?
+
+Each function raises `CheckError` naming the component, the method and the numbers that do not fit, and returns
+nothing if all is well. They use only the public methods, so they serve a user's component and ours alike.
+
+>>> import fiol
+>>> class Lopsided(fiol.Loss):
+...     def value(self, z, y): return (z - y) ** 2 / 2
+...     def grad(self, z, y): return 2 * (z - y)  # twice the derivative
+>>> fiol.checks.check_loss(Lopsided())
+Traceback (most recent call last):
+fiol.checks.CheckError: Lopsided().grad: at z = -100, y = -2 the line of slope -196 lies above the value at v = -100.001
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+from collections.abc import Callable, Sequence
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from fiol.component import Component, check_complete
+from fiol.geometries import Euclidean, Geometry, Separable, SignedEntropy
+from fiol.losses import Huber, Loss, Poisson, Squared
+from fiol.regularizers import L1, Box, ElasticNet, Regularizer, Unregularized
+from fiol.row import Floats
+from fiol.solvers import Bisection, Solver
+from fiol.step import Step, solve_step
+
+SCORES = (-100.0, -10.0, -3.0, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 2.0, 10.0, 100.0)
+TARGETS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
+SLOPES = (0.0, 1e-6, 0.1, 1.0, 10.0, 1e6)
+WEIGHTS = (-20.0, -2.0, -1.0, -0.3, -1e-3, 0.0, 1e-3, 0.1, 0.5, 1.0, 3.0, 20.0)
+STEPS = (1e-3, 0.5, 1.0, 100.0)
+#: Relative room for rounding in the inequalities below.
+SLACK = 1e-9
+
+
+class CheckError(AssertionError):
+    """A component does not keep what its methods promise."""
+
+
+def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
+    """Check a loss: convexity, derivatives, prox, conjugate, lower bound, compilation, copies.
+
+    `targets` are the y to try; by default some that the loss accepts.
+
+    >>> import fiol
+    >>> fiol.checks.check_loss(fiol.Logistic())
+    """
+    check_component(loss, Loss)
+    ys = [y for y in TARGETS if loss.accepts(y)] if targets is None else list(targets)
+    require(bool(ys), loss, "accepts", "none of the usual targets is accepted; pass `targets`")
+    for y, z in itertools.product(ys, SCORES):
+        check_subgradient(loss, "grad", loss.grad(z, y), z, y)
+        floor = loss.lower(y)
+        require(
+            loss.value(z, y) >= floor - SLACK * abs(floor), loss, "lower", f"value({z:g}, {y:g}) is below {floor:g}"
+        )
+        if loss.has("hess"):
+            check_derivative(loss, "hess", lambda v, y=y: loss.grad(v, y), loss.hess(z, y), z)  # type: ignore[misc]
+        if loss.has("conjugate_grad"):
+            beta = -loss.grad(z, y)
+            back = -loss.conjugate_grad(beta, y)
+            if abs(back) < inf and abs(beta) > 1e-300:
+                check_subgradient(loss, "conjugate_grad", -beta, back, y)
+    for y, q, p in itertools.product(ys, SCORES, SLOPES):
+        beta = loss.dual(q, p, y)
+        require(isfinite(beta), loss, "dual", f"dual({q:g}, {p:g}, {y:g}) is {beta}")
+        check_subgradient(loss, "dual", -beta, q + p * beta, y, where=f"for q = {q:g}, p = {p:g}: ")
+    y = ys[-1]
+    check_compiled(loss, lambda c: step(y=y, loss=loss, regularizer=L1(0.1), compiled=c))
+
+
+def check_regularizer(regularizer: Regularizer, d: int = 4) -> None:
+    """Check a regularizer for features 0 to d - 1: convexity, prox, pieces, kinks, slopes, missed rounds.
+
+    >>> import fiol
+    >>> fiol.checks.check_regularizer(fiol.Box(fiol.ElasticNet(0.1, 0.5), lo=-1.0))
+    """
+    check_component(regularizer, Regularizer)
+    r = regularizer
+    for i, u, step_size in itertools.product(range(d), WEIGHTS, STEPS):
+        here = f"at u = {u:g}, step = {step_size:g}, i = {i}"
+        w = r.prox(u, step_size, i)
+        best = r.value(w, i) + (w - u) ** 2 / (2 * step_size)
+        for v in (*WEIGHTS, w - 1e-3, w + 1e-3, 0.999 * w, 1.001 * w):
+            other = r.value(v, i) + (v - u) ** 2 / (2 * step_size)
+            worse = other >= best - SLACK * (1 + abs(best))
+            require(worse, r, "prox", f"{here} it is {w:g}, but v = {v:g} is better: {other:g} < {best:g}")
+        if r.has("piece"):
+            m, b = r.piece(u, step_size, i)
+            require(close(m * u + b, w), r, "piece", f"{here} it gives {m * u + b:g}, but prox is {w:g}")
+            share = r.share(2.0, u, 0.5, step_size, i)
+            m, b = r.piece(u + step_size, step_size, i)
+            expected = (4.0 * m, 2.0 * (m * u + b))
+            require(
+                close(share[0], expected[0]) and close(share[1], expected[1]),
+                r,
+                "share",
+                f"{here} is {share}, not {expected}",
+            )
+        if r.has("kink"):
+            check_pieces(r, step_size, i)
+        inside = r.clip(u)
+        for side in (-1, 0, 1) if r.has("slope") else ():
+            s = r.slope(inside, side, i)
+            for v in map(r.clip, (*WEIGHTS, inside - 1e-4, inside + 1e-4)):
+                above = r.value(v, i) >= r.value(inside, i) + s * (v - inside) - SLACK * (1 + abs(s * v))
+                require(above, r, "slope", f"{here}: slope {s:g} is no subgradient at w = {inside:g}")
+        looped = inside
+        for n in range(4):
+            once = r.catch_up(inside, step_size, n, i)
+            require(close(once, looped), r, "catch_up", f"{here}: {n} rounds give {once:g}, one by one {looped:g}")
+            looped = r.prox(looped, step_size, i)
+    check_compiled(r, lambda c: step(loss=Squared(), regularizer=r, d=d, compiled=c))
+
+
+def check_geometry(geometry: Geometry, d: int = 4) -> None:
+    """Check a geometry for features 0 to d - 1: mirror map and inverse, divergence, strong convexity.
+
+    >>> import fiol
+    >>> fiol.checks.check_geometry(fiol.Entropy())
+    """
+    check_component(geometry, Geometry)
+    positive = is_positive(geometry)
+    g = geometry
+    for i in range(d) if isinstance(g, Separable) else ():
+        assert isinstance(g, Separable)
+        for w in (v for v in WEIGHTS if v > 0.0 or not positive):
+            here = f"at w = {w:g}, i = {i}"
+            theta = g.mirror(w, i)
+            require(
+                close(g.inverse(theta, i), w), g, "inverse", f"{here}: inverse(mirror(w)) = {g.inverse(theta, i):g}"
+            )
+            check_derivative(g, "mirror, inverse_hess", lambda v, i=i: g.mirror(v, i), 1 / g.inverse_hess(w, i), w)  # type: ignore[misc]
+            for ridge in (0.0, 0.5, 10.0):
+                v = g.resolve(theta, ridge, i)
+                left = g.mirror(v, i) + ridge * v
+                near = abs(left - theta) <= SLACK * (1.0 + abs(theta) + abs(ridge * v))
+                require(near, g, "resolve", f"{here}: mirror + {ridge:g} v = {left:g}, not {theta:g}")
+            for u in (v for v in WEIGHTS if v > 0.0 or not positive):
+                b = g.divergence(u, w, i)
+                require(b >= 0.0 and (b > 0.0) == (u != w), g, "divergence", f"B({u:g}, {w:g}) = {b:g}")
+                slope = g.mirror(u, i) - theta
+                check_derivative(g, "divergence", lambda v, w=w, i=i: g.divergence(v, w, i), slope, u)  # type: ignore[misc]
+    if type(g).norm is not Geometry.norm:
+        check_strong_convexity(g, d)
+    check_compiled(g, lambda c: step(loss=Squared(), geometry=g, d=d, compiled=c))
+
+
+def check_solver(solver: Solver, rounds: int = 30) -> None:
+    """Check a solver against bisection on random rows, wherever it does not object.
+
+    >>> import fiol
+    >>> fiol.checks.check_solver(fiol.Sorting())
+    """
+    check_component(solver, Solver)
+    rng = np.random.default_rng(0)
+    parts = itertools.product(
+        (Squared(), Huber(0.5), Poisson()),
+        (Unregularized(), L1(0.1), Box(ElasticNet(0.1, 0.2), -0.5, 0.5)),
+        (Euclidean(),),
+    )
+    used = None
+    for loss, regularizer, geometry in parts:
+        if solver.objection(regularizer, geometry):
+            continue
+        used = loss, regularizer
+        for _ in range(rounds):
+            x, w = rng.standard_normal((2, int(rng.integers(1, 9))))
+            eta, y = float(10 ** rng.uniform(-3, 3)), float(rng.integers(0, 4))
+            here = f"x = {x.tolist()}, y = {y:g}, w = {w.tolist()}, eta = {eta:g}, {loss}, {regularizer}"
+            args: dict[str, Any] = {"loss": loss, "regularizer": regularizer, "eta": eta, "compiled": False}
+            got, expected = (solve_step(x, y, w, solver=s, **args) for s in (solver, Bisection()))
+            require(
+                np.allclose(got.w, expected.w, rtol=1e-9, atol=1e-11),
+                solver,
+                "solve",
+                f"{here}: {got.w} != {expected.w}",
+            )
+            require(got.residual <= 1e-9 * (1 + abs(got.beta)), solver, "solve", f"{here}: residual {got.residual:g}")
+    require(used is not None, solver, "objection", "it objects to everything")
+    assert used is not None
+    check_compiled(solver, lambda c: step(loss=used[0], regularizer=used[1], solver=solver, compiled=c))
+
+
+# --- single checks ----------------------------------------------------------------------------
+
+
+def check_component(component: Component, family: type[Component]) -> None:
+    """The family and the methods it requires."""
+    require(isinstance(component, family), component, "class", f"not a {family.__name__}")
+    check_complete(component)
+
+
+def check_copies(component: Component) -> None:
+    """Copies and pickles come back equal. A class defined inside a function is beyond pickle, whoever wrote it."""
+    twins = [copy.deepcopy(component), component.replace()]
+    twins += [pickle.loads(pickle.dumps(component))] if "<locals>" not in type(component).__qualname__ else []
+    for twin in twins:
+        same = twin == component and hash(twin) == hash(component) and repr(twin) == repr(component)
+        require(same, component, "copy", f"came back as {twin!r}")
+
+
+def check_subgradient(loss: Loss, method: str, slope: float, z: float, y: float, where: str = "") -> None:
+    """A line through (z, phi(z)) with a subgradient as slope lies nowhere above a convex phi."""
+    base = loss.value(z, y)
+    for v in (*SCORES, z - 1e-3, z + 1e-3, z * 0.99, z * 1.01):
+        height = base + slope * (v - z)
+        room = SLACK * (abs(base) + abs(slope) * (abs(v) + abs(z)) + abs(y * z)) + 1e-12
+        message = f"{where}at z = {z:g}, y = {y:g} the line of slope {slope:g} lies above the value at v = {v:g}"
+        require(loss.value(v, y) >= height - room, loss, method, message)
+
+
+def check_derivative(
+    component: Component, method: str, function: Callable[[float], float], slope: float, z: float
+) -> None:
+    """Central difference, unless the two one-sided ones show a kink."""
+    h = 1e-5 * max(1e-2, abs(z))
+    if is_positive(component) and z - h <= 0.0:
+        return
+    right, left = (function(z + h) - function(z)) / h, (function(z) - function(z - h)) / h
+    room = 1e-3 * (abs(slope) + abs(right)) + 1e-16 / h * (1 + abs(function(z)))
+    if abs(right - left) <= room:
+        middle = 0.5 * (right + left)
+        require(
+            abs(middle - slope) <= room, component, method, f"at {z:g} it says {slope:g}, differences say {middle:g}"
+        )
+
+
+def check_strong_convexity(g: Geometry, d: int) -> None:
+    """B(u, w) >= c/2 norm(u - w)^2, and the two norms are dual to each other."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        u, w, x = start_weights(g, d, rng), start_weights(g, d, rng), rng.standard_normal(d)
+        distance, bound = g.distance(u, w), 0.5 * g.strong_convexity(u, w) * g.norm(u - w) ** 2
+        require(distance >= bound * (1 - SLACK), g, "strong_convexity", f"B = {distance:g} is less than {bound:g}")
+        if w.shape == x.shape:
+            inner, room = abs(float(x @ w)), g.norm(w) * g.dual_norm(x)
+            require(inner <= room * (1 + SLACK), g, "dual_norm", f"|<x, w>| = {inner:g} > {room:g}")
+
+
+def check_pieces(r: Regularizer, step_size: float, i: int) -> None:
+    """Between neighbouring kinks the prox is linear."""
+    kinks = sorted(k for k in (r.kink(j, step_size, i) for j in range(r.kinks())) if isfinite(k))
+    edges = [(kinks[0] if kinks else 0.0) - 9.0, *kinks, (kinks[-1] if kinks else 0.0) + 9.0]
+    for low, high in itertools.pairwise(edges):
+        a, b, c = (r.prox(low + t * (high - low), step_size, i) for t in (0.01, 0.5, 0.99))
+        straight = abs(a + c - 2 * b) <= 1e-9 * (abs(a) + abs(b) + abs(c) + high - low)
+        require(straight, r, "kink", f"the prox bends between {low:g} and {high:g} for step = {step_size:g}, i = {i}")
+
+
+def check_compiled(component: Component, solve: Callable[[bool], Step]) -> None:
+    """The compiled step gives what the interpreter gives, also for a copy."""
+    check_copies(component)
+    ours, plain = solve(True), solve(False)
+    require(np.allclose(ours.w, plain.w, rtol=1e-12, atol=1e-14), component, "compiled", f"{ours.w} is not {plain.w}")
+
+
+def require(holds: bool, component: Component, method: str, message: str) -> None:
+    if not holds:
+        raise CheckError(f"{component!r}.{method}: {message}")
+
+
+# --- material ---------------------------------------------------------------------------------
+
+
+def close(a: float, b: float) -> bool:
+    return abs(a - b) <= SLACK * (1e-3 + abs(a) + abs(b))
+
+
+def is_positive(component: Component) -> bool:
+    """Whether a geometry keeps weights above 0."""
+    return isinstance(component, Separable) and component.mirror(0.0, 0) == -inf
+
+
+def start_weights(geometry: Geometry, d: int, rng: np.random.Generator) -> Floats:
+    """Random weights in the geometry's domain."""
+    w = rng.standard_normal(d)
+    if isinstance(geometry, SignedEntropy):
+        return geometry.split(w)
+    for candidate in (np.abs(w),) if is_positive(geometry) else (w, np.abs(w) / np.abs(w).sum()):
+        try:
+            geometry.check_weights(candidate)
+        except ValueError:
+            continue
+        return candidate
+    raise CheckError(f"{geometry!r}.check_weights: refuses every kind of weights")
+
+
+def step(
+    *,
+    loss: Loss,
+    compiled: bool,
+    y: float = 1.0,
+    d: int = 4,
+    regularizer: Regularizer | None = None,
+    geometry: Geometry | None = None,
+    solver: Solver | None = None,
+) -> Step:
+    """One step of a small problem, always the same."""
+    rng = np.random.default_rng(1)
+    w, x = start_weights(geometry or Euclidean(), d, rng), rng.standard_normal(d)
+    args: dict[str, Any] = {"regularizer": regularizer, "geometry": geometry, "solver": solver}
+    return solve_step(x, y, w, loss=loss, eta=0.5, compiled=compiled, **args)

@@ -1,0 +1,147 @@
+"""Pictures. They need matplotlib, which `pip install "fiol[plots]"` brings; nothing else in fiol does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fiol.geometries import Euclidean, Geometry
+from fiol.losses import Loss
+from fiol.problem import Problem, make_problem
+from fiol.regularizers import Regularizer, Unregularized
+from fiol.row import Floats, Row
+from fiol.solvers import Sorting, breakpoints
+from fiol.step import check_row, check_weights, solve_step
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Colours that stay apart for colour-blind readers (Okabe and Ito, "Color universal design", 2008).
+BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE, GREY = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#767676",
+)  # fmt: skip
+PIECE: dict[str, Any] = {"color": SKY, "lw": 9, "alpha": 0.55, "solid_capstyle": "butt"}
+BENDS: dict[str, Any] = {"ls": "", "marker": "o", "ms": 6, "mfc": "white", "mec": BLUE, "mew": 1.5}
+
+
+def load_matplotlib() -> Any:
+    """The module matplotlib, or an ImportError that says how to get it."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError('plots need matplotlib: pip install "fiol[plots]"') from error
+    return matplotlib
+
+
+def plot_step(
+    x: Union[ArrayLike, tuple[ArrayLike, ArrayLike]],
+    y: float,
+    w: ArrayLike,
+    *,
+    loss: Loss,
+    regularizer: Regularizer | None = None,
+    geometry: Geometry | None = None,
+    eta: float = 1.0,
+    sample_weight: float = 1.0,
+    explicit: bool = False,
+    span: tuple[float, float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the one equation behind a step: where the score the weights give meets the score the loss wants.
+
+    If the loss pulls with strength beta, the weights answer with the score g(beta), which never falls. The loss
+    pulls with beta at the score z where beta = -phi'(z), which never rises. They cross once, at the exact step.
+    In Euclidean and diagonal geometries g is a chain of straight pieces between breakpoints (Lemma 2), so
+    that one of them, drawn bold, holds the answer. Meant for rows of up to a few hundred features.
+
+    Parameters
+    ----------
+    x, y, w, loss, regularizer, geometry, eta, sample_weight : the step, as for `solve_step`.
+    explicit : also draw what linearizing the loss does: it pulls with -phi' at the old score, however far that leads.
+    span : the values of beta to show; by default from 0 to the answer, and a little beyond both.
+    ax : matplotlib axes to draw on; by default a new figure's.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from fiol import L1, Squared
+    >>> ax = plot_step([1.0, 2.0], 3.0, [0.5, -1.0], loss=Squared(), regularizer=L1(0.5), ax=Figure().subplots())
+    >>> ax.get_xlabel()
+    '$\\\\beta$: how hard the loss pulls'
+
+    References
+    ----------
+    Song, Liu, Liu, Jiang, Zhang, "Fully Implicit Online Learning", Lemma 2.
+    """
+    load_matplotlib()
+    geometry = Euclidean() if geometry is None else geometry
+    problem = make_problem(loss, Unregularized() if regularizer is None else regularizer, geometry)
+    same = {"loss": loss, "regularizer": regularizer, "geometry": geometry, "eta": eta, "sample_weight": sample_weight}
+    step = solve_step(x, y, w, compiled=False, **same)  # type: ignore[arg-type]
+    row = make_row(x, y, w, geometry, eta, sample_weight)
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(figsize=(7.0, 4.6), layout="constrained")[1]
+
+    old = float(row.x @ row.w)
+    pull = -row.weight * loss.grad(old, row.y)
+    low, high = span or around([0.0, step.beta, *([pull] if explicit else [])], 0.25)
+    bends, betas = grid(problem, row, low, high, step.beta)
+    with np.errstate(all="ignore"):
+        scores = np.array([problem.score(row, beta) for beta in betas.tolist()])
+        landed = problem.score(row, pull)
+    bottom, top = around([*scores, *([old, landed] if explicit else [])], 0.06, least=high - low)
+
+    if bends.size:
+        left, right = max(bends[bends < step.beta], default=low), min(bends[bends > step.beta], default=high)
+        on = (left <= betas) & (betas <= right)
+        ax.plot(betas[on], scores[on], **PIECE, label="the piece with the root")
+    ax.plot(betas, scores, color=BLUE, lw=2.2, label="weights: the score $g(\\beta)$ they answer with")
+    if bends.size:
+        ax.plot(bends, np.interp(bends, betas, scores), **BENDS, label="breakpoints of $g$")
+    z = np.linspace(bottom, top, 1001)
+    pulls = [-row.weight * loss.grad(score, row.y) for score in z.tolist()]
+    ax.plot(pulls, z, color=RED, lw=2.2, label="loss: the score $z$ where $\\beta=-\\varphi'(z)$")
+    if explicit:
+        ax.plot([0.0, pull, pull], [old, old, landed], color=GREY, lw=1.5, ls="--")
+        ax.plot(pull, landed, "X", color=GREY, ms=9, label="linearized loss: $\\beta=-\\varphi'$(old score)")
+    ax.plot([low, step.beta, step.beta], [step.z, step.z, bottom], color=BLACK, lw=1, ls=":")
+    root = f"exact step: $\\beta$ = {step.beta:.3g}, new score {step.z:.3g}"
+    ax.plot(step.beta, step.z, "o", color=BLACK, ms=9, zorder=5, label=root)
+    ax.set(xlim=(low, high), xlabel="$\\beta$: how hard the loss pulls")
+    ax.set(ylim=(bottom, top), ylabel="score $z = \\langle x, w\\rangle$")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    return ax
+
+
+def make_row(x: Any, y: float, w: ArrayLike, geometry: Geometry, eta: float, weight: float) -> Row:
+    """The row as the solvers see it, in the geometry that does the work."""
+    old = check_weights(w, geometry)
+    d = old.shape[-1]
+    index, values = check_row(x, d, whole=geometry.whole_rows)
+    values, touched = geometry.enter(values, old if geometry.whole_rows else old[index])
+    feature = np.arange(values.shape[0], dtype=np.int32) % d if geometry.whole_rows else index
+    return Row(feature, values, touched, float(eta), float(y), float(weight))
+
+
+def grid(problem: Problem, row: Row, low: float, high: float, root: float) -> tuple[Floats, Floats]:
+    """The breakpoints of g between low and high, and where to evaluate it to draw it exactly (or finely)."""
+    chain = not Sorting().objection(problem.regularizer, problem.geometry)
+    mu = np.unique(breakpoints(problem, row)) if chain else np.empty(0)
+    bends = mu[(low < mu) & (mu < high)]
+    return bends, np.unique(np.concatenate([bends, np.linspace(low, high, 2 if chain else 301), [root]]))
+
+
+def around(values: list[float], margin: float, least: float = 0.0) -> tuple[float, float]:
+    """A range that shows all values, wider by a margin on both sides, and not narrower than `least`.
+
+    >>> around([0.0, 2.0], 0.5), around([3.0], 0.5)
+    ((-1.0, 3.0), (2.0, 4.0))
+    """
+    low, high = min(values), max(values)
+    half = (0.5 + margin) * (max(high - low, least) or 1.0)
+    return 0.5 * (low + high) - half, 0.5 * (low + high) + half

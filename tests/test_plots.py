@@ -1,0 +1,113 @@
+"""The picture of one step: it can be drawn for every kind of problem, and its root is the solver's."""
+
+import builtins
+import sys
+
+import numpy as np
+import pytest
+
+import fiol
+from fiol.plots import load_matplotlib, plot_step
+
+Figure = pytest.importorskip("matplotlib.figure").Figure
+
+X, W = [1.0, -1.5, 1.0, 0.5], [-1.2, 0.9, 0.3, -0.1]
+POSITIVE = [0.2, 0.3, 0.4, 0.1]
+CASES = {
+    "squared, l1": (X, 2.3, W, {"loss": fiol.Squared(), "regularizer": fiol.L1(0.5)}),
+    "no penalty": (X, 2.3, W, {"loss": fiol.Squared()}),
+    "elastic net, diagonal": (
+        X,
+        1.0,
+        W,
+        {
+            "loss": fiol.Logistic(),
+            "regularizer": fiol.ElasticNet(0.3, 0.2),
+            "geometry": fiol.DiagonalMetric([1.0, 2.0, 3.0, 4.0]),
+        },
+    ),
+    "box": (X, 2.3, W, {"loss": fiol.Absolute(), "regularizer": fiol.Box(fiol.L1(0.1), -0.5, 0.5)}),
+    "sparse row": (([1, 3], [1.0, 2.0]), -1.0, W, {"loss": fiol.Hinge(), "regularizer": fiol.L1([0.1, 0.2, 0.3, 0.4])}),
+    "entropy": (X, 2.0, POSITIVE, {"loss": fiol.Poisson(), "geometry": fiol.Entropy(), "regularizer": fiol.L1(0.1)}),
+    "simplex": (X, 2.0, POSITIVE, {"loss": fiol.Huber(), "geometry": fiol.Simplex()}),
+    "signed": (
+        X,
+        -1.0,
+        fiol.SignedEntropy.split(np.array(W)),
+        {"loss": fiol.Exponential(), "geometry": fiol.SignedEntropy()},
+    ),
+    "full matrix": (X, 2.0, W, {"loss": fiol.Quantile(0.9), "geometry": fiol.Mahalanobis(np.eye(4) + 0.1)}),
+    "nothing moves": (X, 1.0, [0.0] * 4, {"loss": fiol.Hinge(), "regularizer": fiol.L1(9.0)}),
+    "no loss": ([1.0], 1.0, [3.0], {"loss": fiol.Hinge()}),
+}
+
+
+def line(ax, label):
+    return next(line for line in ax.lines if line.get_label().startswith(label))
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_draws_the_root_the_solver_finds(case, explicit):
+    x, y, w, problem = CASES[case]
+    ax = plot_step(x, y, w, eta=0.7, sample_weight=1.5, explicit=explicit, ax=Figure().subplots(), **problem)
+    ax.figure.canvas.draw()
+    step = fiol.solve_step(x, y, w, eta=0.7, sample_weight=1.5, compiled=False, **problem)
+    root = line(ax, "exact step")
+    assert root.get_xydata().tolist() == [[step.beta, step.z]]
+    low, high = ax.get_xlim()
+    assert low < step.beta < high
+    g = line(ax, "weights")
+    assert np.interp(step.beta, g.get_xdata(), g.get_ydata()) == pytest.approx(step.z, abs=1e-9)
+    assert np.all(np.diff(g.get_ydata()) >= -1e-12)
+    assert np.all(np.diff(line(ax, "loss").get_xdata()) <= 1e-12)
+
+
+def test_marks_the_breakpoints_in_sight():
+    x, y, w, problem = CASES["squared, l1"]
+    ax = plot_step(x, y, w, span=(0.0, 2.0), ax=Figure().subplots(), **problem)
+    # (+-0.5 - w) / x, without those below 0 and above 2
+    assert line(ax, "breakpoints").get_xdata() == pytest.approx([0.2, 4 / 15, 0.7, 14 / 15, 1.2, 1.7])
+    piece = line(ax, "the piece").get_xdata()
+    assert (piece[0], piece[-1]) == pytest.approx((14 / 15, 1.2))
+
+
+def test_explicit_step_overshoots():
+    x, y, w, problem = CASES["squared, l1"]
+    ax = plot_step(x, y, w, explicit=True, ax=Figure().subplots(), **problem)
+    ((pull, score),) = line(ax, "linearized loss").get_xydata()
+    assert pull == pytest.approx(y - np.dot(x, w))
+    assert score > y
+
+
+def test_makes_a_figure_of_its_own():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    x, y, w, problem = CASES["squared, l1"]
+    ax = plot_step(x, y, w, **problem)
+    assert pyplot.fignum_exists(ax.figure.number)
+    pyplot.close(ax.figure)
+
+
+def test_says_how_to_get_matplotlib(monkeypatch):
+    original = builtins.__import__
+
+    def without_matplotlib(name, *args, **kwargs):
+        if name.partition(".")[0] == "matplotlib":
+            raise ModuleNotFoundError(name)
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_matplotlib)
+    with pytest.raises(ImportError, match=r'pip install "fiol\[plots\]"'):
+        load_matplotlib()
+    with pytest.raises(ImportError, match=r"fiol\[plots\]"):
+        plot_step([1.0], 1.0, [0.0], loss=fiol.Squared())
+
+
+def test_arguments_are_checked_as_in_solve_step():
+    with pytest.raises(ValueError, match="eta must be positive"):
+        plot_step([1.0], 1.0, [0.0], loss=fiol.Squared(), eta=0.0, ax=Figure().subplots())
+    assert "fiol.plots" in sys.modules

@@ -1,0 +1,87 @@
+"""Regularizers: the public checks, and the replay of missed rounds."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from material import magnitudes, name, regularizers, signed
+from oracles.precise import clip, penalty
+
+import fiol
+from fiol.checks import CheckError, check_regularizer
+
+REGULARIZERS = [
+    fiol.Unregularized(),
+    fiol.L1(0.2),
+    fiol.L1(0.0),
+    fiol.L1([0.1, 0.2, 0.3, 0.0]),
+    fiol.Ridge(0.5),
+    fiol.Ridge([0.5, 0.0, 1.0, 2.0]),
+    fiol.ElasticNet(0.1, 0.5),
+    fiol.ElasticNet([0.1, 0.0, 1.0, 2.0], 0.5),
+    fiol.non_negative(fiol.L1(0.2)),
+    fiol.Box(fiol.ElasticNet(0.1, 0.2), -1.0, 2.0),
+    fiol.Box(fiol.Unregularized(), 0.5, 3.0),
+    fiol.Box(fiol.Ridge(1.0), -3.0, -1.0),
+    fiol.Box(fiol.L1(0.3), -0.5, 0.0),
+]
+
+
+@pytest.mark.parametrize("regularizer", REGULARIZERS, ids=name)
+def test_keeps_its_promises(regularizer):
+    check_regularizer(regularizer)
+
+
+@settings(max_examples=300)
+@given(regularizers(1), signed(-3, 3), magnitudes(-4, 3), st.integers(0, 60))
+def test_catch_up_replays_missed_rounds(regularizer, w, step, n):
+    """n rounds at once against n proxes in 50 digits."""
+    w = regularizer.clip(w)
+    p = penalty(regularizer, 1)
+    exact, tau, shrink = mp.mpf(w), mp.mpf(step) * p.l1[0], 1 + mp.mpf(step) * p.l2[0]
+    for _ in range(n):
+        exact = clip((exact - clip(exact, -tau, tau)) / shrink, p.lo, p.hi)
+    # A weight that has nearly reached 0 is the difference of numbers as large as it was.
+    room = 1e-13 * abs(w)
+    assert abs(regularizer.catch_up(w, step, n, 0) - exact) <= 1e-12 * abs(exact) + room
+
+
+def test_catch_up_over_a_billion_rounds():
+    assert fiol.L1(1e-9).catch_up(1.5, 1.0, 10**9, 0) == pytest.approx(0.5)
+    assert fiol.Ridge(1e-9).catch_up(1.0, 1.0, 10**9, 0) == pytest.approx(np.exp(-1.0))
+    both = fiol.ElasticNet(1e-9, 1e-9).catch_up(4.0, 1.0, 10**9, 0)  # (4 + 1) / e - 1
+    assert both == pytest.approx(5 * np.exp(-1.0) - 1)
+
+
+def test_checks_catch_wrong_proxes_pieces_kinks_and_replays():
+    class Soft(fiol.Regularizer):
+        """L1 with one method wrong."""
+
+        wrong: int = 0
+
+        def value(self, w, i):
+            return 0.5 * abs(w)
+
+        def piece(self, u, step, i):
+            t = (0.4 if self.wrong == 1 else 0.5) * step
+            return (1.0, -t) if u > t else (1.0, t) if u < -t else (0.0, 0.0)
+
+        def kinks(self):
+            return 2
+
+        def kink(self, j, step, i):
+            return (2 * j - 1) * (0.3 if self.wrong == 2 else 0.5) * step
+
+        def slope(self, w, side, i):
+            s = np.sign(w) if w else side
+            return (0.6 if self.wrong == 3 else 0.5) * float(s)
+
+        def catch_up(self, w, step, n, i):
+            t = 0.5 * step * (n + (self.wrong == 4))
+            return max(w - t, 0.0) if w > 0 else min(w + t, 0.0)
+
+    check_regularizer(Soft())
+    for wrong, method in enumerate(["prox", "kink", "slope", "catch_up"], 1):
+        with pytest.raises(CheckError, match=method):
+            check_regularizer(Soft(wrong))
