@@ -47,17 +47,20 @@ def misses():
 """
 
 
-def run(folder, script, *arguments, path=SOURCE.parent, **settings):
-    """The report of a script run by a new process, with a cache of compiled code of its own."""
-    (folder / "probe.py").write_text(PROBE)
+@pytest.fixture
+def folder(tmp_path):
+    """A place for scripts, with an installation of its own that nobody edits meanwhile."""
+    shutil.copytree(SOURCE, tmp_path / "install" / "fiol", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "probe.py").write_text(PROBE)
+    return tmp_path
+
+
+def run(folder, script, *arguments, **settings):
+    """The report of a script run by a new process, with a cache of compiled code in its folder."""
     (folder / "script.py").write_text(script)
     env = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA", "PYTHON"))}
-    env |= {
-        "PYTHONPATH": str(path),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "NUMBA_CACHE_DIR": str(folder / "cache"),
-        **settings,
-    }
+    env |= {"PYTHONPATH": str(folder / "install"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env |= {"NUMBA_CACHE_DIR": str(folder / "cache"), **settings}
     command = [sys.executable, "script.py", *arguments]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -109,10 +112,10 @@ report(
 '''
 
 
-def test_a_second_process_compiles_nothing(tmp_path):
-    first = run(tmp_path, IN_A_SCRIPT, "0.3")
-    second = run(tmp_path, IN_A_SCRIPT, "0.7")
-    interpreted = run(tmp_path, IN_A_SCRIPT, "0.7", NUMBA_DISABLE_JIT="1")
+def test_a_second_process_compiles_nothing(folder):
+    first = run(folder, IN_A_SCRIPT, "0.3")
+    second = run(folder, IN_A_SCRIPT, "0.7")
+    interpreted = run(folder, IN_A_SCRIPT, "0.7", NUMBA_DISABLE_JIT="1")
     print(f"first step of a process: {first['built_in']['seconds']:.2f} s, later {second['built_in']['seconds']:.2f} s")
 
     assert cached(first) == set()
@@ -175,17 +178,17 @@ IN_A_MODULE = (
 )
 
 
-def test_edits_compile_again_wherever_they_are(tmp_path):
+def test_edits_compile_again_wherever_they_are(folder):
     def write(number, function):
-        (tmp_path / "mine.py").write_text(MINE.format(number=number, function=function))
-        (tmp_path / "helpers.py").write_text(HELPERS.format(number=number))
+        (folder / "mine.py").write_text(MINE.format(number=number, function=function))
+        (folder / "helpers.py").write_text(HELPERS.format(number=number))
 
     write(1.0, "atan")
-    before = run(tmp_path, IN_A_MODULE)
+    before = run(folder, IN_A_MODULE)
     write(2.0, "tanh")
-    after = run(tmp_path, IN_A_MODULE)
+    after = run(folder, IN_A_MODULE)
     write(1.0, "atan")
-    again = run(tmp_path, IN_A_MODULE)
+    again = run(folder, IN_A_MODULE)
 
     edited = {"Edited", "Constant", "Imported", "Dotted", "Renamed", "Attribute"}
     assert cached(before) == set()
@@ -196,9 +199,9 @@ def test_edits_compile_again_wherever_they_are(tmp_path):
         assert np.abs(np.subtract(before[name]["w"], after[name]["w"])).max() > 1e-3
         assert before[name]["w"] == again[name]["w"]
 
-    (tmp_path / "mine.py").unlink()
-    (tmp_path / "helpers.py").unlink()
-    left = run(tmp_path, BUILT_IN)
+    (folder / "mine.py").unlink()
+    (folder / "helpers.py").unlink()
+    left = run(folder, BUILT_IN)
     assert cached(left) == {"built_in"}
     assert left["built_in"]["w"] == before["built_in"]["w"]
 
@@ -227,36 +230,34 @@ report(**{factor: dict(loss=build(float(factor))) for factor in sys.argv[1:]})
 )
 
 
-def test_code_cached_apart_does_not_mix(tmp_path):
+def test_code_cached_apart_does_not_mix(folder):
     """What two processes compiled, a third one loads side by side."""
     seed = {"PYTHONHASHSEED": "0"}  # or symbols would differ by accident
-    alone = run(tmp_path, TWO_OF_A_NAME, "1", **seed), run(tmp_path, TWO_OF_A_NAME, "3", **seed)
-    both = run(tmp_path, TWO_OF_A_NAME, "1", "3", **seed)
+    alone = run(folder, TWO_OF_A_NAME, "1", **seed), run(folder, TWO_OF_A_NAME, "3", **seed)
+    both = run(folder, TWO_OF_A_NAME, "1", "3", **seed)
     assert cached(both) == {"1", "3"}
     assert both["1"]["w"] == alone[0]["1"]["w"]
     assert both["3"]["w"] == alone[1]["3"]["w"]
     assert max(both["1"]["error"], both["3"]["error"]) <= 1e-12
 
 
-def test_without_a_directory_to_write_there_is_one_warning(tmp_path):
+def test_without_a_directory_to_write_there_is_one_warning(folder):
     """No permission stops root; a file where a directory would have to be stops everyone."""
-    shutil.copytree(SOURCE, tmp_path / "install" / "fiol", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "install" / "fiol" / "__pycache__").touch()
+    (folder / "install" / "fiol" / "__pycache__").touch()
     nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"), os.devnull)
 
-    report = run(tmp_path, BUILT_IN, path=tmp_path / "install", **nowhere)
+    report = run(folder, BUILT_IN, **nowhere)
     assert report["built_in"]["error"] <= 1e-12
     (warning,) = report["warnings"]
     assert warning.startswith("RuntimeWarning: fiol found no writable directory to cache compiled code in")
 
 
-def test_an_edit_of_the_compiling_layer_renames_every_type(tmp_path):
-    shutil.copytree(SOURCE, tmp_path / "install" / "fiol", ignore=shutil.ignore_patterns("__pycache__"))
+def test_an_edit_of_the_compiling_layer_renames_every_type(folder):
     script = "import fiol.compiled, json, numba; print(json.dumps(str(numba.typeof(fiol.L1(0.1)))))"
-    before = run(tmp_path, script, path=tmp_path / "install")
-    layer = tmp_path / "install" / "fiol" / "compiled.py"
-    layer.write_text(layer.read_text().replace('FAST = {"nsz"', 'FAST = {"nnan"'))
-    assert run(tmp_path, script, path=tmp_path / "install") != before
+    before = run(folder, script)
+    layer = folder / "install" / "fiol" / "compiled.py"
+    layer.write_text(layer.read_text() + "\nEXTRA = 1\n")
+    assert run(folder, script) != before
 
 
 @compiling

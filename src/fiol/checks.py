@@ -263,6 +263,7 @@ def check_compiled(component: Component, solve: Callable[[bool], Step]) -> None:
 
 
 def require(holds: bool, component: Component, method: str, message: str) -> None:
+    """Raise CheckError unless something holds."""
     if not holds:
         raise CheckError(f"{component!r}.{method}: {message}")
 
@@ -271,6 +272,7 @@ def require(holds: bool, component: Component, method: str, message: str) -> Non
 
 
 def close(a: float, b: float) -> bool:
+    """Equal but for rounding."""
     return abs(a - b) <= SLACK * (1e-3 + abs(a) + abs(b))
 
 

@@ -51,7 +51,7 @@ _warned = False
 def jit(function: Callable[..., Any]) -> Any:
     """Compile `function` on first call, cached on disk wherever a directory can be written."""
     global _warned
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fiol.component import Component, PerFeature, at, require
+from fiol.component import Component, PerFeature, at, place, require
 from fiol.regularizers import L1, Regularizer, Ridge, Unregularized
 from fiol.row import Floats, Row
 from fiol.scalars import safe_exp, safe_log, wright_omega
@@ -30,6 +30,13 @@ class Geometry(Component):
     B(u, w) >= c/2 norm(u - w)^2.
     """
 
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        "path_start": ("row",),
+        "path_line": ("regularizer", "row", "beta"),
+        "path_score": ("regularizer", "row", "beta"),
+        "path_fill": ("regularizer", "row", "beta", "out"),
+    }
+    required: ClassVar[tuple[str, ...]] = tuple(protocol)
     #: Whether w(beta) is piecewise linear, so that a regularizer acts through its Euclidean prox.
     quadratic: ClassVar[bool] = False
     #: Whether a row must hold every feature, the absent ones as zeros.
@@ -106,6 +113,7 @@ class Separable(Geometry):
     """
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        **Geometry.protocol,
         "mirror": ("w", "i"),
         "inverse": ("theta", "i"),
         "inverse_hess": ("w", "i"),
@@ -305,6 +313,7 @@ class Mahalanobis(Geometry):
     """
 
     matrix: PerFeature
+    required: ClassVar[tuple[str, ...]] = ()  # `working` does the work
     quadratic: ClassVar[bool] = True
     whole_rows: ClassVar[bool] = True
 
@@ -335,6 +344,10 @@ class Mahalanobis(Geometry):
             f"Mahalanobis couples the weights, so only Unregularized() and Ridge(number) keep the step "
             f"a scalar equation, not {regularizer}: use DiagonalMetric()"
         )
+
+    def check_weights(self, w: Floats) -> None:
+        if np.shape(self.matrix) != 2 * w.shape:
+            raise ValueError(f"Mahalanobis.matrix has shape {np.shape(self.matrix)}, but there are {w.size} features")
 
     def working(self) -> Geometry:
         return DiagonalMetric(self.eigen[0])
@@ -409,10 +422,8 @@ class Entropy(Separable):
 
     def check_weights(self, w: Floats) -> None:
         if (w < 0.0).any():
-            place = int(np.argmax(np.ravel(w) < 0.0))
-            raise ValueError(
-                f"{type(self).__name__} keeps weights at 0 or above, got w[{place}] = {np.ravel(w)[place]:g}"
-            )
+            where = f"w{place(w < 0.0)} = {w[w < 0.0][0]:g}"
+            raise ValueError(f"{type(self).__name__} keeps weights at 0 or above, got {where}")
 
     def norm(self, v: Floats) -> float:
         return float(np.sum(np.abs(v)))

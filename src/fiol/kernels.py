@@ -5,9 +5,10 @@ from fiol.compiled import jit
 
 @jit
 def step_row(problem, row, out):  # type: ignore[no-untyped-def]
-    """Solve one row into `out`; return beta, the new score, the passes made and the residual."""
+    """Solve one row into `out`; return beta, new score, passes, residual, and how far a unit of pull can reach."""
     beta, z, passes = problem.step(row, out)
-    return beta, z, passes, problem.residual(row, beta, z)
+    reach, _ = problem.start(row)
+    return beta, z, passes, problem.residual(row, beta, z), row.weight * reach
 
 
 @jit

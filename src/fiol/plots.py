@@ -13,7 +13,7 @@ from fiol.problem import Problem, make_problem
 from fiol.regularizers import Regularizer, Unregularized
 from fiol.row import Floats, Row
 from fiol.solvers import Sorting, breakpoints
-from fiol.step import check_row, check_weights, solve_step
+from fiol.step import check_weights, make_row, solve_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def plot_step(
     problem = make_problem(loss, Unregularized() if regularizer is None else regularizer, geometry)
     same = {"loss": loss, "regularizer": regularizer, "geometry": geometry, "eta": eta, "sample_weight": sample_weight}
     step = solve_step(x, y, w, compiled=False, **same)  # type: ignore[arg-type]
-    row = make_row(x, y, w, geometry, eta, sample_weight)
+    row = make_row(problem, geometry, x, y, check_weights(w, geometry), eta, sample_weight)
     if ax is None:
         from matplotlib import pyplot
 
@@ -116,16 +116,6 @@ def plot_step(
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
     return ax
-
-
-def make_row(x: Any, y: float, w: ArrayLike, geometry: Geometry, eta: float, weight: float) -> Row:
-    """The row as the solvers see it, in the geometry that does the work."""
-    old = check_weights(w, geometry)
-    d = old.shape[-1]
-    index, values = check_row(x, d, whole=geometry.whole_rows)
-    values, touched = geometry.enter(values, old if geometry.whole_rows else old[index])
-    feature = np.arange(values.shape[0], dtype=np.int32) % d if geometry.whole_rows else index
-    return Row(feature, values, touched, float(eta), float(y), float(weight))
 
 
 def grid(problem: Problem, row: Row, low: float, high: float, root: float) -> tuple[Floats, Floats]:

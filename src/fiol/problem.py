@@ -103,5 +103,6 @@ def expect(name: str, value: Any, family: type[Component]) -> None:
 
 
 def refuse(objection: str) -> None:
+    """Raise TypeError with the objection, if there is one."""
     if objection:
         raise TypeError(objection)

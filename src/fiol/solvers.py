@@ -58,6 +58,9 @@ class Newton(Solver):
 
     passes: int = 200
 
+    def validate(self) -> None:
+        require("Newton.passes", self.passes, 1)
+
     def objection(self, regularizer: Regularizer, geometry: Geometry) -> str:
         if geometry.quadratic and not regularizer.has("piece"):
             return f"Newton needs `piece`; {type(regularizer).__name__} has none: use Bisection()"
@@ -219,7 +222,22 @@ class MedianOfMedians(Pivot):
     """
 
     def pick(self, values: Floats, draw: int) -> float:
-        return select(values, values.shape[0] // 2)
+        groups = values.shape[0] // 5
+        if groups == 0:
+            return select(values, values.shape[0] // 2)
+        medians = np.empty(groups)
+        for g in range(groups):
+            a, b, c, d, e = (
+                values[g],
+                values[g + groups],
+                values[g + 2 * groups],
+                values[g + 3 * groups],
+                values[g + 4 * groups],
+            )
+            # The median of five is that of e and the two middle ones once a < b and c < d are known.
+            low, high = max(min(a, b), min(c, d)), min(max(a, b), max(c, d))
+            medians[g] = max(min(low, high), min(max(low, high), e))
+        return select(medians, groups // 2)
 
 
 class Partition(Breakpoints):
@@ -315,6 +333,7 @@ def breakpoints(problem: Problem, row: Row) -> Floats:
 
 
 def breakpoint(problem: Problem, row: Row, k: int, j: int) -> float:
+    """The beta at which weight k meets its j-th kink; infinite if it never does."""
     step = row.eta / problem.geometry.metric(row.feature[k])
     reach = step * row.x[k]
     return (problem.regularizer.kink(j, step, row.feature[k]) - row.w[k]) / reach if reach != 0.0 else inf
@@ -329,6 +348,7 @@ def turns_inside(problem: Problem, row: Row, k: int, left: float, right: float) 
 
 
 def keep_inside(values: Floats, left: float, right: float) -> Floats:
+    """The values strictly between left and right, moved to the front of the same array."""
     m = 0
     for k in range(values.shape[0]):
         value = values[k]
@@ -387,6 +407,7 @@ def select(values: Floats, k: int) -> float:
 
 
 def insertion_sort(values: Floats, start: int, size: int) -> None:
+    """Sort values[start : start + size] in place."""
     for i in range(start + 1, start + size):
         value, j = values[i], i
         while j > start and values[j - 1] > value:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fiol.component import Component
+from fiol.component import Component, place
 from fiol.geometries import Euclidean, Geometry, SignedEntropy
 from fiol.losses import Loss
-from fiol.problem import make_problem
+from fiol.problem import Problem, make_problem
 from fiol.regularizers import Regularizer, Unregularized
 from fiol.row import Floats, Indices, Row
 from fiol.solvers import Solver
@@ -77,35 +77,42 @@ def solve_step(
     geometry = Euclidean() if geometry is None else geometry
     problem = make_problem(loss, Unregularized() if regularizer is None else regularizer, geometry, solver)
     old = check_weights(w, geometry)
-    d = old.shape[-1]
-    check_per_feature(problem, d)
-    index, values = check_row(x, d, whole=geometry.whole_rows)
-    target = check_target(y, loss)
-    eta = check_number("eta", eta, positive=True)
-    weight = check_number("sample_weight", sample_weight)
-
+    row = make_row(problem, geometry, x, y, old, eta, sample_weight)
+    new, solved = np.empty_like(old), np.empty_like(row.x)
     step_row, settle = kernels(compiled)
     with np.errstate(all="ignore"):  # the interpreter warns where compiled code goes on with infinity
+        beta, z, passes, residual, reach = step_row(problem, row, solved)
         if geometry.whole_rows:
-            values, entered = geometry.enter(values, old)
-            index = np.arange(values.shape[0], dtype=np.int32) % np.int32(d)
-            solved = np.empty_like(values)
-            row = Row(index, values, np.ascontiguousarray(entered), eta, target, weight)
-            beta, z, passes, residual = step_row(problem, row, solved)
-            new = geometry.leave(old, entered, solved)
+            new = geometry.leave(old, row.w, solved)
         else:
-            new, solved = np.empty_like(old), np.empty_like(values)
-            if index.shape[0] < d:
-                settle(problem, old, eta, new)
-            row = Row(index, values, old[index], eta, target, weight)
-            beta, z, passes, residual = step_row(problem, row, solved)
-            new[index] = solved
-    if not (np.isfinite(new).all() and np.isfinite(z)):
-        largest = int(index[np.abs(values).argmax()])
+            if row.x.shape[0] < old.shape[0]:
+                settle(problem, old, row.eta, new)
+            new[row.feature] = solved
+    if not (np.isfinite(new).all() and np.isfinite(z) and (np.isfinite(reach) or not problem.geometry.quadratic)):
+        largest = int(row.feature[np.abs(row.x).argmax()])
         raise OverflowError(
-            f"the step leaves the range of double precision: eta * x[{largest}]**2 is too large; scale the features"
+            f"the step leaves the range of double precision: eta * sample_weight * x[{largest}]**2 is too large; "
+            "scale the features"
         )
     return Step(new, float(beta) + 0.0, float(z) + 0.0, int(passes), float(residual))
+
+
+def make_row(
+    problem: Problem, geometry: Geometry, x: Any, y: float, w: Floats, eta: float, sample_weight: float
+) -> Row:
+    """The checked arguments of `solve_step` as the row its solver sees."""
+    d = w.shape[-1]
+    check_per_feature(problem, d)
+    feature, values = check_row(x, d, whole=geometry.whole_rows)
+    target = check_target(y, problem.loss)
+    eta = check_number("eta", eta, positive=True)
+    weight = check_number("sample_weight", sample_weight)
+    if geometry.whole_rows:
+        values, w = geometry.enter(values, w)
+        feature = np.arange(values.shape[0], dtype=np.int32) % np.int32(d)
+    else:
+        w = w[feature]
+    return Row(feature, np.ascontiguousarray(values), np.ascontiguousarray(w), eta, target, weight)
 
 
 def kernels(compiled: bool) -> tuple[Any, Any]:
@@ -120,6 +127,7 @@ def kernels(compiled: bool) -> tuple[Any, Any]:
 
 
 def check_weights(w: ArrayLike, geometry: Geometry) -> Floats:
+    """A copy of the weights, of the shape and in the domain the geometry asks for."""
     weights = as_floats("w", w)
     signed = isinstance(geometry, SignedEntropy)
     if signed and (weights.ndim != 2 or weights.shape[0] != 2):
@@ -148,7 +156,7 @@ def check_row(x: Any, d: int, whole: bool) -> tuple[Indices, Floats]:
     if index.ndim != 1 or index.dtype.kind not in "iu":
         raise TypeError(f"x indices must be one-dimensional integers, got {index.dtype} of shape {index.shape}")
     if index.shape != values.shape:
-        raise ValueError(f"x indices and values must have the same length, got {index.shape[0]} and {values.shape}")
+        raise ValueError(f"x indices and values must have the same length, got {index.size} and {values.size}")
     outside = (index < 0) | (index >= d)
     if outside.any():
         k = int(outside.argmax())
@@ -176,6 +184,7 @@ def check_per_feature(component: Component, d: int) -> None:
 
 
 def check_target(y: float, loss: Loss) -> float:
+    """The target as a float that the loss accepts."""
     target = check_number("y", y, negative=True)
     if not loss.accepts(target):
         raise ValueError(f"y must be {loss.targets} for {type(loss).__name__}, got {target:g}")
@@ -183,6 +192,7 @@ def check_target(y: float, loss: Loss) -> float:
 
 
 def check_number(name: str, value: Any, positive: bool = False, negative: bool = False) -> float:
+    """A finite float: above 0 if `positive`, at least 0 unless `negative`."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -197,11 +207,13 @@ def check_number(name: str, value: Any, positive: bool = False, negative: bool =
 def as_floats(name: str, value: Any) -> Floats:
     """A fresh contiguous float64 copy; ValueError at the first entry that is not finite."""
     try:
-        array = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}") from None
+        array = np.asarray(value)
+    except ValueError:  # a nested list with rows of different lengths
+        array = np.array(None)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}")
+    array = np.array(array, dtype=np.float64, order="C")
     wrong = ~np.isfinite(array)
     if wrong.any():
-        place = ", ".join(map(str, np.unravel_index(int(wrong.argmax()), array.shape)))
-        raise ValueError(f"{name}[{place}] must be finite, got {array[wrong][0]}")
+        raise ValueError(f"{name}{place(wrong)} must be finite, got {array[wrong][0]}")
     return array
