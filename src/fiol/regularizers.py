@@ -11,7 +11,7 @@ method takes the feature's index `i` for that reason.
 
 from __future__ import annotations
 
-from math import inf
+from math import copysign, inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -119,10 +119,9 @@ class Elastic(Regularizer):
         # Selecting x or 0, rather than branching or multiplying by a mask, halves the time of the loop.
         tau = step * self.l1(i)
         u = w + step * beta * x
-        c = clamp(u, -tau, tau)
-        on = x if u != c else 0.0
+        on = x if abs(u) > tau else 0.0
         m = self.shrink(step, i)
-        return m * (on * x), m * (on * (w - c))
+        return m * (on * x), m * (on * (w - copysign(tau, u)))
 
     def kinks(self) -> int:
         return 2
