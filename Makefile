@@ -24,8 +24,9 @@ check: $(VENV)/.check  ## formatting, lints, types, layers
 bench: $(VENV)/.demo  ## time per step of every solver, with a scaling plot
 	$(BIN)/python -m benchmarks.step --json build/step.json --plot build/step.png
 
-docs: $(VENV)/.demo  ## redraw the figures of the documentation
+docs: $(VENV)/.demo  ## redraw the figures of the documentation (the second one takes three minutes)
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg
+	$(BIN)/python -m benchmarks.step --plot docs/scaling.svg
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -14,7 +14,8 @@ import pytest
 
 import fiol
 from fiol import L1, Box, ElasticNet, Huber, Loss, Newton, Quantile, Regularizer, Ridge, Separable, Solver, Squared
-from fiol.component import Component, fingerprint
+from fiol.component import Component
+from fiol.fingerprint import fingerprint
 from fiol.regularizers import Unregularized
 
 VALUES = [

@@ -33,7 +33,8 @@ from numba.extending import (
     unbox,
 )
 
-from fiol.component import Component, at, bytecode, code_parts, digest, fingerprint, methods_of
+from fiol.component import Component, at
+from fiol.fingerprint import bytecode, code_parts, digest, fingerprint, methods_of
 
 #: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
 FAST = {"nsz", "arcp", "contract", "reassoc"}
