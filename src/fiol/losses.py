@@ -12,7 +12,7 @@ binary losses. Everything is finite for scores and targets up to 1e6 and p from 
 
 from __future__ import annotations
 
-from math import copysign, inf, log, log1p
+from math import copysign, exp, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.component import Component, require
@@ -479,7 +479,30 @@ def barrier(beta: float, low: float, high: float) -> float:
 
 
 def logistic_root(m: float, p: float) -> float:
-    """The c <= 1/2 with c = sigmoid(-(m + p c)), by Newton's method on log(c / (1 - c)) + m + p c.
+    """The c <= 1/2 with c = sigmoid(-(m + p c)), for m >= -p/2."""
+    if p > 30.0:
+        return steep_logistic_root(m, p)
+    if m > 40.0:  # p c is below the rounding error of m
+        return sigmoid(-m)
+    # Halley's method for u = m + p sigmoid(-u), from the root with sigmoid(-u) replaced by 1 / (2 + 1.2 u).
+    a = 0.6 * m - 1.0
+    u = (a + sqrt(a * a + 1.2 * (2.0 * m + p))) / 1.2
+    c = 0.5
+    for _ in range(20):
+        e = exp(-u)
+        c = e / (1.0 + e)
+        bend = p * c * (1.0 - c)
+        step = (u - m - p * c) / (1.0 + bend)
+        step /= 1.0 + step * bend * (0.5 - c) / (1.0 + bend)
+        u -= step
+        if abs(step) <= 1e-5:  # the next one would be of the order of its cube
+            c += c * (1.0 - c) * step * (1.0 + (0.5 - c) * step)
+            break
+    return c
+
+
+def steep_logistic_root(m: float, p: float) -> float:
+    """The same for large p, by Newton's method on log(c / (1 - c)) + m + p c.
 
     The start solves the same equation with log(1 - c) replaced by -c.
     """
