@@ -101,12 +101,12 @@ class Separable(Geometry):
 
     >>> from math import asinh, sinh, sqrt
     >>> class Hypentropy(Separable):  # Ghai, Hazan, Singer 2020: between gradient and exponentiated gradient
-    ...     beta: float = 1.0
-    ...     def mirror(self, w, i): return asinh(w / self.beta)
-    ...     def inverse(self, theta, i): return self.beta * sinh(theta)
-    ...     def inverse_hess(self, w, i): return sqrt(w * w + self.beta * self.beta)
+    ...     scale: float = 1.0
+    ...     def mirror(self, w, i): return asinh(w / self.scale)
+    ...     def inverse(self, theta, i): return self.scale * sinh(theta)
+    ...     def inverse_hess(self, w, i): return sqrt(w * w + self.scale * self.scale)
     ...     def divergence(self, u, w, i):
-    ...         return (u * (asinh(u / self.beta) - asinh(w / self.beta))
+    ...         return (u * (asinh(u / self.scale) - asinh(w / self.scale))
     ...                 - self.inverse_hess(u, i) + self.inverse_hess(w, i))
     >>> round(Hypentropy().resolve(2.0, 0.5, 0), 6)
     1.552705
