@@ -137,3 +137,14 @@ def test_checks_catch_a_wrong_derivative_prox_and_curvature():
     for loss, method in [(Steep(), "grad"), (Far(), "dual"), (Bent(), "hess"), (Concave(), "grad")]:
         with pytest.raises(CheckError, match=method):
             check_loss(loss)
+
+
+def test_a_subclass_with_its_own_derivative_does_not_inherit_the_prox():
+    class Double(fiol.Squared):
+        def value(self, z, y):
+            return (z - y) ** 2
+
+        def grad(self, z, y):
+            return 2.0 * (z - y)
+
+    assert Double().dual(0.0, 1.0, 3.0) == pytest.approx(2.0)

@@ -113,11 +113,12 @@ def check_regularizer(regularizer: Regularizer, d: int = 4) -> None:
             for v in map(r.clip, (*WEIGHTS, inside - 1e-4, inside + 1e-4)):
                 above = r.value(v, i) >= r.value(inside, i) + s * (v - inside) - SLACK * (1 + abs(s * v))
                 require(above, r, "slope", f"{here}: slope {s:g} is no subgradient at w = {inside:g}")
-        looped = inside
-        for n in range(4):
-            once = r.catch_up(inside, step_size, n, i)
-            require(close(once, looped), r, "catch_up", f"{here}: {n} rounds give {once:g}, one by one {looped:g}")
-            looped = r.prox(looped, step_size, i)
+        for begin in {u, inside}:
+            looped = begin
+            for n in range(4):
+                once = r.catch_up(begin, step_size, n, i)
+                require(close(once, looped), r, "catch_up", f"{here}: {n} rounds give {once:g}, one by one {looped:g}")
+                looped = r.prox(looped, step_size, i)
     check_compiled(r, lambda c: step(loss=Squared(), regularizer=r, d=d, compiled=c))
 
 

@@ -44,7 +44,7 @@ LAYER = digest(bytecode(inspect.currentframe().f_code, set(), set()))  # type: i
 
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}
-_verbs: dict[str, tuple[int, str]] = {}
+_verbs: dict[str, Any] = {}
 _helpers: set[python_types.FunctionType] = set()
 _warned = False
 
@@ -116,22 +116,25 @@ def _register_helper(helper: python_types.FunctionType) -> None:
 def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
     """Make `component.verb(...)` compile to the method of the component's own class."""
     signature = inspect.signature(method)
-    arity = len(signature.parameters)
+    arity, owner = len(signature.parameters), f"{cls.__module__}.{cls.__qualname__}"
     if verb in _verbs:
-        known, owner = _verbs[verb]
-        if arity != known:
+        known = _verbs[verb]
+        if arity == len(known.__signature__.parameters):
+            return
+        if owner != known.owner:
             raise TypeError(
-                f"{cls.__qualname__}.{verb} takes {arity - 1} arguments where {owner}.{verb} takes {known - 1}: "
-                "one name has one number of arguments, so rename it"
+                f"{cls.__qualname__}.{verb} takes {arity - 1} arguments where {known.owner}.{verb} takes "
+                f"{len(known.__signature__.parameters) - 1}: one name has one number of arguments, so rename it"
             )
+        known.__signature__ = signature  # the class was defined again, as one does in a notebook
         return
-    _verbs[verb] = arity, cls.__qualname__
 
     def resolve(self: ComponentType, *args: Any) -> Any:
         method = getattr(_classes[self.tag], verb, None)
         return method and portable(method)
 
-    resolve.__signature__ = signature  # type: ignore[attr-defined]
+    resolve.__signature__, resolve.owner = signature, owner  # type: ignore[attr-defined]
+    _verbs[verb] = resolve
     overload_method(ComponentType, verb, strict=False)(resolve)  # type: ignore[call-arg]
 
 

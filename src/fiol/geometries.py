@@ -357,7 +357,9 @@ class Mahalanobis(Geometry):
         return basis.T @ x, basis.T @ w
 
     def leave(self, w: Floats, entered: Floats, solved: Floats) -> Floats:
-        return w + self.eigen[1] @ (solved - entered)
+        # Small moves keep the digits of w; weights shrunk to a small part of themselves keep their own.
+        move, basis = solved - entered, self.eigen[1]
+        return w + basis @ move if np.abs(move).max(initial=0.0) < np.abs(solved).max(initial=0.0) else basis @ solved
 
     def distance(self, u: Floats, w: Floats) -> float:
         return 0.5 * self.norm(u - w) ** 2

@@ -67,7 +67,10 @@ class Loss(Component):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if hasattr(cls, "hess") and cls.dual is Loss.dual:
+        own = vars(cls)
+        if "grad" in own and "dual" not in own:  # an inherited prox belongs to the inherited derivative
+            cls.dual = Loss.dual  # type: ignore[method-assign]
+        if cls.dual is Loss.dual and hasattr(cls, "hess") and ("hess" in own or "grad" not in own):
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
 
     def dual(self, q: float, p: float, y: float) -> float:

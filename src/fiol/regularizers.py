@@ -11,7 +11,7 @@ method takes the feature's index `i` for that reason.
 
 from __future__ import annotations
 
-from math import copysign, inf
+from math import copysign, exp, inf, log1p
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -134,7 +134,7 @@ class Elastic(Regularizer):
         l1, l2 = self.l1(i), self.l2(i)
         lost = power_sum(step * l2, n)
         tau = l1 * (lost / l2 if lost > 0.0 else n * step)
-        kept = w * (1.0 - lost)
+        kept = w * exp(-n * log1p(step * l2))  # 1 - lost has no digits left after many rounds
         return kept - clamp(kept, -tau, tau)
 
 
@@ -176,7 +176,7 @@ class L1(Elastic):
 class Ridge(Elastic):
     """The ridge penalty: r(w) = lam w^2 / 2.
 
-    >>> Ridge(1.0).prox(0.5, 1.0, 0), Ridge(1.0).catch_up(1.0, 1.0, 3, 0)
+    >>> Ridge(1.0).prox(0.5, 1.0, 0), round(Ridge(1.0).catch_up(1.0, 1.0, 3, 0), 12)
     (0.25, 0.125)
     """
 
@@ -278,8 +278,10 @@ class Box(Regularizer):
         return self.regularizer.kink(j, step, i)
 
     def catch_up(self, w: float, step: float, n: int, i: int) -> float:
-        # The unboxed weight moves towards 0, so it leaves the box at most once and stays out.
-        return self.clip(self.regularizer.catch_up(w, step, n, i))
+        if n > 0 and not self.lo <= w <= self.hi:  # weights may start outside; one round brings them in
+            w, n = self.prox(w, step, i), n - 1
+        # From inside, the unboxed weight moves towards the penalty's minimum: it leaves the box once, if at all.
+        return self.clip(self.regularizer.catch_up(w, step, n, i)) if n > 0 else w
 
 
 def non_negative(regularizer: Regularizer) -> Box:

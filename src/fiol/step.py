@@ -194,9 +194,13 @@ def check_target(y: float, loss: Loss) -> float:
 def check_number(name: str, value: Any, positive: bool = False, negative: bool = False) -> float:
     """A finite float: above 0 if `positive`, at least 0 unless `negative`."""
     try:
+        if isinstance(value, (str, bytes)) or np.ndim(value) > 0:  # float() takes "1", and older numpy's takes [1.0]
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, got {value!r}") from None
+    except OverflowError:  # an int beyond the largest double
+        number = np.inf
     if not np.isfinite(number):
         raise ValueError(f"{name} must be finite, got {number}")
     if (positive and number <= 0.0) or (not negative and number < 0.0):
