@@ -252,8 +252,26 @@ def test_one_name_has_one_number_of_arguments():
 
     for _ in range(2):  # the second time as well
         solve_both(regularizer=L1(0.1))
-        with pytest.raises(TypeError, match=r"Mine\.shrink takes 1 arguments where [\w.]+\.shrink takes 2: .* rename it$"):
+        with pytest.raises(
+            TypeError, match=r"Mine\.shrink takes 1 arguments where [\w.]+\.shrink takes 2: .* rename it$"
+        ):
             solve_both(regularizer=Mine())
+
+
+def test_a_class_may_be_defined_again_with_other_arguments():
+    """As one does in a notebook, where a helper method gains an argument between two runs of a cell."""
+
+    def define(own):
+        scope = {"Loss": fiol.Loss, "__name__": "notebook"}
+        exec(f"class Mine(Loss):\n def value(self, z, y): return (z - y) ** 2\n{own}", scope)
+        return scope["Mine"]()
+
+    first = define(" def twice(self, e): return 2.0 * e\n def grad(self, z, y): return self.twice(z - y)\n")
+    again = define(" def twice(self, z, y): return 2.0 * (z - y)\n def grad(self, z, y): return self.twice(z, y)\n")
+    for loss in (first, again):
+        steps = [fiol.solve_step([1.0], 3.0, [0.0], loss=loss, compiled=c) for c in (True, False)]
+        assert steps[0].w == pytest.approx(steps[1].w)
+        assert steps[0].w[0] == pytest.approx(2.0)
 
 
 # --- fingerprints -----------------------------------------------------------------------------
