@@ -1,6 +1,6 @@
 """Scalar functions that stay finite: what the losses, geometries and solvers compute with."""
 
-from math import copysign, exp, expm1, log, log1p, sqrt
+from math import copysign, exp, expm1, inf, log, log1p, sqrt
 
 #: The largest double, and the largest x whose exponential is a double.
 HUGE = 1.7976931348623157e308
@@ -20,7 +20,7 @@ def safe_exp(x: float) -> float:
 
 def safe_log(x: float) -> float:
     """log(x) for x >= 0, minus infinity at 0."""
-    return log(x) if x > 0.0 else -float("inf")
+    return log(x) if x > 0.0 else -inf
 
 
 def sigmoid(z: float) -> float:
