@@ -84,7 +84,7 @@ def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.
         for k, item in enumerate(value):
             yield from value_parts(str(k), item, attributes, reached)
     elif isinstance(value, (numbers.Number, np.bool_, str, bytes)):
-        yield repr(value).encode()
+        yield f"{type(value).__name__} {value!r}".encode()
     elif isinstance(value, enum.EnumMeta):
         yield repr(list(value)).encode()
     elif isinstance(value, np.ndarray):
