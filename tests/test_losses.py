@@ -1,17 +1,19 @@
-"""Losses: the public checks, extreme arguments, and the prox against 50-digit arithmetic."""
+"""Losses: the public checks, extreme arguments, and prox and flow against many-digit arithmetic."""
 
 import math
 
 import mpmath as mp
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from material import LOSSES, magnitudes, name, signed, targets
-from oracles.precise import derivatives, root
+from oracles.precise import derivatives, position, root
 
 import fiol
 from fiol.checks import CheckError, check_loss
+from fiol.compiled import FAST
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
@@ -50,13 +52,85 @@ def test_dual_is_exact_for_any_slope_and_score(data):
     assert abs(beta - exact) <= 1e-9 * abs(exact) + room + mp.mpf(10) ** -300
 
 
+@st.composite
+def flows(draw):
+    """A loss and where it flows from; some start next to the minimiser."""
+    loss = draw(st.sampled_from(LOSSES))
+    poisson = isinstance(loss, fiol.Poisson)
+    y = draw(st.one_of(st.just(0.0), targets(loss)) if poisson else targets(loss))
+    best = math.log(y) if poisson and y > 0.0 else y
+    q = draw(st.one_of(st.just(0.0), signed(-3, 6), signed(-6, 0).map(lambda off: best + off)))
+    return loss, q, y
+
+
+@settings(max_examples=300)
+@given(flows(), magnitudes(-2, 2))
+def test_the_oracle_of_the_flow_obeys_its_equation(start, p):
+    loss, q, y = start
+    q = math.fmod(q, 30.0)
+    assert abs(position(loss, q, 0.0, y) - q) < mp.mpf(10) ** -30
+    rate = mp.diff(lambda t: position(loss, q, t, y), p)
+    left, right = derivatives(loss, position(loss, q, p, y), mp.mpf(y))
+    slack = mp.mpf(10) ** -15 * (1 + abs(rate))
+    assert left - slack <= -rate <= right + slack
+
+
+@settings(max_examples=1500)
+@given(flows(), st.one_of(st.just(0.0), magnitudes(-12, 12)))
+def test_flow_is_exact_for_any_slope_and_score(start, p):
+    loss, q, y = start
+    beta = loss.flow(q, p, y)
+    assert math.isfinite(beta)
+    if p == 0.0:
+        assert beta == -loss.grad(q, y)
+        return
+    with mp.workdps(400):
+
+        def exact(shift):
+            return (position(loss, mp.mpf(q) + shift, p, y) - mp.mpf(q) - shift) / mp.mpf(p)
+
+        # An error of q in its last place moves beta by this much, whoever computes it.
+        shift = mp.mpf(np.spacing(abs(q) + abs(y)))
+        room = abs(exact(shift) - exact(-shift))
+        assert abs(beta - exact(0)) <= 2e-14 * abs(exact(0)) + 2 * room + mp.mpf(10) ** -300
+
+
+@settings(max_examples=1500)
+@given(flows(), magnitudes(-6, 6), magnitudes(-6, 6))
+def test_flow_splits_lies_between_the_steps_and_never_crosses_the_minimiser(start, p1, p2):
+    loss, q, y = start
+    p = p1 + p2
+    beta = loss.flow(q, p, y)
+    once, half = q + p * beta, q + p1 * loss.flow(q, p1, y)
+    twice = half + p2 * loss.flow(half, p2, y)
+    off = 1e-14 * (abs(q) + abs(y) + abs(p * beta) + 1.0)  # convex flows shrink errors
+    assert abs(once - twice) <= off
+    explicit, implicit = -loss.grad(q, y), loss.dual(q, p, y)
+    room = 1e-12 * abs(explicit) + 2.0 * off / p
+    assert min(explicit, implicit) - room <= beta <= max(explicit, implicit) + room
+    ahead = math.copysign(1.0, explicit)
+    assert ahead * loss.grad(once - ahead * off, y) <= 0.0
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_flow_compiles(loss):
+    @numba.njit(error_model="numpy", fastmath=FAST)
+    def flow(loss, q, p, y):
+        return loss.flow(q, p, y)
+
+    for y in [t for t in (-1.0, 0.0, 1.0, 3.7) if loss.accepts(t)]:
+        for q in (-1e6, -30.0, -1.0, 0.0, 0.3, 5.0, 800.0):
+            for p in (0.0, 1e-12, 1e-3, 1.0, 50.0, 1e12):
+                assert flow(loss, q, p, y) == pytest.approx(loss.flow(q, p, y), rel=1e-13, abs=1e-300)
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 @pytest.mark.parametrize("z", [-1e6, -1e3, 1e3, 1e6])
 def test_everything_is_finite_at_scores_of_a_million(loss, z):
     for y in [t for t in (-1.0, 0.0, 1.0, 1e6) if loss.accepts(t)]:
         numbers = [loss.value(z, y), loss.grad(z, y), loss.predict(z), loss.lower(y)]
         numbers += [loss.hess(z, y)] if loss.has("hess") else []
-        numbers += [loss.dual(z, p, y) for p in (0.0, 1e-12, 1.0, 1e12)]
+        numbers += [step(z, p, y) for p in (0.0, 1e-12, 1.0, 1e12) for step in (loss.dual, loss.flow)]
         assert all(map(math.isfinite, numbers))
 
 
@@ -114,7 +188,7 @@ def test_predictions(loss, z, prediction):
     assert loss.predict(z) == pytest.approx(prediction)
 
 
-def test_checks_catch_a_wrong_derivative_prox_and_curvature():
+def test_checks_catch_a_wrong_derivative_prox_curvature_and_flow():
     class Steep(fiol.Squared):
         def grad(self, z, y):
             return 1.01 * (z - y)
@@ -134,12 +208,30 @@ def test_checks_catch_a_wrong_derivative_prox_and_curvature():
         def grad(self, z, y):
             return -2 * z
 
-    for loss, method in [(Steep(), "grad"), (Far(), "dual"), (Bent(), "hess"), (Concave(), "grad")]:
+    class Implicit(fiol.Squared):
+        def flow(self, q, p, y):
+            return self.dual(q, p, y)
+
+    class Fast(fiol.Logistic):
+        def flow(self, q, p, y):
+            return 1.01 * fiol.losses.logistic_flow(y * q, p) * y
+
+    class Overshooting(fiol.Absolute):
+        def flow(self, q, p, y):
+            return -self.grad(q, y)
+
+    class Overflowing(fiol.Squared):
+        def flow(self, q, p, y):
+            return math.inf
+
+    flawed = [(Steep(), "grad"), (Far(), "dual"), (Bent(), "hess"), (Concave(), "grad")]
+    flawed += [(loss(), "flow") for loss in (Implicit, Fast, Overshooting, Overflowing)]
+    for loss, method in flawed:
         with pytest.raises(CheckError, match=method):
             check_loss(loss)
 
 
-def test_a_subclass_with_its_own_derivative_does_not_inherit_the_prox():
+def test_a_subclass_with_its_own_derivative_inherits_neither_prox_nor_flow():
     class Double(fiol.Squared):
         def value(self, z, y):
             return (z - y) ** 2
@@ -148,3 +240,17 @@ def test_a_subclass_with_its_own_derivative_does_not_inherit_the_prox():
             return 2.0 * (z - y)
 
     assert Double().dual(0.0, 1.0, 3.0) == pytest.approx(2.0)
+    assert not Double().has("flow")
+    assert fiol.solve_step([1.0], 3.0, [0.0], loss=Double()).beta == pytest.approx(2.0)
+
+
+def test_flow_is_optional():
+    class Plain(fiol.Loss):
+        def value(self, z, y):
+            return abs(z - y)
+
+        def grad(self, z, y):
+            return np.sign(z - y)
+
+    assert not Plain().has("flow")
+    assert not fiol.Loss().has("flow")

@@ -46,7 +46,7 @@ class CheckError(AssertionError):
 
 
 def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
-    """Check a loss: convexity, derivatives, prox, conjugate, lower bound, compilation, copies.
+    """Check a loss: convexity, derivatives, prox, flow, conjugate, lower bound, compilation, copies.
 
     `targets` are the y to try; by default some that the loss accepts.
 
@@ -73,6 +73,8 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
         beta = loss.dual(q, p, y)
         require(isfinite(beta), loss, "dual", f"dual({q:g}, {p:g}, {y:g}) is {beta}")
         check_subgradient(loss, "dual", -beta, q + p * beta, y, where=f"for q = {q:g}, p = {p:g}: ")
+        if loss.has("flow"):
+            check_flow(loss, q, p, y)
     y = ys[-1]
     check_compiled(loss, lambda c: step(y=y, loss=loss, regularizer=L1(0.1), compiled=c))
 
@@ -226,6 +228,23 @@ def check_subgradient(loss: Loss, method: str, slope: float, z: float, y: float,
         room = SLACK * (abs(base) + abs(slope) * (abs(v) + abs(z)) + abs(y * z)) + 1e-12
         message = f"{where}at z = {z:g}, y = {y:g} the line of slope {slope:g} lies above the value at v = {v:g}"
         require(loss.value(v, y) >= height - room, loss, method, message)
+
+
+def check_flow(loss: Loss, q: float, p: float, y: float) -> None:
+    """The score q + p flow(q, p, y) moves at the speed -phi' while p grows, and starts with -phi'(q)."""
+    here, beta = f"for q = {q:g}, p = {p:g}, y = {y:g}", loss.flow(q, p, y)
+    require(isfinite(beta), loss, "flow", f"{here} it is {beta}")
+    if p == 0.0:
+        check_subgradient(loss, "flow", -beta, q, y, where=f"{here}: ")
+        return
+    before, after = (1.0 - 1e-4) * p, (1.0 + 1e-4) * p
+    moves = [t * loss.flow(q, t, y) for t in (before, after)]
+    speed = (moves[1] - moves[0]) / (after - before)
+    off = 1e-12 * (abs(q) + abs(p * beta) + abs(y) + 1.0)
+    least, most = -loss.grad(q + max(moves) + off, y), -loss.grad(q + min(moves) - off, y)
+    room = 1e-7 * abs(beta)
+    message = f"{here} the score moves at speed {speed:g}, but -grad there is between {least:g} and {most:g}"
+    require(least - room <= speed <= most + room, loss, "flow", message)
 
 
 def check_derivative(

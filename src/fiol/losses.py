@@ -6,13 +6,20 @@ on a line g(beta) = p * beta + q the new score is
 
     z = argmin_z  phi(z; y) + (z - q)^2 / (2 p),        beta = (z - q) / p = -phi'(z; y)
 
-and `dual(q, p, y)` returns beta (with p = 0 it is -phi'(q; y)). Targets are -1 or +1 for the
-binary losses. Everything is finite for scores and targets up to 1e6 and p from 0 to 1e12.
+and `dual(q, p, y)` returns beta (with p = 0 it is -phi'(q; y)).
+
+Between that implicit step and the explicit one, whose beta is -phi'(q; y), lies the limit of many
+small ones: the score follows z' = -phi'(z; y) from z = q for the time p and stops at a kink, and
+`flow(q, p, y)` returns beta = (z - q) / p for the z it reaches (Karampatziakis and Langford,
+"Online importance weight aware updates", 2011).
+
+Targets are -1 or +1 for the binary losses. Everything is finite for scores and targets up to 1e6
+and p from 0 to 1e12.
 """
 
 from __future__ import annotations
 
-from math import copysign, exp, inf, log, log1p, sqrt
+from math import copysign, exp, expm1, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.component import Component, require
@@ -30,6 +37,7 @@ class Loss(Component):
     | `grad(z, y)` | d phi / d z (any subgradient at a kink) |
     | `hess(z, y)` | second derivative, where there is one; lets the default `dual` use Newton |
     | `dual(q, p, y)` | beta on the line (p, q), see the module; the default finds the root of `grad` |
+    | `flow(q, p, y)` | beta of the importance-aware step, see the module; there is no default |
     | `conjugate_grad(beta, y)` | derivative of beta -> phi*(-beta), infinite outside its domain |
     | `predict(z)` | what the score says about y: the mean, the probability of +1, or the label |
     | `accepts(y)` | whether y is a valid target |
@@ -47,6 +55,7 @@ class Loss(Component):
         "grad": ("z", "y"),
         "hess": ("z", "y"),
         "dual": ("q", "p", "y"),
+        "flow": ("q", "p", "y"),
         "conjugate_grad": ("beta", "y"),
         "predict": ("z",),
         "accepts": ("y",),
@@ -63,6 +72,7 @@ class Loss(Component):
         def value(self, z: float, y: float) -> float: ...
         def grad(self, z: float, y: float) -> float: ...
         def hess(self, z: float, y: float) -> float: ...
+        def flow(self, q: float, p: float, y: float) -> float: ...
         def conjugate_grad(self, beta: float, y: float) -> float: ...
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -72,6 +82,8 @@ class Loss(Component):
             cls.dual = Loss.dual  # type: ignore[method-assign]
         if cls.dual is Loss.dual and hasattr(cls, "hess") and ("hess" in own or "grad" not in own):
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
+        if "grad" in own and "flow" not in own and hasattr(cls, "flow"):  # so does an inherited flow
+            cls.flow = None  # type: ignore[method-assign, assignment]
 
     def dual(self, q: float, p: float, y: float) -> float:
         """Root of beta + phi'(q + p beta) = 0 by bisection between 0 and -phi'(q)."""
@@ -144,8 +156,8 @@ class Binary(Loss):
 class Squared(Loss):
     """Squared error: phi(z; y) = (z - y)^2 / 2.
 
-    >>> Squared().value(1.0, 3.0), Squared().dual(1.0, 1.0, 3.0)
-    (2.0, 1.0)
+    >>> Squared().value(1.0, 3.0), Squared().dual(1.0, 1.0, 3.0), round(Squared().flow(1.0, 1.0, 3.0), 6)
+    (2.0, 1.0, 1.264241)
     """
 
     def value(self, z: float, y: float) -> float:
@@ -159,6 +171,9 @@ class Squared(Loss):
 
     def dual(self, q: float, p: float, y: float) -> float:
         return (y - q) / (1.0 + p)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return (y - q) * mean_decay(p)
 
     def conjugate_grad(self, beta: float, y: float) -> float:
         return beta - y
@@ -187,6 +202,9 @@ class Quantile(Loss):
     def dual(self, q: float, p: float, y: float) -> float:
         return slope_to(y - q, p, self.tau - 1.0, self.tau)
 
+    def flow(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         return barrier(beta, self.tau - 1.0, self.tau) - y
 
@@ -206,6 +224,9 @@ class Absolute(Loss):
 
     def dual(self, q: float, p: float, y: float) -> float:
         return slope_to(y - q, p, -1.0, 1.0)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
 
     def conjugate_grad(self, beta: float, y: float) -> float:
         return barrier(beta, -1.0, 1.0) - y
@@ -231,6 +252,9 @@ class EpsilonInsensitive(Loss):
 
     def dual(self, q: float, p: float, y: float) -> float:
         return slope_to(beyond(y - q, self.epsilon), p, -1.0, 1.0)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
 
     def conjugate_grad(self, beta: float, y: float) -> float:
         edge = self.epsilon * ((beta > 0.0) * 1.0 - (beta < 0.0) * 1.0)
@@ -261,6 +285,9 @@ class SquaredEpsilonInsensitive(Loss):
     def dual(self, q: float, p: float, y: float) -> float:
         return beyond(y - q, self.epsilon) / (1.0 + p)
 
+    def flow(self, q: float, p: float, y: float) -> float:
+        return beyond(y - q, self.epsilon) * mean_decay(p)
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         edge = self.epsilon * ((beta > 0.0) * 1.0 - (beta < 0.0) * 1.0)
         return beta + edge - y
@@ -269,8 +296,10 @@ class SquaredEpsilonInsensitive(Loss):
 class Huber(Loss):
     """Squared near the target, linear beyond delta: phi(z; y) = e^2/2 if |e| <= delta, else delta |e| - delta^2/2.
 
-    >>> Huber(1.0).value(0.0, 3.0), Huber(1.0).dual(0.0, 1.0, 3.0)
-    (2.5, 1.0)
+    flow: the score moves at speed delta until it is within delta of y, then as for the squared error.
+
+    >>> Huber(1.0).value(0.0, 3.0), Huber(1.0).dual(0.0, 1.0, 3.0), Huber(1.0).flow(0.0, 1.0, 3.0)
+    (2.5, 1.0, 1.0)
     """
 
     delta: float = 1.0
@@ -290,6 +319,13 @@ class Huber(Loss):
 
     def dual(self, q: float, p: float, y: float) -> float:
         return clamp((y - q) / (1.0 + p), -self.delta, self.delta)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        near, far = min(abs(y - q), self.delta), max(0.0, abs(y - q) - self.delta)
+        rest = p - far / self.delta  # what is left of p once the score is within delta
+        if rest < 0.0 or p == 0.0:
+            return copysign(near, y - q)
+        return copysign(far - near * expm1(-rest), y - q) / p
 
     def conjugate_grad(self, beta: float, y: float) -> float:
         return barrier(beta, -self.delta, self.delta) + beta - y
@@ -314,6 +350,9 @@ class Hinge(Binary):
     def dual(self, q: float, p: float, y: float) -> float:
         return y * slope_to(1.0 - y * q, p, 0.0, 1.0)
 
+    def flow(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         return y * (barrier(y * beta, 0.0, 1.0) - 1.0)
 
@@ -337,6 +376,9 @@ class SquaredHinge(Binary):
     def dual(self, q: float, p: float, y: float) -> float:
         return y * max(0.0, 1.0 - y * q) / (1.0 + p)
 
+    def flow(self, q: float, p: float, y: float) -> float:
+        return y * max(0.0, 1.0 - y * q) * mean_decay(p)
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         return beta + y * (barrier(y * beta, 0.0, inf) - 1.0)
 
@@ -344,10 +386,11 @@ class SquaredHinge(Binary):
 class Logistic(Binary):
     """Logistic loss: phi(z; y) = log(1 + exp(-y z)).
 
-    beta = y c where c = sigmoid(-(y q + p c)) lies between 0 and 1.
+    dual: beta = y c where c = sigmoid(-(y q + p c)) lies between 0 and 1.
+    flow: beta = y d / p where the margin m = y q rises by d, and d + exp(m) (exp(d) - 1) = p.
 
-    >>> Logistic().predict(0.0), round(Logistic().dual(0.0, 1.0, 1.0), 6)
-    (0.5, 0.401058)
+    >>> Logistic().predict(0.0), round(Logistic().dual(0.0, 1.0, 1.0), 6), round(Logistic().flow(0.0, 1.0, 1.0), 6)
+    (0.5, 0.401058, 0.442854)
     """
 
     link: ClassVar[str] = "logit"
@@ -366,6 +409,9 @@ class Logistic(Binary):
         # Where c would exceed a half, solve for 1 - c instead: the same equation, reflected.
         return y * (1.0 - logistic_root(-m - p, p) if m < -0.5 * p else logistic_root(m, p))
 
+    def flow(self, q: float, p: float, y: float) -> float:
+        return y * logistic_flow(y * q, p)
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         c = y * beta
         if c <= 0.0 or c >= 1.0:
@@ -379,11 +425,12 @@ class Logistic(Binary):
 class Exponential(Binary):
     """Exponential loss of boosting: phi(z; y) = exp(-y z).
 
-    beta = y c where c = exp(-(y q + p c)). Where exp(-y z) is no double any more, the largest
-    double stands for it.
+    dual: beta = y c where c = exp(-(y q + p c)).
+    flow: beta = y log(1 + p exp(-y q)) / p.
+    Where exp(-y z) is no double any more, the largest double stands for it.
 
-    >>> Exponential().value(0.0, 1.0), round(Exponential().dual(0.0, 1.0, 1.0), 6)
-    (1.0, 0.567143)
+    >>> round(Exponential().dual(0.0, 1.0, 1.0), 6), round(Exponential().flow(0.0, 1.0, 1.0), 6)
+    (0.567143, 0.693147)
     """
 
     link: ClassVar[str] = "logit"
@@ -403,6 +450,12 @@ class Exponential(Binary):
             return y * safe_exp(-m)
         return y * min(wright_omega(log(p) - m) / p, HUGE)
 
+    def flow(self, q: float, p: float, y: float) -> float:
+        m = y * q
+        if p == 0.0 or log(p) - m < -36.0:  # p exp(-m) is below the rounding error of 1
+            return y * safe_exp(-m)
+        return y * min(softplus(log(p) - m) / p, HUGE)
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         return y * log(y * beta) if y * beta > 0.0 else -y * inf
 
@@ -416,8 +469,10 @@ class Exponential(Binary):
 class Poisson(Loss):
     """Poisson deviance with log link: phi(z; y) = exp(z) - y z, for y >= 0.
 
-    >>> Poisson().predict(0.0), round(Poisson().dual(0.0, 1.0, 2.0), 6)
-    (1.0, 0.442854)
+    flow: beta = -log(1 + (exp(q) - y) (1 - exp(-p y)) / y) / p.
+
+    >>> Poisson().predict(0.0), round(Poisson().dual(0.0, 1.0, 2.0), 6), round(Poisson().flow(0.0, 1.0, 2.0), 6)
+    (1.0, 0.442854, 0.566219)
     """
 
     targets: ClassVar[str] = "a finite number of at least 0"
@@ -445,6 +500,16 @@ class Poisson(Loss):
         # Two ways to beta; take the one whose terms cancel less.
         e = safe_exp(z)
         return (z - q) / p if (abs(z) + abs(q)) / p < y + e * (1.0 + abs(z)) else y - e
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        slope = mean_decay(p * y) * (safe_exp(q) - y)
+        if abs(p * slope) < EPS:
+            return -slope
+        if -0.5 < p * slope < 1e3:
+            return -log1p(p * slope) / p
+        # 1 + p slope as a sum of two positive terms, given by their logarithms.
+        a, b = -p * y, q + log(p * mean_decay(p * y))
+        return -(max(a, b) + log1p(exp(-abs(a - b)))) / p
 
     def conjugate_grad(self, beta: float, y: float) -> float:
         return -log(y - beta) if beta < y else inf
@@ -474,6 +539,11 @@ def slope_to(e: float, p: float, low: float, high: float) -> float:
 def beyond(e: float, epsilon: float) -> float:
     """The part of e outside [-epsilon, epsilon]."""
     return e - clamp(e, -epsilon, epsilon)
+
+
+def mean_decay(p: float) -> float:
+    """(1 - exp(-p)) / p, and 1 at p = 0: the mean of exp(-t) over 0 <= t <= p."""
+    return -expm1(-p) / p if p > 0.0 else 1.0
 
 
 def barrier(beta: float, low: float, high: float) -> float:
@@ -518,3 +588,25 @@ def steep_logistic_root(m: float, p: float) -> float:
         if abs(step) <= 1e-9:  # the next step would be of the order of its square
             break
     return c
+
+
+def logistic_flow(m: float, p: float) -> float:
+    """d / p for the d >= 0 with d + exp(m) (exp(d) - 1) = p; d lies between log(1 + p c) and p c, c = sigmoid(-m)."""
+    c = sigmoid(-m)
+    if p * c < EPS:
+        return c
+    d = log1p(p * c)  # for m >= 0 off by log(2) at most
+    if m < 0.0:
+        # The new margin u has u + exp(u) = end. This loses digits of d, but never comes out far from it.
+        end = m + p + exp(m)
+        e = wright_omega(end)
+        d = clamp((end - e if end < 1.0 else log(e)) - m, d, p * c)
+    for _ in range(20):
+        # Halley's method, all divided by the derivative 1 + exp(m + d), so that nothing overflows.
+        bend = sigmoid(m + d)
+        step = (d - p) * sigmoid(-m - d) - bend * expm1(-d)
+        step /= 1.0 - 0.5 * step * bend
+        d -= step
+        if abs(step) <= 1e-5 * min(d, 1.0):  # the next one would be of the order of its cube
+            break
+    return d / p

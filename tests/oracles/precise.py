@@ -88,14 +88,14 @@ def penalty(regularizer, d):
 
 def omega(t):
     """v + log(v) = t."""
-    if t < -200:
-        return exp(t)
-    v = t if t > 1 else exp(t)
+    if t < -4 * mp.mp.dps:
+        return mp.exp(t)
+    v = t if t > 1 else mp.exp(t)
     for _ in range(200):
         step = (v + mp.log(v) - t) / (1 + 1 / v)
         step = v - v / 2 if step >= v else step
         v -= step
-        if abs(step) < mp.mpf(10) ** -45 * v:
+        if abs(step) < mp.mpf(10) ** (5 - mp.mp.dps) * v:
             return v
     raise AssertionError("no convergence")
 
@@ -191,3 +191,31 @@ def reference(x, y, w, loss, regularizer, geometry, eta, weight=1.0):
     path = Path(x, w, regularizer, geometry, eta)
     beta = root(path, y, loss, weight)
     return path.weights(beta), beta, path.score(beta), path
+
+
+def position(loss, q, p, y):
+    """Where z' = -phi'(z), z(0) = q is at the time p, solved in z and not in z - q: digits cancel, so take many."""
+    q, p, y = mp.mpf(q), mp.mpf(p), mp.mpf(y)
+    kind = type(loss).__name__
+    if kind in ("Logistic", "Exponential"):  # (1 + exp(m)) m' = 1 and exp(m) m' = 1 for the margin m
+        if kind == "Exponential":
+            return y * mp.log(mp.exp(y * q) + p)
+        return y * mp.log(omega(y * q + mp.exp(y * q) + p))
+    if kind == "Poisson":  # v = exp(-z) has v' = 1 - y v
+        v = mp.exp(-q) + p if y == 0 else 1 / y + (mp.exp(-q) - 1 / y) * mp.exp(-p * y)
+        return -mp.log(v)
+    # The others look like a constant or like the distance from the nearest minimiser.
+    radius = mp.mpf(getattr(loss, "epsilon", 0))
+    low, high = y - radius, y + radius
+    if kind in ("Hinge", "SquaredHinge"):
+        low, high = (mp.mpf(1), INF) if y > 0 else (-INF, mp.mpf(-1))
+    goal = clip(q, low, high)
+    if kind.startswith("Squared"):
+        return goal + (q - goal) * mp.exp(-p)
+    if kind == "Huber":
+        delta = mp.mpf(loss.delta)
+        time = max(0, abs(q - goal) - delta) / delta
+        inner = goal + clip(q - goal, -delta, delta) * mp.exp(-(p - time))
+        return inner if p > time else q + mp.sign(goal - q) * delta * p
+    reach = max(map(abs, derivatives(loss, q, y))) * p
+    return q + clip(goal - q, -reach, reach)
