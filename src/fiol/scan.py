@@ -1,0 +1,92 @@
+"""The compiled loops that check rows and bring them into one form. Arrays come in one type each, see `fiol.chunks`."""
+
+from fiol.compiled import jit
+
+
+@jit
+def flaws(indptr, indices, data, low, high):  # type: ignore[no-untyped-def]
+    """How many indices do not rise within their row, how many values are 0, how many others leave [low, high] in size.
+
+    The first loop compares neighbours across rows too, so that it vectorises; the last takes those back.
+    """
+    falls, zeros, fits, n = 0, 0, 0, data.shape[0]
+    for k in range(1, n):
+        falls += indices[k] <= indices[k - 1]
+    for k in range(n):
+        zeros += data[k] == 0.0
+        fits += (abs(data[k]) >= low) & (abs(data[k]) <= high)
+    last = 0
+    for r in range(1, indptr.shape[0] - 1):
+        k = indptr[r]
+        if last < k < n:  # a start that several rows share is one place
+            falls -= indices[k] <= indices[k - 1]
+        last = k
+    return falls, zeros, n - zeros - fits
+
+
+@jit
+def compact(indptr, indices, data, new_indptr, new_indices, new_data):  # type: ignore[no-untyped-def]
+    """Rows with rising indices: add up equal ones in their order, drop zeros; return how many entries are left."""
+    n = 0
+    new_indptr[0] = 0
+    for r in range(indptr.shape[0] - 1):
+        start = n
+        for k in range(indptr[r], indptr[r + 1]):
+            if data[k] == 0.0:
+                continue
+            if n > start and new_indices[n - 1] == indices[k]:
+                new_data[n - 1] += data[k]
+                continue
+            if n > start and new_data[n - 1] == 0.0:  # the ones before have cancelled
+                n -= 1
+            new_indices[n], new_data[n] = indices[k], data[k]
+            n += 1
+        if n > start and new_data[n - 1] == 0.0:
+            n -= 1
+        new_indptr[r + 1] = n
+    return n
+
+
+@jit
+def count(x, low, high, indptr):  # type: ignore[no-untyped-def]
+    """Where the rows of the dense `x` start without their zeros; return how many others leave [low, high] in size."""
+    wrong = 0
+    indptr[0] = 0
+    for r in range(x.shape[0]):
+        zeros, fits = 0, 0
+        for i in range(x.shape[1]):
+            zeros += x[r, i] == 0.0
+            fits += (abs(x[r, i]) >= low) & (abs(x[r, i]) <= high)
+        wrong += x.shape[1] - zeros - fits
+        indptr[r + 1] = indptr[r] + x.shape[1] - zeros
+    return wrong
+
+
+@jit
+def fill(x, indices, data):  # type: ignore[no-untyped-def]
+    """The entries of the dense `x` that are not 0, row by row; one place more than they need is there."""
+    n = 0
+    for r in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            indices[n], data[n] = i, x[r, i]
+            n += x[r, i] != 0.0
+
+
+@jit
+def ordered(indices, data, low, high):  # type: ignore[no-untyped-def]
+    """One row: -1 if a value leaves [low, high] in size, else whether its indices rise."""
+    fits, rises = 0, 1
+    for k in range(data.shape[0]):
+        fits += (abs(data[k]) >= low) & (abs(data[k]) <= high)
+    for k in range(1, indices.shape[0]):
+        rises &= indices[k] > indices[k - 1]
+    return rises if fits == data.shape[0] else -1
+
+
+@jit
+def refused(loss, y):  # type: ignore[no-untyped-def]
+    """The first target that the loss does not accept, or the number of targets."""
+    for k in range(y.shape[0]):
+        if not loss.accepts(y[k]):
+            return k
+    return y.shape[0]
