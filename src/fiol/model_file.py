@@ -1,0 +1,298 @@
+r"""One file for a JSON header and named arrays: complete or refused, and nothing in it is ever run.
+
+Format 1. Integers are unsigned and little-endian; all bytes not listed are padding and 0.
+
+| at byte | size | what |
+|---|---|---|
+| 0 | 8 | the magic bytes 89 66 69 6F 6C 0D 0A 1A: \x89, "fiol", \r, \n, \x1A |
+| 8 | 4 | the format, 1 |
+| 12 | 8 | the size of the file, S |
+| 20 | 8 | the size of the header, H |
+| 28 | H | the header: one JSON object in UTF-8, without NaN and Infinity |
+| D | | the arrays, where D is 28 + H rounded up to a multiple of 64 |
+| S - 32 | 32 | the SHA-256 of all bytes before it |
+
+The header is `{"header": {...}, "arrays": [...]}`: what the caller said, and for each array, in the order
+in which they follow one another, `{"name", "dtype", "shape", "offset", "length"}`.
+
+- `name`: any text, no two the same.
+- `dtype`: `|b1` (a byte, 0 for false), `|i1 <i2 <i4 <i8`, `|u1 <u2 <u4 <u8` (integers, two's complement),
+  `<f2 <f4 <f8` (IEEE 754). The digit is the size in bytes, `<` means little-endian.
+- `shape`: at most 32 extents; `[]` is a single entry. Entries are in C order, the last index running fastest.
+- `length`: the size in bytes, which is that of an entry times all extents.
+- `offset`: the array begins at byte D + offset. The first has 0, the next the end of the one before it rounded
+  up to a multiple of 64. The checksum follows the last array, or D, without padding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MAGIC = b"\x89fiol\r\n\x1a"
+FORMAT = 1
+PREFIX = struct.Struct("<8sIQQ")
+CHECKSUM = hashlib.sha256
+CHECKSUM_SIZE = 32
+ALIGNMENT = 64
+MAX_NDIM = 32
+DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
+#: So many bytes are in memory at a time besides the arrays.
+CHUNK = 1 << 20
+
+
+class ModelFileError(ValueError):
+    """A file that `read` refuses; the message gives the file and the reason."""
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Write a file, or replace it at once: whatever happens, `path` holds the old content or the new, whole.
+
+    The header must consist of plain JSON values, the arrays of booleans, integers or floats of at most 64 bits.
+    An existing file keeps its permissions, a symbolic link stays and its target is replaced. A process that is
+    killed can leave a file `.fiol-*.tmp` beside it, which may be deleted.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.fiol")
+    >>> write(path, {"rounds": 7}, {"w": np.array([0.5, -1.0])})
+    >>> read(path)
+    ({'rounds': 7}, {'w': array([ 0.5, -1. ])})
+    """
+    entries = plan(arrays)
+    text = json.dumps({"header": header, "arrays": entries}, allow_nan=False, separators=(",", ":"))
+    if not isinstance(header, dict) or json.loads(text)["header"] != header:
+        raise TypeError("a header must be a dict of plain JSON values: names are str, lists are no tuples")
+    target = os.path.realpath(path)
+    mode = permissions(target)
+    initial = 0o666 if mode is None else mode
+    temporary = os.path.join(os.path.dirname(target), f".fiol-{secrets.token_hex(8)}.tmp")
+    try:
+        # Never more readable than the file it replaces, not even for a moment.
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, initial)) as file:
+            if mode is not None:
+                os.chmod(temporary, mode)  # what the umask took away
+            pour(file, text.encode("ascii"), entries, arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync_directory(os.path.dirname(target))
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header and the arrays of a file, the arrays writable and in the machine's byte order.
+
+    Raises ModelFileError unless the file is complete, undamaged and makes sense. Nothing is allocated for an
+    array before the file is known to hold it.
+    """
+    with open(path, "rb") as file:
+        try:
+            entries, header, start = read_header(file)
+            arrays = {entry["name"]: read_array(file, entry, start) for entry in entries}
+        except ModelFileError as error:
+            raise ModelFileError(f"{os.fspath(path)}: {error}") from error.__cause__
+    return header, arrays
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def plan(arrays: dict[str, Array]) -> list[dict[str, Any]]:
+    """What the header says of each array; TypeError or ValueError if one cannot be written.
+
+    >>> plan({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[1]
+    {'name': 'w', 'dtype': '<f8', 'shape': [2, 2], 'offset': 64, 'length': 32}
+    """
+    entries, offset = [], 0
+    for name, array in arrays.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an array must be a str, got {name!r}")
+        if type(array) not in (np.ndarray, np.memmap):  # others have more to them, such as a mask
+            raise TypeError(f"{name!r} must be a plain array, got {type(array).__name__}")
+        dtype = array.dtype.newbyteorder("<").str
+        if dtype not in DTYPES:
+            raise TypeError(f"{name!r} must hold booleans, integers or floats of at most 64 bits, got {array.dtype}")
+        if array.ndim > MAX_NDIM:
+            raise ValueError(f"{name!r} must have at most {MAX_NDIM} dimensions, got {array.ndim}")
+        shape, offset = list(array.shape), aligned(offset)
+        entries.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset, "length": array.nbytes})
+        offset += array.nbytes
+    return entries
+
+
+def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: dict[str, Array]) -> None:
+    """Write everything in one pass, and the checksum of it."""
+    checksum, position = CHECKSUM(), 0
+
+    def emit(data: Any) -> None:
+        nonlocal position
+        checksum.update(data)
+        file.write(data)
+        position += len(data)
+
+    start = aligned(PREFIX.size + len(header))
+    end = start + (entries[-1]["offset"] + entries[-1]["length"] if entries else 0)
+    emit(PREFIX.pack(MAGIC, FORMAT, end + CHECKSUM_SIZE, len(header)))
+    emit(header)
+    emit(bytes(start - position))
+    for entry in entries:
+        emit(bytes(start + entry["offset"] - position))
+        for chunk in chunks(arrays[entry["name"]], np.dtype(entry["dtype"])):
+            emit(chunk)
+    file.write(checksum.digest())
+
+
+def chunks(array: Array, dtype: np.dtype[Any]) -> Iterator[Array]:
+    """The bytes of `array` as `dtype` in C order, piece by piece, however it lies in memory."""
+    entries: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    size = CHUNK // dtype.itemsize
+    for first in range(0, array.size, size):
+        yield entries[first : first + size].astype(dtype, copy=False).view(np.uint8)
+
+
+def aligned(offset: int) -> int:
+    """The next place where an array may begin."""
+    return -(-offset // ALIGNMENT) * ALIGNMENT
+
+
+def permissions(target: str) -> int | None:
+    """The permissions of the file that will be replaced, None if there is none yet."""
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(mode):
+        raise OSError(f"{target} is not a regular file")
+    return stat.S_IMODE(mode) & 0o777
+
+
+def sync_directory(directory: str) -> None:
+    """Let the new name survive a power cut, where directories can be synced."""
+    with contextlib.suppress(OSError):  # the file is in place: an error here would deny it
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def read_header(file: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
+    """The checked entries of the arrays, the caller's header, and where the arrays start."""
+    size, prefix = os.fstat(file.fileno()).st_size, file.read(PREFIX.size)
+    if not prefix.startswith(MAGIC[: len(prefix)]):
+        refuse("not a fiol model file")
+    if len(prefix) < PREFIX.size:
+        refuse(f"truncated: expected at least {PREFIX.size + CHECKSUM_SIZE} bytes, found {size}")
+    _, version, promised, length = PREFIX.unpack(prefix)
+    if version > FORMAT:
+        refuse(f"written by a newer fiol (format {version}); this one reads format {FORMAT}")
+    if version < FORMAT:
+        refuse(f"not a fiol model file: there is no format {version}")
+    if size != promised:
+        refuse(f"{'truncated' if size < promised else 'too long'}: expected {promised} bytes, found {size}")
+    start = aligned(PREFIX.size + length)
+    if start + CHECKSUM_SIZE > size:
+        refuse(f"nonsense in the header: its size is given as {length} bytes")
+    check_checksum(file, size)
+    file.seek(PREFIX.size)
+    entries, header = parse(file.read(length))
+    end = check_entries(entries)
+    if start + end + CHECKSUM_SIZE != size:
+        refuse(f"nonsense in the header: the arrays take {end} bytes, the file has {size - CHECKSUM_SIZE - start}")
+    return entries, header, start
+
+
+def check_checksum(file: BinaryIO, size: int) -> None:
+    """Refuse the file unless it ends with the checksum of what comes before."""
+    file.seek(0)
+    checksum, left = CHECKSUM(), size - CHECKSUM_SIZE
+    while left > 0:
+        data = file.read(min(left, CHUNK))
+        if not data:
+            refuse(f"truncated: expected {size} bytes, found {size - CHECKSUM_SIZE - left}")
+        checksum.update(data)
+        left -= len(data)
+    if file.read(CHECKSUM_SIZE) != checksum.digest():
+        refuse("damaged: its checksum does not match")
+
+
+def parse(text: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The two parts of the header."""
+    try:
+        value = json.loads(text.decode("utf-8"), parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        refuse(f"nonsense in the header: {error}", error)
+    if not isinstance(value, dict) or value.keys() != {"header", "arrays"}:
+        refuse('nonsense in the header: it is not {"header": ..., "arrays": ...}')
+    if not isinstance(value["header"], dict) or not isinstance(value["arrays"], list):
+        refuse('nonsense in the header: "header" is no object or "arrays" is no list')
+    return value["arrays"], value["header"]
+
+
+def check_entries(entries: list[Any]) -> int:
+    """Refuse entries that describe no arrays one behind the other; return where the last ends."""
+    end, names = 0, set[str]()
+    for k, entry in enumerate(entries):
+        where = f"nonsense in the header: arrays[{k}]"
+        if not isinstance(entry, dict) or entry.keys() != {"name", "dtype", "shape", "offset", "length"}:
+            refuse(f"{where} is not name, dtype, shape, offset and length")
+        name, dtype, shape, offset, length = (entry[key] for key in ("name", "dtype", "shape", "offset", "length"))
+        if not isinstance(name, str) or name in names:
+            refuse(f"{where} has no name of its own")
+        names.add(name)
+        if not isinstance(dtype, str) or dtype not in DTYPES:
+            refuse(f"{where} has a dtype other than {' '.join(DTYPES)}")
+        if not isinstance(shape, list) or len(shape) > MAX_NDIM or not all(map(is_size, shape)):
+            refuse(f"{where} has an impossible shape")
+        if not is_size(length) or length != np.dtype(dtype).itemsize * math.prod(shape):
+            refuse(f"{where} has a length that is not that of its shape")
+        if not is_size(offset) or offset != aligned(end):
+            refuse(f"{where} does not follow the array before it")
+        end = offset + length
+    return end
+
+
+def read_array(file: BinaryIO, entry: dict[str, Any], start: int) -> Array:
+    """The array of an entry that was found to lie within the file."""
+    dtype = np.dtype(entry["dtype"])
+    try:
+        array = np.empty(entry["shape"], np.uint8 if dtype.kind == "b" else dtype)
+    except (ValueError, OverflowError) as error:  # no entries, but an absurd extent
+        refuse(f"nonsense in the header: {entry['name']!r} cannot have its shape: {error}", error)
+    file.seek(start + entry["offset"])
+    if file.readinto(array.reshape(-1).view(np.uint8)) != entry["length"]:  # type: ignore[attr-defined]
+        refuse("truncated while it was read")
+    if dtype.kind == "b":
+        return np.not_equal(array, 0, out=array.view(np.bool_))  # numpy's booleans must be 0 or 1
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def is_size(value: Any) -> bool:
+    """Whether a JSON value is a number of entries or bytes."""
+    return type(value) is int and 0 <= value < 2**63
+
+
+def refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def refuse(reason: str, cause: BaseException | None = None) -> NoReturn:
+    raise ModelFileError(reason) from cause
