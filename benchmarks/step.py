@@ -75,7 +75,7 @@ def implicit_dense(problem: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any,
     """Exact steps on rows that hold every feature; the new weights go to the other buffer, not back."""
     passes = 0
     for t in range(x.shape[0]):
-        _, _, n = problem.step(Row(feature[0], x[t], w, eta, y[t], 1.0), a)
+        _, _, n = problem.step(Row(feature[0], x[t], w, eta, y[t], 1.0, 1.0, 0.0, 0.0), a)
         passes += n
         w, a = a, w
     return w, passes
@@ -87,7 +87,7 @@ def implicit_sparse(problem: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any
     for t in range(x.shape[0]):
         for k in range(x.shape[1]):
             a[k] = w[np.uint64(feature[t, k])]
-        _, _, n = problem.step(Row(feature[t], x[t], a, eta, y[t], 1.0), b)
+        _, _, n = problem.step(Row(feature[t], x[t], a, eta, y[t], 1.0, 1.0, 0.0, 0.0), b)
         passes += n
         for k in range(x.shape[1]):
             w[np.uint64(feature[t, k])] = b[k]

@@ -19,6 +19,7 @@ from fiol.geometries import (
     SignedEntropy,
     Simplex,
 )
+from fiol.learner import Learner
 from fiol.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -33,6 +34,7 @@ from fiol.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
 from fiol.regularizers import L1, Box, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
 from fiol.solvers import (
     Bisection,
@@ -45,35 +47,79 @@ from fiol.solvers import (
     Sorting,
 )
 from fiol.step import Step, solve_step
+from fiol.step_sizes import AdaGrad, Anytime, Constant, FixedHorizon, Inverse, Polynomial, ScaleFree, StepSize
+from fiol.switches import (
+    AllIterates,
+    IgnoredRegularizer,
+    ImplicitLoss,
+    ImplicitRegularizer,
+    ImportanceAware,
+    LastIterate,
+    LinearizedLoss,
+    LinearizedRegularizer,
+    Origin,
+    RegularizerOnce,
+    Truncated,
+)
+from fiol.updates import Update
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "COMID",
+    "FIOL",
+    "IOL",
+    "ISGD",
     "L1",
+    "PA",
+    "PA1",
+    "PA2",
+    "RDA",
+    "SGD",
     "Absolute",
+    "AdaGrad",
+    "AllIterates",
+    "Anytime",
     "Bisection",
     "Box",
     "ClosedForm",
+    "Constant",
     "DiagonalMetric",
     "ElasticNet",
     "Entropy",
     "EpsilonInsensitive",
     "Euclidean",
     "Exponential",
+    "FTRLProximal",
+    "FixedHorizon",
     "Geometry",
     "Hinge",
     "Huber",
+    "IgnoredRegularizer",
+    "ImplicitFTRL",
+    "ImplicitLoss",
+    "ImplicitRegularizer",
+    "ImportanceAware",
+    "Inverse",
+    "LastIterate",
+    "Learner",
+    "LinearizedLoss",
+    "LinearizedRegularizer",
     "Logistic",
     "Loss",
     "Mahalanobis",
     "MedianOfMedians",
     "Newton",
+    "Origin",
     "Partition",
     "Poisson",
+    "Polynomial",
     "Quantile",
     "RandomPivot",
     "Regularizer",
+    "RegularizerOnce",
     "Ridge",
+    "ScaleFree",
     "Separable",
     "SignedEntropy",
     "Simplex",
@@ -83,7 +129,10 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "Step",
+    "StepSize",
+    "Truncated",
     "Unregularized",
+    "Update",
     "checks",
     "non_negative",
     "solve_step",

@@ -9,6 +9,7 @@ and reading the cache never imports a user's module.
 from __future__ import annotations
 
 import dataclasses
+import dis
 import functools
 import inspect
 import types as python_types
@@ -33,7 +34,7 @@ from numba.extending import (
     unbox,
 )
 
-from fiol.component import Component, at
+from fiol.component import Component, at, common, own
 from fiol.fingerprint import bytecode, code_parts, digest, fingerprint, methods_of
 
 #: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
@@ -65,9 +66,19 @@ def jit(function: Callable[..., Any]) -> Any:
         return njit(**options)(function)
 
 
+@functools.cache
 def interpreted(kernel: Any) -> Callable[..., Any]:
-    """The plain Python function behind a kernel."""
-    return getattr(kernel, "py_func", kernel)
+    """The plain Python function behind a kernel, calling the plain functions behind the kernels it calls."""
+    function = getattr(kernel, "py_func", kernel)
+    names = {i.argval for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}
+    kernels = {name: function.__globals__.get(name) for name in names}
+    plain = {name: interpreted(found) for name, found in kernels.items() if hasattr(found, "py_func")}
+    return python_types.FunctionType(function.__code__, {**function.__globals__, **plain}, function.__name__)
+
+
+def bind(kernel: Any, *arguments: Any) -> Callable[..., Any]:
+    """`kernel` compiled for arguments of these types, to be called without looking at types again."""
+    return kernel.compile(tuple(map(typeof, arguments))) if hasattr(kernel, "compile") else kernel
 
 
 class ComponentType(types.Type):  # type: ignore[misc]
@@ -189,3 +200,15 @@ def _at(values: Any, i: Any) -> Any:
     if isinstance(values, types.Array):
         return lambda values, i: values[np.uint64(i)]
     return lambda values, i: values
+
+
+@overload(common, strict=False)
+def _common(values: Any) -> Any:
+    return (lambda values: 1.0) if isinstance(values, types.Array) else lambda values: values
+
+
+@overload(own, strict=False)
+def _own(values: Any, k: Any) -> Any:
+    if isinstance(values, types.Array):
+        return lambda values, k: values[np.uint64(k)]
+    return lambda values, k: 1.0

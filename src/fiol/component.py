@@ -37,6 +37,24 @@ def at(values: PerFeature, i: int) -> float:
     return float(values[i]) if isinstance(values, np.ndarray) else values
 
 
+def common(values: PerFeature) -> float:
+    """The factor shared by all of `values`: the number itself, or 1 for an array.
+
+    With `own` it splits a product so that a common factor can be taken out of a sum:
+    at(values, k) = common(values) * own(values, k).
+    """
+    return 1.0 if isinstance(values, np.ndarray) else values
+
+
+def own(values: PerFeature, k: int) -> float:
+    """The factor of entry `k` alone: 1 for a number, or the k-th entry of an array."""
+    return float(values[k]) if isinstance(values, np.ndarray) else 1.0
+
+
+#: The helpers that see whether they got a number or an array: their compiled forms are not their sources.
+BY_KIND = (at, common, own)
+
+
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Component:
     """A frozen dataclass with scalar methods; subclassing is all it takes.
@@ -126,7 +144,7 @@ def check_signature(cls: type, name: str, method: Any) -> None:
 def canonical(name: str, value: Any, annotation: Any) -> Any:
     """The one stored form of a field: int, float, read-only float64 array, or component."""
     kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    if isinstance(value, Component) and kind not in EXPECTED:
+    if (isinstance(value, Component) and kind not in EXPECTED) or (value is None and "None" in str(annotation)):
         return value
     if isinstance(value, type) and issubclass(value, Component):
         raise TypeError(f"{name} must be an instance, not the class: write {value.__name__}(...)")

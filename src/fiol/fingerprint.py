@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.component import Component, at
+from fiol.component import BY_KIND, Component
 
 
 def own_methods(cls: type) -> list[tuple[str, types.FunctionType]]:
@@ -74,7 +74,7 @@ def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.
     value = getattr(value, "py_func", value)
     yield f"{name}: {getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}".encode()
     if isinstance(value, types.FunctionType):
-        if value is not at:  # `at` is the one helper whose compiled form is not its source
+        if value not in BY_KIND:
             yield from code_parts(value, reached)
     elif isinstance(value, types.ModuleType):
         if value.__name__.partition(".")[0] not in ("math", "numpy", "builtins"):

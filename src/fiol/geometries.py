@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fiol.component import Component, PerFeature, at, place, require
+from fiol.component import Component, PerFeature, at, common, own, place, require
 from fiol.regularizers import L1, Regularizer, Ridge, Unregularized
-from fiol.row import Floats, Row
+from fiol.row import CSR, Floats, Row
 from fiol.scalars import safe_exp, safe_log, wright_omega
 
 
@@ -49,6 +49,9 @@ class Geometry(Component):
         def path_score(self, regularizer: Regularizer, row: Row, beta: float) -> float: ...
         def path_fill(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> float: ...
         def metric(self, i: int) -> float: ...
+        def mirror(self, w: float, i: int) -> float: ...
+        def inverse(self, theta: float, i: int) -> float: ...
+        def moved(self, w: float, push: float, step: float, i: int) -> float: ...
         def weight(self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int) -> float: ...
         def share_of(
             self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int
@@ -73,6 +76,24 @@ class Geometry(Component):
     def leave(self, w: Floats, entered: Floats, solved: Floats) -> Floats:
         """New weights from the old ones, the old ones entered, and the solution for those."""
         return solved
+
+    # The same for streams: how whole chunks of rows enter, and how a learner's weights come back.
+
+    def entered(self, features: int) -> int:
+        """How many weights the working geometry has for so many features."""
+        return features
+
+    def enter_rows(self, rows: CSR, features: int) -> CSR:
+        """The rows as the working geometry sees them."""
+        return rows
+
+    def leave_weights(self, w: Floats) -> Floats:
+        """The weights of the features from those of the working geometry."""
+        return w
+
+    def first_weight(self, features: int) -> float:
+        """Every weight of the working geometry before the first round: the least of psi."""
+        return 0.0
 
     def distance(self, u: Floats, w: Floats) -> float:
         raise NotImplementedError
@@ -156,6 +177,10 @@ class Separable(Geometry):
             w = new
         return w
 
+    def moved(self, w: float, push: float, step: float, i: int) -> float:
+        """argmin_v  -push v + B(v, w) / step."""
+        return self.inverse(self.mirror(w, i) + step * push, i)
+
     def unclipped(self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int) -> float:
         theta = self.mirror(w, i) + step * beta * x
         shrink, ridge = step * regularizer.l1(i), step * regularizer.l2(i)
@@ -180,41 +205,48 @@ class Separable(Geometry):
         a = room / (1.0 + step * regularizer.l2(i) * room) * x * x
         return a, x * v - step * a * beta
 
-    # Rows: the only loops.
+    def first_weight(self, features: int) -> float:
+        return self.inverse(0.0, 0)
+
+    # Rows: the only loops. A penalty that counts n times is a step n times as long under a pull n times weaker.
 
     def path_start(self, row: Row) -> tuple[float, float]:
-        """`path_line` at beta = 0 as if there were no regularizer; its q is the score of the old weights."""
+        """`path_line` at beta = 0 as if there were no regularizer; its q is the score where the step starts."""
         p = q = 0.0
         for k in range(row.x.shape[0]):
             x, w = row.x[k], row.w[k]
-            p += self.inverse_hess(w, row.feature[k]) * (x * x)
+            p += own(row.eta, k) * (self.inverse_hess(w, row.feature[k]) * (x * x))
             q += x * w
-        return row.eta * p, q
+        return common(row.eta) * p + row.lift, q + row.shift
 
     def path_line(self, regularizer: Regularizer, row: Row, beta: float) -> tuple[float, float]:
         p = q = 0.0
+        pull = beta / row.rounds
         for k in range(row.x.shape[0]):
-            a, b = self.share_of(regularizer, row.w[k], row.x[k], beta, row.eta, row.feature[k])
-            p += a
+            step = row.rounds * at(row.eta, k)
+            a, b = self.share_of(regularizer, row.w[k], row.x[k], pull, step, row.feature[k])
+            p += own(row.eta, k) * a
             q += b
-        return row.eta * p, q
+        return common(row.eta) * p + row.lift, q + row.shift
 
     def path_score(self, regularizer: Regularizer, row: Row, beta: float) -> float:
         z = 0.0
+        pull = beta / row.rounds
         for k in range(row.x.shape[0]):
-            x = row.x[k]
-            z += x * self.weight(regularizer, row.w[k], x, beta, row.eta, row.feature[k])
-        return z
+            x, step = row.x[k], row.rounds * at(row.eta, k)
+            z += x * self.weight(regularizer, row.w[k], x, pull, step, row.feature[k])
+        return z + (row.shift + row.lift * beta)
 
     def path_fill(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> float:
         """Write w(beta) into `out` and return its score."""
         z = 0.0
+        pull = beta / row.rounds
         for k in range(row.x.shape[0]):
-            x = row.x[k]
-            w = self.weight(regularizer, row.w[k], x, beta, row.eta, row.feature[k])
+            x, step = row.x[k], row.rounds * at(row.eta, k)
+            w = self.weight(regularizer, row.w[k], x, pull, step, row.feature[k])
             z += x * w
             out[k] = w
-        return z
+        return z + (row.shift + row.lift * beta)
 
     # Whole vectors.
 
@@ -250,6 +282,9 @@ class Quadratic(Separable):
 
     def resolve(self, theta: float, ridge: float, i: int) -> float:
         return theta / (self.metric(i) + ridge)
+
+    def moved(self, w: float, push: float, step: float, i: int) -> float:
+        return w + step / self.metric(i) * push
 
     def weight(self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int) -> float:
         s = step / self.metric(i)
@@ -361,6 +396,12 @@ class Mahalanobis(Geometry):
         move, basis = solved - entered, self.eigen[1]
         return w + basis @ move if np.abs(move).max(initial=0.0) < np.abs(solved).max(initial=0.0) else basis @ solved
 
+    def enter_rows(self, rows: CSR, features: int) -> CSR:
+        return all_entries(dense_rows(rows, features) @ self.eigen[1])
+
+    def leave_weights(self, w: Floats) -> Floats:
+        return self.eigen[1] @ w
+
     def distance(self, u: Floats, w: Floats) -> float:
         return 0.5 * self.norm(u - w) ** 2
 
@@ -471,6 +512,20 @@ class SignedEntropy(Entropy):
     def leave(self, w: Floats, entered: Floats, solved: Floats) -> Floats:
         return solved.reshape(w.shape)
 
+    def entered(self, features: int) -> int:
+        return 2 * features
+
+    def enter_rows(self, rows: CSR, features: int) -> CSR:
+        indptr, indices, data = rows
+        pairs = 2 * np.repeat(indices, 2)
+        pairs[1::2] += 1
+        signed = np.repeat(data, 2)
+        signed[1::2] *= -1.0
+        return 2 * indptr, pairs, signed
+
+    def leave_weights(self, w: Floats) -> Floats:
+        return w[::2] - w[1::2]
+
     def distance(self, u: Floats, w: Floats) -> float:
         return super().distance(np.ravel(u), np.ravel(w))
 
@@ -501,8 +556,8 @@ class Simplex(Geometry):
             raise ValueError(f"Simplex needs weights that sum to 1, got {float(np.sum(w)):g}")
 
     def logit(self, regularizer: Regularizer, row: Row, beta: float, k: int) -> float:
-        push = beta * row.x[k] - regularizer.l1(row.feature[k])
-        return safe_log(row.w[k]) + row.eta * push
+        push = beta * row.x[k] - row.rounds * regularizer.l1(row.feature[k])
+        return safe_log(row.w[k]) + common(row.eta) * push
 
     def path_fill(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> float:
         n = row.x.shape[0]
@@ -518,7 +573,7 @@ class Simplex(Geometry):
         for k in range(n):
             out[k] /= total
             z += row.x[k] * out[k]
-        return z
+        return z + (row.shift + row.lift * beta)
 
     def path_score(self, regularizer: Regularizer, row: Row, beta: float) -> float:
         return self.path_fill(regularizer, row, beta, np.empty(row.x.shape[0]))
@@ -527,10 +582,11 @@ class Simplex(Geometry):
         """The slope of the mean of x under w(beta) is eta times its variance."""
         v = np.empty(row.x.shape[0])
         z = self.path_fill(regularizer, row, beta, v)
-        p = 0.0
+        mean, p = z - (row.shift + row.lift * beta), 0.0
         for k in range(row.x.shape[0]):
-            p += v[k] * (row.x[k] - z) * (row.x[k] - z)
-        return row.eta * p, z - row.eta * p * beta
+            p += v[k] * (row.x[k] - mean) * (row.x[k] - mean)
+        p = common(row.eta) * p + row.lift
+        return p, z - p * beta
 
     def path_start(self, row: Row) -> tuple[float, float]:
         p = q = 0.0
@@ -538,7 +594,13 @@ class Simplex(Geometry):
             q += row.x[k] * row.w[k]
         for k in range(row.x.shape[0]):
             p += row.w[k] * (row.x[k] - q) * (row.x[k] - q)
-        return row.eta * p, q
+        return common(row.eta) * p + row.lift, q + row.shift
+
+    def enter_rows(self, rows: CSR, features: int) -> CSR:
+        return all_entries(dense_rows(rows, features))
+
+    def first_weight(self, features: int) -> float:
+        return 1.0 / features
 
     def distance(self, u: Floats, w: Floats) -> float:
         return float(sum(map(relative_entropy, u, w)))
@@ -551,3 +613,21 @@ class Simplex(Geometry):
 
     def strong_convexity(self, u: Floats, w: Floats) -> float:
         return 1.0
+
+
+# --- rows that hold every feature -------------------------------------------------------------
+
+
+def dense_rows(rows: CSR, features: int) -> Floats:
+    """CSR rows as a matrix."""
+    indptr, indices, data = rows
+    matrix = np.zeros((indptr.shape[0] - 1, features))
+    matrix[np.repeat(np.arange(matrix.shape[0]), np.diff(indptr)), indices] = data
+    return matrix
+
+
+def all_entries(matrix: Floats) -> CSR:
+    """A matrix as CSR rows that hold its zeros too."""
+    n, features = matrix.shape
+    indices = np.tile(np.arange(features, dtype=np.int32), n)
+    return np.arange(n + 1, dtype=np.int64) * features, indices, np.ascontiguousarray(matrix).ravel()

@@ -1,6 +1,20 @@
-"""The compiled loops over rows. Self-contained: a kernel calls only components' methods."""
+"""The compiled loops over rows. A kernel calls only components' methods and other kernels."""
+
+from __future__ import annotations
+
+import numpy as np
 
 from fiol.compiled import jit
+from fiol.component import at
+from fiol.row import Row
+from fiol.state import Clock
+
+#: The intercept as a row of its own: feature 0 with value 1.
+ZERO = np.zeros(1, np.int32)
+ONE = np.ones(1)
+
+
+# --- one exact step ---------------------------------------------------------------------------
 
 
 @jit
@@ -16,3 +30,153 @@ def settle(problem, w, eta, out):  # type: ignore[no-untyped-def]
     """What a round does to weights whose feature is absent."""
     for i in range(w.shape[0]):
         out[i] = problem.geometry.weight(problem.regularizer, w[i], 0.0, 0.0, eta, i)
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+@jit
+def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped-def]
+    """Bring the weights of a row up to date, and return their score."""
+    if state.total.shape[0] > 0:
+        for k in range(x.shape[0]):
+            i = np.uint32(feature[k])
+            state.total[i] += plan.laziness.missed(plan, state, i, clock)
+    return plan.anchor.gather(plan, state, feature, x, eta, clock, room.w, room.before)
+
+
+@jit
+def centers(plan, state, feature, x, z, y, weight, eta, room):  # type: ignore[no-untyped-def]
+    """The steps of a row's weights, and where their paths start."""
+    n = x.shape[0]
+    steps = plan.step_size.steps(plan.problem.loss, feature, x, z, y, weight, eta, state.square, state.peak, room.step)
+    start = plan.anchor.centers_of_row(plan, state, feature, room.w[:n], steps, eta, room.before, room.center)
+    return steps, start
+
+
+@jit
+def remember(plan, state, feature, x, beta, new, clock):  # type: ignore[no-untyped-def]
+    """Keep what the round did to a row's weights."""
+    plan.anchor.finish(plan, state, feature, x, beta, new, clock)
+    if state.total.shape[0] > 0 and not plan.laziness.everywhere:
+        for k in range(x.shape[0]):
+            state.total[np.uint32(feature[k])] += new[k]
+
+
+@jit
+def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room):  # type: ignore[no-untyped-def]
+    """One round; returns the score before it, and the clock after it. `bias` is the intercept's state, or empty."""
+    eta = plan.step_size.eta(clock.t + 1.0)
+    clock = plan.laziness.ahead(plan, state, clock, eta)
+    z = begin(plan, state, feature, x, eta, clock, room)
+    if bias.w.shape[0] > 0:
+        z += begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room)
+    plan.laziness.sweep(plan, state, eta, clock)
+    lift = shift = 0.0
+    if bias.w.shape[0] > 0:
+        if plan.laziness.everywhere:
+            bias_plan.anchor.pass_by(bias_plan, bias, 0, eta, clock)
+        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, z, y, weight, eta, bias_room)
+        lift, shift = at(bias_steps, 0), bias_start[0]
+    steps, start = centers(plan, state, feature, x, z, y, weight, eta, room)
+    rounds = plan.anchor.rounds(plan, clock.t + 1.0)
+    row = Row(feature, x, start, steps, y, weight, rounds, lift, shift)
+    beta, _ = plan.loss_step.pull(plan.problem, row, z, room.new[: x.shape[0]])
+    after = plan.laziness.behind(plan, state, feature, plan.laziness.tick(plan, clock, eta))
+    remember(plan, state, feature, x, beta, room.new, after)
+    if bias.w.shape[0] > 0:
+        bias_room.new[0] = shift + lift * beta
+        remember(bias_plan, bias, ZERO, ONE, beta, bias_room.new, after)
+    plan.laziness.tally(plan, state, after)
+    return z, after
+
+
+@jit
+def learn_rows(  # type: ignore[no-untyped-def]
+    plan, bias_plan, indptr, indices, data, y, weight, state, bias, ticks, room, bias_room, scores
+):
+    """A round for every row; writes the scores before each."""
+    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    for r in range(y.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        feature, x = indices[first:last], data[first:last]
+        scores[r], clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
+    ticks[0], ticks[1], ticks[2], ticks[3], ticks[4] = clock.t, clock.eta, clock.scale, clock.shrunk, clock.path
+
+
+@jit
+def learn_one_row(  # type: ignore[no-untyped-def]
+    plan, bias_plan, feature, x, y, weight, state, bias, ticks, room, bias_room, low, high, heaviest
+):
+    """A round for one row that nobody has looked at: returns whether it is in order, and its score.
+
+    Out of order is whatever needs a second look: indices that do not rise or have no place yet, values that
+    are 0 or out of range, a target or weight that may be wrong. Then nothing has happened.
+    """
+    n = x.shape[0]
+    fine = feature.shape[0] == n and n <= room.w.shape[0]
+    fine &= abs(y) <= high and 0.0 <= weight <= heaviest and plan.problem.loss.accepts(y)
+    if not fine:
+        return False, 0.0
+    last = -1
+    for k in range(n):
+        fine &= feature[k] > last and low <= abs(x[k]) <= high
+        last = feature[k]
+    if not fine or last >= state.w.shape[0]:
+        return False, 0.0
+    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room)
+    ticks[0], ticks[1], ticks[2], ticks[3], ticks[4] = clock.t, clock.eta, clock.scale, clock.shrunk, clock.path
+    return True, z
+
+
+@jit
+def predict_all(loss, scores):  # type: ignore[no-untyped-def]
+    """What each score says, in place."""
+    for r in range(scores.shape[0]):
+        scores[r] = loss.predict(scores[r])
+
+
+@jit
+def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
+    """The weight of feature i, or its average over all rounds if that is kept."""
+    if state.total.shape[0] > 0 and clock.t > 0.0:
+        return (state.total[i] + plan.laziness.missed(plan, state, i, clock)) / clock.t
+    return plan.anchor.weight_of_feature(plan, state, i, clock)
+
+
+@jit
+def score_rows(plan, bias_plan, indptr, indices, data, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
+    """The scores of rows; `fresh` stands for features that have no place in the state yet."""
+    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    shift = value_of(bias_plan, bias, 0, clock) if bias.w.shape[0] > 0 else 0.0
+    unseen = value_of(plan, fresh, 0, clock)
+    for r in range(scores.shape[0]):
+        z = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            i = np.uint32(indices[k])
+            z += data[k] * (value_of(plan, state, i, clock) if i < state.w.shape[0] else unseen)
+        scores[r] = z + shift
+
+
+@jit
+def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-def]
+    """All weights, or all averages, without changing the state."""
+    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    for i in range(out.shape[0]):
+        out[i] = value_of(plan, state, i, clock) if averaged else plan.anchor.weight_of_feature(plan, state, i, clock)
+
+
+@jit
+def settle_all(plan, state, ticks):  # type: ignore[no-untyped-def]
+    """Bring every weight up to date."""
+    clock = plan.laziness.settled(plan, state, Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4]))
+    ticks[0], ticks[1], ticks[2], ticks[3], ticks[4] = clock.t, clock.eta, clock.scale, clock.shrunk, clock.path
+
+
+@jit
+def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
+    """Take over weights that are up to date."""
+    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    for i in range(w.shape[0]):
+        plan.laziness.keep(plan, state, i, w[i], clock)

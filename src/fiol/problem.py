@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fiol.component import Component, check_complete
+from fiol.component import Component, at, check_complete
 from fiol.geometries import Geometry
 from fiol.losses import Loss
 from fiol.regularizers import Regularizer
@@ -13,7 +13,7 @@ from fiol.solvers import Bisection, ClosedForm, Newton, Solver
 
 
 class Problem(Component):
-    """argmin_w  weight * phi(<x, w>; y) + r(w) + B(w, w_hat) / eta, and how to find it.
+    """argmin_w  weight * phi(<x, w>; y) + rounds * r(w) + B(w, w_hat) / eta, and how to find it.
 
     The methods are the questions a solver asks about one row. Build one with `make_problem`, which
     checks that the parts fit.
@@ -60,10 +60,12 @@ class Problem(Component):
         return self.geometry.path_fill(self.regularizer, row, beta, out)
 
     def weight_of(self, row: Row, k: int, beta: float) -> float:
-        return self.geometry.weight(self.regularizer, row.w[k], row.x[k], beta, row.eta, row.feature[k])
+        step, pull = row.rounds * at(row.eta, k), beta / row.rounds
+        return self.geometry.weight(self.regularizer, row.w[k], row.x[k], pull, step, row.feature[k])
 
     def share_at(self, row: Row, k: int, beta: float) -> tuple[float, float]:
-        return self.geometry.share_of(self.regularizer, row.w[k], row.x[k], beta, row.eta, row.feature[k])
+        step, pull = row.rounds * at(row.eta, k), beta / row.rounds
+        return self.geometry.share_of(self.regularizer, row.w[k], row.x[k], pull, step, row.feature[k])
 
 
 def make_problem(loss: Loss, regularizer: Regularizer, geometry: Geometry, solver: Solver | None = None) -> Problem:

@@ -11,13 +11,13 @@ method takes the feature's index `i` for that reason.
 
 from __future__ import annotations
 
-from math import copysign, exp, inf, log1p
+from math import copysign, exp, floor, inf, log1p
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fiol.component import Component, PerFeature, at, check_complete, require
-from fiol.scalars import clamp, power_sum
+from fiol.scalars import clamp, power_sum, power_sums
 
 
 class Regularizer(Component):
@@ -31,6 +31,7 @@ class Regularizer(Component):
     | `kinks()`, `kink(j, step, i)` | how many kinks the prox has, and where in u the j-th is | Sorting, Partition |
     | `slope(w, side, i)` | r'(w); at a kink the left, middle or right one for side -1, 0, 1 | linearized updates, Box |
     | `catch_up(w, step, n, i)` | prox applied n times: the rounds an absent feature missed | lazy updates |
+    | `catch_up_sum(w, step, n, i)` | the sum of the weights in those rounds | lazy averages |
     | `l1(i)`, `l2(i)`, `clip(w)` | strengths of the l1 and ridge parts, projection on Omega | entropic geometries |
     """
 
@@ -43,6 +44,7 @@ class Regularizer(Component):
         "kink": ("j", "step", "i"),
         "slope": ("w", "side", "i"),
         "catch_up": ("w", "step", "n", "i"),
+        "catch_up_sum": ("w", "step", "n", "i"),
         "l1": ("i",),
         "l2": ("i",),
         "clip": ("w",),
@@ -73,10 +75,21 @@ class Regularizer(Component):
         m, b = self.piece(w + step * beta * x, step, i)
         return m * x * x, x * (m * w + b)
 
-    def catch_up(self, w: float, step: float, n: int, i: int) -> float:
-        for _ in range(n):
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
+        for _ in range(int(n)):
             w = self.prox(w, step, i)
         return w
+
+    def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
+        total = 0.0
+        for _ in range(int(n)):
+            w = self.prox(w, step, i)
+            total += w
+        return total
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        """The strengths of the l1 and ridge parts, if that is all there is; for choosing how to be lazy."""
+        return None
 
     def clip(self, w: float) -> float:
         return w
@@ -129,13 +142,24 @@ class Elastic(Regularizer):
     def kink(self, j: int, step: float, i: int) -> float:
         return (2 * j - 1) * step * self.l1(i)
 
-    def catch_up(self, w: float, step: float, n: int, i: int) -> float:
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
         """n rounds at once: |w| <- max(0, |w| s - l1 (1 - s) / l2) with s = (1 + step l2)^-n."""
         l1, l2 = self.l1(i), self.l2(i)
         lost = power_sum(step * l2, n)
         tau = l1 * (lost / l2 if lost > 0.0 else n * step)
         kept = w * exp(-n * log1p(step * l2))  # 1 - lost has no digits left after many rounds
         return kept - clamp(kept, -tau, tau)
+
+    def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
+        """The sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, up to the round m where it meets 0."""
+        tau, rate, m = step * self.l1(i), step * self.l2(i), n
+        if tau > 0.0:
+            m = min(n, floor(log1p(abs(w) * rate / tau) / log1p(rate) if rate > 0.0 else abs(w) / tau))
+        kept, lost = power_sums(rate, m)
+        return copysign(abs(w) * kept - tau * lost, w)
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return 0.0, 0.0
 
 
 class Unregularized(Elastic):
@@ -144,6 +168,9 @@ class Unregularized(Elastic):
     >>> Unregularized().prox(0.3, 1.0, 0)
     0.3
     """
+
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
+        return w
 
     def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
         return 1.0, 0.0
@@ -172,6 +199,12 @@ class L1(Elastic):
     def l1(self, i: int) -> float:
         return at(self.lam, i)
 
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
+        return self.prox(w, n * step, i)
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return self.lam, 0.0
+
 
 class Ridge(Elastic):
     """The ridge penalty: r(w) = lam w^2 / 2.
@@ -187,6 +220,12 @@ class Ridge(Elastic):
 
     def l2(self, i: int) -> float:
         return at(self.lam, i)
+
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
+        return w * exp(-n * log1p(step * self.l2(i)))
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return 0.0, self.lam
 
     def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
         return self.shrink(step, i), 0.0
@@ -218,6 +257,9 @@ class ElasticNet(Elastic):
 
     def l2(self, i: int) -> float:
         return at(self.lam2, i)
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return self.lam1, self.lam2
 
 
 class Box(Regularizer):
@@ -277,11 +319,23 @@ class Box(Regularizer):
             return self.hi + step * self.regularizer.slope(self.hi, -1, i) if self.hi < inf else inf
         return self.regularizer.kink(j, step, i)
 
-    def catch_up(self, w: float, step: float, n: int, i: int) -> float:
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
         if n > 0 and not self.lo <= w <= self.hi:  # weights may start outside; one round brings them in
             w, n = self.prox(w, step, i), n - 1
         # From inside, the unboxed weight moves towards the penalty's minimum: it leaves the box once, if at all.
         return self.clip(self.regularizer.catch_up(w, step, n, i)) if n > 0 else w
+
+    def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
+        if self.lo <= 0.0 <= self.hi and self.lo <= w <= self.hi:  # towards 0 a weight never leaves such a box
+            return self.regularizer.catch_up_sum(w, step, n, i)
+        total = 0.0
+        for _ in range(int(n)):
+            w = self.prox(w, step, i)
+            total += w
+        return total
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return self.regularizer.strengths()
 
 
 def non_negative(regularizer: Regularizer) -> Box:

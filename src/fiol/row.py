@@ -6,16 +6,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.component import PerFeature
+
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Indices = np.ndarray[Any, np.dtype[np.int32]]
+#: Many rows: where each starts and the last ends, feature of each entry, its value.
+CSR = tuple["np.ndarray[Any, np.dtype[np.int64]]", Indices, Floats]
 
 
 class Row(NamedTuple):
-    """The touched coordinates of one round, contiguous and in the same order."""
+    """The touched coordinates of one round, contiguous and in the same order.
+
+    The intercept is one more coordinate with x = 1 and no penalty, so it adds the line `lift` beta + `shift`.
+    """
 
     feature: Indices  #: which feature each coordinate is
     x: Floats  #: its value
-    w: Floats  #: its weight before the step
-    eta: float  #: step size
+    w: Floats  #: where its step starts: the weight before the step, unless the anchor says otherwise
+    eta: PerFeature  #: step size, one for all or one per coordinate
     y: float  #: target
     weight: float  #: sample weight: multiplies the loss
+    rounds: float = 1.0  #: how many times the regularizer counts
+    lift: float = 0.0  #: step size of the intercept, 0 without one
+    shift: float = 0.0  #: where the intercept's step starts

@@ -74,6 +74,25 @@ def power_sum(rate: float, n: float) -> float:
     return -expm1(-n * log1p(rate))
 
 
+def power_sums(rate: float, n: float) -> tuple[float, float]:
+    """Sums over j = 1..n of s_j = (1 + rate)^-j, and of (1 - s_j) / rate, for rate >= 0.
+
+    >>> power_sums(1.0, 2.0), power_sums(0.0, 3.0)
+    ((0.75, 1.25), (3.0, 6.0))
+    """
+    kept = power_sum(rate, n) / rate if rate > 0.0 else n
+    if rate * n > 0.5:
+        return kept, (n - kept) / rate
+    # The difference would cancel: the sum of (-rate)^k binomial(n + k + 1, k + 2) instead.
+    term = 0.5 * n * (n + 1.0)
+    lost, k = term, 0.0
+    while abs(term) > 1e-17 * lost:
+        term *= -rate * (n + k + 2.0) / (k + 3.0)
+        lost += term
+        k += 1.0
+    return kept, lost
+
+
 def wright_omega(x: float) -> float:
     """The solution w > 0 of w + log(w) = x, that is W(exp(x)) without forming exp(x).
 

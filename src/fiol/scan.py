@@ -73,14 +73,42 @@ def fill(x, indices, data):  # type: ignore[no-untyped-def]
 
 
 @jit
-def ordered(indices, data, low, high):  # type: ignore[no-untyped-def]
-    """One row: -1 if a value leaves [low, high] in size, else whether its indices rise."""
-    fits, rises = 0, 1
+def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
+    """One row in place: drop zeros, sort, add up equal indices in their order; return how many entries are left.
+
+    -1 if a value leaves [low, high] in size, -2 if the row is too long for the simple sort.
+    """
+    n, falls = 0, 0
     for k in range(data.shape[0]):
-        fits += (abs(data[k]) >= low) & (abs(data[k]) <= high)
-    for k in range(1, indices.shape[0]):
-        rises &= indices[k] > indices[k - 1]
-    return rises if fits == data.shape[0] else -1
+        if data[k] != 0.0:
+            if not low <= abs(data[k]) <= high:
+                return -1
+            indices[n], data[n] = indices[k], data[k]
+            falls += n > 0 and indices[n] <= indices[n - 1]
+            n += 1
+    if falls == 0:
+        return n
+    if n > 64 and (indices[1:n] < indices[: n - 1]).any():
+        return -2
+    for k in range(1, n):
+        index, value, j = indices[k], data[k], k
+        while j > 0 and indices[j - 1] > index:
+            indices[j], data[j] = indices[j - 1], data[j - 1]
+            j -= 1
+        indices[j], data[j] = index, value
+    left, k = 0, 0
+    while k < n:
+        index, value = indices[k], data[k]
+        k += 1
+        while k < n and indices[k] == index:
+            value += data[k]
+            k += 1
+        if value != 0.0:
+            if not low <= abs(value) <= high:
+                return -1
+            indices[left], data[left] = index, value
+            left += 1
+    return left
 
 
 @jit

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fiol.component import Component, require
+from fiol.component import Component, at, require
 from fiol.geometries import Geometry
 from fiol.regularizers import Regularizer
 from fiol.row import Floats, Row
@@ -259,7 +259,7 @@ class Partition(Breakpoints):
     def solve(self, problem: Problem, row: Row, out: Floats) -> Solution:
         mu = breakpoints(problem, row)
         undecided = np.arange(row.x.shape[0])
-        left, right, p, q, n = -inf, inf, 0.0, 0.0, 0
+        left, right, p, q, n = -inf, inf, row.lift, row.shift, 0
         while mu.shape[0] > 0:
             pivot = self.pivot.pick(mu, n)
             n += 1
@@ -278,7 +278,7 @@ class Partition(Breakpoints):
                     m += 1
                 else:
                     a, b = problem.share_at(row, k, middle)
-                    p += row.eta * a
+                    p += at(row.eta, k) * a
                     q += b
             undecided = undecided[:m]
         beta, z = land(problem, row, left, right, out)
@@ -334,9 +334,9 @@ def breakpoints(problem: Problem, row: Row) -> Floats:
 
 def breakpoint(problem: Problem, row: Row, k: int, j: int) -> float:
     """The beta at which weight k meets its j-th kink; infinite if it never does."""
-    step = row.eta / problem.geometry.metric(row.feature[k])
+    step = at(row.eta, k) / problem.geometry.metric(row.feature[k])
     reach = step * row.x[k]
-    return (problem.regularizer.kink(j, step, row.feature[k]) - row.w[k]) / reach if reach != 0.0 else inf
+    return (problem.regularizer.kink(j, row.rounds * step, row.feature[k]) - row.w[k]) / reach if reach != 0.0 else inf
 
 
 def turns_inside(problem: Problem, row: Row, k: int, left: float, right: float) -> bool:

@@ -1,0 +1,217 @@
+"""How an absent feature catches up: exactly what a loop over all features in every round would have left of it.
+
+A feature that is not in a row still meets the regularizer in that round. For the anchors that keep all
+rounds its weight follows from sums and the clock. For the last iterate the missed rounds are replayed when
+the feature is seen again:
+
+| laziness | replays by | exact for |
+|---|---|---|
+| `UpToDate` | nothing to replay | no regularizer; anchors that keep all rounds |
+| `Resting` | the number of rounds | no regularizer, with averages |
+| `BySums` | the sum of the steps: proxes of l1 add up | l1 (and a box), any step sizes, any separable geometry |
+| `ByScale` | a common factor | ridge and elastic net (and a box) of one ridge strength, any schedule, Euclidean |
+| `ByRidge`, `ByRidgePath` | the same without marks, and with sums for averages | ridge |
+| `ByRounds` | the number of rounds, in closed form | all of these and per-feature metrics, where eta(t) is constant |
+| `Eager` | a loop over all features in every round | everything else |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fiol.component import Component
+from fiol.scalars import clamp
+from fiol.row import Indices
+from fiol.state import Clock, State
+
+if TYPE_CHECKING:
+    from fiol.plan import Plan
+
+#: Below this, the common factor of all weights is multiplied out and starts again at 1.
+SMALLEST = 1e-120
+
+
+class Laziness(Component):
+    """How weights are kept between rounds.
+
+    | method | meaning |
+    |---|---|
+    | `load(plan, state, i, clock)` | weight i after `clock.t` rounds |
+    | `keep(plan, state, i, w, clock)` | store w as weight i after `clock.t` rounds |
+    | `missed(plan, state, i, clock)` | sum of weight i over the rounds since its mark |
+    | `tick(plan, clock, eta)` | the clock after one more round |
+    | `ahead(plan, state, clock, eta)` | the clock with which a round may begin |
+    | `sweep(plan, state, eta, clock)` | the round of all features, where they cannot wait |
+    | `behind(plan, state, feature, clock)` | the clock with which a round may end; called before the row is kept |
+    | `tally(plan, state, clock)` | add all weights to their sums, where they cannot wait |
+    """
+
+    #: Whether all features take part in every round.
+    everywhere: ClassVar[bool] = False
+    #: Whether `state.mark` is used.
+    marks: ClassVar[bool] = True
+
+    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return 0.0
+
+    def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
+        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk, clock.path)
+
+    def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
+        return clock
+
+    def behind(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
+        return clock
+
+    def sweep(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
+        pass
+
+    def tally(self, plan: Plan, state: State, clock: Clock) -> None:
+        pass
+
+    def settled(self, plan: Plan, state: State, clock: Clock) -> Clock:
+        """Bring every weight up to date; the clock, its sums started again."""
+        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0)
+        for i in range(state.w.shape[0]):
+            if state.total.shape[0] > 0:
+                state.total[i] += self.missed(plan, state, i, clock)
+            self.keep(plan, state, i, self.load(plan, state, i, clock), new)
+        return new
+
+
+class UpToDate(Laziness):
+    """Absent features are not touched by anything."""
+
+    marks: ClassVar[bool] = False
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return state.w[i]
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w
+
+
+class Resting(Laziness):
+    """Absent weights do not change, and their average counts the rounds."""
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return state.w[i]
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w
+        state.mark[i] = clock.t
+
+    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return (clock.t - state.mark[i]) * state.w[i]
+
+
+class Eager(UpToDate):
+    """Every feature takes part in every round: time grows with the number of features."""
+
+    everywhere: ClassVar[bool] = True
+
+    def sweep(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
+        for i in range(state.w.shape[0]):
+            plan.anchor.pass_by(plan, state, i, eta, clock)
+
+    def tally(self, plan: Plan, state: State, clock: Clock) -> None:
+        for i in range(state.total.shape[0]):
+            state.total[i] += plan.anchor.weight_of_feature(plan, state, i, clock)
+
+
+class BySums(Laziness):
+    """n proxes of l1 with steps eta_s are one with the sum of the steps, in any separable geometry."""
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        step = plan.step_of(state, i, clock.shrunk - state.mark[i])
+        return plan.problem.geometry.weight(plan.regularizer, state.w[i], 0.0, 0.0, step, i)
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w
+        state.mark[i] = clock.shrunk
+
+    def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
+        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk + eta, clock.path)
+
+
+class ByScale(Laziness):
+    """Ridge multiplies all weights by the same factor; `state.w` holds weight / (product of these factors).
+
+    In those units l1 takes eta / (product so far) in each round, so its sums add up again (Lipton and Elkan 2015).
+    """
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        v = state.w[i]
+        tau = plan.regularizer.l1(i) * (clock.shrunk - state.mark[i])
+        return plan.regularizer.clip(clock.scale * (v - clamp(v, -tau, tau)))
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w / clock.scale
+        state.mark[i] = clock.shrunk
+
+    def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
+        scale = clock.scale * plan.regularizer_step.decay(eta * plan.regularizer.l2(0))
+        return Clock(clock.t + 1.0, eta, scale, clock.shrunk + eta / clock.scale, clock.path + scale)
+
+    def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
+        """Multiply the factor out before it becomes too small to divide by."""
+        return self.settled(plan, state, clock) if abs(self.tick(plan, clock, eta).scale) < SMALLEST else clock
+
+    def behind(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
+        """If this round alone leaves next to nothing of the weights, nothing can be divided by it: store what is left."""
+        if abs(clock.scale) >= SMALLEST:
+            return clock
+        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0)
+        for i in range(state.w.shape[0]):
+            w = self.load(plan, state, i, clock)
+            self.keep(plan, state, i, w, new)
+            if state.total.shape[0] > 0:
+                state.total[i] += w
+        if state.total.shape[0] > 0:  # the row's own weights are added when they are kept
+            for k in range(feature.shape[0]):
+                i = np.uint32(feature[k])
+                state.total[i] -= self.load(plan, state, i, new)
+        return new
+
+
+class ByRidge(ByScale):
+    """`ByScale` without l1: no marks are needed."""
+
+    marks: ClassVar[bool] = False
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return plan.regularizer.clip(clock.scale * state.w[i])
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w / clock.scale
+
+
+class ByRidgePath(ByRidge):
+    """`ByRidge` with sums for the average: over the missed rounds only the common factor changed."""
+
+    marks: ClassVar[bool] = True
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w / clock.scale
+        state.mark[i] = clock.path
+
+    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return state.w[i] * (clock.path - state.mark[i])
+
+
+class ByRounds(Laziness):
+    """All steps were alike, so the regularizer replays n rounds at once."""
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        n = clock.t - state.mark[i]
+        return plan.regularizer.catch_up(state.w[i], plan.euclidean_step(state, i, clock.eta), n, i)
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w
+        state.mark[i] = clock.t
+
+    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        n = clock.t - state.mark[i]
+        return plan.regularizer.catch_up_sum(state.w[i], plan.euclidean_step(state, i, clock.eta), n, i)

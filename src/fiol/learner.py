@@ -1,0 +1,539 @@
+"""The learner: a stream of rows in, scores before learning out."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar, Union
+
+import numpy as np
+
+from fiol import model_file, recipe
+from fiol.bounded import renumbered, rows_that_fit
+from fiol.chunks import (
+    FEATURES,
+    Chunk,
+    Hashing,
+    Vocabulary,
+    check_targets,
+    check_weights,
+    column_names,
+    to_chunk,
+)
+from fiol.component import Component
+from fiol.engine import Engine
+from fiol.plan import Plan, make_plan, rotated
+from fiol.problem import expect
+from fiol.row import Floats
+from fiol.updates import Update
+
+Path = Union[str, "os.PathLike[str]"]
+Self = TypeVar("Self", bound="Learner")
+#: What `Learner.save` writes.
+KIND = "learner"
+
+
+class Learner:
+    """A linear model that learns from a stream, one exact round per row.
+
+    Parameters
+    ----------
+    update : what happens in a round: an `Update`, most easily one of `fiol.presets`.
+    n_features : how many features there are. By default the model grows as new ones appear.
+    bits : fold all features, named or numbered, into 2**bits by hashing.
+    max_features : hold at most so many features. When a row needs more, those whose weight is exactly 0 are
+        dropped; one that comes back later starts anew.
+    intercept : whether there is one. It is never penalised.
+    average : keep the average of the weights over all rounds, and predict with it.
+    dtype : how the numbers per feature are stored, "float64" or "float32". All arithmetic is in float64.
+    compiled : False runs the same code in the interpreter.
+
+    The same rows give the same bits however they are cut into chunks, whatever holds them, and whether or not
+    the learner was saved and loaded in between. Every weight is what a loop over all features in every round
+    would have made of it, at a cost that depends on the entries of a row alone (`fiol.laziness` has the few
+    exceptions). If anything is wrong with a chunk, an error names the place and nothing has been learned from it.
+
+    Memory beyond the data is `nbytes`: 8 bytes per feature (4 for float32), and 8 more for a mark if absent
+    features have to catch up; as much again for each of AdaGrad's sums and the scale-free maxima; 8 for averages.
+
+    Examples
+    --------
+    >>> from fiol import FIOL, L1, Learner, Logistic
+    >>> learner = Learner(FIOL(Logistic(), L1(0.01)))
+    >>> scores = learner.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
+    >>> scores.shape, learner.rounds, learner.n_features
+    ((3,), 3, 2)
+    >>> learner.predict([[1.0, 0.0]]) > 0.5  # the probability of +1
+    array([ True])
+
+    Dicts of named features, one at a time:
+
+    >>> clicks = Learner(FIOL(Logistic()))
+    >>> for day in range(3):
+    ...     score = clicks.learn_named({"site": "news", "hour": 9 + day}, y=1)
+    >>> clicks.names
+    ['site=news', 'hour']
+    """
+
+    def __init__(
+        self,
+        update: Update,
+        *,
+        n_features: int | None = None,
+        bits: int | None = None,
+        max_features: int | None = None,
+        intercept: bool = True,
+        average: bool = False,
+        dtype: Any = "float64",
+        compiled: bool = True,
+    ) -> None:
+        expect("update", update, Update)
+        self.update = update
+        self.bits, self.max_features = bits, max_features
+        self.intercept_fitted, self.averages, self.dtype = bool(intercept), bool(average), check_dtype(dtype)
+        self.compiled = compiled
+        self.columns: tuple[str, ...] | None = None  #: names of the columns, if the first rows had any
+        self._plan = make_plan(update, self.averages)
+        self._encoder: Vocabulary | Hashing | None = None if bits is None else Hashing(bits)
+        if max_features is not None:
+            check_size("max_features", max_features)
+            self._encoder = Vocabulary()
+        self.width = check_width(update, self._plan, n_features, bits, max_features)
+        self._features = self.width or 0
+        size = update.geometry.entered(self._features)
+        first = self._plan.first_weight(size)
+        self._engine = Engine(self._plan, size, first, bool(intercept), self.averages, self.dtype, compiled)
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
+        """One round per row, in order; returns the score of each row before its round.
+
+        X is a scipy sparse matrix, an array or nested list, a pandas or polars frame, an arrow table, or a list
+        of dicts; y has one target per row (-1 or +1 for binary losses); sample_weight multiplies the loss.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()), intercept=False)
+        >>> learner.learn([[1.0], [float("nan")]], [1.0, 2.0])
+        Traceback (most recent call last):
+        ValueError: X[1, 0] must be finite, got nan
+        >>> learner.rounds
+        0
+        """
+        X, rows = counted(X)
+        targets = check_targets(y, rows, self.update.loss)
+        weights = check_weights(sample_weight, rows)
+        if self.max_features is not None:
+            scores = self._learn_bounded(X, targets, weights)
+        else:
+            chunk, features = self._encode(X)
+            scores = self._engine.learn(self._entered(chunk, features), targets, weights)
+            self._features = features
+        if rows and not np.isfinite(scores[-1]):
+            row = int(np.argmin(np.isfinite(scores)))
+            message = f"the score of row {row} is {scores[row]}: this update diverges; use an implicit loss step"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return scores
+
+    def learn_one(self, indices: Any, values: Any, y: float, sample_weight: float = 1.0) -> float:
+        """One round for the row with these values at these indices; returns its score before.
+
+        Fastest for arrays of int32 and float64 whose indices rise.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()), intercept=False)
+        >>> learner.learn_one([3, 5], [1.0, 2.0], y=1.0), learner.n_features
+        (0.0, 6)
+        """
+        if self._plain and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+            z = self._engine.learn_one(indices, values, float(y), float(sample_weight))
+            if z is not None:
+                return z
+        return float(self.learn(one_row(indices, values), [y], [sample_weight])[0])
+
+    def learn_named(self, features: Mapping[Any, Any], y: float, sample_weight: float = 1.0) -> float:
+        """One round for a dict of features; returns its score before.
+
+        Keys are names, or numbers; a text as value is part of the name: {"color": "red"} is {"color=red": 1}.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
+        0.0
+        """
+        return float(self.learn([features], [y], [sample_weight])[0])
+
+    # --- predicting ---------------------------------------------------------------------------
+
+    def scores(self, X: Any) -> Floats:
+        """The score <x, w> plus intercept of every row, by the averaged weights if averages are kept."""
+        X, _ = counted(X)
+        if self.max_features is not None:
+            chunk, names = self._named(X)
+            return self._engine.scores(renumbered(chunk, self._numbers(names)))
+        chunk, features = self._encode(X, grow=False)
+        return self._engine.scores(self._entered(chunk, features))
+
+    def predict(self, X: Any) -> Floats:
+        """What the scores say: the mean for regression and counts, the probability of +1 for logistic and
+        exponential loss, the label -1 or +1 for hinges.
+        """
+        return self._engine.predictions(self.scores(X))
+
+    def score_one(self, indices: Any, values: Any) -> float:
+        """The score of one row, see `learn_one`."""
+        return float(self.scores(one_row(indices, values))[0])
+
+    def score_named(self, features: Mapping[Any, Any]) -> float:
+        """The score of a dict of features, see `learn_named`."""
+        return float(self.scores([features])[0])
+
+    # --- the model ----------------------------------------------------------------------------
+
+    @property
+    def weights(self) -> Floats:
+        """The weight of every feature (its average, if averages are kept), exactly up to date; a copy."""
+        return self._read(self.averages)
+
+    @property
+    def last_weights(self) -> Floats:
+        """The weights of the last round, also where averages are kept."""
+        return self._read(False)
+
+    def _read(self, averaged: bool) -> Floats:
+        geometry = self.update.geometry
+        return geometry.leave_weights(self._engine.weights(geometry.entered(self.n_features), averaged))
+
+    @property
+    def intercept(self) -> float:
+        """The intercept (its average, if averages are kept); 0 without one."""
+        return self._engine.bias_weight(self.averages)
+
+    @property
+    def rounds(self) -> int:
+        """Rows learned from."""
+        return self._engine.rounds
+
+    @property
+    def n_features(self) -> int:
+        """Features there are, or were seen so far."""
+        return self._encoder.size if isinstance(self._encoder, Vocabulary) else self._features
+
+    @property
+    def n_nonzero(self) -> int:
+        """Features whose weight is not exactly 0."""
+        return int(np.count_nonzero(self.weights))
+
+    @property
+    def names(self) -> list[str | int] | None:
+        """What the features are called, in the order of `weights`; None if they are numbers."""
+        if isinstance(self._encoder, Vocabulary):
+            return list(self._encoder.names)
+        return None if self.columns is None else list(self.columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory for everything that is learned (names of features not counted)."""
+        return self._engine.nbytes
+
+    def settle(self) -> None:
+        """Bring every stored weight up to date. `weights`, `save` and the rest do not need it."""
+        self._engine.settle()
+
+    def prune(self) -> int:
+        """Drop all features whose weight is exactly 0, with what is remembered of them; returns how many.
+
+        For learners that hold names, or `max_features`. Where steps do not depend on a feature's past
+        (no `AdaGrad`, last iterate) this changes no later score.
+        """
+        if not isinstance(self._encoder, Vocabulary):
+            raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
+        kept = np.flatnonzero(self.last_weights)
+        dropped = self.n_features - kept.shape[0]
+        if dropped:
+            self._engine.select(kept)
+            self._encoder = Vocabulary([self._encoder.names[i] for i in kept])
+            self._features = kept.shape[0]
+        return dropped
+
+    def copy(self: Self) -> Self:
+        """A learner of its own that goes on from here."""
+        return self._from_parts(self._header(), {name: a.copy() for name, a in self._arrays().items()})
+
+    @classmethod
+    def merge(cls: type[Self], learners: Sequence[Self], weights: Sequence[float] | None = None) -> Self:
+        """The average of learners with the same recipe that saw different rows, for parallel work.
+
+        Every number they learned, their round included, is averaged in proportion to `weights` (by default to the
+        rounds made); of the largest values of each feature the largest is taken. Learners that are equal
+        merge into one equal to them, so merging may be repeated.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> parts = [Learner(FIOL(Squared()), n_features=2) for _ in range(2)]
+        >>> for part, x in zip(parts, ([[1.0, 0.0]], [[0.0, 1.0]])):
+        ...     score = part.learn(x, [1.0])
+        >>> whole = Learner.merge(parts)
+        >>> whole.rounds, bool(np.allclose(whole.weights, (parts[0].weights + parts[1].weights) / 2))
+        (1, True)
+        """
+        if not learners:
+            raise ValueError("merge needs at least one learner")
+        first = learners[0]
+        for k, other in enumerate(learners):
+            if other.update != first.update or other._options() != first._options():
+                raise ValueError(f"learners[{k}] has another recipe than learners[0]")
+            if other.names != first.names:
+                raise ValueError(f"learners[{k}] has other named features than learners[0]; bits=... lets them share")
+        share = merge_weights(weights, [learner.rounds for learner in learners])
+        new = first.copy()
+        new._features = max(learner._features for learner in learners)
+        new._engine.average([learner._engine for learner in learners], share)
+        return new
+
+    # --- files --------------------------------------------------------------------------------
+
+    def save(self, path: Path) -> None:
+        """Write everything to a file (see `fiol.model_file`): atomically, checksummed, without pickle.
+
+        A learner loaded from it goes on exactly, to the bit, as this one would have.
+        """
+        model_file.write(path, self._header(), self._arrays())
+
+    @classmethod
+    def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:
+        """The learner in a file. Own components must have been defined or imported before."""
+        header, arrays = model_file.read(path)
+        try:
+            if header.get("kind") != KIND:
+                raise ValueError(f"it holds {header.get('kind')!r}, not a learner")
+            return cls._from_parts(header, arrays, compiled)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise model_file.ModelFileError(f"{os.fspath(path)}: {error}") from error
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "n_features": self.width if self.bits is None else None,
+            "bits": self.bits,
+            "max_features": self.max_features,
+            "intercept": self.intercept_fitted,
+            "average": self.averages,
+            "dtype": self.dtype.name,
+        }
+
+    def _header(self) -> dict[str, Any]:
+        vocabulary = isinstance(self._encoder, Vocabulary)
+        return {
+            "kind": KIND,
+            "update": recipe.to_json(self.update),
+            "options": self._options(),
+            "features": self._features,
+            "columns": None if self.columns is None else list(self.columns),
+            "names": self.names if vocabulary else None,
+        }
+
+    def _arrays(self) -> dict[str, Any]:
+        return self._engine.arrays()
+
+    def _restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self._features = header["features"]
+        self.columns = None if header["columns"] is None else tuple(header["columns"])
+        if header["names"] is not None:
+            self._encoder = Vocabulary(header["names"])
+        self._engine.restore(arrays)
+
+    @classmethod
+    def _from_parts(cls: type[Self], header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Self:
+        update = recipe.from_json(header["update"])
+        if not isinstance(update, Update):
+            raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
+        new = cls(update, **header["options"], compiled=compiled)
+        new._restore(header, arrays)
+        return new
+
+    def __repr__(self) -> str:
+        return f"<Learner of {self.n_features} features after {self.rounds} rounds of {self.update!r}>"
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    @property
+    def _plain(self) -> bool:
+        """Whether indices are features and rows enter the geometry as they are."""
+        return self._encoder is None and not self.update.geometry.whole_rows
+
+    def _encode(self, X: Any, grow: bool = True) -> tuple[Chunk, int]:
+        """Canonical rows and how many features there are with them; nothing is remembered if that fails."""
+        features = self._features
+        if is_dicts(X):
+            if self._encoder is None:
+                if self.rounds or self.width is not None:
+                    raise TypeError("this learner has numbered features: pass arrays, or bits=... to a new learner")
+                self._encoder = Vocabulary()
+            chunk = self._encoder.encode(X, grow)
+            return chunk, max(features, self._encoder.size)
+        if isinstance(self._encoder, Vocabulary) and self._encoder.size:
+            raise TypeError("this learner has named features: pass dicts")
+        columns = column_names(X)
+        if isinstance(self._encoder, Hashing):
+            return self._encoder.fold(to_chunk(X, columns=self.columns or columns)), self._encoder.size
+        chunk = to_chunk(X, columns=self.columns or columns, n_features=self.width)
+        if grow and columns is not None and self.columns is None:
+            if self.rounds and len(columns) != features:
+                raise ValueError(f"X has {len(columns)} columns, but there are {features} features")
+            self.columns = columns
+        seen = int(chunk.indices.max(initial=-1)) + 1
+        return chunk, max(features, getattr(X, "shape", (0, seen))[1] if hasattr(X, "shape") else seen)
+
+    def _entered(self, chunk: Chunk, features: int) -> Chunk:
+        """The rows as the working geometry sees them."""
+        return Chunk(*self.update.geometry.enter_rows(tuple(chunk), features))
+
+    def _named(self, X: Any) -> tuple[Chunk, list[str | int]]:
+        """Rows with features numbered for these rows only, and their names."""
+        if is_dicts(X):
+            words = Vocabulary()
+            return words.encode(X), words.names
+        chunk = to_chunk(X)
+        found, local = np.unique(chunk.indices, return_inverse=True)
+        return chunk._replace(indices=local.astype(np.int32)), [int(i) for i in found]
+
+    def _numbers(self, names: list[str | int]) -> Any:
+        """The features of these names, -1 for those not held."""
+        words = self._encoder
+        assert isinstance(words, Vocabulary)
+        return np.array([words.number(name) if words.knows(name) else -1 for name in names], np.int64)
+
+    def _learn_bounded(self, X: Any, y: Floats, weights: Floats) -> Floats:
+        """`learn` with at most `max_features`: before a row that does not fit, zeros are dropped."""
+        before, scores = (self._header(), {name: a.copy() for name, a in self._arrays().items()}), np.empty(y.shape[0])
+        chunk, names = self._named(X)
+        start, pruned = 0, False
+        while start < chunk.rows:
+            numbers = self._numbers(names)
+            free = self.max_features - self.n_features  # type: ignore[operator]
+            stop, new = rows_that_fit(chunk, start, numbers, free)
+            if stop > start:
+                numbers[new] = [self._encoder.number(names[i]) for i in new]  # type: ignore[union-attr]
+                rows = renumbered(chunk.row_block(start, stop), numbers)
+                scores[start:stop] = self._engine.learn(rows, y[start:stop], weights[start:stop])
+                self._features, start, pruned = self.n_features, stop, False
+            elif pruned or not self.prune():
+                self._restore(*before)
+                raise ValueError(
+                    f"row {start} brings more features than max_features={self.max_features} leaves room for: "
+                    "all others have weights that are not 0; raise max_features or the strength of l1"
+                )
+            else:
+                pruned = True
+        return scores
+
+
+# --- arguments --------------------------------------------------------------------------------
+
+INT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float64)
+
+
+def is_vector(array: Any, dtype: Any) -> bool:
+    """Whether a compiled loop can take `array` as it is."""
+    return type(array) is np.ndarray and array.dtype is dtype and array.ndim == 1 and array.flags.c_contiguous
+
+
+def counted(X: Any) -> tuple[Any, int]:
+    """X and its number of rows; what can be read only once becomes a list."""
+    if isinstance(X, Mapping):
+        raise TypeError("X must be rows, not a single dict: use learn_named, or put it in a list")
+    if isinstance(X, Chunk):
+        return X, X.rows
+    if hasattr(X, "shape") and len(X.shape) > 0:
+        return X, int(X.shape[0])
+    if isinstance(X, (str, bytes)) or not isinstance(X, Iterable):
+        raise TypeError(f"X must be a matrix, a frame or a list of dicts, got {type(X).__name__}")
+    X = X if isinstance(X, (list, tuple)) else list(X)
+    return X, len(X)
+
+
+def is_dicts(X: Any) -> bool:
+    """Whether the rows are dicts."""
+    return isinstance(X, (list, tuple)) and not isinstance(X, Chunk) and len(X) > 0 and isinstance(X[0], Mapping)
+
+
+def one_row(indices: Any, values: Any) -> Chunk:
+    """One row given by indices and values."""
+    index, data = np.asarray(indices), np.asarray(values)
+    if index.size == 0:
+        index = index.astype(np.int32)
+    if index.ndim != 1 or index.shape != data.shape:
+        raise ValueError(f"indices and values must have one length, got shapes {index.shape} and {data.shape}")
+    return Chunk(np.array([0, index.shape[0]]), index, data)
+
+
+def check_size(name: str, value: Any) -> int:
+    """A number of features."""
+    try:
+        size = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if not 1 <= size <= FEATURES:
+        raise ValueError(f"{name} must be from 1 to {FEATURES}, got {size}")
+    return size
+
+
+def check_width(update: Update, plan: Plan, n_features: Any, bits: Any, max_features: Any) -> int | None:
+    """How many features there are, if that is known from the start."""
+    given = [name for name, value in (("n_features", n_features), ("bits", bits)) if value is not None]
+    if max_features is not None:
+        given.append("max_features")
+    if len(given) > 1:
+        raise TypeError(f"{' and '.join(given)} exclude each other")
+    if n_features is not None:
+        check_size("n_features", n_features)
+        n_features = operator.index(n_features)
+    if bits is not None:
+        n_features = Hashing(bits).size
+    sizes = per_feature_sizes(update)
+    if sizes and max_features is not None:
+        raise TypeError(f"{sizes[0][0]} has one number per feature, so max_features cannot renumber them")
+    if n_features is None and sizes:
+        n_features = sizes[0][1]
+    for name, size in sizes:
+        if size != n_features:
+            raise ValueError(f"{name} is for {size} features, but there are {n_features}")
+    if n_features is None and (rotated(update.geometry) or (plan.laziness.everywhere and plan.first_weight(1) != 0.0)):
+        raise TypeError(f"{type(update.geometry).__name__} needs to know how many features there are: give n_features")
+    return n_features
+
+
+def per_feature_sizes(component: Component, path: str = "") -> list[tuple[str, int]]:
+    """Every array in a component, or in a component inside it: its name, and for how many features it is."""
+    found = []
+    for name in (field.name for field in dataclasses.fields(component)):  # type: ignore[arg-type]
+        value = getattr(component, name)
+        if isinstance(value, Component):
+            found += per_feature_sizes(value)
+        elif isinstance(value, np.ndarray):
+            found.append((f"{type(component).__name__}.{name}", value.shape[0]))
+    return found
+
+
+def check_dtype(dtype: Any) -> Any:
+    """float64 or float32."""
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
+    return found
+
+
+def merge_weights(weights: Sequence[float] | None, rounds: list[int]) -> Floats:
+    """The shares of merged learners, which add up to 1."""
+    share = np.asarray(rounds if weights is None else weights, np.float64)
+    if share.shape != (len(rounds),) or not np.isfinite(share).all() or (share < 0.0).any():
+        raise ValueError(f"weights must be one number of at least 0 per learner, got {weights!r}")
+    if share.sum() == 0.0:
+        if weights is not None:
+            raise ValueError("weights must not all be 0")
+        share = np.ones(len(rounds))
+    return share / share.sum()

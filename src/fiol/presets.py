@@ -1,0 +1,175 @@
+"""The algorithms of the paper's Table 1 by name, and two that followed: each is an `Update` and nothing more.
+
+| preset | loss | regularizer | anchor |
+|---|---|---|---|
+| `SGD` | linearized | linearized | last iterate, Euclidean |
+| `PA`, `PA1`, `PA2` | implicit | none | last iterate, Euclidean |
+| `IOL` | implicit | none | last iterate |
+| `COMID` | linearized | implicit | last iterate |
+| `RDA` | linearized | implicit, every round | origin |
+| `ISGD` | implicit | linearized | last iterate, Euclidean |
+| `FIOL` | implicit | implicit | last iterate |
+| `FTRLProximal` | linearized | implicit, every round or once | all past iterates |
+| `ImplicitFTRL` | implicit | implicit, every round or once | all past iterates |
+"""
+
+from __future__ import annotations
+
+from fiol.component import require
+from fiol.geometries import Euclidean, Geometry
+from fiol.losses import Hinge, Loss, SquaredHinge
+from fiol.regularizers import Regularizer, Unregularized
+from fiol.solvers import Solver
+from fiol.step_sizes import AdaGrad, Constant, Polynomial, ScaleFree, StepSize
+from fiol.switches import (
+    AllIterates,
+    IgnoredRegularizer,
+    ImplicitLoss,
+    ImplicitRegularizer,
+    LastIterate,
+    LinearizedLoss,
+    LinearizedRegularizer,
+    Origin,
+    RegularizerOnce,
+)
+from fiol.updates import Update
+
+NONE, EUCLIDEAN = Unregularized(), Euclidean()
+DECAYING, ADAPTIVE, TUNING_FREE = Polynomial(0.5), AdaGrad(0.5), ScaleFree(AdaGrad())
+
+
+def SGD(loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING) -> Update:
+    """Stochastic (sub)gradient descent: w - eta (f' + r').
+
+    >>> from fiol import Logistic
+    >>> SGD(Logistic()).loss_step
+    LinearizedLoss()
+    """
+    return Update(loss, regularizer, step_size, LinearizedLoss(), LinearizedRegularizer(), LastIterate())
+
+
+def PA(loss: Loss = Hinge()) -> Update:  # noqa: B008
+    """Passive-aggressive: the nearest weights without loss on the row (Crammer et al. 2006); a step without end.
+
+    >>> PA().step_size
+    Constant(size=1e+100)
+    """
+    return Update(loss, NONE, Constant(1e100), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
+
+
+def PA1(aggressiveness: float = 1.0, loss: Loss = Hinge()) -> Update:  # noqa: B008
+    """PA-I: an implicit step on the hinge (or epsilon-insensitive) loss of size C, the aggressiveness.
+
+    >>> PA1(0.1).step_size
+    Constant(size=0.1)
+    """
+    require("aggressiveness", aggressiveness, 0.0, 1e100, open_low=True)
+    return Update(loss, NONE, Constant(aggressiveness), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
+
+
+def PA2(aggressiveness: float = 1.0, loss: Loss = SquaredHinge()) -> Update:  # noqa: B008
+    """PA-II: an implicit step on the squared hinge (or squared epsilon-insensitive) loss of size 2 C.
+
+    >>> PA2(0.1).step_size
+    Constant(size=0.2)
+    """
+    require("aggressiveness", aggressiveness, 0.0, 1e99, open_low=True)
+    return PA1(2.0 * aggressiveness, loss)
+
+
+def IOL(
+    loss: Loss, step_size: StepSize = TUNING_FREE, geometry: Geometry = EUCLIDEAN, solver: Solver | None = None
+) -> Update:
+    """Implicit online learning: the loss exactly, no regularizer (Kulis and Bartlett 2010).
+
+    >>> from fiol import Squared
+    >>> IOL(Squared()).regularizer_step
+    IgnoredRegularizer()
+    """
+    return Update(loss, NONE, step_size, ImplicitLoss(), IgnoredRegularizer(), LastIterate(), geometry, solver)
+
+
+def COMID(
+    loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
+) -> Update:
+    """Composite mirror descent: a gradient step, then the prox of the regularizer (Duchi et al. 2010).
+
+    >>> from fiol import L1, Squared
+    >>> COMID(Squared(), L1(0.1)).regularizer_step
+    ImplicitRegularizer()
+    """
+    return Update(loss, regularizer, step_size, LinearizedLoss(), ImplicitRegularizer(), LastIterate(), geometry)
+
+
+def RDA(
+    loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
+) -> Update:
+    """Regularized dual averaging: all past gradients, the regularizer t times, near the origin (Xiao 2010).
+
+    >>> from fiol import L1, Squared
+    >>> RDA(Squared(), L1(0.1)).anchor
+    Origin()
+    """
+    return Update(loss, regularizer, step_size, LinearizedLoss(), ImplicitRegularizer(), Origin(), geometry)
+
+
+def ISGD(
+    loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, solver: Solver | None = None
+) -> Update:
+    """Implicit SGD: the loss exactly, the regularizer linearized (Toulis et al. 2014).
+
+    >>> from fiol import L1, Squared
+    >>> ISGD(Squared(), L1(0.1)).regularizer_step
+    LinearizedRegularizer()
+    """
+    switches = ImplicitLoss(), LinearizedRegularizer(), LastIterate()
+    return Update(loss, regularizer, step_size, *switches, EUCLIDEAN, solver)
+
+
+def FIOL(
+    loss: Loss,
+    regularizer: Regularizer = NONE,
+    step_size: StepSize = TUNING_FREE,
+    geometry: Geometry = EUCLIDEAN,
+    solver: Solver | None = None,
+) -> Update:
+    """Fully implicit online learning: loss and regularizer exactly (Song, Liu, Liu, Jiang, Zhang).
+
+    >>> from fiol import L1, Logistic
+    >>> FIOL(Logistic(), L1(1e-4)).loss_step, FIOL(Logistic(), L1(1e-4)).regularizer_step
+    (ImplicitLoss(), ImplicitRegularizer())
+    """
+    switches = ImplicitLoss(), ImplicitRegularizer(), LastIterate()
+    return Update(loss, regularizer, step_size, *switches, geometry, solver)
+
+
+def FTRLProximal(
+    loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = ADAPTIVE, once: bool = False
+) -> Update:
+    """Follow the regularized leader, proximal: all past gradients, near all past weights.
+
+    The regularizer counts once per round (McMahan 2011), or `once` in all (McMahan et al. 2013).
+
+    >>> from fiol import L1, Logistic
+    >>> FTRLProximal(Logistic(), L1(1e-4)).anchor
+    AllIterates()
+    """
+    counted = RegularizerOnce() if once else ImplicitRegularizer()
+    return Update(loss, regularizer, step_size, LinearizedLoss(), counted, AllIterates())
+
+
+def ImplicitFTRL(
+    loss: Loss,
+    regularizer: Regularizer = NONE,
+    step_size: StepSize = ADAPTIVE,
+    once: bool = False,
+    solver: Solver | None = None,
+) -> Update:
+    """FTRL-Proximal with the newest loss exactly instead of its gradient (Chen and Orabona 2023).
+
+    >>> from fiol import L1, Logistic
+    >>> ImplicitFTRL(Logistic(), L1(1e-4)).loss_step
+    ImplicitLoss()
+    """
+    counted = RegularizerOnce() if once else ImplicitRegularizer()
+    return Update(loss, regularizer, step_size, ImplicitLoss(), counted, AllIterates(), EUCLIDEAN, solver)

@@ -1,0 +1,271 @@
+"""Step sizes: how far a weight may move in a round.
+
+The step of weight i in round t is eta(t) / h_i. A `Schedule` has one step for all weights (h_i = 1); an
+`Adaptive` step size also learns a metric h_i per feature from what it has seen of it. The metric of a feature
+is frozen while the feature is absent.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fiol.component import Component, PerFeature, require
+from fiol.losses import Loss
+from fiol.row import Floats, Indices
+
+MOST = np.finfo(float).max
+
+
+class StepSize(Component):
+    """A sequence of step sizes. A user's own needs `eta`; an adaptive one derives from `Adaptive`.
+
+    | method | meaning |
+    |---|---|
+    | `eta(t)` | the step size of round t, from 1 |
+    | `h(square, peak)` | metric of a feature, from the sum of its squared gradients and its largest abs(x) |
+    """
+
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {"eta": ("t",), "h": ("square", "peak")}
+    required: ClassVar[tuple[str, ...]] = ("eta",)
+    #: Whether eta(t) is the same in every round.
+    constant: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+
+        def eta(self, t: float) -> float: ...
+        def steps(
+            self,
+            loss: Loss,
+            feature: Indices,
+            x: Floats,
+            z: float,
+            y: float,
+            weight: float,
+            eta: float,
+            square: Floats,
+            peak: Floats,
+            out: Floats,
+        ) -> PerFeature:
+            """The steps of a row's weights, after the row has been taken into account."""
+
+    def h(self, square: float, peak: float) -> float:
+        return 1.0
+
+    def is_constant(self) -> bool:
+        """Whether eta(t) is the same in every round."""
+        return self.constant
+
+    def statistics(self) -> tuple[bool, bool]:
+        """Whether sums of squared gradients, and largest values, are kept per feature."""
+        return False, False
+
+
+class Schedule(StepSize):
+    """One step for all weights."""
+
+    def steps(
+        self,
+        loss: Loss,
+        feature: Indices,
+        x: Floats,
+        z: float,
+        y: float,
+        weight: float,
+        eta: float,
+        square: Floats,
+        peak: Floats,
+        out: Floats,
+    ) -> PerFeature:
+        return eta
+
+
+class Constant(Schedule):
+    """eta(t) = eta.
+
+    >>> Constant(0.5).eta(1), Constant(0.5).eta(100)
+    (0.5, 0.5)
+    """
+
+    size: float
+    constant: ClassVar[bool] = True
+
+    def validate(self) -> None:
+        require("Constant.size", self.size, 0.0, 1e100, open_low=True)
+
+    def eta(self, t: float) -> float:
+        return self.size
+
+
+class FixedHorizon(Schedule):
+    """The paper's step for a known number of rounds T: eta = sqrt(2 c) D / (G sqrt(T)) (Theorem 1).
+
+    `diameter` is D, a bound on the distances between the weights and the comparator; `gradient` is G, a bound on
+    the dual norms of the gradients; `convexity` is c, the strong convexity of the geometry.
+
+    >>> FixedHorizon(diameter=1.0, gradient=2.0, horizon=200).eta(7)
+    0.05
+    """
+
+    diameter: float
+    gradient: float
+    horizon: float
+    convexity: float = 1.0
+    constant: ClassVar[bool] = True
+
+    def validate(self) -> None:
+        for name in ("diameter", "gradient", "horizon", "convexity"):
+            require(f"FixedHorizon.{name}", getattr(self, name), 0.0, MOST, open_low=True)
+
+    def eta(self, t: float) -> float:
+        return sqrt(2.0 * self.convexity / self.horizon) * self.diameter / self.gradient
+
+
+class Anytime(Schedule):
+    """The paper's step without a horizon: eta(t) = sqrt(c) D / (G sqrt(t)) (Theorem 1).
+
+    >>> Anytime(diameter=1.0, gradient=2.0).eta(4)
+    0.25
+    """
+
+    diameter: float
+    gradient: float
+    convexity: float = 1.0
+
+    def validate(self) -> None:
+        for name in ("diameter", "gradient", "convexity"):
+            require(f"Anytime.{name}", getattr(self, name), 0.0, MOST, open_low=True)
+
+    def eta(self, t: float) -> float:
+        return sqrt(self.convexity / t) * self.diameter / self.gradient
+
+
+class Inverse(Schedule):
+    """eta(t) = 1 / (sigma t), for penalties of strong convexity sigma (Theorem 2).
+
+    >>> Inverse(0.1).eta(20)
+    0.5
+    """
+
+    sigma: float
+
+    def validate(self) -> None:
+        require("Inverse.sigma", self.sigma, 0.0, MOST, open_low=True)
+
+    def eta(self, t: float) -> float:
+        return 1.0 / (self.sigma * t)
+
+
+class Polynomial(Schedule):
+    """eta(t) = size t^-power.
+
+    >>> Polynomial(2.0, power=0.5).eta(4)
+    1.0
+    """
+
+    size: float = 1.0
+    power: float = 0.5
+
+    def validate(self) -> None:
+        require("Polynomial.size", self.size, 0.0, 1e100, open_low=True)
+        require("Polynomial.power", self.power, 0.0, 10.0)
+
+    def eta(self, t: float) -> float:
+        return self.size * t**-self.power
+
+
+# --- per feature ------------------------------------------------------------------------------
+
+
+class Adaptive(StepSize):
+    """A metric per feature. The gradients are those at the weights before the step: for any convex loss
+    they bound the ones the implicit step uses.
+    """
+
+    def steps(
+        self,
+        loss: Loss,
+        feature: Indices,
+        x: Floats,
+        z: float,
+        y: float,
+        weight: float,
+        eta: float,
+        square: Floats,
+        peak: Floats,
+        out: Floats,
+    ) -> PerFeature:
+        slope = weight * loss.grad(z, y)
+        for k in range(x.shape[0]):
+            i = np.uint32(feature[k])
+            if peak.shape[0] > 0:
+                peak[i] = max(peak[i], abs(x[k]))
+            if square.shape[0] > 0:
+                square[i] += (slope * x[k]) * (slope * x[k])
+            h = self.h(entry(square, i), entry(peak, i))
+            out[k] = eta / h if h > 0.0 else 0.0
+        return out[: x.shape[0]]
+
+
+class AdaGrad(Adaptive):
+    """h_i = kappa + sqrt(sum of squared gradients of feature i): steps that shrink where gradients were large.
+
+    Duchi, Hazan, Singer 2011. FTRL-Proximal's per-coordinate rates are the same with kappa called beta.
+
+    >>> AdaGrad(0.5).h(9.0, 0.0), AdaGrad(0.5).eta(100)
+    (4.0, 0.5)
+    """
+
+    size: float = 1.0
+    kappa: float = 1.0
+    constant: ClassVar[bool] = True
+
+    def validate(self) -> None:
+        require("AdaGrad.size", self.size, 0.0, 1e100, open_low=True)
+        require("AdaGrad.kappa", self.kappa, 0.0, MOST)
+
+    def eta(self, t: float) -> float:
+        return self.size
+
+    def h(self, square: float, peak: float) -> float:
+        return self.kappa + sqrt(square)
+
+    def statistics(self) -> tuple[bool, bool]:
+        return True, False
+
+
+class ScaleFree(Adaptive):
+    """Another step size as if every feature had been divided by its largest absolute value so far.
+
+    Multiplying a column by a constant divides its weight by it and changes no score (not even in the last
+    bit, if the constant is a power of 2). Penalties see the weights as they are.
+
+    >>> ScaleFree(Constant(0.5)).h(0.0, 10.0), ScaleFree(AdaGrad()).h(400.0, 10.0)
+    (100.0, 300.0)
+    """
+
+    step_size: StepSize = AdaGrad()
+
+    def validate(self) -> None:
+        if not isinstance(self.step_size, StepSize) or isinstance(self.step_size, ScaleFree):
+            raise TypeError(f"ScaleFree.step_size must be another StepSize, got {self.step_size!r}")
+
+    def eta(self, t: float) -> float:
+        return self.step_size.eta(t)
+
+    def h(self, square: float, peak: float) -> float:
+        unit = peak * peak
+        return unit * self.step_size.h(square / unit, 1.0) if unit > 0.0 else 1.0
+
+    def is_constant(self) -> bool:
+        return self.step_size.is_constant()
+
+    def statistics(self) -> tuple[bool, bool]:
+        return self.step_size.statistics()[0], True
+
+
+def entry(values: Any, i: int) -> float:
+    """values[i], or 0 if the statistic is not kept."""
+    return values[i] if values.shape[0] > 0 else 0.0
