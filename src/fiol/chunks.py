@@ -8,6 +8,7 @@ already, and never written to.
 from __future__ import annotations
 
 import functools
+import math
 import numbers
 import operator
 import struct
@@ -341,9 +342,13 @@ def as_numbers(values: Any, where: Callable[[int], str], what: str, advice: str)
         kind = present.dtype.kind
         array = present.to_numpy(dtype=bool if kind == "b" else np.float64 if kind in "iuf" else object)
     else:
-        array = np.asarray(present)
+        try:
+            array = np.asarray(present)
+        except ValueError:  # lists of different lengths
+            array = np.asarray(present, dtype=object)
     if array.dtype.kind not in "biuf" and array.size:
-        k, found = first_odd(np.asarray(present, dtype=object), str(getattr(values, "dtype", array.dtype)))
+        dtype = getattr(values, "dtype", array.dtype) if array.dtype.kind == "O" else array.dtype
+        k, found = first_odd(np.asarray(present, dtype=object), str(dtype))
         raise TypeError(f"{what} holds {found}: {advice}") if found else ValueError(f"{where(k)} is missing")
     if missing is not None:
         raise ValueError(f"{where(int(missing.argmax()))} is missing")
@@ -466,12 +471,13 @@ def looked_up(row: Any, known: dict[str, int]) -> tuple[Indices, Floats] | None:
 
 
 def named_texts(row: Any) -> dict[Any, Any] | None:
-    """A row with its texts as names; None if that may not be the same row."""
+    """A row with its texts as names; None if it has none, or that may not be the same row."""
     if type(row) is not dict:
         return None
     texts = {f"{key}={value}": 1.0 for key, value in row.items() if type(value) is str and type(key) is str}
-    rest = {key: value for key, value in row.items() if type(value) is not str}
-    both = texts | rest
+    if not texts:
+        return None
+    both = texts | {key: value for key, value in row.items() if type(value) is not str}
     return both if len(both) == len(row) else None
 
 
@@ -484,8 +490,8 @@ def packers(n: int) -> tuple[Any, Any]:
 def arranged(indices: Indices, data: Floats) -> tuple[Indices, Floats] | None:
     """One row in canonical form; None if a value is out of range."""
     n = loops().arrange(indices, data, SMALLEST, LARGEST)
-    if n == -2:
-        order = indices.argsort(kind="stable")
+    if n < -1:
+        order = indices[: -2 - n].argsort(kind="stable")
         indices, data = indices[order], data[order]
         n = loops().arrange(indices, data, SMALLEST, LARGEST)
     if n < 0:
@@ -499,9 +505,9 @@ def entry(owner: str, key: Any, value: Any) -> tuple[str | int, float]:
     if isinstance(value, str):
         return f"{name}={value}", 1.0
     number = value if type(value) is float else check_value(owner, name, value)
-    if number == 0.0 or SMALLEST <= abs(number) <= LARGEST:
-        return name, number
-    refuse_value(feature(owner, name), number)
+    if not (number == 0.0 or SMALLEST <= abs(number) <= LARGEST):
+        refuse_value(feature(owner, name), number)
+    return name, number
 
 
 def feature(owner: str, name: str | int) -> str:
@@ -523,12 +529,12 @@ def check_value(owner: str, name: str | int, value: Any) -> float:
     if value is None or type(value).__name__ == "NAType":
         raise ValueError(f"{feature(owner, name)} is missing")
     try:
-        return struct.unpack("d", struct.pack("d", value))[0]
-    except struct.error:
+        return math.fsum([value])  # float() would read bytes
+    except TypeError:
         message = f"{feature(owner, name)} must be a number or a str, got {type(value).__name__}"
         raise TypeError(message) from None
     except OverflowError:
-        return float("inf")
+        return math.inf if value > 0 else -math.inf
 
 
 class Vocabulary(Encoder):

@@ -76,7 +76,7 @@ def fill(x, indices, data):  # type: ignore[no-untyped-def]
 def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
     """One row in place: drop zeros, sort, add up equal indices in their order; return how many entries are left.
 
-    -1 if a value leaves [low, high] in size, -2 if the row is too long for the simple sort.
+    -1 if a value leaves [low, high] in size; -2 - n if n entries without zeros are too many for the simple sort.
     """
     n, falls = 0, 0
     for k in range(data.shape[0]):
@@ -89,7 +89,7 @@ def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
     if falls == 0:
         return n
     if n > 64 and (indices[1:n] < indices[: n - 1]).any():
-        return -2
+        return -2 - n
     for k in range(1, n):
         index, value, j = indices[k], data[k], k
         while j > 0 and indices[j - 1] > index:
