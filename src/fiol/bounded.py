@@ -23,20 +23,19 @@ def renumbered(chunk: Chunk, numbers: Any) -> Chunk:
     return canonical(Chunk(indptr, new[known].astype(np.int32), chunk.data[known]), spot)
 
 
-def rows_that_fit(chunk: Chunk, start: int, numbers: Any, free: int) -> tuple[int, Indices]:
-    """Where to stop, so that rows `start` to there bring at most `free` new features; and these, in order.
+def rows_that_fit(chunk: Chunk, numbers: Any, free: int) -> tuple[int, Indices]:
+    """How many rows, from the first, bring at most `free` new features; and these, in order.
 
     New are the features with number -1.
 
     >>> from fiol.chunks import to_chunk
-    >>> rows_that_fit(to_chunk([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), 0, np.array([0, -1, -1]), 1)
+    >>> rows_that_fit(to_chunk([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([0, -1, -1]), 1)
     (2, array([1]))
     """
-    first = chunk.indptr[start]
-    features, places = np.unique(chunk.indices[first:], return_index=True)
+    features, places = np.unique(chunk.indices, return_index=True)
     new = numbers[features] < 0
-    features, rows = features[new], np.searchsorted(chunk.indptr, first + places[new], side="right") - 1
+    features, rows = features[new], np.searchsorted(chunk.indptr, places[new], side="right") - 1
     order = np.lexsort((features, rows))
     features, rows = features[order].astype(np.int64), rows[order]
-    stop = chunk.rows if features.shape[0] <= free else int(rows[free])
-    return stop, features[rows < stop]
+    fit = chunk.rows if features.shape[0] <= free else int(rows[free])
+    return fit, features[rows < fit]

@@ -25,6 +25,7 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,
     infer_getattr,
+    intrinsic,
     lower_getattr_generic,
     models,
     overload,
@@ -212,3 +213,39 @@ def _own(values: Any, k: Any) -> Any:
     if isinstance(values, types.Array):
         return lambda values, k: values[np.uint64(k)]
     return lambda values, k: 1.0
+
+
+def borrowed(values: Any) -> Any:
+    """The same array, or tuple of arrays, without a share in its ownership: a loop counts no references to it.
+
+    The caller must keep the arrays alive. Counting is half the time of a short row.
+    """
+    return values
+
+
+@intrinsic
+def _without_owner(typing_context: Any, array: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        struct = cgutils.create_struct_proxy(array)(context, builder, value=arguments[0])
+        struct.meminfo = cgutils.get_null_value(struct.meminfo.type)
+        struct.parent = cgutils.get_null_value(struct.parent.type)
+        return struct._getvalue()
+
+    return array(array), codegen
+
+
+@overload(borrowed, strict=False)
+def _borrowed(values: Any) -> Any:
+    if isinstance(values, types.Array):
+        return lambda values: _without_owner(values)
+    if isinstance(values, types.BaseNamedTuple):
+        make = values.instance_class
+        if len(values) == 5:
+            return lambda values: make(
+                _without_owner(values[0]),
+                _without_owner(values[1]),
+                _without_owner(values[2]),
+                _without_owner(values[3]),
+                _without_owner(values[4]),
+            )
+    return lambda values: values

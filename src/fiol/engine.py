@@ -119,6 +119,8 @@ class Engine:
             found, shape = arrays.get(name), features if used else own.shape
             if found is None or found.dtype != own.dtype or found.shape != shape:
                 raise ValueError(f"array {name!r} is missing or does not fit the update")
+        if not (arrays["clock"][0] >= 0.0 and arrays["clock"][0].is_integer()):
+            raise ValueError(f"its number of rounds is given as {arrays['clock'][0]}")
         parts = {part: State(*(realigned(arrays[f"{part}.{n}"]) for n in State._fields)) for part in PARTS}
         self.state, self.bias, self.fresh = parts["state"], parts["intercept"], parts["fresh"]
         self.ticks = arrays["clock"].copy()
@@ -139,16 +141,20 @@ class Engine:
         settled = [engine.copy() for engine in engines]
         features = max(engine.state.w.shape[0] for engine in engines)
         for engine in settled:
-            engine.grow(features)
+            engine.state = grown(engine.state, features, engine.fresh)
             engine.settle()
-        t = float(round(share @ [engine.ticks[0] for engine in settled]))
+        rounds = [engine.ticks[0] for engine in settled]
+        t = float(round(share @ rounds))
         self.ticks = np.array([t, self.plan.step_size.eta(max(t, 1.0)), 1.0, 0.0, 0.0])
-        self.state = self.averaged("", self.plan, [engine.state for engine in settled], share)
-        self.fresh = self.averaged("", self.plan, [engine.fresh for engine in settled], share)
-        self.bias = self.averaged("intercept: ", self.bias_plan, [engine.bias for engine in settled], share)
+        self.state = self.averaged("", self.plan, [engine.state for engine in settled], share, rounds)
+        self.fresh = self.averaged("", self.plan, [engine.fresh for engine in settled], share, rounds)
+        self.bias = self.averaged("intercept: ", self.bias_plan, [engine.bias for engine in settled], share, rounds)
 
-    def averaged(self, key: str, plan: Plan, states: list[State], share: Floats) -> State:
-        """The average of settled states, as at the time of the clock."""
+    def averaged(self, key: str, plan: Plan, states: list[State], share: Floats, rounds: list[float]) -> State:
+        """The average of settled states, as at the time of the clock; an average over rounds is one of averages."""
+        states = [
+            s._replace(total=s.total * (self.ticks[0] / t if t else 0.0)) for s, t in zip(states, rounds, strict=True)
+        ]
         whole = State(*(sum(c * a for c, a in zip(share, arrays, strict=True)) for arrays in zip(*states, strict=True)))
         peak = np.max([state.peak for state in states], axis=0)
         new = State(

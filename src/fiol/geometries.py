@@ -5,14 +5,16 @@ A geometry answers, for one row, how the weights move when the loss pulls with s
     w(beta) = argmin_w  -beta <x, w> + r(w) + B(w, w_hat) / eta,        g(beta) = <x, w(beta)>.
 
 `path_fill` writes w(beta), `path_score` returns g(beta), and `path_line` the line (p, q) with p beta + q
-equal to g to first order at beta (exactly, as far as the linear piece goes, in quadratic geometries).
+equal to g to first order at beta (exactly, as far as the linear piece goes, in quadratic geometries). `path_point`
+writes w(beta) and returns (g(beta), p) in one pass.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cached_property
 from math import exp, inf, log1p
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +27,7 @@ from fiol.scalars import safe_exp, safe_log, wright_omega
 class Geometry(Component):
     """A Bregman divergence B(u, w) = psi(u) - psi(w) - <psi'(w), u - w>.
 
-    On rows: `path_start`, `path_line`, `path_score` and `path_fill`, for solvers. On whole vectors: `distance`
+    On rows: `path_start`, `path_line`, `path_score`, `path_fill` and `path_point`, for solvers. On whole vectors: `distance`
     (that is B), `norm` and `dual_norm`, and `strong_convexity`, the largest known c with
     B(u, w) >= c/2 norm(u - w)^2.
     """
@@ -35,6 +37,7 @@ class Geometry(Component):
         "path_line": ("regularizer", "row", "beta"),
         "path_score": ("regularizer", "row", "beta"),
         "path_fill": ("regularizer", "row", "beta", "out"),
+        "path_point": ("regularizer", "row", "beta", "out"),
     }
     required: ClassVar[tuple[str, ...]] = tuple(protocol)
     #: Whether w(beta) is piecewise linear, so that a regularizer acts through its Euclidean prox.
@@ -48,6 +51,7 @@ class Geometry(Component):
         def path_line(self, regularizer: Regularizer, row: Row, beta: float) -> tuple[float, float]: ...
         def path_score(self, regularizer: Regularizer, row: Row, beta: float) -> float: ...
         def path_fill(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> float: ...
+        def path_point(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> tuple[float, float]: ...
         def metric(self, i: int) -> float: ...
         def mirror(self, w: float, i: int) -> float: ...
         def inverse(self, theta: float, i: int) -> float: ...
@@ -86,6 +90,10 @@ class Geometry(Component):
     def enter_rows(self, rows: CSR, features: int) -> CSR:
         """The rows as the working geometry sees them."""
         return rows
+
+    def enter_strengths(self, regularizer: Regularizer) -> Regularizer:
+        """The regularizer with a strength for every weight of the working geometry."""
+        return regularizer
 
     def leave_weights(self, w: Floats) -> Floats:
         """The weights of the features from those of the working geometry."""
@@ -195,14 +203,20 @@ class Separable(Geometry):
         """argmin_v  -beta x v + r(v) + B(v, w) / step."""
         return regularizer.clip(self.unclipped(regularizer, w, x, beta, step, i))
 
+    def point_of(
+        self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int
+    ) -> tuple[float, float]:
+        """(v, a): v = w(beta), and x v moves by step a per unit of beta there."""
+        free = self.unclipped(regularizer, w, x, beta, step, i)
+        v = regularizer.clip(free)
+        room = self.inverse_hess(v, i) if v == free and v != 0.0 else 0.0
+        return v, room / (1.0 + step * regularizer.l2(i) * room) * x * x
+
     def share_of(
         self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int
     ) -> tuple[float, float]:
         """(a, b) with x w(beta) = step a beta + b to first order."""
-        free = self.unclipped(regularizer, w, x, beta, step, i)
-        v = regularizer.clip(free)
-        room = self.inverse_hess(v, i) if v == free and v != 0.0 else 0.0
-        a = room / (1.0 + step * regularizer.l2(i) * room) * x * x
+        v, a = self.point_of(regularizer, w, x, beta, step, i)
         return a, x * v - step * a * beta
 
     def first_weight(self, features: int) -> float:
@@ -247,6 +261,18 @@ class Separable(Geometry):
             z += x * w
             out[k] = w
         return z + (row.shift + row.lift * beta)
+
+    def path_point(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> tuple[float, float]:
+        """`path_fill`, with the slope of the score as well."""
+        p = z = 0.0
+        pull = beta / row.rounds
+        for k in range(row.x.shape[0]):
+            x, step = row.x[k], row.rounds * at(row.eta, k)
+            w, a = self.point_of(regularizer, row.w[k], x, pull, step, row.feature[k])
+            p += own(row.eta, k) * a
+            z += x * w
+            out[k] = w
+        return z + (row.shift + row.lift * beta), common(row.eta) * p + row.lift
 
     # Whole vectors.
 
@@ -296,6 +322,13 @@ class Quadratic(Separable):
         h = self.metric(i)
         a, b = regularizer.share(x, w, beta, step / h, i)
         return a / h, b
+
+    def point_of(
+        self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int
+    ) -> tuple[float, float]:
+        h = self.metric(i)
+        v, a = regularizer.value_and_slope(x, w, beta, step / h, i)
+        return v, a / h
 
     def strong_convexity(self, u: Floats, w: Floats) -> float:
         return 1.0
@@ -523,6 +556,9 @@ class SignedEntropy(Entropy):
         signed[1::2] *= -1.0
         return 2 * indptr, pairs, signed
 
+    def enter_strengths(self, regularizer: Regularizer) -> Regularizer:
+        return in_pairs(regularizer)
+
     def leave_weights(self, w: Floats) -> Floats:
         return w[::2] - w[1::2]
 
@@ -578,14 +614,16 @@ class Simplex(Geometry):
     def path_score(self, regularizer: Regularizer, row: Row, beta: float) -> float:
         return self.path_fill(regularizer, row, beta, np.empty(row.x.shape[0]))
 
-    def path_line(self, regularizer: Regularizer, row: Row, beta: float) -> tuple[float, float]:
+    def path_point(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> tuple[float, float]:
         """The slope of the mean of x under w(beta) is eta times its variance."""
-        v = np.empty(row.x.shape[0])
-        z = self.path_fill(regularizer, row, beta, v)
+        z = self.path_fill(regularizer, row, beta, out)
         mean, p = z - (row.shift + row.lift * beta), 0.0
         for k in range(row.x.shape[0]):
-            p += v[k] * (row.x[k] - mean) * (row.x[k] - mean)
-        p = common(row.eta) * p + row.lift
+            p += out[k] * (row.x[k] - mean) * (row.x[k] - mean)
+        return z, common(row.eta) * p + row.lift
+
+    def path_line(self, regularizer: Regularizer, row: Row, beta: float) -> tuple[float, float]:
+        z, p = self.path_point(regularizer, row, beta, np.empty(row.x.shape[0]))
         return p, z - p * beta
 
     def path_start(self, row: Row) -> tuple[float, float]:
@@ -613,6 +651,22 @@ class Simplex(Geometry):
 
     def strong_convexity(self, u: Floats, w: Floats) -> float:
         return 1.0
+
+
+def in_pairs(component: Any) -> Any:
+    """A component with every entry of its arrays, and of those inside it, twice.
+
+    >>> in_pairs(L1([0.1, 0.2])).lam
+    array([0.1, 0.1, 0.2, 0.2])
+    """
+    changes = {}
+    for name in (field.name for field in fields(component)):
+        value = getattr(component, name)
+        if isinstance(value, Component):
+            changes[name] = in_pairs(value)
+        elif isinstance(value, np.ndarray):
+            changes[name] = np.repeat(value, 2)
+    return component.replace(**changes)
 
 
 # --- rows that hold every feature -------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fiol.compiled import jit
+from fiol.compiled import borrowed, jit
 from fiol.component import at
 from fiol.row import Row
 from fiol.state import Clock
@@ -96,6 +96,8 @@ def learn_rows(  # type: ignore[no-untyped-def]
     plan, bias_plan, indptr, indices, data, y, weight, state, bias, ticks, room, bias_room, scores
 ):
     """A round for every row; writes the scores before each."""
+    indptr, indices, data, y, weight = borrowed(indptr), borrowed(indices), borrowed(data), borrowed(y), borrowed(weight)
+    state, bias, room, bias_room = borrowed(state), borrowed(bias), borrowed(room), borrowed(bias_room)
     clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]

@@ -29,8 +29,9 @@ from fiol.state import Clock, State
 if TYPE_CHECKING:
     from fiol.plan import Plan
 
-#: Below this, the common factor of all weights is multiplied out and starts again at 1.
-SMALLEST = 1e-120
+#: Below this, the common factor of all weights is multiplied out and starts again at 1; earlier if sums of it are
+#: kept, whose differences would have no digits left.
+SMALLEST, SMALLEST_OF_SUMS = 1e-120, 1e-3
 
 
 class Laziness(Component):
@@ -142,6 +143,8 @@ class ByScale(Laziness):
     In those units l1 takes eta / (product so far) in each round, so its sums add up again (Lipton and Elkan 2015).
     """
 
+    smallest: ClassVar[float] = SMALLEST
+
     def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         v = state.w[i]
         tau = plan.regularizer.l1(i) * (clock.shrunk - state.mark[i])
@@ -157,11 +160,11 @@ class ByScale(Laziness):
 
     def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
         """Multiply the factor out before it becomes too small to divide by."""
-        return self.settled(plan, state, clock) if abs(self.tick(plan, clock, eta).scale) < SMALLEST else clock
+        return self.settled(plan, state, clock) if abs(self.tick(plan, clock, eta).scale) < self.smallest else clock
 
     def behind(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
         """If this round alone leaves next to nothing of the weights, nothing can be divided by it: store what is left."""
-        if abs(clock.scale) >= SMALLEST:
+        if abs(clock.scale) >= self.smallest:
             return clock
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0)
         for i in range(state.w.shape[0]):
@@ -192,6 +195,7 @@ class ByRidgePath(ByRidge):
     """`ByRidge` with sums for the average: over the missed rounds only the common factor changed."""
 
     marks: ClassVar[bool] = True
+    smallest: ClassVar[float] = SMALLEST_OF_SUMS
 
     def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
         state.w[i] = w / clock.scale

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 import os
 import warnings
@@ -18,7 +19,9 @@ from fiol.chunks import (
     Chunk,
     Hashing,
     Vocabulary,
+    as_matrix,
     check_targets,
+    check_two_dimensional,
     check_weights,
     column_names,
     to_chunk,
@@ -104,7 +107,7 @@ class Learner:
         self.width = check_width(update, self._plan, n_features, bits, max_features)
         self._features = self.width or 0
         size = update.geometry.entered(self._features)
-        first = self._plan.first_weight(size)
+        first = self._plan.first_entry(size)
         self._engine = Engine(self._plan, size, first, bool(intercept), self.averages, self.dtype, compiled)
 
     # --- learning -----------------------------------------------------------------------------
@@ -129,13 +132,11 @@ class Learner:
         if self.max_features is not None:
             scores = self._learn_bounded(X, targets, weights)
         else:
-            chunk, features = self._encode(X)
-            scores = self._engine.learn(self._entered(chunk, features), targets, weights)
-            self._features = features
-        if rows and not np.isfinite(scores[-1]):
-            row = int(np.argmin(np.isfinite(scores)))
-            message = f"the score of row {row} is {scores[row]}: this update diverges; use an implicit loss step"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            scores = self._learn_all(X, targets, weights)
+        finite = np.isfinite(scores)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            warn_of_divergence(f"the score of row {row}", scores[row])
         return scores
 
     def learn_one(self, indices: Any, values: Any, y: float, sample_weight: float = 1.0) -> float:
@@ -148,9 +149,13 @@ class Learner:
         >>> learner.learn_one([3, 5], [1.0, 2.0], y=1.0), learner.n_features
         (0.0, 6)
         """
-        if self._plain and is_vector(indices, INT32) and is_vector(values, FLOAT64):
-            z = self._engine.learn_one(indices, values, float(y), float(sample_weight))
+        if self._plain and is_vector(indices, INT32) and is_vector(values, FLOAT64) and self._holds(indices):
+            z = None
+            if type(y) in NUMBERS and type(sample_weight) in NUMBERS:
+                z = self._engine.learn_one(indices, values, float(y), float(sample_weight))
             if z is not None:
+                if not math.isfinite(z):
+                    warn_of_divergence("the score", z)
                 return z
         return float(self.learn(one_row(indices, values), [y], [sample_weight])[0])
 
@@ -171,8 +176,10 @@ class Learner:
         """The score <x, w> plus intercept of every row, by the averaged weights if averages are kept."""
         X, _ = counted(X)
         if self.max_features is not None:
-            chunk, names = self._named(X)
-            return self._engine.scores(renumbered(chunk, self._numbers(names)))
+            return self._scores_named(X)
+        if is_dicts(X) and not isinstance(self._encoder, Hashing) and self._plan.first_weight(1) != 0.0:
+            self._vocabulary()
+            return self._scores_named(X)
         chunk, features = self._encode(X, grow=False)
         return self._engine.scores(self._entered(chunk, features))
 
@@ -246,21 +253,25 @@ class Learner:
         """Drop all features whose weight is exactly 0, with what is remembered of them; returns how many.
 
         For learners that hold names, or `max_features`. Where steps do not depend on a feature's past
-        (no `AdaGrad`, last iterate) this changes no later score.
+        (no `AdaGrad`, last iterate) this changes no later score. The weight is that of the last round: an
+        average is dropped with it.
         """
         if not isinstance(self._encoder, Vocabulary):
             raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
         kept = np.flatnonzero(self.last_weights)
         dropped = self.n_features - kept.shape[0]
         if dropped:
-            self._engine.select(kept)
+            each = self.update.geometry.entered(1)
+            self._engine.select((each * kept[:, None] + np.arange(each)).ravel())
             self._encoder = Vocabulary([self._encoder.names[i] for i in kept])
             self._features = kept.shape[0]
         return dropped
 
     def copy(self: Self) -> Self:
         """A learner of its own that goes on from here."""
-        return self._from_parts(self._header(), {name: a.copy() for name, a in self._arrays().items()})
+        new = type(self)(self.update, **self._options(), compiled=self.compiled)
+        new._restore(self._header(), self._arrays())
+        return new
 
     @classmethod
     def merge(cls: type[Self], learners: Sequence[Self], weights: Sequence[float] | None = None) -> Self:
@@ -308,6 +319,9 @@ class Learner:
         try:
             if header.get("kind") != KIND:
                 raise ValueError(f"it holds {header.get('kind')!r}, not a learner")
+            for key in ("update", "options", "features", "columns", "names"):
+                if key not in header:
+                    raise ValueError(f"{key!r} is missing from its header")
             return cls._from_parts(header, arrays, compiled)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise model_file.ModelFileError(f"{os.fspath(path)}: {error}") from error
@@ -349,6 +363,7 @@ class Learner:
         if not isinstance(update, Update):
             raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
         new = cls(update, **header["options"], compiled=compiled)
+        check_header(header, new.bits, new.max_features)
         new._restore(header, arrays)
         return new
 
@@ -362,94 +377,167 @@ class Learner:
         """Whether indices are features and rows enter the geometry as they are."""
         return self._encoder is None and not self.update.geometry.whole_rows
 
+    def _holds(self, indices: Any) -> bool:
+        """Whether there is a feature for the last, and hence for each, of rising indices."""
+        n = indices.shape[0]
+        return n > 0 and indices[n - 1] < self._features
+
+    def _vocabulary(self) -> Vocabulary:
+        """The names of the features, none yet if this learner may still get some; TypeError if it has numbers."""
+        if isinstance(self._encoder, Vocabulary):
+            return self._encoder
+        if self.rounds or self._features:
+            raise TypeError("this learner has numbered features: pass arrays, or bits=... to a new learner")
+        return Vocabulary()
+
     def _encode(self, X: Any, grow: bool = True) -> tuple[Chunk, int]:
         """Canonical rows and how many features there are with them; nothing is remembered if that fails."""
         features = self._features
+        if X is NOTHING:
+            return X, features
+        if isinstance(self._encoder, Hashing):
+            return self._encode_hashed(self._encoder, X), features
         if is_dicts(X):
-            if self._encoder is None:
-                if self.rounds or self.width is not None:
-                    raise TypeError("this learner has numbered features: pass arrays, or bits=... to a new learner")
-                self._encoder = Vocabulary()
-            chunk = self._encoder.encode(X, grow)
-            return chunk, max(features, self._encoder.size)
-        if isinstance(self._encoder, Vocabulary) and self._encoder.size:
+            words = self._vocabulary()
+            chunk = words.encode(X, grow)
+            if grow:
+                self._encoder = words
+            return chunk, max(features, words.size)
+        if isinstance(self._encoder, Vocabulary):
             raise TypeError("this learner has named features: pass dicts")
         columns = column_names(X)
-        if isinstance(self._encoder, Hashing):
-            return self._encoder.fold(to_chunk(X, columns=self.columns or columns)), self._encoder.size
         chunk = to_chunk(X, columns=self.columns or columns, n_features=self.width)
         if grow and columns is not None and self.columns is None:
-            if self.rounds and len(columns) != features:
+            if features and len(columns) != features:
                 raise ValueError(f"X has {len(columns)} columns, but there are {features} features")
             self.columns = columns
         seen = int(chunk.indices.max(initial=-1)) + 1
-        return chunk, max(features, getattr(X, "shape", (0, seen))[1] if hasattr(X, "shape") else seen)
+        return chunk, max(features, X.shape[1] if hasattr(X, "shape") else seen)
+
+    def _encode_hashed(self, encoder: Hashing, X: Any) -> Chunk:
+        """Rows whose features, named or numbered, are folded; the columns of a frame are names."""
+        if is_dicts(X):
+            return encoder.encode(X)
+        columns = column_names(X)
+        chunk = to_chunk(X, columns=columns)
+        if columns is None:
+            return encoder.fold(chunk)
+        return renumbered(chunk, np.array([encoder.number(name) for name in columns]))
+
+    def _learn_all(self, X: Any, y: Floats, weights: Floats) -> Floats:
+        """`learn` with room for whatever comes."""
+        before, size = (self._encoder, self.columns), self.n_features
+        try:
+            chunk, features = self._encode(X)
+            scores = self._engine.learn(self._entered(chunk, features), y, weights)
+        except BaseException:  # memory may run out
+            self._encoder, self.columns = before
+            if self._encoder is not None:
+                self._encoder.forget(size)
+            raise
+        self._features = features
+        return scores
 
     def _entered(self, chunk: Chunk, features: int) -> Chunk:
         """The rows as the working geometry sees them."""
         return Chunk(*self.update.geometry.enter_rows(tuple(chunk), features))
 
     def _named(self, X: Any) -> tuple[Chunk, list[str | int]]:
-        """Rows with features numbered for these rows only, and their names."""
+        """Rows with features numbered for these rows only, in the order of their names; and these names."""
+        names: list[str | int]
         if is_dicts(X):
             words = Vocabulary()
-            return words.encode(X), words.names
-        chunk = to_chunk(X)
-        found, local = np.unique(chunk.indices, return_inverse=True)
-        return chunk._replace(indices=local.astype(np.int32)), [int(i) for i in found]
+            chunk, names = words.encode(X), words.names
+        else:
+            columns = column_names(X)
+            chunk = X if X is NOTHING else to_chunk(X, columns=columns)
+            found, local = np.unique(chunk.indices, return_inverse=True)
+            chunk = chunk._replace(indices=local.astype(np.int32))
+            names = [int(i) if columns is None else columns[i] for i in found]
+        order = sorted(range(len(names)), key=lambda i: (isinstance(names[i], str), names[i]))
+        return renumbered(chunk, np.argsort(order)), [names[i] for i in order]
 
     def _numbers(self, names: list[str | int]) -> Any:
         """The features of these names, -1 for those not held."""
-        words = self._encoder
-        assert isinstance(words, Vocabulary)
+        words = self._vocabulary()
         return np.array([words.number(name) if words.knows(name) else -1 for name in names], np.int64)
+
+    def _scores_named(self, X: Any) -> Floats:
+        """Scores where names that are not held may count: each has the weight of a feature never seen."""
+        chunk, names = self._named(X)
+        numbers = self._numbers(names)
+        numbers[numbers < 0] = self.n_features
+        rows = renumbered(chunk, numbers)
+        return self._engine.scores(self._entered(rows, self.n_features))
 
     def _learn_bounded(self, X: Any, y: Floats, weights: Floats) -> Floats:
         """`learn` with at most `max_features`: before a row that does not fit, zeros are dropped."""
-        before, scores = (self._header(), {name: a.copy() for name, a in self._arrays().items()}), np.empty(y.shape[0])
         chunk, names = self._named(X)
-        start, pruned = 0, False
+        scores, numbers = np.empty(chunk.rows), self._numbers(names)
+        start, ahead, pruned, before = 0, chunk.rows, False, None
         while start < chunk.rows:
-            numbers = self._numbers(names)
-            free = self.max_features - self.n_features  # type: ignore[operator]
-            stop, new = rows_that_fit(chunk, start, numbers, free)
-            if stop > start:
-                numbers[new] = [self._encoder.number(names[i]) for i in new]  # type: ignore[union-attr]
-                rows = renumbered(chunk.row_block(start, stop), numbers)
+            block = chunk.row_block(start, start + ahead)
+            fit, new = rows_that_fit(block, numbers, self.max_features - self.n_features)  # type: ignore[operator]
+            if before is None and fit < chunk.rows:
+                before = self._header(), {name: a.copy() for name, a in self._arrays().items()}
+            if fit > 0:
+                numbers[new] = [self._vocabulary().number(names[i]) for i in new]
+                rows, stop = renumbered(block.row_block(0, fit), numbers), start + fit
+                rows = self._entered(rows, self.n_features)
                 scores[start:stop] = self._engine.learn(rows, y[start:stop], weights[start:stop])
-                self._features, start, pruned = self.n_features, stop, False
+                self._features, start, ahead, pruned = self.n_features, stop, 2 * ahead, False
             elif pruned or not self.prune():
-                self._restore(*before)
+                self._restore(*before)  # type: ignore[misc]
                 raise ValueError(
                     f"row {start} brings more features than max_features={self.max_features} leaves room for: "
                     "all others have weights that are not 0; raise max_features or the strength of l1"
                 )
             else:
-                pruned = True
+                numbers, ahead, pruned = self._numbers(names), AHEAD, True
         return scores
 
 
 # --- arguments --------------------------------------------------------------------------------
 
 INT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float64)
+#: Types of a target that need no second look.
+NUMBERS = {float, int, np.float64, np.int64}
+#: No rows.
+NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+#: So many rows are looked at to find which of them fit, after features had to be dropped.
+AHEAD = 16
 
 
 def is_vector(array: Any, dtype: Any) -> bool:
     """Whether a compiled loop can take `array` as it is."""
-    return type(array) is np.ndarray and array.dtype is dtype and array.ndim == 1 and array.flags.c_contiguous
+    if type(array) is not np.ndarray or array.dtype is not dtype or array.ndim != 1:
+        return False
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned
+
+
+def warn_of_divergence(what: str, score: float) -> None:
+    """Warn that a score is not finite, on behalf of whoever called the learner."""
+    message = f"{what} is {score}: this update diverges; use an implicit loss step"
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def counted(X: Any) -> tuple[Any, int]:
-    """X and its number of rows; what can be read only once becomes a list."""
+    """X and its number of rows; what can be read only once becomes a list, and a nested list a matrix."""
     if isinstance(X, Mapping):
         raise TypeError("X must be rows, not a single dict: use learn_named, or put it in a list")
     if isinstance(X, Chunk):
         return X, X.rows
     if hasattr(X, "shape") and len(X.shape) > 0:
+        check_two_dimensional(X.shape)
         return X, int(X.shape[0])
     if isinstance(X, (str, bytes)) or not isinstance(X, Iterable):
         raise TypeError(f"X must be a matrix, a frame or a list of dicts, got {type(X).__name__}")
     X = X if isinstance(X, (list, tuple)) else list(X)
+    if len(X) == 0:
+        return NOTHING, 0
+    if not is_dicts(X):
+        X = as_matrix(X)
     return X, len(X)
 
 
@@ -516,13 +604,29 @@ def per_feature_sizes(component: Component, path: str = "") -> list[tuple[str, i
     return found
 
 
+def check_header(header: dict[str, Any], bits: int | None, max_features: int | None) -> None:
+    """Refuse what a file says of the features if it makes no sense."""
+    features, columns, names = header["features"], header["columns"], header["names"]
+    if type(features) is not int or not 0 <= features <= FEATURES:
+        raise ValueError(f"its number of features is given as {features!r}")
+    for what, found, kinds in (("columns", columns, (str,)), ("names", names, (str, int))):
+        if found is None:
+            continue
+        if not isinstance(found, list) or len(found) != features or not all(type(name) in kinds for name in found):
+            raise ValueError(f"its {what} are not one name for each of {features} features")
+        if len(set(found)) < len(found):
+            raise ValueError(f"its {what} are not all different")
+    if (names is None and max_features is not None) or (names is not None and bits is not None):
+        raise ValueError("its names do not go with its options")
+
+
 def check_dtype(dtype: Any) -> Any:
     """float64 or float32."""
     try:
         found = np.dtype(dtype)
     except TypeError:
         found = None
-    if found not in (np.dtype(np.float64), np.dtype(np.float32)):
+    if found is None or found not in (np.dtype(np.float64), np.dtype(np.float32)):  # numpy finds None equal to float64
         raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
     return found
 

@@ -38,6 +38,8 @@ class Loss(Component):
     | `hess(z, y)` | second derivative, where there is one; lets the default `dual` use Newton |
     | `dual(q, p, y)` | beta on the line (p, q), see the module; the default finds the root of `grad` |
     | `flow(q, p, y)` | beta of the importance-aware step, see the module; there is no default |
+    | `guess(q, p, y)` | a rough `dual` to start from, where that is much cheaper; the default is `dual` |
+    | `near(q, p, y, beta)` | `dual` from a guess, where that helps; the default is `dual` |
     | `conjugate_grad(beta, y)` | derivative of beta -> phi*(-beta), infinite outside its domain |
     | `predict(z)` | what the score says about y: the mean, the probability of +1, or the label |
     | `accepts(y)` | whether y is a valid target |
@@ -55,6 +57,8 @@ class Loss(Component):
         "grad": ("z", "y"),
         "hess": ("z", "y"),
         "dual": ("q", "p", "y"),
+        "guess": ("q", "p", "y"),
+        "near": ("q", "p", "y", "beta"),
         "flow": ("q", "p", "y"),
         "conjugate_grad": ("beta", "y"),
         "predict": ("z",),
@@ -126,6 +130,12 @@ class Loss(Component):
             if last <= EPS * abs(beta):
                 break
         return beta
+
+    def guess(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
+
+    def near(self, q: float, p: float, y: float, beta: float) -> float:
+        return self.dual(q, p, y)
 
     def predict(self, z: float) -> float:
         return z
@@ -405,9 +415,20 @@ class Logistic(Binary):
         return sigmoid(z) * sigmoid(-z)
 
     def dual(self, q: float, p: float, y: float) -> float:
+        return self.near(q, p, y, self.guess(q, p, y))
+
+    def guess(self, q: float, p: float, y: float) -> float:
         m = y * q
         # Where c would exceed a half, solve for 1 - c instead: the same equation, reflected.
-        return y * (1.0 - logistic_root(-m - p, p) if m < -0.5 * p else logistic_root(m, p))
+        high = m < -0.5 * p
+        c = rough_logistic_root(-m - p if high else m, p)
+        return y * (1.0 - c if high else c)
+
+    def near(self, q: float, p: float, y: float, beta: float) -> float:
+        m, c = y * q, y * beta
+        high = m < -0.5 * p
+        c = logistic_root(-m - p if high else m, p, 1.0 - c if high else c)
+        return y * (1.0 - c if high else c)
 
     def flow(self, q: float, p: float, y: float) -> float:
         return y * logistic_flow(y * q, p)
@@ -551,27 +572,41 @@ def barrier(beta: float, low: float, high: float) -> float:
     return -inf if beta < low else (inf if beta > high else 0.0)
 
 
-def logistic_root(m: float, p: float) -> float:
-    """The c <= 1/2 with c = sigmoid(-(m + p c)), for m >= -p/2."""
-    if p > 30.0:
+def rough_logistic_root(m: float, p: float) -> float:
+    """The c <= 1/2 with c = sigmoid(-(m + p c)), for m >= -p/2, to two digits or so where p is not large.
+
+    The root u of u = m + p / (2 + 1.2 u), then a step of Newton's method with three more terms of 1 + exp(u).
+    """
+    if p > 1000.0 or m > 40.0:
+        return logistic_root(m, p, 0.0)
+    a = 0.6 * m - 1.0
+    u = (a + sqrt(a * a + 1.2 * (2.0 * m + p))) * (1.0 / 1.2)
+    d = 2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0)))
+    u -= ((u - m) * d - p) * d / (d * d + p * (1.0 + u * (1.0 + 0.5 * u)))
+    return 1.0 / (2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0))))
+
+
+def logistic_root(m: float, p: float, c: float) -> float:
+    """The c <= 1/2 with c = sigmoid(-(m + p c)), for m >= -p/2, from a guess.
+
+    Householder's method of third order for u = m + p sigmoid(-u): two or three exponentials from a rough guess.
+    """
+    if p > 1000.0:
         return steep_logistic_root(m, p)
     if m > 40.0:  # p c is below the rounding error of m
         return sigmoid(-m)
-    # Halley's method for u = m + p sigmoid(-u), from the root with sigmoid(-u) replaced by 1 / (2 + 1.2 u).
-    a = 0.6 * m - 1.0
-    u = (a + sqrt(a * a + 1.2 * (2.0 * m + p))) / 1.2
-    c = 0.5
-    for _ in range(20):
+    least = max(m, 0.0)  # to its right the equation is concave, so that no step goes astray
+    u = max(m + p * min(c, 0.5), least)
+    for _ in range(40):
         e = exp(-u)
         c = e / (1.0 + e)
-        bend = p * c * (1.0 - c)
-        step = (u - m - p * c) / (1.0 + bend)
-        step /= 1.0 + step * bend * (0.5 - c) / (1.0 + bend)
-        u -= step
-        if abs(step) <= 1e-5:  # the next one would be of the order of its cube
-            c += c * (1.0 - c) * step * (1.0 + (0.5 - c) * step)
+        k = c * (1.0 - c)
+        f, f1, f2, f3 = u - m - p * c, 1.0 + p * k, -p * k * (1.0 - 2.0 * c), p * k * (1.0 - 6.0 * k)
+        step = f * (6.0 * f1 * f1 - 3.0 * f * f2) / (6.0 * f1 * (f1 * f1 - f * f2) + f * f * f3)
+        if abs(step) <= 1e-4:  # the next one would be of the order of its fourth power
             break
-    return c
+        u = max(u - step, least)
+    return c + k * step * (1.0 + step * ((0.5 - c) + step * (1.0 / 6.0 - k)))
 
 
 def steep_logistic_root(m: float, p: float) -> float:

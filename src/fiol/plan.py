@@ -62,6 +62,10 @@ class Plan(Component):
         """Every weight before the first round: the origin of the geometry, on the set Omega."""
         return self.regularizer.clip(self.problem.geometry.first_weight(features))
 
+    def first_entry(self, features: int) -> float:
+        """Every entry of `State.w` before the first round: the weight, or the empty sum of pulls."""
+        return self.first_weight(features) if isinstance(self.anchor, LastIterate) else 0.0
+
     def kept(self, averaging: bool) -> dict[str, bool]:
         """Which arrays of a `State` this plan uses."""
         square, peak = self.step_size.statistics()
@@ -70,13 +74,14 @@ class Plan(Component):
 
 def make_plan(update: Update, averaging: bool = False) -> Plan:
     """The plan of an update; TypeError if its parts do not fit."""
-    seen = update.regularizer_step.seen(update.regularizer)
+    regularizer = update.geometry.enter_strengths(update.regularizer)
+    seen = update.regularizer_step.seen(regularizer)
     problem = make_problem(update.loss, seen, update.geometry, update.solver)
     refuse(objection(update, problem.geometry))
     laziness = choose_laziness(update, problem.geometry, averaging)
     ignored = isinstance(update.regularizer_step, IgnoredRegularizer)
     parts = update.loss_step, update.regularizer_step, update.anchor, update.step_size
-    return Plan(problem, seen if ignored else update.regularizer, *parts, laziness)
+    return Plan(problem, seen if ignored else regularizer, *parts, laziness)
 
 
 def intercept_plan(plan: Plan) -> Plan:

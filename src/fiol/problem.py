@@ -32,6 +32,14 @@ class Problem(Component):
         """The root of beta = -weight phi'(p beta + q)."""
         return row.weight * self.loss.dual(q, row.weight * p, row.y)
 
+    def guess(self, row: Row, p: float, q: float) -> float:
+        """A rough `dual`."""
+        return row.weight * self.loss.guess(q, row.weight * p, row.y)
+
+    def near(self, row: Row, p: float, q: float, beta: float) -> float:
+        """`dual` from a guess."""
+        return row.weight * self.loss.near(q, row.weight * p, row.y, beta / row.weight) if row.weight > 0.0 else 0.0
+
     def gap(self, row: Row, beta: float) -> float:
         """beta + weight phi'(g(beta)): increases with beta, 0 at the root."""
         return beta + row.weight * self.loss.grad(self.score(row, beta), row.y)
@@ -58,6 +66,9 @@ class Problem(Component):
 
     def fill(self, row: Row, beta: float, out: Floats) -> float:
         return self.geometry.path_fill(self.regularizer, row, beta, out)
+
+    def point(self, row: Row, beta: float, out: Floats) -> tuple[float, float]:
+        return self.geometry.path_point(self.regularizer, row, beta, out)
 
     def weight_of(self, row: Row, k: int, beta: float) -> float:
         step, pull = row.rounds * at(row.eta, k), beta / row.rounds

@@ -40,6 +40,7 @@ class Regularizer(Component):
         "prox": ("u", "step", "i"),
         "piece": ("u", "step", "i"),
         "share": ("x", "w", "beta", "step", "i"),
+        "value_and_slope": ("x", "w", "beta", "step", "i"),
         "kinks": (),
         "kink": ("j", "step", "i"),
         "slope": ("w", "side", "i"),
@@ -74,6 +75,11 @@ class Regularizer(Component):
         """(a, b) with x prox(w + step beta x) = step a beta + b around beta: what Newton sums over a row."""
         m, b = self.piece(w + step * beta * x, step, i)
         return m * x * x, x * (m * w + b)
+
+    def value_and_slope(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        """(v, a): v = prox(w + step beta x), and x v moves by step a per unit of beta there."""
+        m, b = self.piece(w + step * beta * x, step, i)
+        return m * (w + step * beta * x) + b, m * x * x
 
     def catch_up(self, w: float, step: float, n: float, i: int) -> float:
         for _ in range(int(n)):
@@ -136,6 +142,13 @@ class Elastic(Regularizer):
         m = self.shrink(step, i)
         return m * (on * x), m * (on * (w - copysign(tau, u)))
 
+    def value_and_slope(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        tau = step * self.l1(i)
+        u = w + step * beta * x
+        on = x if abs(u) > tau else 0.0
+        m = self.shrink(step, i)
+        return m * (u - clamp(u, -tau, tau)), m * (on * x)
+
     def kinks(self) -> int:
         return 2
 
@@ -177,6 +190,9 @@ class Unregularized(Elastic):
 
     def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
         return x * x, x * w
+
+    def value_and_slope(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        return w + step * beta * x, x * x
 
     def kinks(self) -> int:
         return 0
@@ -233,6 +249,10 @@ class Ridge(Elastic):
     def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
         m = self.shrink(step, i)
         return m * (x * x), m * (x * w)
+
+    def value_and_slope(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        m = self.shrink(step, i)
+        return m * (w + step * beta * x), m * (x * x)
 
     def kinks(self) -> int:
         return 0

@@ -68,28 +68,25 @@ class Newton(Solver):
 
     def solve(self, problem: Problem, row: Row, out: Floats) -> Solution:
         p, q = problem.start(row)
-        beta = problem.dual(row, p, q)
+        beta = problem.guess(row, p, q)
         low, high, last = -inf, inf, inf
+        solved = False  # whether beta is the root on the line (p, q)
         n = 1
         while n < self.passes:
-            p, q = problem.line(row, beta)
-            new = problem.dual(row, p, q)
+            z, slope = problem.point(row, beta, out)
             n += 1
-            ahead = new > beta if abs(p) + abs(q) + abs(new) < inf else problem.gap(row, beta) < 0.0
+            if solved and follows(problem, row, p, q, beta, z):
+                return beta, z, n
+            p, q = slope, z - slope * beta
+            new = problem.near(row, p, q, beta)
             if abs(new - beta) <= EPS * abs(beta):
-                beta = new
-                break
+                return beta, z, n
+            ahead = new > beta if abs(p) + abs(q) + abs(new) < inf else problem.gap(row, beta) < 0.0
             low, high = (beta, high) if ahead else (low, beta)
-            if low < new < high and (n <= PATIENCE or abs(new - beta) <= 0.5 * last):
+            solved = low < new < high and (n <= PATIENCE or abs(new - beta) <= 0.5 * last)
+            if solved:
                 last = abs(new - beta)
                 beta = new
-                if last > FAR * abs(beta):
-                    continue
-                # Writing the weights shows whether g follows that line all the way to beta.
-                z = problem.fill(row, beta, out)
-                n += 1
-                if follows(problem, row, p, q, beta, z):
-                    return beta, z, n
             else:
                 if high - low == inf:
                     low, high = problem.bracket(row, low, high)
@@ -288,8 +285,6 @@ class Partition(Breakpoints):
 # --- pieces of the above ----------------------------------------------------------------------
 
 EPS = 2.220446049250313e-16
-#: After a step larger than this part of beta, g has rarely stayed on one piece.
-FAR = 0.004
 #: So many passes may go by before steps are asked to shrink by half.
 PATIENCE = 12
 #: A root is taken when the next step would change it by less than this part of itself.

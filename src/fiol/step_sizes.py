@@ -257,7 +257,7 @@ class ScaleFree(Adaptive):
 
     def h(self, square: float, peak: float) -> float:
         unit = peak * peak
-        return unit * self.step_size.h(square / unit, 1.0) if unit > 0.0 else 1.0
+        return unit * self.step_size.h(square / unit, 1.0) if unit > 0.0 else 0.0
 
     def is_constant(self) -> bool:
         return self.step_size.is_constant()
