@@ -440,7 +440,7 @@ class Learner:
 
     def _entered(self, chunk: Chunk, features: int) -> Chunk:
         """The rows as the working geometry sees them."""
-        return Chunk(*self.update.geometry.enter_rows(tuple(chunk), features))
+        return Chunk(*self.update.geometry.enter_rows(chunk, features))
 
     def _named(self, X: Any) -> tuple[Chunk, list[str | int]]:
         """Rows with features numbered for these rows only, in the order of their names; and these names."""
