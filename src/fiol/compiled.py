@@ -216,36 +216,31 @@ def _own(values: Any, k: Any) -> Any:
 
 
 def borrowed(values: Any) -> Any:
-    """The same array, or tuple of arrays, without a share in its ownership: a loop counts no references to it.
+    """The same array, or tuple of arrays, without a share in its ownership: loops then count no references to it.
 
-    The caller must keep the arrays alive. Counting is half the time of a short row.
+    The caller must keep the arrays alive. Counting took two thirds of the time of a short row.
     """
     return values
 
 
-@intrinsic
-def _without_owner(typing_context: Any, array: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        struct = cgutils.create_struct_proxy(array)(context, builder, value=arguments[0])
-        struct.meminfo = cgutils.get_null_value(struct.meminfo.type)
-        struct.parent = cgutils.get_null_value(struct.parent.type)
-        return struct._getvalue()
-
-    return array(array), codegen
-
-
 @overload(borrowed, strict=False)
 def _borrowed(values: Any) -> Any:
-    if isinstance(values, types.Array):
-        return lambda values: _without_owner(values)
-    if isinstance(values, types.BaseNamedTuple):
-        make = values.instance_class
-        if len(values) == 5:
-            return lambda values: make(
-                _without_owner(values[0]),
-                _without_owner(values[1]),
-                _without_owner(values[2]),
-                _without_owner(values[3]),
-                _without_owner(values[4]),
-            )
-    return lambda values: values
+    return lambda values: _without_owner(values)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _without_owner(typing_context: Any, values: Any) -> Any:
+    def strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.BaseTuple):
+            items = cgutils.unpack_tuple(builder, value)
+            parts = [strip(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]  # type: ignore[attr-defined]
+            return context.make_tuple(builder, kind, parts)
+        array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        array.parent = cgutils.get_null_value(array.parent.type)
+        return array._getvalue()
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return strip(context, builder, values, arguments[0])
+
+    return values(values), codegen

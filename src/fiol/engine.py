@@ -37,7 +37,7 @@ class Engine:
         """A round per row; the score of each before its round."""
         self.fit_in(chunk)
         scores = np.empty(chunk.rows)
-        self.call("learn_rows", *self.plans, *chunk, y, weight, *self.memory, scores)
+        self.call("learn_rows", *self.plans, chunk, y, weight, *self.memory, scores)
         return scores
 
     def learn_one(self, feature: Indices, x: Floats, y: float, weight: float) -> float | None:
@@ -56,7 +56,7 @@ class Engine:
     def scores(self, chunk: Chunk) -> Floats:
         """The scores of rows, by the averages if they are kept."""
         scores = np.empty(chunk.rows)
-        self.call("score_rows", *self.plans, *chunk, self.state, self.bias, self.fresh, self.ticks, scores)
+        self.call("score_rows", *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, scores)
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:

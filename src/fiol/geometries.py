@@ -27,8 +27,8 @@ from fiol.scalars import safe_exp, safe_log, wright_omega
 class Geometry(Component):
     """A Bregman divergence B(u, w) = psi(u) - psi(w) - <psi'(w), u - w>.
 
-    On rows: `path_start`, `path_line`, `path_score`, `path_fill` and `path_point`, for solvers. On whole vectors: `distance`
-    (that is B), `norm` and `dual_norm`, and `strong_convexity`, the largest known c with
+    On rows: `path_start`, `path_line`, `path_score`, `path_fill` and `path_point`, for solvers. On whole vectors:
+    `distance` (that is B), `norm` and `dual_norm`, and `strong_convexity`, the largest known c with
     B(u, w) >= c/2 norm(u - w)^2.
     """
 

@@ -92,11 +92,9 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
 
 
 @jit
-def learn_rows(  # type: ignore[no-untyped-def]
-    plan, bias_plan, indptr, indices, data, y, weight, state, bias, ticks, room, bias_room, scores
-):
+def learn_rows(plan, bias_plan, chunk, y, weight, state, bias, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
     """A round for every row; writes the scores before each."""
-    indptr, indices, data, y, weight = borrowed(indptr), borrowed(indices), borrowed(data), borrowed(y), borrowed(weight)
+    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
     state, bias, room, bias_room = borrowed(state), borrowed(bias), borrowed(room), borrowed(bias_room)
     clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
     for r in range(y.shape[0]):
@@ -115,7 +113,8 @@ def learn_one_row(  # type: ignore[no-untyped-def]
     Out of order is whatever needs a second look: indices that do not rise or have no place yet, values that
     are 0 or out of range, a target or weight that may be wrong. Then nothing has happened.
     """
-    n = x.shape[0]
+    feature, x, state, bias = borrowed(feature), borrowed(x), borrowed(state), borrowed(bias)
+    room, bias_room, n = borrowed(room), borrowed(bias_room), x.shape[0]
     fine = feature.shape[0] == n and n <= room.w.shape[0]
     fine &= abs(y) <= high and 0.0 <= weight <= heaviest and plan.problem.loss.accepts(y)
     if not fine:
@@ -148,8 +147,9 @@ def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
 
 
 @jit
-def score_rows(plan, bias_plan, indptr, indices, data, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
+def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
     """The scores of rows; `fresh` stands for features that have no place in the state yet."""
+    (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
     shift = value_of(bias_plan, bias, 0, clock) if bias.w.shape[0] > 0 else 0.0
     unseen = value_of(plan, fresh, 0, clock)

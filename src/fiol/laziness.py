@@ -19,11 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from fiol.component import Component
+from fiol.row import Indices, nth
 from fiol.scalars import clamp
-from fiol.row import Indices
 from fiol.state import Clock, State
 
 if TYPE_CHECKING:
@@ -53,6 +51,11 @@ class Laziness(Component):
     everywhere: ClassVar[bool] = False
     #: Whether `state.mark` is used.
     marks: ClassVar[bool] = True
+
+    if TYPE_CHECKING:
+
+        def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float: ...
+        def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None: ...
 
     def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         return 0.0
@@ -163,7 +166,7 @@ class ByScale(Laziness):
         return self.settled(plan, state, clock) if abs(self.tick(plan, clock, eta).scale) < self.smallest else clock
 
     def behind(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
-        """If this round alone leaves next to nothing of the weights, nothing can be divided by it: store what is left."""
+        """A round that alone leaves next to nothing of the weights cannot be divided by: store what is left of them."""
         if abs(clock.scale) >= self.smallest:
             return clock
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0)
@@ -174,7 +177,7 @@ class ByScale(Laziness):
                 state.total[i] += w
         if state.total.shape[0] > 0:  # the row's own weights are added when they are kept
             for k in range(feature.shape[0]):
-                i = np.uint32(feature[k])
+                i = nth(feature, k)
                 state.total[i] -= self.load(plan, state, i, new)
         return new
 

@@ -29,3 +29,8 @@ class Row(NamedTuple):
     rounds: float = 1.0  #: how many times the regularizer counts
     lift: float = 0.0  #: step size of the intercept, 0 without one
     shift: float = 0.0  #: where the intercept's step starts
+
+
+def nth(feature: Indices, k: int) -> int:
+    """The k-th feature of a row, unsigned: a compiled loop need not ask whether it counts from the end."""
+    return np.uint32(feature[k])  # type: ignore[return-value]

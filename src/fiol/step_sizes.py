@@ -14,7 +14,7 @@ import numpy as np
 
 from fiol.component import Component, PerFeature, require
 from fiol.losses import Loss
-from fiol.row import Floats, Indices
+from fiol.row import Floats, Indices, nth
 
 MOST = np.finfo(float).max
 
@@ -199,7 +199,7 @@ class Adaptive(StepSize):
     ) -> PerFeature:
         slope = weight * loss.grad(z, y)
         for k in range(x.shape[0]):
-            i = np.uint32(feature[k])
+            i = nth(feature, k)
             if peak.shape[0] > 0:
                 peak[i] = max(peak[i], abs(x[k]))
             if square.shape[0] > 0:

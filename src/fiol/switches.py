@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from fiol.component import Component, PerFeature, at
 from fiol.regularizers import Box, Regularizer, Unregularized
-from fiol.row import Floats, Indices, Row
+from fiol.row import Floats, Indices, Row, nth
 from fiol.state import Clock, State
 
 if TYPE_CHECKING:
@@ -163,7 +161,7 @@ class RegularizerOnce(RegularizerStep):
     """
 
     def count(self, t: float) -> float:
-        return 1.0
+        return min(t, 1.0)
 
 
 def omega_of(regularizer: Regularizer) -> Regularizer:
@@ -192,12 +190,18 @@ class Anchor(Component):
     | `rounds(plan, t)` | how often the regularizer counts in round t |
     """
 
+    if TYPE_CHECKING:
+
+        def rounds(self, plan: Plan, t: float) -> float: ...
+        def weight_of_feature(self, plan: Plan, state: State, i: int, clock: Clock) -> float: ...
+        def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None: ...
+
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, w: Floats, before: Floats
     ) -> float:
         z = 0.0
         for k in range(x.shape[0]):
-            w[k] = plan.anchor.weight_of_feature(plan, state, np.uint32(feature[k]), clock)
+            w[k] = plan.anchor.weight_of_feature(plan, state, nth(feature, k), clock)
             z += x[k] * w[k]
         return z
 
@@ -228,7 +232,7 @@ class LastIterate(Anchor):
         self, plan: Plan, state: State, feature: Indices, x: Floats, beta: float, new: Floats, clock: Clock
     ) -> None:
         for k in range(x.shape[0]):
-            plan.laziness.keep(plan, state, np.uint32(feature[k]), new[k], clock)
+            plan.laziness.keep(plan, state, nth(feature, k), new[k], clock)
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         geometry, step, w = plan.problem.geometry, plan.step_of(state, i, eta), state.w[i]
@@ -267,7 +271,7 @@ class Origin(Anchor):
         out: Floats,
     ) -> Floats:
         for k in range(w.shape[0]):
-            i = np.uint32(feature[k])
+            i = nth(feature, k)
             out[k] = plan.problem.geometry.inverse(at(steps, k) * state.w[i], i)
         return out[: w.shape[0]]
 
@@ -275,7 +279,7 @@ class Origin(Anchor):
         self, plan: Plan, state: State, feature: Indices, x: Floats, beta: float, new: Floats, clock: Clock
     ) -> None:
         for k in range(x.shape[0]):
-            state.w[np.uint32(feature[k])] += beta * x[k]
+            state.w[nth(feature, k)] += beta * x[k]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         state.w[i] += plan.regularizer_step.push(plan, self.weight_of_feature(plan, state, i, clock), i)
@@ -293,7 +297,7 @@ class AllIterates(Origin):
     ) -> float:
         z = 0.0
         for k in range(x.shape[0]):
-            i = np.uint32(feature[k])
+            i = nth(feature, k)
             w[k] = self.weight_of_feature(plan, state, i, clock)
             # Where eta changes, `pass_by` has already taken that part of sigma to its account.
             before[k] = plan.h_of(state, i) / eta
@@ -312,7 +316,7 @@ class AllIterates(Origin):
         out: Floats,
     ) -> Floats:
         for k in range(w.shape[0]):
-            i = np.uint32(feature[k])
+            i = nth(feature, k)
             sigma = plan.h_of(state, i) / eta - before[k]
             if sigma != 0.0:
                 state.w[i] += sigma * plan.problem.geometry.mirror(w[k], i)
