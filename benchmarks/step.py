@@ -11,19 +11,27 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
-import sys
-import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from functools import cache
-from importlib.metadata import version
 from math import copysign
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.report import (
+    FIT_FROM,
+    Contestant,
+    Target,
+    decades,
+    exponent,
+    fit_ranges,
+    header,
+    progress,
+    table,
+    take_turns,
+    verdicts,
+)
 from fiol import L1, Bisection, Euclidean, MedianOfMedians, Newton, Partition, Sorting, Squared
 from fiol.component import Component
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, load_matplotlib
@@ -51,15 +59,6 @@ class Plan(NamedTuple):
     width: int  #: and their features
     volume: int  #: non-zeros in a scaling run, for as many rows as that makes
     rounds: dict[str, int]  #: turns of every contestant, by section
-
-
-#: Where the fits of the exponents begin: at the first size, and where the fixed cost of a step no longer flatters them.
-FIT_FROM = (0, 1000)
-
-
-def decades(first: int, last: int) -> tuple[int, ...]:
-    """Two sizes per power of ten."""
-    return tuple(round(10 ** (k / 2)) for k in range(2 * first, 2 * last + 1))
 
 
 FULL = Plan(1000, 2000, decades(1, 6), decades(1, 5), 1_000_000, 2_000_000, {"paper": 9, "dense": 3, "sparse": 3})
@@ -214,27 +213,17 @@ class Result(NamedTuple):
     passes: dict[str, float]
 
 
-class Run:
+class Run(Contestant):
     """A contestant on a stream, with the arrays all contestants share."""
 
     def __init__(self, stream: Stream, w: Floats, a: Floats, b: Floats, loop: Callable[..., Any], method: Any) -> None:
-        self.w, self.seconds = w, np.inf
         data = stream.feature, stream.x, stream.y, stream.eta
-        self.go: Callable[[], Any] = lambda: compiled(loop)(method, *data, w, a, b)
 
-    def once(self) -> tuple[Floats, int]:
-        self.w[:] = 0.0
-        start = time.perf_counter()
-        w, passes = self.go()
-        self.seconds = min(self.seconds, time.perf_counter() - start)
-        return w, passes
+        def prepare() -> Callable[[], Any]:
+            w[:] = 0.0
+            return lambda: compiled(loop)(method, *data, w, a, b)
 
-    def turn(self, seconds: float = 0.03) -> None:
-        """At least one run; more of those too short to time well."""
-        end = time.perf_counter() + seconds
-        self.once()
-        while time.perf_counter() + self.seconds < end:
-            self.once()
+        super().__init__(prepare)
 
 
 def contestants(stream: Stream) -> dict[str, Run]:
@@ -268,22 +257,15 @@ def measure(section: str, stream: Stream, rounds: int) -> Result:
         if name in SOLVERS:
             error = float(np.max(np.abs(w - expected))) / max(1.0, float(np.max(np.abs(expected))))
             assert error <= 1e-9, f"{stream.title()}: {name} ends {error:g} away from Newton"
-    for _ in range(rounds):
-        for run in runs.values():
-            run.turn()
+    take_turns(runs.values(), rounds)
     us = {name: 1e6 * run.seconds / rows for name, run in runs.items()}
     return Result(section, stream.layout, stream.d, nnz, rows, stream.rho, stream.eta, us, passes)
 
 
-def exponent(results: list[Result], name: str, first: int) -> float:
-    """The b of time = a nnz^b, by least squares of the logarithms over nnz >= first."""
-    n, us = np.log([(r.nnz, r.us[name]) for r in results if r.nnz >= first]).T
-    return float(np.polyfit(n, us, 1)[0])
-
-
-def fit_ranges(results: list[Result]) -> list[int]:
-    """Those of FIT_FROM that leave enough sizes for a fit."""
-    return [first for first in FIT_FROM if sum(r.nnz >= first for r in results) > 1]
+def fits_of(results: list[Result], name: str) -> list[float]:
+    """The exponents of a contestant's time, one for each range of sizes."""
+    sizes = [r.nnz for r in results]
+    return [exponent(sizes, [r.us[name] for r in results], first) for first in fit_ranges(sizes)]
 
 
 def measure_all(plan: Plan) -> list[Result]:
@@ -295,23 +277,7 @@ def measure_all(plan: Plan) -> list[Result]:
     return results
 
 
-def progress(text: str) -> None:
-    """One line on stderr, overwritten where it can be."""
-    if sys.stderr.isatty():
-        print(f"\r{text:<78}\r{text}", end="", file=sys.stderr, flush=True)
-    elif text:
-        print(text, file=sys.stderr, flush=True)
-
-
 # --- what the numbers say ---------------------------------------------------------------------
-
-
-class Target(NamedTuple):
-    """A bound the project has set itself, and what was measured."""
-
-    claim: str
-    measured: str
-    holds: bool
 
 
 def targets(results: list[Result]) -> list[Target]:
@@ -329,7 +295,7 @@ def targets(results: list[Result]) -> list[Target]:
     found.append(Target("Partition faster than Sorting from 1000 non-zeros on", f"{worst:.2f} x", worst > 1.0))
     for section in (dense, sparse):
         for name in ("Newton", "Partition"):
-            fits = [exponent(section, name, first) for first in fit_ranges(section)]
+            fits = fits_of(section, name)
             measured = f"nnz^{fits[0]:.3f}" + "".join(f" (nnz^{b:.3f} from {FIT_FROM[1]:,})" for b in fits[1:])
             span = f"{section[0].layout}, {section[0].nnz} to {section[-1].nnz:,} non-zeros"
             found.append(Target(f"{name} grows slower than nnz^1.1, {span}", measured, fits[0] < 1.1))
@@ -357,54 +323,29 @@ def report(results: list[Result], plan: Plan) -> str:
         rows = [r for r in results if r.section == layout]
         width = "" if layout == "dense" else f" in d = {plan.width:,}"
         body = [[f"{r.nnz:,}", *(f"{r.us[name]:.3g}" for name in names)] for r in rows]
-        for first in fit_ranges(rows):
-            fits = (f"{exponent(rows, name, first):.3f}" for name in names)
+        for k, first in enumerate(fit_ranges(r.nnz for r in rows)):
+            fits = (f"{fits_of(rows, name)[k]:.3f}" for name in names)
             body.append([f"exponent from {first:,}" if first else "exponent, all sizes", *fits])
         parts.append(f"Scaling, {layout} rows{width}, eta = 1 / non-zeros: microseconds per step")
         parts.append(table(["non-zeros", *names], body))
-    verdict = {True: "ok", False: "FAIL"} if plan is FULL else {True: "too small to judge", False: "too small to judge"}
-    checks = [[t.claim, t.measured, verdict[t.holds]] for t in targets(results)]
-    parts += ["Targets, each at its worst setting", table(["", "measured", ""], checks)]
+    parts += ["Targets, each at its worst setting", verdicts(targets(results), plan is FULL)]
     return "\n\n".join(parts)
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Columns of text, the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = (
-        "  ".join(c.rjust(n) if k else c.ljust(n) for k, (c, n) in enumerate(zip(r, widths, strict=True)))
-        for r in [head, *rows]
-    )
-    return "\n".join("  " + line.rstrip() for line in lines)
-
-
-def document(results: list[Result], plan: Plan, command: str) -> dict[str, Any]:
+def document(results: list[Result], plan: Plan, arguments: list[str] | None) -> dict[str, Any]:
     """All numbers, and what is needed to read them later."""
     return {
-        "command": command,
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "quick": plan is not FULL,
-        "cpu": cpu_name(),
-        "platform": platform.platform(),
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in ("fiol", "numpy", "numba")}},
+        **header("benchmarks.step", arguments, plan is not FULL),
         "unit": "microseconds per step",
         "results": [r._asdict() for r in results],
         "exponents_from": FIT_FROM,
         "exponents": {
-            layout: {name: [exponent(rows, name, first) for first in fit_ranges(rows)] for name in rows[0].us}
+            layout: {name: fits_of(rows, name) for name in rows[0].us}
             for layout in ("dense", "sparse")
             for rows in [[r for r in results if r.section == layout]]
         },
         "targets": [t._asdict() for t in targets(results)],
     }
-
-
-def cpu_name() -> str:
-    """What the processor calls itself; `platform` does not know on Linux."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
 
 
 # --- the scaling plot -------------------------------------------------------------------------
@@ -461,8 +402,7 @@ def main(arguments: list[str] | None = None) -> None:
     for path in filter(None, (options.json, options.plot)):
         path.parent.mkdir(parents=True, exist_ok=True)
     if options.json:
-        command = " ".join(["python -m benchmarks.step", *(sys.argv[1:] if arguments is None else arguments)])
-        options.json.write_text(json.dumps(document(results, plan, command), indent=1) + "\n")
+        options.json.write_text(json.dumps(document(results, plan, arguments), indent=1) + "\n")
     if options.plot:
         draw(results, options.plot)
 
