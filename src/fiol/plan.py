@@ -123,7 +123,7 @@ def rotated(geometry: Geometry) -> bool:
 def choose_laziness(update: Update, geometry: Geometry, averaging: bool) -> Laziness:
     """The cheapest exact way for absent features to wait; see `fiol.laziness`.
 
-    >>> from fiol import L1, Constant, ElasticNet, Euclidean, Logistic, Polynomial, Ridge
+    >>> from fiol import L1, AdaGrad, ElasticNet, Euclidean, Logistic, Polynomial, Ridge
     >>> [choose_laziness(Update(Logistic(), r, s), Euclidean(), False) for r, s in [
     ...     (L1(0.1), Polynomial()), (Ridge(0.1), Polynomial()), (ElasticNet(0.1, 0.1), AdaGrad())]]
     [BySums(), ByRidge(), ByRounds()]

@@ -35,7 +35,7 @@ from fiol.switches import (
 from fiol.updates import Update
 
 NONE, EUCLIDEAN = Unregularized(), Euclidean()
-DECAYING, ADAPTIVE, TUNING_FREE = Polynomial(0.5), AdaGrad(0.5), ScaleFree(AdaGrad())
+DECAYING, ADAPTIVE, TUNING_FREE = Polynomial(0.5), AdaGrad(), ScaleFree(AdaGrad())
 
 
 def SGD(loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING) -> Update:

@@ -214,12 +214,12 @@ class AdaGrad(Adaptive):
 
     Duchi, Hazan, Singer 2011. FTRL-Proximal's per-coordinate rates are the same with kappa called beta.
 
-    >>> AdaGrad(0.5).h(9.0, 0.0), AdaGrad(0.5).eta(100)
+    >>> AdaGrad(0.5, kappa=1.0).h(9.0, 0.0), AdaGrad(0.5).eta(100)
     (4.0, 0.5)
     """
 
-    size: float = 1.0
-    kappa: float = 1.0
+    size: float = 0.5
+    kappa: float = 0.1
     constant: ClassVar[bool] = True
 
     def validate(self) -> None:
@@ -242,7 +242,7 @@ class ScaleFree(Adaptive):
     Multiplying a column by a constant divides its weight by it and changes no score (not even in the last
     bit, if the constant is a power of 2). Penalties see the weights as they are.
 
-    >>> ScaleFree(Constant(0.5)).h(0.0, 10.0), ScaleFree(AdaGrad()).h(400.0, 10.0)
+    >>> ScaleFree(Constant(0.5)).h(0.0, 10.0), ScaleFree(AdaGrad(kappa=1.0)).h(400.0, 10.0)
     (100.0, 300.0)
     """
 
