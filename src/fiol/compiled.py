@@ -185,10 +185,17 @@ def _getattr(context: Any, builder: Any, kind: ComponentType, value: Any, name: 
     return impl_ret_borrowed(context, builder, fields[name], getattr(struct, name))
 
 
+def _holds_numbers(kind: Any) -> bool:
+    """Whether there is a number or array in a component, or in one inside it."""
+    return not isinstance(kind, ComponentType) or any(_holds_numbers(field) for _, field in kind.fields)
+
+
 @unbox(ComponentType)
 def _unbox(kind: ComponentType, obj: Any, c: Any) -> NativeValue:
     struct = cgutils.create_struct_proxy(kind)(c.context, c.builder)
     for name, field in kind.fields:
+        if not _holds_numbers(field):  # nothing to fetch: what it does is in its type
+            continue
         value = c.pyapi.object_getattr_string(obj, name)
         setattr(struct, name, c.unbox(field, value).value)
         c.pyapi.decref(value)

@@ -40,10 +40,35 @@ class Engine:
         self.call("learn_rows", *self.plans, chunk, y, weight, *self.memory, scores)
         return scores
 
-    def learn_one(self, feature: Indices, x: Floats, y: float, weight: float) -> float | None:
-        """A round for one row, and its score before; None, and no round, if the row needs a second look."""
-        fine, z = self.call("learn_one_row", *self.plans, feature, x, y, weight, *self.memory, *RANGE)
+    def learn_one(self, feature: Indices, x: Floats, y: float, weight: float, features: int) -> float | None:
+        """A round for one row, and its score before; None, and no round, if the row needs a second look.
+
+        That is so too if it has a feature beyond the first `features`, for which there must be room.
+        """
+        kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, weight, features)
+        fine, z = kernel(
+            self.plan,
+            self.bias_plan,
+            feature,
+            x,
+            y,
+            weight,
+            self.state,
+            self.bias,
+            self.ticks,
+            self.room,
+            self.bias_room,
+            features,
+            SMALLEST,
+            LARGEST,
+            HEAVIEST,
+        )
         return z if fine else None
+
+    def one_row_kernel(self, *row: Any) -> Any:
+        arguments = (*self.plans, *row[:4], *self.memory, row[4], SMALLEST, LARGEST, HEAVIEST)
+        self.bound["learn_one_row"] = self.bind("learn_one_row", arguments)
+        return self.bound["learn_one_row"]
 
     def settle(self) -> None:
         """Bring every stored weight up to date. Changes no result by more than rounding."""
@@ -102,7 +127,7 @@ class Engine:
         if chunk.rows and chunk.data.shape[0]:
             self.grow(int(chunk.indices.max()) + 1)
             longest = int(np.diff(chunk.indptr).max())
-            if longest > self.room.w.shape[0]:
+            if longest > self.room.shape[1]:
                 self.room = make_room(2 * longest)
 
     def arrays(self) -> dict[str, Any]:
@@ -133,7 +158,7 @@ class Engine:
         """An engine of its own with the same state."""
         new = copy.copy(self)
         new.restore(self.arrays())
-        new.room, new.bias_room = make_room(self.room.w.shape[0]), make_room(1)
+        new.room, new.bias_room = make_room(self.room.shape[1]), make_room(1)
         return new
 
     def average(self, engines: list[Engine], share: Floats) -> None:
@@ -195,14 +220,13 @@ class Engine:
         return quiet
 
 
-#: Sizes of x and the largest sample weight that need no second look.
-RANGE = SMALLEST, LARGEST, HEAVIEST
 PARTS = ("state", "intercept", "fresh")
 
 
 def make_room(entries: int) -> Any:
-    """Working space for rows of so many entries."""
-    return Room(*(aligned(entries, np.float64) for _ in Room._fields))
+    """Working space for rows of so many entries, each use of it beginning at a cache line."""
+    width = -(-max(entries, 1) // 8) * 8
+    return aligned(len(Room._fields) * width, np.float64).reshape(len(Room._fields), width)
 
 
 def realigned(array: Any) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 from fiol.compiled import borrowed, jit
 from fiol.component import at
 from fiol.row import Row
-from fiol.state import Clock
+from fiol.state import Clock, Room
 
 #: The intercept as a row of its own: feature 0 with value 1.
 ZERO = np.zeros(1, np.int32)
@@ -33,6 +33,13 @@ def settle(problem, w, eta, out):  # type: ignore[no-untyped-def]
 
 
 # --- streams ----------------------------------------------------------------------------------
+
+
+@jit
+def rooms(space):  # type: ignore[no-untyped-def]
+    """Working space, one row of the array for each use."""
+    space = borrowed(space)
+    return Room(space[0], space[1], space[2], space[3], space[4])
 
 
 @jit
@@ -95,7 +102,7 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
 def learn_rows(plan, bias_plan, chunk, y, weight, state, bias, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
     """A round for every row; writes the scores before each."""
     (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
-    state, bias, room, bias_room = borrowed(state), borrowed(bias), borrowed(room), borrowed(bias_room)
+    state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
     clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
@@ -106,7 +113,7 @@ def learn_rows(plan, bias_plan, chunk, y, weight, state, bias, ticks, room, bias
 
 @jit
 def learn_one_row(  # type: ignore[no-untyped-def]
-    plan, bias_plan, feature, x, y, weight, state, bias, ticks, room, bias_room, low, high, heaviest
+    plan, bias_plan, feature, x, y, weight, state, bias, ticks, room, bias_room, features, low, high, heaviest
 ):
     """A round for one row that nobody has looked at: returns whether it is in order, and its score.
 
@@ -114,7 +121,7 @@ def learn_one_row(  # type: ignore[no-untyped-def]
     are 0 or out of range, a target or weight that may be wrong. Then nothing has happened.
     """
     feature, x, state, bias = borrowed(feature), borrowed(x), borrowed(state), borrowed(bias)
-    room, bias_room, n = borrowed(room), borrowed(bias_room), x.shape[0]
+    room, bias_room, n = rooms(room), rooms(bias_room), x.shape[0]
     fine = feature.shape[0] == n and n <= room.w.shape[0]
     fine &= abs(y) <= high and 0.0 <= weight <= heaviest and plan.problem.loss.accepts(y)
     if not fine:
@@ -123,7 +130,7 @@ def learn_one_row(  # type: ignore[no-untyped-def]
     for k in range(n):
         fine &= feature[k] > last and low <= abs(x[k]) <= high
         last = feature[k]
-    if not fine or last >= state.w.shape[0]:
+    if not fine or last >= min(features, state.w.shape[0]):
         return False, 0.0
     clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
     z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room)

@@ -149,13 +149,9 @@ class Learner:
         >>> learner.learn_one([3, 5], [1.0, 2.0], y=1.0), learner.n_features
         (0.0, 6)
         """
-        if self._plain and is_vector(indices, INT32) and is_vector(values, FLOAT64) and self._holds(indices):
-            z = None
-            if type(y) in NUMBERS and type(sample_weight) in NUMBERS:
-                z = self._engine.learn_one(indices, values, float(y), float(sample_weight))
+        if self._plain and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+            z = self._learn_ready(indices, values, y, sample_weight)
             if z is not None:
-                if not math.isfinite(z):
-                    warn_of_divergence("the score", z)
                 return z
         return float(self.learn(one_row(indices, values), [y], [sample_weight])[0])
 
@@ -168,7 +164,24 @@ class Learner:
         >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
         0.0
         """
+        words = self._encoder
+        if words is not None and self.max_features is None and not self.update.geometry.whole_rows:
+            size = words.size
+            indices, values = words.encode_one(features)
+            z = self._learn_ready(indices, values, y, sample_weight) if words.size == size else None
+            if z is not None:
+                return z
+            words.forget(size)
         return float(self.learn([features], [y], [sample_weight])[0])
+
+    def _learn_ready(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> float | None:
+        """The round of a row that is in order; None, and no round, if anything about it needs a second look."""
+        if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS:
+            return None
+        z = self._engine.learn_one(indices, values, float(y), float(sample_weight), self._features)
+        if z is not None and not math.isfinite(z):
+            warn_of_divergence("the score", z)
+        return z
 
     # --- predicting ---------------------------------------------------------------------------
 
@@ -376,11 +389,6 @@ class Learner:
     def _plain(self) -> bool:
         """Whether indices are features and rows enter the geometry as they are."""
         return self._encoder is None and not self.update.geometry.whole_rows
-
-    def _holds(self, indices: Any) -> bool:
-        """Whether there is a feature for the last, and hence for each, of rising indices."""
-        n = indices.shape[0]
-        return n > 0 and indices[n - 1] < self._features
 
     def _vocabulary(self) -> Vocabulary:
         """The names of the features, none yet if this learner may still get some; TypeError if it has numbers."""

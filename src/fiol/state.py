@@ -33,7 +33,7 @@ class Clock(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Where one row is worked on: arrays as long as the longest row."""
+    """Where one row is worked on: arrays as long as the longest row, or longer."""
 
     w: Floats  #: its weights before the round
     step: Floats  #: their steps
