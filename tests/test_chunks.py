@@ -20,17 +20,8 @@ from material import LOSSES
 
 import fiol
 from fiol import scan
-from fiol.chunks import (
-    Chunk,
-    Hashing,
-    Vocabulary,
-    check_targets,
-    check_weights,
-    column_names,
-    finish,
-    match_columns,
-    to_chunk,
-)
+from fiol.chunks import Chunk, check_targets, check_weights, column_names, match_columns, to_chunk
+from fiol.vocabulary import Hashing, Vocabulary, finish
 
 TYPES = {"indptr": np.int64, "indices": np.int32, "data": np.float64}
 
@@ -644,7 +635,7 @@ def test_folding_is_hashing_of_integers(rows, bits):
 def test_hashes_are_those_of_every_machine():
     assert [Hashing(18).number(name) for name in ("age", "color=red", "é", "")] == [186462, 194679, 248357, 0]
     assert Hashing(31).number(2**31 - 1) == 0  # the most features are one less than 2**31
-    script = "from fiol.chunks import Hashing; print(Hashing(24).number('color=red'))"
+    script = "from fiol.vocabulary import Hashing; print(Hashing(24).number('color=red'))"
     numbers = {
         subprocess.run(
             [sys.executable, "-c", script], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
@@ -655,7 +646,7 @@ def test_hashes_are_those_of_every_machine():
 
 
 def test_hashing_forgets_what_it_remembers(monkeypatch):
-    monkeypatch.setattr("fiol.chunks.REMEMBERED", 3)
+    monkeypatch.setattr("fiol.vocabulary.REMEMBERED", 3)
     hashing = Hashing(20)
     for k in range(20):
         hashing.encode_one({f"f{k}": 1.0})

@@ -17,8 +17,6 @@ from fiol.bounded import renumbered, rows_that_fit
 from fiol.chunks import (
     FEATURES,
     Chunk,
-    Hashing,
-    Vocabulary,
     as_matrix,
     check_targets,
     check_two_dimensional,
@@ -32,6 +30,7 @@ from fiol.plan import Plan, make_plan, rotated
 from fiol.problem import expect
 from fiol.row import Floats
 from fiol.updates import Update
+from fiol.vocabulary import Hashing, Vocabulary
 
 Path = Union[str, "os.PathLike[str]"]
 Self = TypeVar("Self", bound="Learner")
