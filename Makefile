@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-nojit check bench docs clean
+.PHONY: demo test test-nojit check bench bench-stream docs clean
 
 demo: $(VENV)/.demo  ## solve one step by every solver, print it and draw the equation behind it
 	$(BIN)/python examples/one_step.py
@@ -23,6 +23,9 @@ check: $(VENV)/.check  ## formatting, lints, types, layers
 
 bench: $(VENV)/.demo  ## time per step of every solver, with a scaling plot
 	$(BIN)/python -m benchmarks.step --json build/step.json --plot build/step.png
+
+bench-stream: $(VENV)/.bench  ## time per row of a learner beside scikit-learn and River; DATA=folder adds public data sets
+	$(BIN)/python -m benchmarks.stream --json build/stream.json $(if $(DATA),--data "$(DATA)")
 
 docs: $(VENV)/.demo  ## redraw the figures of the documentation (the second one takes three minutes)
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg
@@ -43,6 +46,10 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 
 $(VENV)/.test: $(VENV)/.demo
 	$(BIN)/python -m pip install -q --group test
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.demo
+	$(BIN)/python -m pip install -q --group bench
 	touch $@
 
 $(VENV)/.check: $(VENV)/.test

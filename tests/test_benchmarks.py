@@ -1,8 +1,13 @@
-"""The benchmark runs, agrees with itself and writes what it promises. Nothing here looks at a time."""
+"""The benchmarks run, agree with themselves and write what they promise. Nothing here looks at a time."""
 
+import importlib
+import io
 import json
+import lzma
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +16,30 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def step():
+def load(name):
     sys.path.insert(0, str(ROOT))
     try:
-        import benchmarks.step
+        return importlib.import_module(f"benchmarks.{name}")
     finally:
         sys.path.remove(str(ROOT))
-    return benchmarks.step
+
+
+@pytest.fixture(scope="module")
+def step():
+    return load("step")
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return load("stream")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load("data")
+
+
+# --- benchmarks.step --------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +113,214 @@ def test_streams_are_the_papers(step):
     assert sparse.feature.max() < 1000
 
 
-def test_help_loads_no_compiler():
+# --- benchmarks.stream ------------------------------------------------------------------------
+
+A9A = "-1 2:1 5:0.5\n+1 1:2\n\n-1\n+1 3:1 4:1 7:-3\n"
+COVTYPE = "Elevation,Slope,Cover\n200,0,2\n-400,3,5\n0,0,2\n"
+
+
+def interpreted(stream, patch):
+    make = lambda name, **options: stream.Learner(stream.UPDATES[name], compiled=False, **options)  # noqa: E731
+    patch.setattr(stream, "make_learner", make)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with two tiny data sets."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "a9a.xz").write_bytes(lzma.compress(A9A.encode()))
+    (folder / "covtype.csv").write_text(COVTYPE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def streamed(stream, data, folder, tmp_path_factory):
+    """A whole quick run, in the interpreter and without peers: its report and its numbers."""
+    path = tmp_path_factory.mktemp("bench") / "new" / "stream.json"
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as printed:
+        interpreted(stream, patch)
+        patch.setattr(stream, "peer", lambda module: False)
+        patch.setattr(data, "load", partial(data.load, cache=path.parent))
+        stream.main(["--quick", "--rounds", "2", "--data", str(folder), "--json", str(path)])
+    return printed.getvalue(), json.loads(path.read_text())
+
+
+def test_stream_json_holds_every_number_and_where_it_comes_from(stream, streamed):
+    _, found = streamed
+    assert found["quick"] is True
+    assert found["command"].startswith("python -m benchmarks.stream --quick --rounds 2")
+    assert {"python", "numpy", "numba", "fiol"} == found["versions"].keys()
+    assert all(found[key] for key in ("cpu", "platform", "date", "unit", "clock"))
+    assert found["rounds"] == dict.fromkeys(stream.SECTIONS, 2)
+    sections = [r["section"] for r in found["results"]]
+    assert sections == ["pass"] * 3 + ["width"] * 2 + ["nnz"] * 2 + ["event"] * 4
+    assert [r["name"] for r in found["results"][:3]] == ["a9a", "covtype", "synthetic"]
+    for result in found["results"]:
+        assert all(value > 0.0 for value in result["us"].values())
+    names = {s: list(r["us"]) for s, r in zip(sections, found["results"], strict=True)}
+    assert names["pass"] == names["nnz"] == list(stream.UPDATES)
+    assert names["width"] == [stream.LASSO, stream.DEFAULT, stream.READS]
+    assert names["event"] == [stream.EXPLICIT, stream.LASSO, stream.DEFAULT]
+    assert all(0.0 < loss < 10.0 for loss in found["results"][2]["seen"]["log loss"].values())
+    assert found["exponents"].keys() == stream.UPDATES.keys()
+    assert len(found["targets"]) == 6
+
+
+def test_stream_says_what_was_left_out(streamed):
+    report, _ = streamed
+    assert "scikit-learn is not installed: left out." in report
+    assert "river is not installed: left out." in report
+    assert "FAIL" not in report
+    assert report.count("too small to judge") == 6
+
+
+def stream_results(stream, slow=1.0):
+    """Results of a machine on which every target is met by a hair, or missed if that is `slow`."""
+
+    def result(section, name, nnz, **us):
+        names = {"explicit": stream.EXPLICIT, "lasso": stream.LASSO, "ridge": stream.RIDGE, "default": stream.DEFAULT}
+        us = {names.get(key, key): value for key, value in us.items()}
+        for sk in (stream.SKLEARN_L1, stream.SKLEARN_L2) if section == "pass" else ():
+            us |= {f"{sk}, fit": us["peer"], f"{sk}, partial_fit": 2.0 * us["peer"]}
+        seen = {key: dict.fromkeys(us, 1.0) for key in ("log loss", "non-zero weights", "first pass", "bytes")}
+        return stream.with_faster(stream.Result(section, name, int(nnz), nnz, 10, us, seen))
+
+    fiol = {"lasso": 1.99 * slow, "ridge": 2.99 * slow, "default": 9.0}
+    results = [result("pass", "short", 10.0, explicit=1.0, peer=2.0, **fiol)]
+    results += [result("pass", "long", 60.0, explicit=1.0, peer=2.6, **fiol)]
+    for d, us in ((100, 1.0), (1000, 1.29 * slow)):
+        results.append(result("width", f"{d}", d, lasso=us, default=us, **{stream.READS: 1.0}))
+    for nnz in (10.0, 1000.0, 2000.0):
+        us = nnz ** (1.09 * slow)
+        results.append(result("nnz", f"{nnz}", nnz, explicit=us, lasso=us, ridge=us, default=us))
+    results.append(result("event", "learn_one", 20.0, explicit=1.0, lasso=4.9 * slow, default=4.8 * slow))
+    for nnz, bound in ((20.0, 1.0), (150.0, 3.0)):
+        river = {stream.RIVER: bound * 5.0, stream.RIVER_SCORED: 100.0}
+        results.append(result("event", "learn_named", nnz, explicit=1.0, lasso=4.9 * slow, default=4.8, **river))
+    return results
+
+
+def test_stream_targets(stream):
+    met, missed = stream.targets(stream_results(stream)), stream.targets(stream_results(stream, 1.05))
+    assert [t.holds for t in met] == [True] * 11
+    assert [t.holds for t in missed] == [False] * 11
+    report = stream.report(stream_results(stream, 1.05), stream.FULL, [0.5])
+    assert report.count("FAIL") == 11
+    assert "(fit 4 times of 4)" in report
+    assert "No memory here for 10,000" in report
+
+
+def test_stream_uses_the_faster_of_two_ways(stream):
+    ways = {f"{stream.SKLEARN_L1}, fit": 2.0, f"{stream.SKLEARN_L1}, partial_fit": 1.0}
+    loss = {f"{stream.SKLEARN_L1}, fit": 0.2, f"{stream.SKLEARN_L1}, partial_fit": 0.1}
+    found = stream.with_faster(stream.Result("pass", "", 1, 1.0, 1, ways, {"log loss": loss}))
+    assert found.us[stream.SKLEARN_L1] == 1.0
+    assert found.seen["log loss"][stream.SKLEARN_L1] == 0.1
+    assert stream.SKLEARN_L2 not in found.us
+
+
+def test_all_widths_see_the_same_rows(stream):
+    narrow = stream.even_rows(5, 20, 10)
+    wide = stream.spread(narrow, 1000)
+    place = np.unique(wide.indices)
+    assert (np.diff(wide.indices.reshape(20, 5), axis=1) > 0).all()
+    assert (np.diff(place) >= 8).all()  # a cache line each
+    np.testing.assert_array_equal(np.searchsorted(place, wide.indices), narrow.indices)
+
+
+def test_widths_that_do_not_fit_are_left_out(stream):
+    assert stream.affordable((10, 100, 1000), 2 * stream.WIDE * 110) == [10, 100]
+    assert stream.affordable((10, 100), np.inf) == [10, 100]
+
+
+def test_events_are_the_same_as_arrays_and_as_dicts(stream):
+    rows = stream.event_rows(stream.QUICK, 20)
+    for (indices, values), features in zip(stream.as_arrays(rows), stream.as_dicts(rows), strict=True):
+        assert (np.diff(indices) > 0).all()
+        assert features == {f"feature {i}": x for i, x in zip(indices, values, strict=True)}
+
+
+def test_scikit_learn_takes_the_same_steps(stream, monkeypatch):
+    pytest.importorskip("sklearn")
+    interpreted(stream, monkeypatch)
+    runs = stream.pass_contestants(stream.data.text_like(40, 500, 5))
+    assert len(runs) == 8
+    expected = runs[stream.EXPLICIT].once().weights
+    for name in (f"{s}, {way}" for s in (stream.SKLEARN_L1, stream.SKLEARN_L2) for way in ("fit", "partial_fit")):
+        np.testing.assert_allclose(runs[name].once().coef_[0], expected, atol=1e-2)  # strength 1e-5 against none
+
+
+def test_river_learns_the_same_events(stream, monkeypatch):
+    pytest.importorskip("river")
+    interpreted(stream, monkeypatch)
+    found = stream.measure_events("learn_named", 20, stream.QUICK)
+    assert {stream.RIVER, stream.RIVER_SCORED} <= found.us.keys()
+
+
+def test_stream_refuses_what_it_cannot_do(stream, tmp_path, capsys):
+    for arguments, message in ((["--data", str(tmp_path / "none")], "no folder"), (["--rounds", "0"], "at least 1")):
+        with pytest.raises(SystemExit):
+            stream.main(arguments)
+        assert message in capsys.readouterr().err
+
+
+# --- benchmarks.data --------------------------------------------------------------------------
+
+
+def test_data_sets_are_read(data, folder, tmp_path):
+    a9a, covtype = data.load(folder, tmp_path)
+    assert (a9a.name, a9a.d, a9a.size, a9a.nnz) == ("a9a", 7, 4, 1.5)
+    np.testing.assert_array_equal(a9a.indptr, [0, 2, 3, 3, 6])
+    np.testing.assert_array_equal(a9a.indices, [1, 4, 0, 2, 3, 6])
+    np.testing.assert_array_equal(a9a.data, [1.0, 0.5, 2.0, 1.0, 1.0, -3.0])
+    np.testing.assert_array_equal(a9a.y, [-1.0, 1.0, -1.0, 1.0])
+    np.testing.assert_array_equal(covtype.matrix().toarray(), [[0.5, 0.0], [-1.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(covtype.y, [1.0, -1.0, 1.0])
+    np.testing.assert_array_equal(covtype.scores(np.array([2.0, 3.0])), [1.0, 1.0, 0.0])
+
+
+def test_data_sets_come_from_the_cache_until_the_file_changes(data, tmp_path):
+    source, path = data.Source("frappe", "frappe.libfm", data.read_libfm), tmp_path / "frappe.libfm"
+    path.write_text("1 0:1 2:1\n")
+    first = data.read(source, path, tmp_path / "cache")
+    source = source._replace(read=None)
+    again = data.read(source, path, tmp_path / "cache")
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert (again.d, again.indices.tolist(), again.indices.dtype) == (3, [0, 2], np.int32)
+    path.write_text("1 0:1 2:1 5:1\n")
+    assert data.read(source._replace(read=data.read_libfm), path, tmp_path / "cache").d == 6
+
+
+def test_shuffled_rows_keep_their_labels(data, tmp_path):
+    lines = [f"{1 if i % 3 else -1} {i + 1}:{i + 1}" for i in range(30)]
+    (tmp_path / "w8a").write_text("\n".join(lines))
+    (rows,) = data.load(tmp_path, tmp_path / "cache")
+    assert not (np.diff(rows.indices) > 0).all()
+    np.testing.assert_array_equal(rows.data, rows.indices + 1)
+    np.testing.assert_array_equal(rows.y, np.where(rows.indices % 3, 1.0, -1.0))
+
+
+def test_text_is_skewed_and_canonical(data):
+    rows = data.text_like(500, 47_000)
+    assert 65.0 < rows.nnz < 75.0
+    assert np.mean(rows.indices < 47_000 / 8) == pytest.approx(0.5, abs=0.02)
+    starts = np.zeros(len(rows.indices), bool)
+    starts[rows.indptr[:-1]] = True
+    assert ((np.diff(rows.indices) > 0) | starts[1:]).all()
+
+
+# --- both -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["step", "stream"])
+def test_help_loads_no_compiler(name):
     code = (
         "import sys, runpy\n"
-        "sys.argv = ['step', '--help']\n"
-        "try: runpy.run_module('benchmarks.step', run_name='__main__')\n"
+        f"sys.argv = ['{name}', '--help']\n"
+        f"try: runpy.run_module('benchmarks.{name}', run_name='__main__')\n"
         "except SystemExit: pass\n"
-        "assert 'numba' not in sys.modules and 'matplotlib' not in sys.modules"
+        "assert not {'numba', 'matplotlib', 'sklearn', 'river'} & sys.modules.keys()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

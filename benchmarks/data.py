@@ -1,0 +1,151 @@
+"""Rows to learn from: public data sets, as they are found in a folder, and made-up text."""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from fiol.chunks import Chunk
+
+#: Where data sets are kept once they have been read.
+CACHE = Path(__file__).parents[1] / "build" / "data"
+
+
+class Rows(NamedTuple):
+    """A data set in memory: CSR, and -1 or +1 for every row."""
+
+    name: str
+    d: int
+    indptr: Any
+    indices: Any
+    data: Any
+    y: Any
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    @property
+    def nnz(self) -> float:
+        """Non-zeros per row."""
+        return len(self.data) / len(self.y)
+
+    def take(self, order: Any) -> Rows:
+        """These rows, in this order."""
+        length = np.diff(self.indptr)[order]
+        indptr = np.append(0, np.cumsum(length))
+        entries = np.repeat(self.indptr[order] - indptr[:-1], length) + np.arange(indptr[-1])
+        return self._replace(indptr=indptr, indices=self.indices[entries], data=self.data[entries], y=self.y[order])
+
+    def matrix(self) -> Any:
+        """What one would pass to a learner: a scipy CSR matrix, or where there is no scipy the arrays of one."""
+        try:
+            from scipy.sparse import csr_matrix
+        except ImportError:
+            return Chunk(self.indptr, self.indices, self.data)
+        return csr_matrix((self.data, self.indices, self.indptr), shape=(self.size, self.d))
+
+    def scores(self, w: Any) -> Any:
+        """<x, w> of every row."""
+        row = np.repeat(np.arange(self.size), np.diff(self.indptr))
+        return np.bincount(row, self.data * w[self.indices], self.size)
+
+
+# --- made-up rows -----------------------------------------------------------------------------
+
+
+def text_like(rows: int, d: int, draws: int = 72, seed: int = 1) -> Rows:
+    """Rows with the popularity of words: feature floor(d u^3) for uniform u, uniform values.
+
+    72 draws leave about 70 different features of 47,000.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = np.sort((d * rng.random((rows, draws)) ** 3).astype(np.int32), axis=1)
+    first = np.ones(drawn.shape, bool)
+    first[:, 1:] = drawn[:, 1:] > drawn[:, :-1]
+    indptr, indices = np.append(0, np.cumsum(first.sum(axis=1))), drawn[first]
+    made = Rows("synthetic", d, indptr, indices, 1.0 - rng.random(len(indices)), np.empty(rows))
+    score = made.scores(rng.standard_normal(d))
+    return made._replace(y=np.where(score + rng.standard_normal(rows) > 0.0, 1.0, -1.0))
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def read_libsvm(file: IO[str], first: int = 1) -> Rows:
+    """Lines of `label index:value ...`; indices count from `first`."""
+    lines = [line for line in file if line.strip()]
+    numbers = np.array(" ".join(lines).replace(":", " ").split(), np.float64)
+    length = np.array([line.count(":") for line in lines])
+    indptr = np.append(0, np.cumsum(length))
+    label = 2 * indptr[:-1] + np.arange(len(lines))
+    entries = np.delete(numbers, label).reshape(-1, 2)
+    indices = entries[:, 0].astype(np.int32) - first
+    d = int(indices.max(initial=-1)) + 1
+    return Rows("", d, indptr, indices, entries[:, 1].copy(), np.where(numbers[label] > 0.0, 1.0, -1.0))
+
+
+def read_libfm(file: IO[str]) -> Rows:
+    """The same, counted from 0."""
+    return read_libsvm(file, first=0)
+
+
+def read_covtype(file: IO[str]) -> Rows:
+    """Columns divided by their largest absolute value; class 2, the label in the last column, against the rest."""
+    numbers = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
+    x = numbers[:, :-1]
+    x /= np.maximum(np.abs(x).max(axis=0), 1e-300)
+    there = x != 0.0
+    indptr = np.append(0, np.cumsum(there.sum(axis=1)))
+    indices = np.nonzero(there)[1].astype(np.int32)
+    return Rows("", x.shape[1], indptr, indices, x[there], np.where(numbers[:, -1] == 2.0, 1.0, -1.0))
+
+
+class Source(NamedTuple):
+    """A data set: what it is called, its file (perhaps with .xz behind), how to read it, whether to shuffle."""
+
+    name: str
+    file: str
+    read: Callable[[IO[str]], Rows]
+    shuffle: bool = False
+
+
+SOURCES = (
+    Source("a9a", "a9a", read_libsvm),
+    Source("w8a", "w8a", read_libsvm, shuffle=True),  # sorted by class
+    Source("frappe", "frappe.validation.libfm", read_libfm),
+    Source("reuters", "reuters21578_earn.svm", read_libsvm),
+    Source("spam", "spam_drift_40k.svm", read_libsvm),
+    Source("covtype", "covtype.csv", read_covtype),
+)
+
+
+def load(folder: Path, cache: Path = CACHE) -> Iterator[Rows]:
+    """Every known data set that `folder` has."""
+    for source in SOURCES:
+        found = [path for path in (folder / source.file, folder / f"{source.file}.xz") if path.exists()]
+        if found:
+            yield read(source, found[0], cache)
+
+
+def read(source: Source, path: Path, cache: Path = CACHE) -> Rows:
+    """A data set from its file, or from the cache if that was made from the same file."""
+    kept, origin = cache / f"{source.name}.npz", np.array([path.stat().st_size, path.stat().st_mtime_ns])
+    if kept.exists():
+        with np.load(kept) as arrays:
+            if np.array_equal(arrays["origin"], origin):
+                return Rows(source.name, int(arrays["d"]), *(arrays[k] for k in Rows._fields[2:]))
+    with lzma.open(path, "rt") if path.suffix == ".xz" else open(path) as file:
+        rows = source.read(file)._replace(name=source.name)
+    if source.shuffle:
+        rows = rows.take(np.random.default_rng(1).permutation(rows.size))
+    cache.mkdir(parents=True, exist_ok=True)
+    part = cache / f"{source.name}.part.npz"
+    np.savez(part, origin=origin, **dict(zip(Rows._fields[1:], rows[1:], strict=True)))
+    part.replace(kept)
+    return rows
