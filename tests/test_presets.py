@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import warnings
 from collections import Counter
 from functools import cache, partial
@@ -132,7 +133,6 @@ def compare(examples, case, decided=0.8):
         seen[case(Draws(seed))] += 1
 
     run()
-    print(seen)
     assert seen["exact"] + seen["disturbed"] >= decided * seen.total(), seen
 
 
@@ -193,7 +193,7 @@ def test_passive_aggressive(row):
             partial(learned, preset(*rest, loss=loss), stream, intercept),
         )
 
-    compare(300, case)
+    compare(100, case)
 
 
 # --- everything else the switches can say -----------------------------------------------------
@@ -210,6 +210,7 @@ REGULARIZER_STEPS = {
     "linearized": fiol.LinearizedRegularizer(),
     "none": fiol.IgnoredRegularizer(),
 }
+GEOMETRIES = ("Euclidean", "DiagonalMetric", "Mahalanobis", "Entropy", "SignedEntropy", "Simplex")
 ANCHORS = {"last": fiol.LastIterate(), "origin": fiol.Origin(), "all": fiol.AllIterates()}
 
 
@@ -263,7 +264,7 @@ def switched(draws, kind, how=None):
     return update, (stream, intercept, average), partial(table1.play, *parts, intercept=intercept)
 
 
-@pytest.mark.parametrize("kind", ["Euclidean", "DiagonalMetric", "Mahalanobis", "Entropy", "SignedEntropy", "Simplex"])
+@pytest.mark.parametrize("kind", GEOMETRIES)
 def test_all_switches_in_all_geometries(kind):
     def case(draws):
         update, stream, oracle = switched(draws, kind)
@@ -396,7 +397,8 @@ def test_dual_averaging_as_published():
 
 # --- compiled ---------------------------------------------------------------------------------
 
-GEOMETRIES = ("Euclidean", "DiagonalMetric", "Mahalanobis", "Entropy", "SignedEntropy", "Simplex")
+#: Each takes 5 seconds to compile.
+COMPILED = int(os.environ.get("FIOL_COMPILED", "9"))
 
 
 def traits(update, average):
@@ -411,9 +413,9 @@ def traits(update, average):
 
 @cache
 def covering(size):
-    """So many well-conditioned examples, chosen such that most pairs of parts occur in one."""
+    """So many well-conditioned examples, each chosen to bring as many new pairs of parts as it can."""
     choices = []
-    for seed in range(1500):
+    for seed in range(600):
         draws = Draws(seed)
         update, (stream, intercept, average), oracle = switched(draws, draws.pick(*GEOMETRIES))
         pairs = set(itertools.combinations(sorted(traits(update, average), key=str), 2))
@@ -434,12 +436,12 @@ def well_conditioned(oracle):
     except UndecidedError:
         return False
     return len(expected.scores) > 2 and all(
-        np.allclose(a, b, rtol=2e-13, atol=0.0) for o in others for a, b in zip(expected, o, strict=True)
+        np.allclose(a, b, rtol=1e-12, atol=0.0) for o in others for a, b in zip(expected, o, strict=True)
     )
 
 
-@pytest.mark.parametrize("k", range(25))
+@pytest.mark.parametrize("k", range(COMPILED))
 def test_compiled_code_computes_the_same(k):
-    update, stream = covering(25)[k]
+    update, stream = covering(COMPILED)[k]
     for a, b in zip(learned(update, *stream, compiled=True), learned(update, *stream), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=0.0)

@@ -196,6 +196,7 @@ class Game:
                 beta *= above / most if above < most else 1.0
 
         beta *= 1.0 + 10.0 * (float(jitter(1.0)) - 1.0)  # solvers stop at 1e-13 of beta
+        self.w, self.theta = jitter(self.w), jitter(self.theta)  # and evaluating w(beta) rounds once more
         new, moved = self.weights(beta), np.abs(beta * self.x) + np.abs(self.push)
         mass = np.abs(self.w) + self.s * (moved + (0.0 if self.anchor == "last" else mass))
         free = (new != self.lo) & (new != self.hi) & (self.l1 > 0.0)
@@ -220,7 +221,7 @@ def play(stream, *parts, intercept=False, jitter=lambda v: v):
             scores.append(game.round(t, np.append(row, float(intercept)), float(jitter(y)), float(weight), jitter))
         except OverflowError as error:
             raise UndecidedError from error
-        total += game.w
+        total += jitter(game.w)
     half, found = d // 2, []
     for v in (game.w, total / len(scores)):
         found += [v[:half] - v[half:d] if signed else v[:d], v[d]]
