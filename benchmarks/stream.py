@@ -59,7 +59,8 @@ class Plan(NamedTuple):
     most: int  #: rows taken of a data set
     synthetic: tuple[int, int]  #: rows and features of the made-up one
     widths: tuple[int, ...]  #: features of the models that grow
-    touched: int  #: features they ever see
+    few: int  #: features they ever see, so few that caches and TLB hold what is kept of them
+    many: int  #: and so many that these do not
     sizes: tuple[int, ...]  #: non-zeros of the rows that grow
     d: int  #: and their features
     volume: int  #: non-zeros in a run, for as many rows as that makes
@@ -68,19 +69,20 @@ class Plan(NamedTuple):
     judged: bool = True  #: whether the sizes are large enough to say something
 
 
-SECTIONS = ("pass", "width", "nnz", "event")
+SECTIONS = ("pass", "width", "pages", "nnz", "event")
 FULL = Plan(
     most=10**9,
     synthetic=(200_000, 47_000),
     widths=tuple(10**k for k in range(4, 9)),
-    touched=1000,
+    few=500,
+    many=4000,
     sizes=decades(1, 4),
     d=100_000,
     volume=1_000_000,
     events=2000,
-    rounds={"pass": 9, "width": 15, "nnz": 5, "event": 9},
+    rounds={"pass": 9, "width": 15, "pages": 9, "nnz": 5, "event": 9},
 )
-QUICK = Plan(30, (30, 200), (100, 1000), 10, (5, 10), 100, 100, 10, dict.fromkeys(SECTIONS, 1), False)
+QUICK = Plan(30, (30, 200), (100, 1000), 10, 20, (5, 10), 100, 100, 10, dict.fromkeys(SECTIONS, 1), False)
 
 
 class Result(NamedTuple):
@@ -220,14 +222,14 @@ def bare_reads(rows: Rows) -> Contestant:
     return Contestant(lambda: loop)
 
 
-def measure_widths(plan: Plan, widths: list[int]) -> list[Result]:
+def measure_widths(section: str, touched: int, widths: list[int], plan: Plan) -> list[Result]:
     """The same rows in wider and wider models, which all take turns; AssertionError unless all give the same scores."""
-    nnz = min(50, plan.touched)
-    narrow = even_rows(nnz, max(plan.volume // nnz, 4), plan.touched)
+    nnz = min(50, touched)
+    narrow = even_rows(nnz, max(plan.volume // nnz, 4), touched)
     for name in (LASSO, DEFAULT):
-        going_on(name, narrow._replace(d=plan.touched))[1].once()  # compiles
+        going_on(name, narrow)[1].once()  # compiles
     found, everything, scores = [], list[Contestant](), dict[str, Any]()
-    for d in widths:
+    for d in (d for d in widths if d >= 8 * touched):
         rows = spread(narrow, d)._replace(name=f"{d:,} features")
         runs, first, size = dict[str, Contestant](), dict[str, float](), dict[str, float]()
         for name in (LASSO, DEFAULT):
@@ -239,8 +241,8 @@ def measure_widths(plan: Plan, widths: list[int]) -> list[Result]:
         runs[READS] = bare_reads(rows)
         found.append((rows, runs, {"first pass": first, "bytes": size}))
         everything += runs.values()
-    take_turns(everything, plan.rounds["width"])
-    return [result("width", *parts) for parts in found]
+    take_turns(everything, plan.rounds[section])
+    return [result(section, *parts) for parts in found]
 
 
 #: Bytes per feature of the contestants of `measure_widths`, together.
@@ -390,7 +392,8 @@ def measure_all(plan: Plan, folder: Path | None) -> list[Result]:
         progress(f"one pass: {rows.name}")
         results.append(measure_pass(rows, plan.rounds["pass"]))
     progress("models that grow")
-    results += measure_widths(plan, affordable(plan.widths, free_memory()))
+    for section, touched in (("width", plan.few), ("pages", plan.many)):
+        results += measure_widths(section, touched, affordable(plan.widths, free_memory()), plan)
     for nnz in plan.sizes:
         progress(f"rows that grow: {nnz:,} non-zeros")
         results.append(measure_size(nnz, plan))
@@ -437,7 +440,7 @@ def at_least(claim: str, found: dict[str, float], bound: float) -> list[Target]:
 
 def targets(results: list[Result]) -> list[Target]:
     """The targets, each at its worst setting."""
-    passes, widths, sizes, events = (section_of(results, s) for s in SECTIONS)
+    passes, widths, _, sizes, events = (section_of(results, s) for s in SECTIONS)
     extra = ratios(passes, LASSO, EXPLICIT)
     aim = sum(ratio <= 1.5 for ratio in extra.values())
     found = at_most(f"{LASSO} at most 2.0 x {EXPLICIT} (at most 1.5 x on {aim} of {len(extra)} sets)", extra, 2.0)
@@ -469,7 +472,7 @@ def targets(results: list[Result]) -> list[Target]:
 
 
 def report(results: list[Result], plan: Plan, load: list[float]) -> str:
-    passes, widths, sizes, events = (section_of(results, s) for s in SECTIONS)
+    passes, widths, pages, sizes, events = (section_of(results, s) for s in SECTIONS)
     absent = [f"{PEERS[module]} is not installed: left out." for module in PEERS if not peer(module)]
     parts = [
         f"Logistic loss, double precision, one thread, the best of several turns.\n"
@@ -478,7 +481,12 @@ def report(results: list[Result], plan: Plan, load: list[float]) -> str:
         f"{clock_name()}. Load of the machine at the start: {', '.join(f'{x:.1f}' for x in load) or 'not known'}.",
         *absent,
         *report_passes(passes),
-        *report_widths(widths, plan),
+        *report_widths(widths, plan, plan.few, "few enough for caches and TLB"),
+        *report_widths(pages, plan, plan.many, "too many for them; not judged"),
+        "In every width the rows touch as many cache lines, but on more pages: what the width still costs are misses\n"
+        f"of the TLB. {READS}: the same entries of a single array by numpy.take, where nothing else can grow.\n"
+        "A first pass touches memory that the system has yet to hand out, zeroed, in pages of 4 KB or, where numpy\n"
+        "asks for them, 2 MB.",
         *report_sizes(sizes, plan),
         *report_events(events),
         "Targets, each at its worst setting",
@@ -514,10 +522,14 @@ def report_passes(results: list[Result]) -> Iterator[str]:
     yield table(["", *sparse], body)
 
 
-def report_widths(results: list[Result], plan: Plan) -> Iterator[str]:
+def report_widths(results: list[Result], plan: Plan, touched: int, remark: str) -> Iterator[str]:
+    if not results:
+        return
+    left = [f"{d:,}" for d in plan.widths if d > results[-1].d]
     yield (
-        f"The same rows with {results[0].nnz:g} of {plan.touched:,} features, spread over wider and wider models: "
-        "microseconds per row"
+        f"The same rows with {results[0].nnz:g} of {touched:,} features ({remark}),\n"
+        "spread over wider and wider models: microseconds per row"
+        + (f"; no memory here for {', '.join(left)}" if left else "")
     )
     names = (LASSO, DEFAULT)
     head = ["features", *names, READS, *(f"{n}, first pass" for n in names), *(f"{n}, MB" for n in names)]
@@ -531,13 +543,6 @@ def report_widths(results: list[Result], plan: Plan) -> Iterator[str]:
         for r in results
     ]
     yield table(head, body)
-    left = [f"{d:,}" for d in plan.widths if d not in {r.d for r in results}]
-    yield (
-        "A first pass touches memory that the system has yet to hand out, zeroed, in pages of 4 KB or, where numpy\n"
-        "asks for them, 2 MB. The others touch as many cache lines in every width, but on more pages: what is left\n"
-        f"of the width are misses of the TLB, which {READS} (the same entries of one array, by numpy.take) show alone."
-        + (f"\nNo memory here for {', '.join(left)} features." if left else "")
-    )
 
 
 def report_sizes(results: list[Result], plan: Plan) -> Iterator[str]:

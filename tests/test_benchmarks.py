@@ -153,7 +153,7 @@ def test_stream_json_holds_every_number_and_where_it_comes_from(stream, streamed
     assert all(found[key] for key in ("cpu", "platform", "date", "unit", "clock"))
     assert found["rounds"] == dict.fromkeys(stream.SECTIONS, 2)
     sections = [r["section"] for r in found["results"]]
-    assert sections == ["pass"] * 3 + ["width"] * 2 + ["nnz"] * 2 + ["event"] * 4
+    assert sections == ["pass"] * 3 + ["width"] * 2 + ["pages"] + ["nnz"] * 2 + ["event"] * 4
     assert [r["name"] for r in found["results"][:3]] == ["a9a", "covtype", "synthetic"]
     for result in found["results"]:
         assert all(value > 0.0 for value in result["us"].values())
@@ -207,7 +207,7 @@ def test_stream_targets(stream):
     report = stream.report(stream_results(stream, 1.05), stream.FULL, [0.5])
     assert report.count("FAIL") == 11
     assert "(fit 4 times of 4)" in report
-    assert "No memory here for 10,000" in report
+    assert "no memory here for 10,000" in report
 
 
 def test_stream_uses_the_faster_of_two_ways(stream):
