@@ -51,12 +51,20 @@ _helpers: set[python_types.FunctionType] = set()
 _warned = False
 
 
+#: How everything is compiled.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile `function` into the kernels that call it."""
+    return njit(**OPTIONS)(function)
+
+
 def jit(function: Callable[..., Any]) -> Any:
     """Compile `function` on first call, cached on disk wherever a directory can be written."""
     global _warned
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
     try:
-        return njit(cache=True, **options)(function)
+        return njit(cache=True, **OPTIONS)(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
@@ -64,7 +72,7 @@ def jit(function: Callable[..., Any]) -> Any:
             _warned = True
             message = "fiol found no writable directory to cache compiled code in; set NUMBA_CACHE_DIR to one"
             warnings.warn(message, RuntimeWarning, stacklevel=3)
-        return njit(**options)(function)
+        return inlined(function)
 
 
 @functools.cache

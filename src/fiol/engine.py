@@ -10,7 +10,7 @@ import numpy as np
 from fiol.chunks import HEAVIEST, LARGEST, SMALLEST, Chunk
 from fiol.plan import Plan, intercept_plan
 from fiol.row import Floats, Indices
-from fiol.state import Room, State, aligned, empty_state, grown
+from fiol.state import START, Room, State, aligned, empty_state, grown
 
 
 class Engine:
@@ -27,7 +27,7 @@ class Engine:
         self.fresh = empty_state(1, first, dtype, self.kept)  # a feature that was never seen
         self.state = empty_state(features, first, dtype, self.kept)
         self.bias = empty_state(int(intercept), 0.0, dtype, self.bias_plan.kept(average))
-        self.ticks = np.array([0.0, plan.step_size.eta(1.0), 1.0, 0.0, 0.0])
+        self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
         self.room, self.bias_room = make_room(16), make_room(1)
         self.bound: dict[str, Any] = {}
 
@@ -170,7 +170,8 @@ class Engine:
             engine.settle()
         rounds = [engine.ticks[0] for engine in settled]
         t = float(round(share @ rounds))
-        self.ticks = np.array([t, self.plan.step_size.eta(max(t, 1.0)), 1.0, 0.0, 0.0])
+        eta, steepest = self.plan.step_size.eta(max(t, 1.0)), max(engine.ticks[-1] for engine in settled)
+        self.ticks = np.array(START._replace(t=t, eta=eta, steepest=steepest))
         self.state = self.averaged("", self.plan, [engine.state for engine in settled], share, rounds)
         self.fresh = self.averaged("", self.plan, [engine.fresh for engine in settled], share, rounds)
         self.bias = self.averaged("intercept: ", self.bias_plan, [engine.bias for engine in settled], share, rounds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fiol.compiled import borrowed, jit
+from fiol.compiled import borrowed, inlined, jit
 from fiol.component import at
 from fiol.row import Row
 from fiol.state import Clock, Room
@@ -35,14 +35,27 @@ def settle(problem, w, eta, out):  # type: ignore[no-untyped-def]
 # --- streams ----------------------------------------------------------------------------------
 
 
-@jit
+@inlined
+def clock_from(ticks):  # type: ignore[no-untyped-def]
+    """The clock, as it is kept between calls."""
+    return Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4], ticks[5])
+
+
+@inlined
+def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
+    """Keep the clock until the next call."""
+    ticks[0], ticks[1], ticks[2] = clock.t, clock.eta, clock.scale
+    ticks[3], ticks[4], ticks[5] = clock.shrunk, clock.path, clock.steepest
+
+
+@inlined
 def rooms(space):  # type: ignore[no-untyped-def]
     """Working space, one row of the array for each use."""
     space = borrowed(space)
     return Room(space[0], space[1], space[2], space[3], space[4])
 
 
-@jit
+@inlined
 def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped-def]
     """Bring the weights of a row up to date, and return their score."""
     if state.total.shape[0] > 0:
@@ -52,16 +65,16 @@ def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped
     return plan.anchor.gather(plan, state, feature, x, eta, clock, room.w, room.before)
 
 
-@jit
-def centers(plan, state, feature, x, z, y, weight, eta, room):  # type: ignore[no-untyped-def]
+@inlined
+def centers(plan, state, feature, x, slope, eta, room):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
-    n = x.shape[0]
-    steps = plan.step_size.steps(plan.problem.loss, feature, x, z, y, weight, eta, state.square, state.peak, room.step)
-    start = plan.anchor.centers_of_row(plan, state, feature, room.w[:n], steps, eta, room.before, room.center)
+    steps = plan.step_size.steps(feature, x, slope, eta, state.square, state.peak, room.step)
+    w = room.w[: x.shape[0]]
+    start = plan.anchor.centers_of_row(plan, state, feature, w, steps, eta, room.before, room.center)
     return steps, start
 
 
-@jit
+@inlined
 def remember(plan, state, feature, x, beta, new, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
     plan.anchor.finish(plan, state, feature, x, beta, new, clock)
@@ -70,7 +83,7 @@ def remember(plan, state, feature, x, beta, new, clock):  # type: ignore[no-unty
             state.total[np.uint32(feature[k])] += new[k]
 
 
-@jit
+@inlined
 def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room):  # type: ignore[no-untyped-def]
     """One round; returns the score before it, and the clock after it. `bias` is the intercept's state, or empty."""
     eta = plan.step_size.eta(clock.t + 1.0)
@@ -79,16 +92,20 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     if bias.w.shape[0] > 0:
         z += begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room)
     plan.laziness.sweep(plan, state, eta, clock)
+    slope = plan.step_size.slope(plan.problem.loss, z, y)
+    steepest = max(clock.steepest, abs(slope))
+    slope = weight * plan.step_size.relative(slope, steepest)
     lift = shift = 0.0
     if bias.w.shape[0] > 0:
         if plan.laziness.everywhere:
             bias_plan.anchor.pass_by(bias_plan, bias, 0, eta, clock)
-        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, z, y, weight, eta, bias_room)
+        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, slope, eta, bias_room)
         lift, shift = at(bias_steps, 0), bias_start[0]
-    steps, start = centers(plan, state, feature, x, z, y, weight, eta, room)
+    steps, start = centers(plan, state, feature, x, slope, eta, room)
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
     row = Row(feature, x, start, steps, y, weight, rounds, lift, shift)
     beta, _ = plan.loss_step.pull(plan.problem, row, z, room.new[: x.shape[0]])
+    clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, steepest)
     after = plan.laziness.behind(plan, state, feature, plan.laziness.tick(plan, clock, eta))
     remember(plan, state, feature, x, beta, room.new, after)
     if bias.w.shape[0] > 0:
@@ -103,12 +120,12 @@ def learn_rows(plan, bias_plan, chunk, y, weight, state, bias, ticks, room, bias
     """A round for every row; writes the scores before each."""
     (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
     state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
-    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    clock = clock_from(ticks)
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         feature, x = indices[first:last], data[first:last]
         scores[r], clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
-    ticks[0], ticks[1], ticks[2], ticks[3], ticks[4] = clock.t, clock.eta, clock.scale, clock.shrunk, clock.path
+    clock_into(ticks, clock)
 
 
 @jit
@@ -132,9 +149,9 @@ def learn_one_row(  # type: ignore[no-untyped-def]
         last = feature[k]
     if not fine or last >= min(features, state.w.shape[0]):
         return False, 0.0
-    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    clock = clock_from(ticks)
     z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room)
-    ticks[0], ticks[1], ticks[2], ticks[3], ticks[4] = clock.t, clock.eta, clock.scale, clock.shrunk, clock.path
+    clock_into(ticks, clock)
     return True, z
 
 
@@ -145,7 +162,7 @@ def predict_all(loss, scores):  # type: ignore[no-untyped-def]
         scores[r] = loss.predict(scores[r])
 
 
-@jit
+@inlined
 def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
     """The weight of feature i, or its average over all rounds if that is kept."""
     if state.total.shape[0] > 0 and clock.t > 0.0:
@@ -157,7 +174,7 @@ def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
 def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
     """The scores of rows; `fresh` stands for features that have no place in the state yet."""
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
-    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    clock = clock_from(ticks)
     shift = value_of(bias_plan, bias, 0, clock) if bias.w.shape[0] > 0 else 0.0
     unseen = value_of(plan, fresh, 0, clock)
     for r in range(scores.shape[0]):
@@ -171,7 +188,7 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # ty
 @jit
 def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-def]
     """All weights, or all averages, without changing the state."""
-    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    clock = clock_from(ticks)
     for i in range(out.shape[0]):
         out[i] = value_of(plan, state, i, clock) if averaged else plan.anchor.weight_of_feature(plan, state, i, clock)
 
@@ -179,13 +196,13 @@ def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-
 @jit
 def settle_all(plan, state, ticks):  # type: ignore[no-untyped-def]
     """Bring every weight up to date."""
-    clock = plan.laziness.settled(plan, state, Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4]))
-    ticks[0], ticks[1], ticks[2], ticks[3], ticks[4] = clock.t, clock.eta, clock.scale, clock.shrunk, clock.path
+    clock = plan.laziness.settled(plan, state, clock_from(ticks))
+    clock_into(ticks, clock)
 
 
 @jit
 def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
     """Take over weights that are up to date."""
-    clock = Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4])
+    clock = clock_from(ticks)
     for i in range(w.shape[0]):
         plan.laziness.keep(plan, state, i, w[i], clock)

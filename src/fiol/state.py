@@ -30,6 +30,11 @@ class Clock(NamedTuple):
     scale: float  #: product of the ridge's factors, 1 / prod(1 + eta lam2)
     shrunk: float  #: sum of eta / scale: what l1 has taken, for lam1 = 1, in units of weight / scale
     path: float  #: sum of `scale` over the rounds
+    steepest: float  #: largest absolute derivative of the loss so far, where the step size asks for it
+
+
+#: The clock before the first round, but for eta.
+START = Clock(0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 class Room(NamedTuple):

@@ -37,22 +37,20 @@ class StepSize(Component):
 
         def eta(self, t: float) -> float: ...
         def steps(
-            self,
-            loss: Loss,
-            feature: Indices,
-            x: Floats,
-            z: float,
-            y: float,
-            weight: float,
-            eta: float,
-            square: Floats,
-            peak: Floats,
-            out: Floats,
+            self, feature: Indices, x: Floats, slope: float, eta: float, square: Floats, peak: Floats, out: Floats
         ) -> PerFeature:
             """The steps of a row's weights, after the row has been taken into account."""
 
     def h(self, square: float, peak: float) -> float:
         return 1.0
+
+    def slope(self, loss: Loss, z: float, y: float) -> float:
+        """The derivative of the loss at the weights before the step, if it is of interest."""
+        return 0.0
+
+    def relative(self, slope: float, steepest: float) -> float:
+        """A derivative in the units in which gradients are added up; `steepest` is the largest so far."""
+        return slope
 
     def is_constant(self) -> bool:
         """Whether eta(t) is the same in every round."""
@@ -67,17 +65,7 @@ class Schedule(StepSize):
     """One step for all weights."""
 
     def steps(
-        self,
-        loss: Loss,
-        feature: Indices,
-        x: Floats,
-        z: float,
-        y: float,
-        weight: float,
-        eta: float,
-        square: Floats,
-        peak: Floats,
-        out: Floats,
+        self, feature: Indices, x: Floats, slope: float, eta: float, square: Floats, peak: Floats, out: Floats
     ) -> PerFeature:
         return eta
 
@@ -184,20 +172,12 @@ class Adaptive(StepSize):
     they bound the ones the implicit step uses.
     """
 
+    def slope(self, loss: Loss, z: float, y: float) -> float:
+        return loss.grad(z, y)
+
     def steps(
-        self,
-        loss: Loss,
-        feature: Indices,
-        x: Floats,
-        z: float,
-        y: float,
-        weight: float,
-        eta: float,
-        square: Floats,
-        peak: Floats,
-        out: Floats,
+        self, feature: Indices, x: Floats, slope: float, eta: float, square: Floats, peak: Floats, out: Floats
     ) -> PerFeature:
-        slope = weight * loss.grad(z, y)
         for k in range(x.shape[0]):
             i = nth(feature, k)
             if peak.shape[0] > 0:
@@ -237,10 +217,12 @@ class AdaGrad(Adaptive):
 
 
 class ScaleFree(Adaptive):
-    """Another step size as if every feature had been divided by its largest absolute value so far.
+    """Another step size as if features and targets had natural units.
 
-    Multiplying a column by a constant divides its weight by it and changes no score (not even in the last
-    bit, if the constant is a power of 2). Penalties see the weights as they are.
+    Every feature is divided by its largest absolute value so far, and the gradients that AdaGrad adds up by the
+    largest derivative of the loss so far. Multiplying a column by a constant divides its weight by it and
+    changes no score; multiplying the targets of a squared loss by one multiplies the scores by it (not even the
+    last bit differs, if the constant is a power of 2). Penalties see the weights as they are.
 
     >>> ScaleFree(Constant(0.5)).h(0.0, 10.0), ScaleFree(AdaGrad(kappa=1.0)).h(400.0, 10.0)
     (100.0, 300.0)
@@ -258,6 +240,9 @@ class ScaleFree(Adaptive):
     def h(self, square: float, peak: float) -> float:
         unit = peak * peak
         return unit * self.step_size.h(square / unit, 1.0) if unit > 0.0 else 0.0
+
+    def relative(self, slope: float, steepest: float) -> float:
+        return slope / steepest if steepest > 0.0 else 0.0
 
     def is_constant(self) -> bool:
         return self.step_size.is_constant()
