@@ -20,7 +20,7 @@ import numpy as np
 
 from fiol.component import Component, PerFeature, at, common, own, place, require
 from fiol.regularizers import L1, Regularizer, Ridge, Unregularized
-from fiol.row import CSR, Floats, Row
+from fiol.row import CSR, Floats, Row, nth
 from fiol.scalars import safe_exp, safe_log, wright_omega
 
 
@@ -229,7 +229,7 @@ class Separable(Geometry):
         p = q = 0.0
         for k in range(row.x.shape[0]):
             x, w = row.x[k], row.w[k]
-            p += own(row.eta, k) * (self.inverse_hess(w, row.feature[k]) * (x * x))
+            p += own(row.eta, k) * (self.inverse_hess(w, nth(row.feature, k)) * (x * x))
             q += x * w
         return common(row.eta) * p + row.lift, q + row.shift
 
@@ -238,7 +238,7 @@ class Separable(Geometry):
         pull = beta / row.rounds
         for k in range(row.x.shape[0]):
             step = row.rounds * at(row.eta, k)
-            a, b = self.share_of(regularizer, row.w[k], row.x[k], pull, step, row.feature[k])
+            a, b = self.share_of(regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
             p += own(row.eta, k) * a
             q += b
         return common(row.eta) * p + row.lift, q + row.shift
@@ -248,7 +248,7 @@ class Separable(Geometry):
         pull = beta / row.rounds
         for k in range(row.x.shape[0]):
             x, step = row.x[k], row.rounds * at(row.eta, k)
-            z += x * self.weight(regularizer, row.w[k], x, pull, step, row.feature[k])
+            z += x * self.weight(regularizer, row.w[k], x, pull, step, nth(row.feature, k))
         return z + (row.shift + row.lift * beta)
 
     def path_fill(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> float:
@@ -257,7 +257,7 @@ class Separable(Geometry):
         pull = beta / row.rounds
         for k in range(row.x.shape[0]):
             x, step = row.x[k], row.rounds * at(row.eta, k)
-            w = self.weight(regularizer, row.w[k], x, pull, step, row.feature[k])
+            w = self.weight(regularizer, row.w[k], x, pull, step, nth(row.feature, k))
             z += x * w
             out[k] = w
         return z + (row.shift + row.lift * beta)
@@ -268,7 +268,7 @@ class Separable(Geometry):
         pull = beta / row.rounds
         for k in range(row.x.shape[0]):
             x, step = row.x[k], row.rounds * at(row.eta, k)
-            w, a = self.point_of(regularizer, row.w[k], x, pull, step, row.feature[k])
+            w, a = self.point_of(regularizer, row.w[k], x, pull, step, nth(row.feature, k))
             p += own(row.eta, k) * a
             z += x * w
             out[k] = w
@@ -592,7 +592,7 @@ class Simplex(Geometry):
             raise ValueError(f"Simplex needs weights that sum to 1, got {float(np.sum(w)):g}")
 
     def logit(self, regularizer: Regularizer, row: Row, beta: float, k: int) -> float:
-        push = beta * row.x[k] - row.rounds * regularizer.l1(row.feature[k])
+        push = beta * row.x[k] - row.rounds * regularizer.l1(nth(row.feature, k))
         return safe_log(row.w[k]) + common(row.eta) * push
 
     def path_fill(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> float:

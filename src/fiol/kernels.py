@@ -60,7 +60,7 @@ def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped
     """Bring the weights of a row up to date, and return their score."""
     if state.total.shape[0] > 0:
         for k in range(x.shape[0]):
-            i = np.uint32(feature[k])
+            i = np.int64(np.uint32(feature[k]))
             state.total[i] += plan.laziness.missed(plan, state, i, clock)
     return plan.anchor.gather(plan, state, feature, x, eta, clock, room.w, room.before)
 
@@ -97,8 +97,7 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     slope = weight * plan.step_size.relative(slope, steepest)
     lift = shift = 0.0
     if bias.w.shape[0] > 0:
-        if plan.laziness.everywhere:
-            bias_plan.anchor.pass_by(bias_plan, bias, 0, eta, clock)
+        plan.laziness.sweep(bias_plan, bias, eta, clock)
         bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, slope, eta, bias_room)
         lift, shift = at(bias_steps, 0), bias_start[0]
     steps, start = centers(plan, state, feature, x, slope, eta, room)
@@ -180,7 +179,7 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # ty
     for r in range(scores.shape[0]):
         z = 0.0
         for k in range(indptr[r], indptr[r + 1]):
-            i = np.uint32(indices[k])
+            i = np.int64(np.uint32(indices[k]))
             z += data[k] * (value_of(plan, state, i, clock) if i < state.w.shape[0] else unseen)
         scores[r] = z + shift
 

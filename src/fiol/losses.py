@@ -582,7 +582,7 @@ def rough_logistic_root(m: float, p: float) -> float:
     a = 0.6 * m - 1.0
     u = (a + sqrt(a * a + 1.2 * (2.0 * m + p))) * (1.0 / 1.2)
     d = 2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0)))
-    u -= ((u - m) * d - p) * d / (d * d + p * (1.0 + u * (1.0 + 0.5 * u)))
+    u = max(u - ((u - m) * d - p) * d / (d * d + p * (1.0 + u * (1.0 + 0.5 * u))), 0.0)
     return 1.0 / (2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0))))
 
 

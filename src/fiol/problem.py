@@ -8,7 +8,7 @@ from fiol.component import Component, at, check_complete
 from fiol.geometries import Geometry
 from fiol.losses import Loss
 from fiol.regularizers import Regularizer
-from fiol.row import Floats, Row
+from fiol.row import Floats, Row, nth
 from fiol.solvers import Bisection, ClosedForm, Newton, Solver
 
 
@@ -72,11 +72,11 @@ class Problem(Component):
 
     def weight_of(self, row: Row, k: int, beta: float) -> float:
         step, pull = row.rounds * at(row.eta, k), beta / row.rounds
-        return self.geometry.weight(self.regularizer, row.w[k], row.x[k], pull, step, row.feature[k])
+        return self.geometry.weight(self.regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
 
     def share_at(self, row: Row, k: int, beta: float) -> tuple[float, float]:
         step, pull = row.rounds * at(row.eta, k), beta / row.rounds
-        return self.geometry.share_of(self.regularizer, row.w[k], row.x[k], pull, step, row.feature[k])
+        return self.geometry.share_of(self.regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
 
 
 def make_problem(loss: Loss, regularizer: Regularizer, geometry: Geometry, solver: Solver | None = None) -> Problem:

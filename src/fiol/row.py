@@ -32,5 +32,5 @@ class Row(NamedTuple):
 
 
 def nth(feature: Indices, k: int) -> int:
-    """The k-th feature of a row, unsigned: a compiled loop need not ask whether it counts from the end."""
-    return np.uint32(feature[k])  # type: ignore[return-value]
+    """The k-th feature of a row, in such a way that compiled loops know it does not count from the end."""
+    return np.int64(np.uint32(feature[k]))  # type: ignore[return-value]

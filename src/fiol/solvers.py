@@ -22,7 +22,7 @@ import numpy as np
 from fiol.component import Component, at, require
 from fiol.geometries import Geometry
 from fiol.regularizers import Regularizer
-from fiol.row import Floats, Row
+from fiol.row import Floats, Row, nth
 from fiol.scalars import between, clamp
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ class Newton(Solver):
         while n < self.passes:
             z, slope = problem.point(row, beta, out)
             n += 1
-            if solved and follows(problem, row, p, q, beta, z):
+            if solved and follows(p, q, beta, z):
                 return beta, z, n
             p, q = slope, z - slope * beta
             new = problem.near(row, p, q, beta)
-            if abs(new - beta) <= EPS * abs(beta):
+            if abs(new - beta) <= 4.0 * EPS * abs(beta):
                 return beta, z, n
             ahead = new > beta if abs(p) + abs(q) + abs(new) < inf else problem.gap(row, beta) < 0.0
             low, high = (beta, high) if ahead else (low, beta)
@@ -291,12 +291,10 @@ PATIENCE = 12
 CLOSE = 1e-13
 
 
-def follows(problem: Problem, row: Row, p: float, q: float, beta: float, z: float) -> bool:
-    """Whether the score z found at beta is the p beta + q it was solved for, as far as beta can tell."""
+def follows(p: float, q: float, beta: float, z: float) -> bool:
+    """Whether the score z found at beta is the p beta + q it was solved for."""
     miss = abs(z - (p * beta + q))
-    if miss <= CLOSE * p * abs(beta) and miss <= 100.0 * CLOSE * abs(z):
-        return True
-    return abs(problem.dual(row, p, z - p * beta) - beta) <= 4.0 * EPS * abs(beta)
+    return miss <= CLOSE * p * abs(beta) and miss <= 100.0 * CLOSE * abs(z)
 
 
 def inside(left: float, right: float) -> float:
@@ -329,9 +327,13 @@ def breakpoints(problem: Problem, row: Row) -> Floats:
 
 def breakpoint(problem: Problem, row: Row, k: int, j: int) -> float:
     """The beta at which weight k meets its j-th kink; infinite if it never does."""
-    step = at(row.eta, k) / problem.geometry.metric(row.feature[k])
+    step = at(row.eta, k) / problem.geometry.metric(nth(row.feature, k))
     reach = step * row.x[k]
-    return (problem.regularizer.kink(j, row.rounds * step, row.feature[k]) - row.w[k]) / reach if reach != 0.0 else inf
+    return (
+        (problem.regularizer.kink(j, row.rounds * step, nth(row.feature, k)) - row.w[k]) / reach
+        if reach != 0.0
+        else inf
+    )
 
 
 def turns_inside(problem: Problem, row: Row, k: int, left: float, right: float) -> bool:

@@ -139,7 +139,7 @@ class LinearizedRegularizer(RegularizerStep):
 
     def centers(self, plan: Plan, feature: Indices, w: Floats, steps: PerFeature, out: Floats) -> Floats:
         for k in range(w.shape[0]):
-            i = feature[k]
+            i = nth(feature, k)
             out[k] = plan.problem.geometry.moved(w[k], self.push(plan, w[k], i), at(steps, k), i)
         return out[: w.shape[0]]
 
