@@ -430,7 +430,9 @@ class Mahalanobis(Geometry):
         return w + basis @ move if np.abs(move).max(initial=0.0) < np.abs(solved).max(initial=0.0) else basis @ solved
 
     def enter_rows(self, rows: CSR, features: int) -> CSR:
-        return all_entries(dense_rows(rows, features) @ self.eigen[1])
+        # Row by row: the last bits of a product of matrices depend on how many rows there are.
+        turned = [row @ self.eigen[1] for row in dense_rows(rows, features)]
+        return all_entries(np.array(turned).reshape(-1, features))
 
     def leave_weights(self, w: Floats) -> Floats:
         return self.eigen[1] @ w

@@ -281,9 +281,11 @@ class Learner:
 
     def copy(self: Self) -> Self:
         """A learner of its own that goes on from here."""
-        new = type(self)(self.update, **self._options(), compiled=self.compiled)
-        new._restore(self._header(), self._arrays())
-        return new
+        return revived(type(self), self.update, self._options(), self.compiled, self._header(), self._arrays())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = self.update, self._options(), self.compiled, self._header(), self._arrays()
+        return revived, (type(self), *parts)
 
     @classmethod
     def merge(cls: type[Self], learners: Sequence[Self], weights: Sequence[float] | None = None) -> Self:
@@ -502,6 +504,20 @@ class Learner:
             else:
                 numbers, ahead, pruned = self._numbers(names), AHEAD, True
         return scores
+
+
+def revived(
+    cls: type[Self],
+    update: Update,
+    options: dict[str, Any],
+    compiled: bool,
+    header: dict[str, Any],
+    arrays: dict[str, Any],
+) -> Self:
+    """A learner from its parts, which are not shared with it: for copies and pickles."""
+    new = cls(update, **options, compiled=compiled)
+    new._restore(header, arrays)
+    return new
 
 
 # --- arguments --------------------------------------------------------------------------------
