@@ -4,9 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-nojit check bench bench-stream docs clean
+.PHONY: demo demo-step test test-nojit check bench bench-stream docs clean
 
-demo: $(VENV)/.demo  ## solve one step by every solver, print it and draw the equation behind it
+demo: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
+	$(BIN)/python examples/who_survives.py
+
+demo-step: $(VENV)/.demo  ## solve one step by every solver, print it and draw the equation behind it
 	$(BIN)/python examples/one_step.py
 
 test: $(VENV)/.test  ## all tests, compiled code included
@@ -27,8 +30,9 @@ bench: $(VENV)/.demo  ## time per step of every solver, with a scaling plot
 bench-stream: $(VENV)/.bench  ## time per row of a learner beside scikit-learn and River; DATA=folder adds public data sets
 	$(BIN)/python -m benchmarks.stream --json build/stream.json $(if $(DATA),--data "$(DATA)")
 
-docs: $(VENV)/.demo  ## redraw the figures of the documentation (the second one takes three minutes)
+docs: $(VENV)/.demo  ## redraw the figures of the documentation (the last one takes three minutes)
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg
+	$(BIN)/python examples/who_survives.py --figure docs/who_survives.svg
 	$(BIN)/python -m benchmarks.step --plot docs/scaling.svg
 
 clean:

@@ -1,4 +1,4 @@
-"""One exact step, seen from all sides: what `make demo` runs.
+"""One exact step, seen from all sides: what `make demo-step` runs.
 
 python examples/one_step.py [--figure FILE]
 """
