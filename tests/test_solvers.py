@@ -85,6 +85,16 @@ def test_breakpoints_are_those_of_lemma_2():
     np.testing.assert_allclose(np.sort(mu), np.sort(np.r_[u, v]))
 
 
+def test_newton_does_not_trust_the_slope_of_a_place_far_away():
+    """On a path as steep as exp, a line from far off makes any score look right."""
+    x, w, steps = np.array([2.0, 0.1, -1.0]), np.array([1.7, 0.3, 15.0]), np.array([5.0, 107.0, 11.0])
+    problem = make_problem(fiol.Logistic(), fiol.L1(0.4), fiol.Entropy(), fiol.Newton())
+    row, out = Row(np.arange(3, dtype=np.int32), x, w, steps, 1.0, 1.0), np.empty(3)
+    beta, z, _ = problem.step(row, out)
+    assert z == pytest.approx(x @ out, rel=1e-12)
+    assert beta == pytest.approx(-fiol.Logistic().grad(z, 1.0), rel=1e-9)
+
+
 def test_checks_catch_a_solver_that_stops_early():
     with pytest.raises(CheckError, match="solve"):
         check_solver(fiol.Bisection(1e-3))

@@ -6,13 +6,17 @@ the feature is seen again:
 
 | laziness | replays by | exact for |
 |---|---|---|
-| `UpToDate` | nothing to replay | no regularizer; anchors that keep all rounds |
+| `UpToDate` | nothing to replay | no regularizer; anchors that keep all rounds, without averages |
 | `Resting` | the number of rounds | no regularizer, with averages |
 | `BySums` | the sum of the steps: proxes of l1 add up | l1 (and a box), any step sizes, any separable geometry |
 | `ByScale` | a common factor | ridge and elastic net (and a box) of one ridge strength, any schedule, Euclidean |
 | `ByRidge`, `ByRidgePath` | the same without marks, and with sums for averages | ridge |
 | `ByRounds` | the number of rounds, in closed form | all of these and per-feature metrics, where eta(t) is constant |
 | `Eager` | a loop over all features in every round | everything else |
+
+Everything else is, for anchors that keep all rounds: averages, a linearized regularizer, and all past iterates
+where eta(t) changes. For the last iterate: a linearized regularizer other than a common ridge; and, where eta(t)
+changes or the geometry is not quadratic, ridges per feature or in a metric, and averages with l1 or a box.
 """
 
 from __future__ import annotations

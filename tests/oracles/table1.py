@@ -104,6 +104,7 @@ class Game:
         self.first = np.clip(np.append(np.full(d, one), 0.0), self.lo, self.hi)
         self.w = self.first.copy()
         self.theta, self.square, self.peak = np.zeros((3, d + 1))
+        self.steepest = 0.0
 
     def mirrored(self, i, w):
         """psi'(w)."""
@@ -168,9 +169,12 @@ class Game:
 
         eta, eta_before = self.step.eta(t), self.step.eta(max(t - 1, 1))
         h_before = [metric(self.step, self.square[i], self.peak[i]) for i in every]
+        slope = loss.grad(z, y)
+        self.steepest = max(self.steepest, abs(slope))
+        unit = self.steepest if isinstance(self.step, fiol.ScaleFree) and slope != 0.0 else 1.0
         for i in every:
             if x[i] != 0.0:
-                self.square[i] += (g * self.x[i]) ** 2
+                self.square[i] += (g / unit * self.x[i]) ** 2
                 self.peak[i] = max(self.peak[i], abs(x[i]))
         h = [metric(self.step, self.square[i], self.peak[i]) for i in every]
         self.s = jitter(np.array([eta / v if v > 0.0 else 0.0 for v in h]))
