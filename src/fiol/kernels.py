@@ -60,7 +60,7 @@ def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped
     """Bring the weights of a row up to date, and return their score."""
     if state.total.shape[0] > 0:
         for k in range(x.shape[0]):
-            i = np.int64(np.uint32(feature[k]))
+            i = np.uint64(np.uint32(feature[k]))
             state.total[i] += plan.laziness.missed(plan, state, i, clock)
     return plan.anchor.gather(plan, state, feature, x, eta, clock, room.w, room.before)
 
@@ -80,7 +80,7 @@ def remember(plan, state, feature, x, beta, new, clock):  # type: ignore[no-unty
     plan.anchor.finish(plan, state, feature, x, beta, new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for k in range(x.shape[0]):
-            state.total[np.uint32(feature[k])] += new[k]
+            state.total[np.uint64(np.uint32(feature[k]))] += new[k]
 
 
 @inlined
@@ -174,13 +174,16 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # ty
     """The scores of rows; `fresh` stands for features that have no place in the state yet."""
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock = clock_from(ticks)
-    shift = value_of(bias_plan, bias, 0, clock) if bias.w.shape[0] > 0 else 0.0
-    unseen = value_of(plan, fresh, 0, clock)
+    shift = value_of(bias_plan, bias, np.uint64(0), clock) if bias.w.shape[0] > 0 else 0.0
+    unseen = value_of(plan, fresh, np.uint64(0), clock)
     for r in range(scores.shape[0]):
         z = 0.0
         for k in range(indptr[r], indptr[r + 1]):
-            i = np.int64(np.uint32(indices[k]))
-            z += data[k] * (value_of(plan, state, i, clock) if i < state.w.shape[0] else unseen)
+            i = np.uint64(np.uint32(indices[k]))
+            if i < state.w.shape[0]:
+                z += data[k] * (value_of(plan, state, i, clock) * plan.readiness(state, i, data[k]))
+            else:
+                z += data[k] * unseen
         scores[r] = z + shift
 
 
@@ -188,7 +191,7 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # ty
 def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-def]
     """All weights, or all averages, without changing the state."""
     clock = clock_from(ticks)
-    for i in range(out.shape[0]):
+    for i in range(np.uint64(out.shape[0])):
         out[i] = value_of(plan, state, i, clock) if averaged else plan.anchor.weight_of_feature(plan, state, i, clock)
 
 
@@ -203,5 +206,5 @@ def settle_all(plan, state, ticks):  # type: ignore[no-untyped-def]
 def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
     """Take over weights that are up to date."""
     clock = clock_from(ticks)
-    for i in range(w.shape[0]):
+    for i in range(np.uint64(w.shape[0])):
         plan.laziness.keep(plan, state, i, w[i], clock)

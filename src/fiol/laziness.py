@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from fiol.component import Component
 from fiol.row import Indices, nth
 from fiol.scalars import clamp
@@ -82,7 +84,7 @@ class Laziness(Component):
     def settled(self, plan: Plan, state: State, clock: Clock) -> Clock:
         """Bring every weight up to date; the clock, its sums started again."""
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.steepest)
-        for i in range(state.w.shape[0]):
+        for i in range(np.uint64(state.w.shape[0])):
             if state.total.shape[0] > 0:
                 state.total[i] += self.missed(plan, state, i, clock)
             self.keep(plan, state, i, self.load(plan, state, i, clock), new)
@@ -121,11 +123,11 @@ class Eager(UpToDate):
     everywhere: ClassVar[bool] = True
 
     def sweep(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
-        for i in range(state.w.shape[0]):
+        for i in range(np.uint64(state.w.shape[0])):
             plan.anchor.pass_by(plan, state, i, eta, clock)
 
     def tally(self, plan: Plan, state: State, clock: Clock) -> None:
-        for i in range(state.total.shape[0]):
+        for i in range(np.uint64(state.total.shape[0])):
             state.total[i] += plan.anchor.weight_of_feature(plan, state, i, clock)
 
 
@@ -175,7 +177,7 @@ class ByScale(Laziness):
         if abs(clock.scale) >= self.smallest:
             return clock
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.steepest)
-        for i in range(state.w.shape[0]):
+        for i in range(np.uint64(state.w.shape[0])):
             w = self.load(plan, state, i, clock)
             self.keep(plan, state, i, w, new)
             if state.total.shape[0] > 0:

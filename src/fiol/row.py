@@ -33,4 +33,4 @@ class Row(NamedTuple):
 
 def nth(feature: Indices, k: int) -> int:
     """The k-th feature of a row, in such a way that compiled loops know it does not count from the end."""
-    return np.int64(np.uint32(feature[k]))  # type: ignore[return-value]
+    return np.uint64(np.uint32(feature[k]))  # type: ignore[return-value]

@@ -44,6 +44,10 @@ class StepSize(Component):
     def h(self, square: float, peak: float) -> float:
         return 1.0
 
+    def shrink_for(self, x: float, peak: float) -> float:
+        """What becomes of a weight, before anything else, when its feature takes the value x."""
+        return 1.0
+
     def slope(self, loss: Loss, z: float, y: float) -> float:
         """The derivative of the loss at the weights before the step, if it is of interest."""
         return 0.0
@@ -219,10 +223,11 @@ class AdaGrad(Adaptive):
 class ScaleFree(Adaptive):
     """Another step size as if features and targets had natural units.
 
-    Every feature is divided by its largest absolute value so far, and the gradients that AdaGrad adds up by the
-    largest derivative of the loss so far. Multiplying a column by a constant divides its weight by it and
-    changes no score; multiplying the targets of a squared loss by one multiplies the scores by it (not even the
-    last bit differs, if the constant is a power of 2). Penalties see the weights as they are.
+    Every feature is divided by its largest absolute value so far, peak: a value x beyond it first multiplies the
+    weight by peak / abs(x) (Ross, Mineiro and Langford 2013), and steps are divided by peak^2. The gradients that
+    AdaGrad adds up are divided by the largest derivative of the loss so far. So multiplying a column by a constant
+    divides its weight by it and changes no score; multiplying the targets of a squared loss by one multiplies the
+    scores by it (not even the last bit differs, if it is a power of 2). Penalties see the weights as they are.
 
     >>> ScaleFree(Constant(0.5)).h(0.0, 10.0), ScaleFree(AdaGrad(kappa=1.0)).h(400.0, 10.0)
     (100.0, 300.0)
@@ -240,6 +245,9 @@ class ScaleFree(Adaptive):
     def h(self, square: float, peak: float) -> float:
         unit = peak * peak
         return unit * self.step_size.h(square / unit, 1.0) if unit > 0.0 else 0.0
+
+    def shrink_for(self, x: float, peak: float) -> float:
+        return peak / abs(x) if abs(x) > peak > 0.0 else 1.0
 
     def relative(self, slope: float, steepest: float) -> float:
         return slope / steepest if steepest > 0.0 else 0.0

@@ -201,7 +201,8 @@ class Anchor(Component):
     ) -> float:
         z = 0.0
         for k in range(x.shape[0]):
-            w[k] = plan.anchor.weight_of_feature(plan, state, nth(feature, k), clock)
+            i = nth(feature, k)
+            w[k] = plan.anchor.weight_of_feature(plan, state, i, clock) * plan.readiness(state, i, x[k])
             z += x[k] * w[k]
         return z
 
@@ -298,7 +299,7 @@ class AllIterates(Origin):
         z = 0.0
         for k in range(x.shape[0]):
             i = nth(feature, k)
-            w[k] = self.weight_of_feature(plan, state, i, clock)
+            w[k] = self.weight_of_feature(plan, state, i, clock) * plan.readiness(state, i, x[k])
             # Where eta changes, `pass_by` has already taken that part of sigma to its account.
             before[k] = plan.h_of(state, i) / eta
             z += x[k] * w[k]
