@@ -166,8 +166,11 @@ class Learner:
         words = self._encoder
         if words is not None and self.max_features is None and not self.update.geometry.whole_rows:
             size = words.size
-            indices, values = words.encode_one(features)
-            z = self._learn_ready(indices, values, y, sample_weight) if words.size == size else None
+            row = words.again(features) if type(features) is dict else None
+            z = None if row is None else self._learn_ready(*row, y, sample_weight)
+            if z is None:
+                row = words.encode_one(features)
+                z = self._learn_ready(*row, y, sample_weight) if words.size == size else None
             if z is not None:
                 return z
             words.forget(size)

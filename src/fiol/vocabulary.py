@@ -9,7 +9,7 @@ import operator
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,35 @@ from fiol.row import Floats, Indices
 
 #: How many hashed names are remembered.
 REMEMBERED = 2**18
+
+
+class Schema(NamedTuple):
+    """The names of rows that are all alike."""
+
+    indices: Indices  #: their numbers, rising
+    order: Any  #: how to sort the values in this order; None if they are
+
+    def values_of(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """Indices and values; None if a value is not a number."""
+        n = self.indices.shape[0]
+        data = np.empty(n)
+        try:
+            packers(n)[1](data, 0, *row.values())
+        except Exception:
+            return None
+        return self.indices, data if self.order is None else data[self.order]
+
+
+def learned_schema(names: tuple[Any, ...], known: dict[str, int]) -> Schema | None:
+    """What is known of names; None if one of them is new, or two are the same feature."""
+    try:
+        indices = np.array([known[name] for name in names], np.int32)
+    except (KeyError, TypeError):
+        return None
+    order = indices.argsort(kind="stable")
+    rising = bool((indices[1:] > indices[:-1]).all())
+    indices = indices[order]
+    return Schema(indices, None if rising else order) if (indices[1:] > indices[:-1]).all() else None
 
 
 class Encoder:
@@ -30,6 +59,9 @@ class Encoder:
     size: int
     #: The numbers of names that are str.
     known: dict[str, int]
+    #: The names of the row before, and what is known of them once they have come twice in a row.
+    last: tuple[Any, ...] = ()
+    schema: Schema | None = None
 
     def number(self, name: str | int, owner: str = "x") -> int:
         """The number of the feature `name`; errors say that `owner` has it."""
@@ -41,6 +73,19 @@ class Encoder:
 
     def forget(self, size: int) -> None:
         """Take back all names but the first `size`."""
+
+    def again(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """Indices and values of a row with the same names as the rows before it, fast; None if it has others.
+
+        The values have not been looked at: they may be 0 or out of range.
+        """
+        names = tuple(row)
+        if names != self.last:
+            self.last, self.schema = names, None
+            return None
+        if self.schema is None:
+            self.schema = learned_schema(names, self.known)
+        return None if self.schema is None else self.schema.values_of(row)
 
     def encode(self, rows: Iterable[Mapping[Any, Any]], grow: bool = True) -> Chunk:
         """The rows as a chunk. If one of them is wrong, or `rows` raises, it is as if there had been no call.
@@ -218,6 +263,7 @@ class Vocabulary(Encoder):
 
     def forget(self, size: int) -> None:
         """Take back all names but the first `size`."""
+        self.last, self.schema = (), None
         for name in self.names[size:]:
             del self.table(name)[name]
         del self.names[size:]
