@@ -106,7 +106,6 @@ METRICS = {  # h / eta from the round, sums of squared gradients and largest val
     Constant(0.5): lambda t, square, peak: np.full_like(square, 2.0),
     Polynomial(): lambda t, square, peak: np.full_like(square, np.sqrt(t)),
     AdaGrad(1.0, 1.0): lambda t, square, peak: 1.0 + np.sqrt(square),
-    ScaleFree(AdaGrad(1.0, 1.0)): lambda t, square, peak: peak**2 * (1.0 + np.sqrt(square) / peak),
 }
 
 

@@ -181,7 +181,7 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # ty
         for k in range(indptr[r], indptr[r + 1]):
             i = np.uint64(np.uint32(indices[k]))
             if i < state.w.shape[0]:
-                z += data[k] * (value_of(plan, state, i, clock) * plan.readiness(state, i, data[k]))
+                z += data[k] * plan.anchor.ready(plan, state, i, data[k], value_of(plan, state, i, clock))
             else:
                 z += data[k] * unseen
         scores[r] = z + shift

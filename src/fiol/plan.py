@@ -54,10 +54,6 @@ class Plan(Component):
         h = self.h_of(state, i)
         return eta / h if h > 0.0 else 0.0
 
-    def readiness(self, state: State, i: int, x: float) -> float:
-        """What becomes of weight i, before anything else, when its feature takes the value x."""
-        return self.step_size.shrink_for(x, entry(state.peak, i))
-
     def euclidean_step(self, state: State, i: int, eta: float) -> float:
         """The step of feature i in the prox of a quadratic geometry."""
         return self.step_of(state, i, eta) / self.problem.geometry.metric(i)

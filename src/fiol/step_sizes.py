@@ -45,7 +45,7 @@ class StepSize(Component):
         return 1.0
 
     def shrink_for(self, x: float, peak: float) -> float:
-        """What becomes of a weight, before anything else, when its feature takes the value x."""
+        """What becomes of the last iterate, before anything else, when its feature takes the value x."""
         return 1.0
 
     def slope(self, loss: Loss, z: float, y: float) -> float:
@@ -223,8 +223,8 @@ class AdaGrad(Adaptive):
 class ScaleFree(Adaptive):
     """Another step size as if features and targets had natural units.
 
-    Every feature is divided by its largest absolute value so far, peak: a value x beyond it first multiplies the
-    weight by peak / abs(x) (Ross, Mineiro and Langford 2013), and steps are divided by peak^2. The gradients that
+    Every feature is divided by its largest absolute value so far, peak: steps are divided by peak^2, and a value x
+    beyond it first multiplies the last iterate by peak / abs(x) (Ross, Mineiro and Langford 2013). The gradients that
     AdaGrad adds up are divided by the largest derivative of the loss so far. So multiplying a column by a constant
     divides its weight by it and changes no score; multiplying the targets of a squared loss by one multiplies the
     scores by it (not even the last bit differs, if it is a power of 2). Penalties see the weights as they are.

@@ -15,6 +15,7 @@ from fiol.component import Component, PerFeature, at
 from fiol.regularizers import Box, Regularizer, Unregularized
 from fiol.row import Floats, Indices, Row, nth
 from fiol.state import Clock, State
+from fiol.step_sizes import entry
 
 if TYPE_CHECKING:
     from fiol.plan import Plan
@@ -183,6 +184,7 @@ class Anchor(Component):
     | method | meaning |
     |---|---|
     | `weight_of_feature(plan, state, i, clock)` | the weight after `clock.t` rounds |
+    | `ready(plan, state, i, x, w)` | what becomes of it, before anything else, when its feature takes the value x |
     | `gather(plan, state, feature, x, eta, clock, w, before)` | the weights of a row into `w`, and their score |
     | `centers_of_row(plan, state, feature, w, steps, eta, before, out)` | where the paths of its weights start |
     | `finish(plan, state, feature, x, beta, new, clock)` | remember the outcome of the round |
@@ -196,13 +198,16 @@ class Anchor(Component):
         def weight_of_feature(self, plan: Plan, state: State, i: int, clock: Clock) -> float: ...
         def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None: ...
 
+    def ready(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
+        return w
+
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, w: Floats, before: Floats
     ) -> float:
         z = 0.0
         for k in range(x.shape[0]):
             i = nth(feature, k)
-            w[k] = plan.anchor.weight_of_feature(plan, state, i, clock) * plan.readiness(state, i, x[k])
+            w[k] = plan.anchor.ready(plan, state, i, x[k], plan.anchor.weight_of_feature(plan, state, i, clock))
             z += x[k] * w[k]
         return z
 
@@ -215,6 +220,9 @@ class LastIterate(Anchor):
 
     def weight_of_feature(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         return plan.laziness.load(plan, state, i, clock)
+
+    def ready(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
+        return plan.regularizer.clip(w * plan.step_size.shrink_for(x, entry(state.peak, i)))
 
     def centers_of_row(
         self,
@@ -299,7 +307,7 @@ class AllIterates(Origin):
         z = 0.0
         for k in range(x.shape[0]):
             i = nth(feature, k)
-            w[k] = self.weight_of_feature(plan, state, i, clock) * plan.readiness(state, i, x[k])
+            w[k] = self.weight_of_feature(plan, state, i, clock)
             # Where eta changes, `pass_by` has already taken that part of sigma to its account.
             before[k] = plan.h_of(state, i) / eta
             z += x[k] * w[k]

@@ -158,6 +158,11 @@ class Game:
         """One round; returns the score before it."""
         loss, every = self.loss, range(self.d + 1)
         self.t, self.x, self.w, self.theta = t, jitter(x), jitter(self.w), jitter(self.theta)
+        if (
+            isinstance(self.step, fiol.ScaleFree) and self.anchor == "last"
+        ):  # a value larger than any before shrinks its weight first
+            growth = [self.peak[i] / abs(x[i]) if abs(x[i]) > self.peak[i] > 0.0 else 1.0 for i in every]
+            self.w = np.clip(self.w * growth, self.lo, self.hi)
         z, size = float(self.x @ self.w), float(np.abs(self.x) @ np.abs(self.w))
         if not size < 1e60:
             raise UndecidedError
