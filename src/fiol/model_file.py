@@ -291,8 +291,10 @@ def is_size(value: Any) -> bool:
 
 
 def refuse_constant(name: str) -> NoReturn:
+    """NaN and infinities, which Python's parser would take."""
     raise ValueError(f"{name} is not JSON")
 
 
 def refuse(reason: str, cause: BaseException | None = None) -> NoReturn:
+    """Raise ModelFileError."""
     raise ModelFileError(reason) from cause
