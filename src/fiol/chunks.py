@@ -390,17 +390,18 @@ def check_targets(y: Any, rows: int, loss: Loss) -> Floats:
     ValueError: y[1] must be -1 or +1 for Logistic, got 0: use 2*y - 1
     """
     array = one_per_row("y", y, rows)
+    targets: Floats = kernel_array(array, np.float64)
+    if array.dtype.kind != "b" and loops().refused(loss, targets, LARGEST) == rows:
+        return targets
     wanted = f"must be {loss.targets} for {type(loss).__name__}"
     zero_one = bool(((array == 0) | (array == 1)).all())
     hint = ": use 2*y - 1" if zero_one and isinstance(loss, Binary) else ""
     if array.dtype.kind == "b" and hint:  # True would pass for +1, until the first False
         raise ValueError(f"y {wanted}, got bool{hint}")
-    targets: Floats = kernel_array(array, np.float64)
     check_range("y", targets, -LARGEST, LARGEST, f"at most {LARGEST:g} in size")
-    if type(loss).accepts is not Loss.accepts:
-        k = loops().refused(loss, targets)
-        if k < rows:
-            raise ValueError(f"y[{k}] {wanted}, got {targets[k]:g}{hint}")
+    k = loops().refused(loss, targets, LARGEST)
+    if k < rows:
+        raise ValueError(f"y[{k}] {wanted}, got {targets[k]:g}{hint}")
     return targets
 
 

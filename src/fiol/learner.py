@@ -29,6 +29,7 @@ from fiol.engine import Engine
 from fiol.plan import Plan, make_plan, rotated
 from fiol.problem import expect
 from fiol.row import Floats
+from fiol.switches import ImplicitLoss
 from fiol.updates import Update
 from fiol.vocabulary import Hashing, Vocabulary
 
@@ -132,10 +133,11 @@ class Learner:
             scores = self._learn_bounded(X, targets, weights)
         else:
             scores = self._learn_all(X, targets, weights)
-        finite = np.isfinite(scores)
-        if not finite.all():
+        if not math.isfinite(scores.sum()):  # cheaper than asking every score
+            finite = np.isfinite(scores)
             row = int(np.argmin(finite))
-            warn_of_divergence(f"the score of row {row}", scores[row])
+            if not finite[row]:
+                self._warn(f"the score of row {row}", scores[row])
         return scores
 
     def learn_one(self, indices: Any, values: Any, y: float, sample_weight: float = 1.0) -> float:
@@ -182,8 +184,14 @@ class Learner:
             return None
         z = self._engine.learn_one(indices, values, float(y), float(sample_weight), self._features)
         if z is not None and not math.isfinite(z):
-            warn_of_divergence("the score", z)
+            self._warn("the score", z)
         return z
+
+    def _warn(self, what: str, score: float) -> None:
+        """Warn that a score is not finite, on behalf of whoever called the learner."""
+        implicit = isinstance(self.update.loss_step, ImplicitLoss)
+        why = "the weights left the range of double precision" if implicit else "use an implicit loss step"
+        warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=3)
 
     # --- predicting ---------------------------------------------------------------------------
 
@@ -540,12 +548,6 @@ def is_vector(array: Any, dtype: Any) -> bool:
         return False
     flags = array.flags
     return flags.c_contiguous and flags.aligned
-
-
-def warn_of_divergence(what: str, score: float) -> None:
-    """Warn that a score is not finite, on behalf of whoever called the learner."""
-    message = f"{what} is {score}: this update diverges; use an implicit loss step"
-    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def counted(X: Any) -> tuple[Any, int]:

@@ -1,6 +1,8 @@
 """The compiled loops that check rows and bring them into one form. Arrays come in one type each, see `fiol.chunks`."""
 
-from fiol.compiled import jit
+import numpy as np
+
+from fiol.compiled import inlined, jit
 
 
 @jit
@@ -72,11 +74,41 @@ def fill(x, indices, data):  # type: ignore[no-untyped-def]
             n += x[r, i] != 0.0
 
 
+@inlined
+def sort_pairs(indices, data, n):  # type: ignore[no-untyped-def]
+    """Sort the first n entries by index, stably: runs of 16 by insertion, then merged in ever larger pairs."""
+    run = 16
+    for start in range(0, n, run):
+        for k in range(start + 1, min(start + run, n)):
+            index, value, j = indices[k], data[k], k
+            while j > start and indices[j - 1] > index:
+                indices[j], data[j] = indices[j - 1], data[j - 1]
+                j -= 1
+            indices[j], data[j] = index, value
+    left_indices, left_data = np.empty(n, np.int32), np.empty(n)
+    while run < n:
+        for start in range(0, n - run, 2 * run):
+            middle, end = start + run, min(start + 2 * run, n)
+            if indices[middle - 1] <= indices[middle]:
+                continue
+            left_indices[:run], left_data[:run] = indices[start:middle], data[start:middle]
+            i, j, k = 0, middle, start
+            while i < run:
+                if j < end and indices[j] < left_indices[i]:
+                    indices[k], data[k] = indices[j], data[j]
+                    j += 1
+                else:
+                    indices[k], data[k] = left_indices[i], left_data[i]
+                    i += 1
+                k += 1
+        run *= 2
+
+
 @jit
 def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
     """One row in place: drop zeros, sort, add up equal indices in their order; return how many entries are left.
 
-    -1 if a value leaves [low, high] in size; -2 - n if n entries without zeros are too many for the simple sort.
+    -1 if a value leaves [low, high] in size.
     """
     n, falls = 0, 0
     for k in range(data.shape[0]):
@@ -88,14 +120,7 @@ def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
             n += 1
     if falls == 0:
         return n
-    if n > 64 and (indices[1:n] < indices[: n - 1]).any():
-        return -2 - n
-    for k in range(1, n):
-        index, value, j = indices[k], data[k], k
-        while j > 0 and indices[j - 1] > index:
-            indices[j], data[j] = indices[j - 1], data[j - 1]
-            j -= 1
-        indices[j], data[j] = index, value
+    sort_pairs(indices, data, n)
     left, k = 0, 0
     while k < n:
         index, value = indices[k], data[k]
@@ -112,9 +137,9 @@ def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
 
 
 @jit
-def refused(loss, y):  # type: ignore[no-untyped-def]
-    """The first target that the loss does not accept, or the number of targets."""
+def refused(loss, y, high):  # type: ignore[no-untyped-def]
+    """The first target beyond `high` in size or not accepted by the loss, or the number of targets."""
     for k in range(y.shape[0]):
-        if not loss.accepts(y[k]):
+        if not (abs(y[k]) <= high and loss.accepts(y[k])):
             return k
     return y.shape[0]

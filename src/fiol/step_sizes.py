@@ -17,6 +17,8 @@ from fiol.losses import Loss
 from fiol.row import Floats, Indices, nth
 
 MOST = np.finfo(float).max
+#: Sums of squares go no further: what is infinite leaves no difference.
+LARGEST = 1e300
 
 
 class StepSize(Component):
@@ -187,7 +189,7 @@ class Adaptive(StepSize):
             if peak.shape[0] > 0:
                 peak[i] = max(peak[i], abs(x[k]))
             if square.shape[0] > 0:
-                square[i] += (slope * x[k]) * (slope * x[k])
+                square[i] = min(square[i] + (slope * x[k]) * (slope * x[k]), LARGEST)
             h = self.h(entry(square, i), entry(peak, i))
             out[k] = eta / h if h > 0.0 else 0.0
         return out[: x.shape[0]]

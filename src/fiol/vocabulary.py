@@ -170,10 +170,6 @@ def packers(n: int) -> tuple[Any, Any]:
 def arranged(indices: Indices, data: Floats) -> tuple[Indices, Floats] | None:
     """One row in canonical form; None if a value is out of range."""
     n = loops().arrange(indices, data, SMALLEST, LARGEST)
-    if n < -1:
-        order = indices[: -2 - n].argsort(kind="stable")
-        indices, data = indices[order], data[order]
-        n = loops().arrange(indices, data, SMALLEST, LARGEST)
     if n < 0:
         return None
     return (indices, data) if n == len(data) else (indices[:n], data[:n])
