@@ -153,7 +153,7 @@ def test_stream_json_holds_every_number_and_where_it_comes_from(stream, streamed
     assert all(found[key] for key in ("cpu", "platform", "date", "unit", "clock"))
     assert found["rounds"] == dict.fromkeys(stream.SECTIONS, 2)
     sections = [r["section"] for r in found["results"]]
-    assert sections == ["pass"] * 3 + ["width"] * 2 + ["pages"] + ["nnz"] * 2 + ["event"] * 4
+    assert sections == ["pass"] * 3 + ["width"] * 2 + ["pages"] + ["nnz"] * 2 + ["event"] * 6
     assert [r["name"] for r in found["results"][:3]] == ["a9a", "covtype", "synthetic"]
     for result in found["results"]:
         assert all(value > 0.0 for value in result["us"].values())

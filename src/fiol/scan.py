@@ -75,33 +75,35 @@ def fill(x, indices, data):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sort_pairs(indices, data, n):  # type: ignore[no-untyped-def]
-    """Sort the first n entries by index, stably: runs of 16 by insertion, then merged in ever larger pairs."""
-    run = 16
-    for start in range(0, n, run):
-        for k in range(start + 1, min(start + run, n)):
-            index, value, j = indices[k], data[k], k
-            while j > start and indices[j - 1] > index:
-                indices[j], data[j] = indices[j - 1], data[j - 1]
-                j -= 1
-            indices[j], data[j] = index, value
-    left_indices, left_data = np.empty(n, np.int32), np.empty(n)
-    while run < n:
-        for start in range(0, n - run, 2 * run):
-            middle, end = start + run, min(start + 2 * run, n)
-            if indices[middle - 1] <= indices[middle]:
-                continue
-            left_indices[:run], left_data[:run] = indices[start:middle], data[start:middle]
-            i, j, k = 0, middle, start
-            while i < run:
-                if j < end and indices[j] < left_indices[i]:
-                    indices[k], data[k] = indices[j], data[j]
-                    j += 1
-                else:
-                    indices[k], data[k] = left_indices[i], left_data[i]
-                    i += 1
-                k += 1
-        run *= 2
+def sort_by_insertion(indices, data, n):  # type: ignore[no-untyped-def]
+    """Sort the first n entries by index, stably."""
+    for k in range(1, n):
+        index, value, j = indices[k], data[k], k
+        while j > 0 and indices[j - 1] > index:
+            indices[j], data[j] = indices[j - 1], data[j - 1]
+            j -= 1
+        indices[j], data[j] = index, value
+
+
+@inlined
+def sort_by_digits(indices, data, n, top):  # type: ignore[no-untyped-def]
+    """The same for longer rows, by the bytes of the indices up to `top`: no comparison that could be guessed wrong."""
+    a, x, b, y = indices[:n], data[:n], np.empty(n, np.int32), np.empty(n)
+    starts, shift = np.empty(257, np.int64), 0
+    while top >> shift > 0:
+        starts[:] = 0
+        for k in range(n):
+            starts[((a[k] >> shift) & 255) + 1] += 1
+        for digit in range(256):
+            starts[digit + 1] += starts[digit]
+        for k in range(n):
+            digit = (a[k] >> shift) & 255
+            b[starts[digit]], y[starts[digit]] = a[k], x[k]
+            starts[digit] += 1
+        a, x, b, y = b, y, a, x
+        shift += 8
+    if (shift // 8) % 2:  # they are in the other arrays
+        b[:], y[:] = a, x
 
 
 @jit
@@ -110,17 +112,21 @@ def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
 
     -1 if a value leaves [low, high] in size.
     """
-    n, falls = 0, 0
+    n, falls, top = 0, 0, 0
     for k in range(data.shape[0]):
         if data[k] != 0.0:
             if not low <= abs(data[k]) <= high:
                 return -1
             indices[n], data[n] = indices[k], data[k]
             falls += n > 0 and indices[n] <= indices[n - 1]
+            top = max(top, indices[n])
             n += 1
     if falls == 0:
         return n
-    sort_pairs(indices, data, n)
+    if n > 32:
+        sort_by_digits(indices, data, n, top)
+    else:
+        sort_by_insertion(indices, data, n)
     left, k = 0, 0
     while k < n:
         index, value = indices[k], data[k]
