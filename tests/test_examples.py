@@ -39,6 +39,7 @@ def test_who_survives(who_survives, tmp_path, capsys, suffix):
             assert survived[0], name
             assert not survived[-1], name
             assert not np.any(np.diff(survived.astype(int)) > 0), f"{name} came back to life"
+    assert sweeps["FIOL, default"].survived.all()
     for name in ("SGD", "I-SGD"):  # a linearized penalty stops at no zero
         assert not sweeps[name].zeros.any()
 
