@@ -514,7 +514,9 @@ class Poisson(Loss):
         # Where p y is huge, the difference has no digits left; but there z is log(y) to six.
         z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else log(y)
         for _ in range(20):
-            step = ((z - q) / p + safe_exp(z) - y) / (1.0 / p + safe_exp(z))
+            # Near 0 the difference of exp(z) and y keeps its digits through exp(z) - 1.
+            excess = expm1(z) - (y - 1.0) if abs(z) < 0.5 else safe_exp(z) - y
+            step = ((z - q) / p + excess) / (1.0 / p + safe_exp(z))
             z -= step
             if abs(step) <= EPS * abs(z):
                 break
