@@ -503,7 +503,8 @@ class Poisson(Loss):
         return safe_exp(z) - y * z
 
     def grad(self, z: float, y: float) -> float:
-        return safe_exp(z) - y
+        # Near 0 the difference keeps its digits through exp(z) - 1.
+        return expm1(z) - (y - 1.0) if abs(z) < 0.5 else safe_exp(z) - y
 
     def hess(self, z: float, y: float) -> float:
         return safe_exp(z)
@@ -514,9 +515,7 @@ class Poisson(Loss):
         # Where p y is huge, the difference has no digits left; but there z is log(y) to six.
         z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else log(y)
         for _ in range(20):
-            # Near 0 the difference of exp(z) and y keeps its digits through exp(z) - 1.
-            excess = expm1(z) - (y - 1.0) if abs(z) < 0.5 else safe_exp(z) - y
-            step = ((z - q) / p + excess) / (1.0 / p + safe_exp(z))
+            step = ((z - q) / p + self.grad(z, y)) / (1.0 / p + safe_exp(z))
             z -= step
             if abs(step) <= EPS * abs(z):
                 break
@@ -525,7 +524,7 @@ class Poisson(Loss):
         return (z - q) / p if (abs(z) + abs(q)) / p < y + e * (1.0 + abs(z)) else y - e
 
     def flow(self, q: float, p: float, y: float) -> float:
-        slope = mean_decay(p * y) * (safe_exp(q) - y)
+        slope = mean_decay(p * y) * self.grad(q, y)
         if abs(p * slope) < EPS:
             return -slope
         if -0.5 < p * slope < 1e3:
