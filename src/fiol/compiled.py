@@ -243,7 +243,7 @@ def _own(values: Any, k: Any) -> Any:
 def borrowed(values: Any) -> Any:
     """The same array, or tuple of arrays, without a share in its ownership: loops then count no references to it.
 
-    The caller must keep the arrays alive. Counting took two thirds of the time of a short row.
+    The caller must keep the arrays alive. Counting took most of the time of a short row.
     """
     return values
 

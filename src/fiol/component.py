@@ -202,3 +202,14 @@ def comparable(component: Component) -> tuple[Any, ...]:
     """The fields as values that compare and hash, arrays included."""
     values = field_values(component)
     return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values)
+
+
+def per_feature_sizes(component: Component) -> list[tuple[str, tuple[int, ...]]]:
+    """Every array in a component, or in a component inside it: its name and its shape."""
+    found = []
+    for field, value in zip(dataclasses.fields(component), field_values(component), strict=True):  # type: ignore[arg-type]
+        if isinstance(value, Component):
+            found += per_feature_sizes(value)
+        elif isinstance(value, np.ndarray):
+            found.append((f"{type(component).__name__}.{field.name}", value.shape))
+    return found

@@ -23,9 +23,9 @@ class Engine:
         self, plan: Plan, features: int, first: float, intercept: bool, average: bool, dtype: Any, compiled: bool = True
     ) -> None:
         self.plan, self.bias_plan = plan, intercept_plan(plan)
-        self.kept, self.compiled = plan.kept(average), compiled
-        self.fresh = empty_state(1, first, dtype, self.kept)  # a feature that was never seen
-        self.state = empty_state(features, first, dtype, self.kept)
+        self.compiled, kept = compiled, plan.kept(average)
+        self.fresh = empty_state(1, first, dtype, kept)  # a feature that was never seen
+        self.state = empty_state(features, first, dtype, kept)
         self.bias = empty_state(int(intercept), 0.0, dtype, self.bias_plan.kept(average))
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
         self.room, self.bias_room = make_room(16), make_room(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import operator
 import os
@@ -24,7 +23,7 @@ from fiol.chunks import (
     column_names,
     to_chunk,
 )
-from fiol.component import Component
+from fiol.component import per_feature_sizes
 from fiol.engine import Engine
 from fiol.plan import Plan, make_plan, rotated
 from fiol.problem import expect
@@ -243,7 +242,7 @@ class Learner:
 
     @property
     def rounds(self) -> int:
-        """Rows learned from."""
+        """Rounds made: rows learned from, or their average where learners were merged."""
         return self._engine.rounds
 
     @property
@@ -611,25 +610,13 @@ def check_width(update: Update, plan: Plan, n_features: Any, bits: Any, max_feat
     if sizes and max_features is not None:
         raise TypeError(f"{sizes[0][0]} has one number per feature, so max_features cannot renumber them")
     if n_features is None and sizes:
-        n_features = sizes[0][1]
-    for name, size in sizes:
-        if size != n_features:
-            raise ValueError(f"{name} is for {size} features, but there are {n_features}")
+        n_features = sizes[0][1][0]
+    for name, shape in sizes:
+        if shape[0] != n_features:
+            raise ValueError(f"{name} is for {shape[0]} features, but there are {n_features}")
     if n_features is None and (rotated(update.geometry) or (plan.laziness.everywhere and plan.first_weight(1) != 0.0)):
         raise TypeError(f"{type(update.geometry).__name__} needs to know how many features there are: give n_features")
     return n_features
-
-
-def per_feature_sizes(component: Component, path: str = "") -> list[tuple[str, int]]:
-    """Every array in a component, or in a component inside it: its name, and for how many features it is."""
-    found = []
-    for name in (field.name for field in dataclasses.fields(component)):  # type: ignore[arg-type]
-        value = getattr(component, name)
-        if isinstance(value, Component):
-            found += per_feature_sizes(value)
-        elif isinstance(value, np.ndarray):
-            found.append((f"{type(component).__name__}.{name}", value.shape[0]))
-    return found
 
 
 def check_header(header: dict[str, Any], bits: int | None, max_features: int | None) -> None:

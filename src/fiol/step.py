@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fiol.component import Component, place
+from fiol.component import Component, per_feature_sizes, place
 from fiol.geometries import Euclidean, Geometry, SignedEntropy
 from fiol.losses import Loss
 from fiol.problem import Problem, make_problem
@@ -175,12 +174,9 @@ def check_row(x: Any, d: int, whole: bool) -> tuple[Indices, Floats]:
 
 def check_per_feature(component: Component, d: int) -> None:
     """Every array in a component, or in a component inside it, must have one entry per feature."""
-    for name in (field.name for field in dataclasses.fields(component)):  # type: ignore[arg-type]
-        value = getattr(component, name)
-        if isinstance(value, Component):
-            check_per_feature(value, d)
-        elif isinstance(value, np.ndarray) and value.shape != (d,):
-            raise ValueError(f"{type(component).__name__}.{name} has shape {value.shape}, but there are {d} features")
+    for name, shape in per_feature_sizes(component):
+        if shape != (d,):
+            raise ValueError(f"{name} has shape {shape}, but there are {d} features")
 
 
 def check_target(y: float, loss: Loss) -> float:
