@@ -37,6 +37,7 @@ from benchmarks.report import (
     verdicts,
 )
 from fiol import FIOL, L1, SGD, Constant, Learner, Logistic, Ridge
+from fiol.regret import Ledger
 
 LAM, ETA = 1e-5, 0.5
 EXPLICIT, LASSO, RIDGE, DEFAULT = "explicit SGD", "FIOL L1", "FIOL ridge", "FIOL default"
@@ -46,6 +47,8 @@ UPDATES = {
     RIDGE: FIOL(Logistic(), Ridge(LAM), Constant(ETA)),
     DEFAULT: FIOL(Logistic(), L1(LAM)),
 }
+#: The same with an account of every round (`fiol.regret.Ledger`).
+ACCOUNTED = {name: f"{name}, accounted" for name in (LASSO, RIDGE, DEFAULT)}
 SKLEARN_L1, SKLEARN_L2 = "scikit-learn l1", "scikit-learn l2"
 READS = "bare reads"
 RIVER, RIVER_SCORED = "River", "River, scored"
@@ -123,9 +126,11 @@ def pass_contestants(rows: Rows) -> dict[str, Contestant]:
     """Fresh models, which see every row once; all return themselves."""
     X, y = rows.matrix(), rows.y
 
-    def fiol(name: str) -> Callable[[], Callable[[], Any]]:
+    def fiol(name: str, accounted: bool = False) -> Callable[[], Callable[[], Any]]:
         def prepare() -> Callable[[], Any]:
             learner = make_learner(name, n_features=rows.d, intercept=False)
+            if accounted:
+                Ledger(learner, comparator=np.zeros(rows.d))
             return lambda: (learner.learn(X, y), learner)[1]
 
         return prepare
@@ -148,6 +153,7 @@ def pass_contestants(rows: Rows) -> dict[str, Contestant]:
         return prepare
 
     runs = {name: Contestant(fiol(name)) for name in UPDATES}
+    runs |= {ACCOUNTED[name]: Contestant(fiol(name, accounted=True)) for name in ACCOUNTED}
     if peer("sklearn"):
         for name, penalty in ((SKLEARN_L1, "l1"), (SKLEARN_L2, "l2")):
             for call in ("fit", "partial_fit"):
@@ -518,6 +524,16 @@ def report_passes(results: list[Result]) -> Iterator[str]:
     yield "Ratios of these times"
     head = ["", *(f"{a} / {b}" for a, b in pairs)]
     yield table(head, [[r.name, *(f"{r.us[a] / r.us[b]:.2f}" for a, b in pairs)] for r in results])
+    yield "With an account of every round (fiol.regret.Ledger): microseconds per row, and times those without it"
+    body = [
+        [
+            r.name,
+            *(f"{r.us[b]:.3f}" for b in ACCOUNTED.values()),
+            *(f"{r.us[b] / r.us[a]:.2f}" for a, b in ACCOUNTED.items()),
+        ]
+        for r in results
+    ]
+    yield table(["", *ACCOUNTED, *(f"{name}, times" for name in ACCOUNTED)], body)
     yield "Where that pass ends: the mean loss of the last weights on the same rows"
     yield table(["", *shown], [[r.name, *(f"{r.seen['log loss'][n]:.3f}" for n in shown)] for r in results])
     yield "and how many of them are not 0"

@@ -30,12 +30,19 @@ class Engine:
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
         self.room, self.bias_room = make_room(16), make_room(1)
         self.bound: dict[str, Any] = {}
+        self.accountant: Any = None  # learns instead, if there is one: see `fiol.accounting`
 
     # Learning.
 
     def learn(self, chunk: Chunk, y: Floats, weight: Floats) -> Floats:
         """A round per row; the score of each before its round."""
         self.fit_in(chunk)
+        if self.accountant is not None:
+            return self.accountant.learn(chunk, y, weight)
+        return self.learn_plainly(chunk, y, weight)
+
+    def learn_plainly(self, chunk: Chunk, y: Floats, weight: Floats) -> Floats:
+        """`learn` for rows that fit in, unaccounted."""
         scores = np.empty(chunk.rows)
         self.call("learn_rows", *self.plans, chunk, y, weight, *self.memory, scores)
         return scores
@@ -45,6 +52,8 @@ class Engine:
 
         That is so too if it has a feature beyond the first `features`, for which there must be room.
         """
+        if self.accountant is not None:
+            return None
         kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, weight, features)
         fine, z = kernel(
             self.plan,
@@ -136,6 +145,11 @@ class Engine:
         named = {f"{part}.{name}": a for part, s in parts.items() for name, a in s._asdict().items()}
         return {**named, "clock": self.ticks}
 
+    def snapshot(self) -> dict[str, Any]:
+        """Copies of `arrays`, and where the accountant stands: what `restore` needs to take rounds back."""
+        mark = None if self.accountant is None else self.accountant.account.mark()
+        return {**{name: a.copy() for name, a in self.arrays().items()}, "mark": mark}
+
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take over copies of the arrays of an engine with the same plan; ValueError if they do not fit."""
         features = arrays["state.w"].shape[:1] if "state.w" in arrays else (0,)
@@ -149,6 +163,8 @@ class Engine:
         parts = {part: State(*(realigned(arrays[f"{part}.{n}"]) for n in State._fields)) for part in PARTS}
         self.state, self.bias, self.fresh = parts["state"], parts["intercept"], parts["fresh"]
         self.ticks = arrays["clock"].copy()
+        if self.accountant is not None and "mark" in arrays:
+            self.accountant.account.rewind(arrays["mark"])
 
     def select(self, kept: Any) -> None:
         """Keep these features only, in this order."""
@@ -157,6 +173,7 @@ class Engine:
     def copy(self) -> Engine:
         """An engine of its own with the same state."""
         new = copy.copy(self)
+        new.accountant = None
         new.restore(self.arrays())
         new.room, new.bias_room = make_room(self.room.shape[1]), make_room(1)
         return new

@@ -7,7 +7,7 @@ import numpy as np
 from fiol.compiled import borrowed, inlined, jit
 from fiol.component import at
 from fiol.row import Row
-from fiol.state import Clock, Room
+from fiol.state import Clock, Room, Sums
 
 #: The intercept as a row of its own: feature 0 with value 1.
 ZERO = np.zeros(1, np.int32)
@@ -208,3 +208,263 @@ def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
     clock = clock_from(ticks)
     for i in range(np.uint64(w.shape[0])):
         plan.laziness.keep(plan, state, i, w[i], clock)
+
+
+# --- accounts ---------------------------------------------------------------------------------
+
+#: The end of weights that are not in the books.
+NOT_BOOKED = -1.0
+#: So many ends a round may be looked at to see which are near.
+ENTRIES = 32.0
+
+
+@inlined
+def sit(books, k, i, key):  # type: ignore[no-untyped-def]
+    """Put feature i in place k of the heap."""
+    books.queue[k] = i
+    books.key[k] = key
+    books.seat[i] = k
+
+
+@inlined
+def sift_up(books, k, i, key):  # type: ignore[no-untyped-def]
+    """Put feature i into the heap, starting at place k, which is free."""
+    while k > 0 and key < books.key[(k - 1) // 2]:
+        up = (k - 1) // 2
+        sit(books, k, books.queue[up], books.key[up])
+        k = up
+    sit(books, k, i, key)
+
+
+@inlined
+def sift_down(books, i, key):  # type: ignore[no-untyped-def]
+    """Put feature i into the heap, whose first place is free."""
+    k, waiting = 0, books.waiting[0]
+    while 2 * k + 1 < waiting:
+        down = 2 * k + 1
+        if down + 1 < waiting and books.key[down + 1] < books.key[down]:
+            down += 1
+        if key <= books.key[down]:
+            break
+        sit(books, k, books.queue[down], books.key[down])
+        k = down
+    sit(books, k, i, key)
+
+
+@inlined
+def drop_first(books):  # type: ignore[no-untyped-def]
+    """Take the first feature out of the heap."""
+    books.seat[books.queue[0]] = -1
+    books.waiting[0] -= 1
+    last = books.waiting[0]
+    if last > 0:
+        sift_down(books, books.queue[last], books.key[last])
+
+
+@inlined
+def queue_up(books, i, end):  # type: ignore[no-untyped-def]
+    """Let feature i come up at `end` at the latest."""
+    if books.seat[i] < 0:
+        books.waiting[0] += 1
+        sift_up(books, books.waiting[0] - 1, i, end)
+    elif end < books.key[books.seat[i]]:
+        sift_up(books, books.seat[i], i, end)
+
+
+@inlined
+def look_ahead(books, near):  # type: ignore[no-untyped-def]
+    """Let all features come up whose end is before `near`."""
+    books.near[0] = near
+    for i in range(np.uint64(books.end.shape[0])):
+        if 0.0 <= books.end[i] < near:
+            queue_up(books, i, books.end[i])
+
+
+@inlined
+def rate_of(plan, state, i):  # type: ignore[no-untyped-def]
+    """What an absent weight loses per unit of `clock.shrunk`."""
+    l1 = plan.regularizer.l1(i)
+    return l1 * plan.step_of(state, i, 1.0) if l1 > 0.0 else 0.0
+
+
+@inlined
+def add_to(sums, times, u, rate, along):  # type: ignore[no-untyped-def]
+    """Add a weight to the sums (`times` = 1), or take it away (-1)."""
+    return Sums(
+        sums.number + times,
+        sums.size + times * u,
+        sums.rate + times * rate,
+        sums.square + times * u * u,
+        sums.fall + times * rate * u,
+        sums.rate_square + times * rate * rate,
+        sums.along + times * along * u,
+        sums.rate_along + times * along * rate,
+    )
+
+
+@inlined
+def book(books, sums, i, w, rate, clock):  # type: ignore[no-untyped-def]
+    """Enter weight i, whose feature is absent from now on."""
+    if w == 0.0:
+        return sums
+    u = abs(w) / clock.scale
+    books.end[i] = np.inf
+    if rate > 0.0:
+        end = clock.shrunk + u / rate
+        books.end[i] = end
+        if end < books.near[0]:
+            queue_up(books, i, end)
+    return add_to(sums, 1.0, u, rate, books.best[i] if w > 0.0 else -books.best[i])
+
+
+@inlined
+def unbook(books, sums, i, u, positive, rate):  # type: ignore[no-untyped-def]
+    """Take weight i out. The books, not the last bit of the weight, know whether it is in them."""
+    if books.end[i] < 0.0:
+        return sums
+    books.end[i] = NOT_BOOKED
+    return add_to(sums, -1.0, u, rate, books.best[i] if positive else -books.best[i])
+
+
+@inlined
+def open_books(plan, state, books, clock):  # type: ignore[no-untyped-def]
+    """The sums over all weights, from nothing."""
+    sums = Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    books.end[:] = NOT_BOOKED
+    books.seat[:] = -1
+    books.waiting[0] = 0
+    books.near[0] = 0.0
+    for i in range(np.uint64(state.w.shape[0])):
+        w = plan.anchor.weight_of_feature(plan, state, i, clock)
+        sums = book(books, sums, i, w, rate_of(plan, state, i), clock)
+    return sums
+
+
+@inlined
+def pass_round(plan, state, books, sums, clock, after):  # type: ignore[no-untyped-def]
+    """A round of all absent weights: the sums after it, and the sum of (w_new - w)^2."""
+    moved, more = 0.0, after.shrunk - clock.shrunk
+    if after.shrunk >= books.near[0] and more > 0.0:
+        look_ahead(books, after.shrunk + more * max(16.0, books.end.shape[0] / ENTRIES))
+    while books.waiting[0] > 0 and books.key[0] <= after.shrunk:
+        i = books.queue[0]
+        end = books.end[i]
+        if end > after.shrunk:
+            sift_down(books, i, end)  # the key was too early
+            continue
+        drop_first(books)
+        if end >= 0.0:
+            rate = rate_of(plan, state, i)
+            u = rate * (end - clock.shrunk)
+            sums = unbook(books, sums, i, u, state.w[i] > 0.0, rate)
+            moved += (clock.scale * u) * (clock.scale * u)
+    lost = clock.scale - after.scale
+    taken = after.scale * more
+    moved += lost * lost * sums.square + 2.0 * lost * taken * sums.fall + taken * taken * sums.rate_square
+    return moved, Sums(
+        sums.number,
+        sums.size - more * sums.rate,
+        sums.rate,
+        sums.square + more * (more * sums.rate_square - 2.0 * sums.fall),
+        sums.fall - more * sums.rate_square,
+        sums.rate_square,
+        sums.along - more * sums.rate_along,
+        sums.rate_along,
+    )
+
+
+@jit
+def account_rows(  # type: ignore[no-untyped-def]
+    plan,
+    bias_plan,
+    chunk,
+    y,
+    weight,
+    state,
+    bias,
+    ticks,
+    room,
+    bias_room,
+    books,
+    l1,
+    l2,
+    far,
+    bias_best,
+    stale,
+    scores,
+    out,
+):
+    """`learn_rows` with an account of every round, at a cost that hardly depends on the number of features.
+
+    For the last iterate in Euclidean geometry, with a penalty l1 |w| + l2 w^2 / 2. The columns of `out` are those of
+    `fiol.accounting.COLUMNS`. `far` is the comparator's square; `stale` says, coming in and going out, that the books
+    have to be opened anew.
+    """
+    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
+    state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
+    books = borrowed(books)
+    loss, clock, zero, kept = plan.problem.loss, clock_from(ticks), np.uint64(0), books.sums
+    sums = Sums(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7])
+    for r in range(y.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        feature, x, h = indices[first:last], data[first:last], weight[r]
+        eta = plan.step_size.eta(clock.t + 1.0)
+        ready = plan.laziness.ahead(plan, state, clock, eta)
+        if stale or ready.scale != clock.scale:
+            sums = open_books(plan, state, books, ready)
+        clock = ready
+        # The weights of the row leave the books.
+        for k in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[k]))
+            w = plan.anchor.weight_of_feature(plan, state, i, clock)
+            sums = unbook(books, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
+            books.before[k] = plan.anchor.ready(plan, state, i, x[k], w)
+        old_bias = bias_plan.anchor.weight_of_feature(bias_plan, bias, zero, clock) if bias.w.shape[0] > 0 else 0.0
+        # What the others say, before the round and after it.
+        scale = clock.scale
+        penalty = scale * (l1 * sums.size + 0.5 * l2 * scale * sums.square)
+        norm = l1 * l1 * sums.number + l2 * scale * (2.0 * l1 * sums.size + l2 * scale * sums.square)
+        distance = far + scale * (scale * sums.square - 2.0 * sums.along)
+        z, new = learn_row(plan, bias_plan, feature, x, y[r], h, state, bias, clock, room, bias_room)
+        after = plan.laziness.tick(plan, clock, eta)
+        moved, sums = pass_round(plan, state, books, sums, clock, after)
+        penalty_after = after.scale * (l1 * sums.size + 0.5 * l2 * after.scale * sums.square)
+        # What the row's own weights say.
+        slope = h * loss.grad(z, y[r])
+        bent = z_after = z_best = square = 0.0
+        for k in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[k]))
+            old, best = books.before[k], books.best[i]
+            w = plan.anchor.weight_of_feature(plan, state, i, new)
+            sign = 1.0 * (old > 0.0) - 1.0 * (old < 0.0)
+            pull = slope * x[k] + (l1 * sign + l2 * old)
+            penalty += l1 * abs(old) + 0.5 * l2 * old * old
+            penalty_after += l1 * abs(w) + 0.5 * l2 * w * w
+            bent += abs(w) - sign * w  # |w| - |old| - sign (w - old)
+            moved += (w - old) * (w - old)
+            norm += pull * pull
+            distance += (best - old) * (best - old) - best * best
+            square += x[k] * x[k]
+            z_after += x[k] * w
+            z_best += x[k] * best
+            sums = book(books, sums, i, w, rate_of(plan, state, i), after)
+        if bias.w.shape[0] > 0:
+            z_after += bias_plan.anchor.weight_of_feature(bias_plan, bias, zero, new)
+            z_best += bias_best
+            square += 1.0
+            norm += slope * slope
+            distance += (bias_best - old_bias) * (bias_best - old_bias)
+        stale = new.scale != after.scale
+        if sums.number == 0.0:  # nothing is left: neither is rounding
+            sums = Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        clock = new
+        value, value_after = h * loss.value(z, y[r]), h * loss.value(z_after, y[r])
+        improvement = (value_after - value - slope * (z_after - z)) + l1 * bent + 0.5 * l2 * moved
+        scores[r] = z
+        out[r, 0], out[r, 1], out[r, 2], out[r, 3] = value, penalty, improvement, np.sqrt(norm)
+        out[r, 4], out[r, 5], out[r, 6], out[r, 7] = 0.5 * distance, sums.number, value_after, penalty_after
+        out[r, 8], out[r, 9], out[r, 10], out[r, 11] = abs(slope), square, h * loss.value(z_best, y[r]), h
+    kept[0], kept[1], kept[2], kept[3] = sums.number, sums.size, sums.rate, sums.square
+    kept[4], kept[5], kept[6], kept[7] = sums.fall, sums.rate_square, sums.along, sums.rate_along
+    clock_into(ticks, clock)
+    return stale

@@ -498,7 +498,7 @@ class Learner:
             block = chunk.row_block(start, start + ahead)
             fit, new = rows_that_fit(block, numbers, self.max_features - self.n_features)  # type: ignore[operator]
             if before is None and fit < chunk.rows:
-                before = self._header(), {name: a.copy() for name, a in self._arrays().items()}
+                before = self._header(), self._engine.snapshot()
             if fit > 0:
                 numbers[new] = [self._vocabulary().number(names[i]) for i in new]
                 rows, stop = renumbered(block.row_block(0, fit), numbers), start + fit

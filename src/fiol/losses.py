@@ -70,6 +70,8 @@ class Loss(Component):
     targets: ClassVar[str] = "any finite number"
     #: How the score relates to the prediction: identity, sign, logit or log.
     link: ClassVar[str] = "identity"
+    #: The largest known gamma with phi(z) - gamma z^2 / 2 convex: the paper's strong convexity of the loss.
+    convexity: ClassVar[float] = 0.0
 
     if TYPE_CHECKING:
 
@@ -88,6 +90,8 @@ class Loss(Component):
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
         if "grad" in own and "flow" not in own and hasattr(cls, "flow"):  # so does an inherited flow
             cls.flow = None  # type: ignore[method-assign, assignment]
+        if "grad" in own and "convexity" not in own:  # and what was known of its curvature
+            cls.convexity = 0.0
 
     def dual(self, q: float, p: float, y: float) -> float:
         """Root of beta + phi'(q + p beta) = 0 by bisection between 0 and -phi'(q)."""
@@ -169,6 +173,8 @@ class Squared(Loss):
     >>> Squared().value(1.0, 3.0), Squared().dual(1.0, 1.0, 3.0), round(Squared().flow(1.0, 1.0, 3.0), 6)
     (2.0, 1.0, 1.264241)
     """
+
+    convexity: ClassVar[float] = 1.0
 
     def value(self, z: float, y: float) -> float:
         return 0.5 * (z - y) * (z - y)
