@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo demo-step test test-nojit check bench bench-stream docs clean
+.PHONY: demo demo-step reproduce test test-nojit check bench bench-stream docs clean
 
 demo: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py
 
 demo-step: $(VENV)/.demo  ## solve one step by every solver, print it and draw the equation behind it
 	$(BIN)/python examples/one_step.py
+
+reproduce: $(VENV)/.reproduce  ## the paper's experiments: tables, figures and a page in reproduction/; OPTIONS=--quick takes minutes
+	$(BIN)/fiol reproduce all $(OPTIONS)
 
 test: $(VENV)/.test  ## all tests, compiled code included
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -48,11 +51,15 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	$(BIN)/python -m pip install -q -e ".[plots]"
 	touch $@
 
-$(VENV)/.test: $(VENV)/.demo
+$(VENV)/.reproduce: $(VENV)/.demo
+	$(BIN)/python -m pip install -q -e ".[reproduce]"
+	touch $@
+
+$(VENV)/.test: $(VENV)/.reproduce
 	$(BIN)/python -m pip install -q --group test
 	touch $@
 
-$(VENV)/.bench: $(VENV)/.demo
+$(VENV)/.bench: $(VENV)/.reproduce
 	$(BIN)/python -m pip install -q --group bench
 	touch $@
 

@@ -30,6 +30,13 @@ def step():
 
 
 @pytest.fixture(scope="module")
+def solvers():
+    from fiol.experiments import solvers
+
+    return solvers
+
+
+@pytest.fixture(scope="module")
 def stream():
     return load("stream")
 
@@ -43,17 +50,17 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def quick(step, tmp_path_factory):
+def quick(step, solvers, tmp_path_factory):
     """A whole quick run, in the interpreter: compiling fourteen loops is not what is tested."""
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("bench") / "new"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step, "compiled", lambda loop: loop)
+        patch.setattr(solvers, "compiled", lambda loop: loop)
         step.main(["--quick", "--json", str(folder / "step.json"), "--plot", str(folder / "step.png")])
     return folder
 
 
-def test_json_holds_every_number_and_where_it_comes_from(step, quick):
+def test_json_holds_every_number_and_where_it_comes_from(solvers, quick):
     found = json.loads((quick / "step.json").read_text())
     assert found["quick"] is True
     assert found["command"].startswith("python -m benchmarks.step --quick --json")
@@ -61,7 +68,7 @@ def test_json_holds_every_number_and_where_it_comes_from(step, quick):
     assert all(found[key] for key in ("cpu", "platform", "date", "unit"))
     sections = [r["section"] for r in found["results"]]
     assert sections == ["paper"] * 4 + ["dense"] * 2 + ["sparse"] * 2
-    names = {step.EXPLICIT, step.PLAIN, *step.SOLVERS}
+    names = {solvers.EXPLICIT, solvers.PLAIN, *solvers.SOLVERS}
     for result in found["results"]:
         assert result["us"].keys() == result["passes"].keys() == names
         assert all(value > 0.0 for value in result["us"].values())
@@ -74,25 +81,25 @@ def test_plot_is_an_image(quick):
     assert (quick / "step.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_compiled_loops_agree_with_the_interpreter(step, monkeypatch):
-    streams = step.paper_stream(30, 20, 0.0, 1e-3), step.sparse_stream(100, 10, 20, 0.1)
-    names = ("Newton", step.EXPLICIT)
-    found = [step.contestants(stream)[name].once()[0].copy() for stream in streams for name in names]
-    monkeypatch.setattr(step, "compiled", lambda loop: loop)
-    expected = [step.contestants(stream)[name].once()[0].copy() for stream in streams for name in names]
+def test_compiled_loops_agree_with_the_interpreter(solvers, monkeypatch):
+    streams = solvers.paper_stream(30, 20, 0.0, 1e-3), solvers.sparse_stream(100, 10, 20, 0.1)
+    names = ("Newton", solvers.EXPLICIT)
+    found = [solvers.contestants(stream)[name].once()[0].copy() for stream in streams for name in names]
+    monkeypatch.setattr(solvers, "compiled", lambda loop: loop)
+    expected = [solvers.contestants(stream)[name].once()[0].copy() for stream in streams for name in names]
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-12)
 
 
-def test_solvers_that_disagree_are_noticed(step, monkeypatch):
-    monkeypatch.setattr(step, "compiled", lambda loop: loop)
-    monkeypatch.setitem(step.SOLVERS, "Bisection", step.Bisection(1e-2))
+def test_solvers_that_disagree_are_noticed(solvers, monkeypatch):
+    monkeypatch.setattr(solvers, "compiled", lambda loop: loop)
+    monkeypatch.setitem(solvers.SOLVERS, "Bisection", solvers.Bisection(1e-2))
     with pytest.raises(AssertionError, match="Bisection ends"):
-        step.measure("paper", step.paper_stream(30, 20, 0.0, 1e-3), 1)
+        solvers.measure("paper", solvers.paper_stream(30, 20, 0.0, 1e-3), 1)
 
 
-def test_report_calls_a_failure_a_failure(step):
-    names = [step.EXPLICIT, step.PLAIN, *step.SOLVERS]
+def test_report_calls_a_failure_a_failure(step, solvers):
+    names = [solvers.EXPLICIT, solvers.PLAIN, *solvers.SOLVERS]
 
     def result(section, nnz):
         us = {name: float(nnz) for name in names}
@@ -104,11 +111,11 @@ def test_report_calls_a_failure_a_failure(step):
     assert step.report(results, step.FULL).count("FAIL") == 3
 
 
-def test_streams_are_the_papers(step):
-    stream = step.paper_stream(200, 5000, 0.5, 1e-3)
+def test_streams_are_the_papers(solvers):
+    stream = solvers.paper_stream(200, 5000, 0.5, 1e-3)
     correlation = np.corrcoef(stream.x[:, 0], stream.x[:, 1])[0, 1]
     assert correlation == pytest.approx(0.5, abs=0.05)
-    sparse = step.sparse_stream(1000, 30, 50, 1e-3)
+    sparse = solvers.sparse_stream(1000, 30, 50, 1e-3)
     assert (np.diff(sparse.feature, axis=1) > 0).all()
     assert sparse.feature.max() < 1000
 
@@ -158,7 +165,8 @@ def test_stream_json_holds_every_number_and_where_it_comes_from(stream, streamed
     for result in found["results"]:
         assert all(value > 0.0 for value in result["us"].values())
     names = {s: list(r["us"]) for s, r in zip(sections, found["results"], strict=True)}
-    assert names["pass"] == names["nnz"] == list(stream.UPDATES)
+    assert names["nnz"] == list(stream.UPDATES)
+    assert names["pass"] == [*stream.UPDATES, *stream.ACCOUNTED.values()]
     assert names["width"] == [stream.LASSO, stream.DEFAULT, stream.READS]
     assert names["event"] == [stream.EXPLICIT, stream.LASSO, stream.DEFAULT]
     assert all(0.0 < loss < 10.0 for loss in found["results"][2]["seen"]["log loss"].values())
@@ -180,6 +188,8 @@ def stream_results(stream, slow=1.0):
     def result(section, name, nnz, **us):
         names = {"explicit": stream.EXPLICIT, "lasso": stream.LASSO, "ridge": stream.RIDGE, "default": stream.DEFAULT}
         us = {names.get(key, key): value for key, value in us.items()}
+        if section == "pass":
+            us |= dict.fromkeys(stream.ACCOUNTED.values(), 1.0)
         for sk in (stream.SKLEARN_L1, stream.SKLEARN_L2) if section == "pass" else ():
             us |= {f"{sk}, fit": us["peer"], f"{sk}, partial_fit": 2.0 * us["peer"]}
         seen = {key: dict.fromkeys(us, 1.0) for key in ("log loss", "non-zero weights", "first pass", "bytes")}
@@ -244,7 +254,7 @@ def test_scikit_learn_takes_the_same_steps(stream, monkeypatch):
     pytest.importorskip("sklearn")
     interpreted(stream, monkeypatch)
     runs = stream.pass_contestants(stream.data.text_like(40, 500, 5))
-    assert len(runs) == 8
+    assert len(runs) == 11
     expected = runs[stream.EXPLICIT].once().weights
     for name in (f"{s}, {way}" for s in (stream.SKLEARN_L1, stream.SKLEARN_L2) for way in ("fit", "partial_fit")):
         np.testing.assert_allclose(runs[name].once().coef_[0], expected, atol=1e-2)  # strength 1e-5 against none

@@ -21,8 +21,8 @@ Here B_t = B(w*, w_t), and D^2 is the largest of them; A is the sum of B_t (1/et
 B_1 / eta; G_t is the dual norm of F_t'(w_t), and G the largest; c the strong convexity of the geometry, gamma_t that
 of the loss in the score; X_t = |x_t|^2 and S_t = |f_t'(w_t)|^2. All of these are measured. With the steps of the
 paper's Theorem 1, `FixedHorizon` and `Anytime`, made from these D and G, `theorem 1` is at most the paper's
-D G sqrt(2T/c) and 2 D G sqrt(T/c), less the improvement. `variation` is due to Campolongo and Orabona, "Temporal variability in
-implicit online learning", 2020, who write the maximum over all w where their proof, and we, have w_t.
+D G sqrt(2T/c) and 2 D G sqrt(T/c), less the improvement. `variation` is due to Campolongo and Orabona, "Temporal
+variability in implicit online learning", 2020, who write the maximum over all w where their proof, and we, have w_t.
 """
 
 from __future__ import annotations

@@ -1,0 +1,12 @@
+"""The paper's experiments, which `fiol reproduce` runs: one file each, and what they share.
+
+| file | holds |
+|---|---|
+| `lasso.py` | the paper's problem: its stream, its exact objective and optimum |
+| `table3.py` | all algorithms for the same time on that problem |
+| `stability.py` | loss and weights over twenty decades of step sizes |
+| `regret.py` | measured regret beside its bounds |
+| `solvers.py`, `timing.py` | time per step; turns and fits |
+| `arena.py`, `work.py` | engines that learn from prebuilt chunks; generators in processes of their own |
+| `report.py`, `page.py` | what was found as JSON, Markdown, figures; all of it as one HTML page |
+"""

@@ -1,0 +1,78 @@
+"""Algorithms that learn from prebuilt chunks, in one framework: the same kernels, the same rows, the same clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.chunks import to_chunk
+from fiol.component import Component
+from fiol.engine import Engine
+from fiol.experiments.work import Task
+from fiol.plan import make_plan
+from fiol.row import Floats
+from fiol.step_sizes import Polynomial
+from fiol.updates import Update
+
+
+class Algorithm(NamedTuple):
+    """A preset with its loss and penalty; its steps are eta t^-power.
+
+    Constant steps are those with power 0, so that one compiled loop serves constant and decaying steps.
+
+    >>> from functools import partial
+    >>> from fiol import FIOL, L1, Squared
+    >>> Algorithm("FIOL", partial(FIOL, Squared(), L1(0.1))).update(0.5).step_size
+    Polynomial(size=0.5, power=0.0)
+    """
+
+    name: str
+    preset: Callable[..., Update]
+    power: float | None = 0.0  #: None for the preset's own steps, of which there is nothing to choose
+    average: bool = False  #: whether the average of all iterates is what counts, not the last one
+
+    def update(self, eta: float) -> Update:
+        """The update with steps eta t^-power."""
+        return self.preset() if self.power is None else self.preset(step_size=Polynomial(eta, self.power))
+
+    def etas(self, etas: Sequence[float]) -> list[float]:
+        """Those step sizes, or NaN if there is nothing to choose."""
+        return list(etas) if self.power is not None else [float("nan")]
+
+    def engine(self, eta: float, d: int, compiled: bool = True) -> Engine:
+        """A fresh learner of d weights, without an intercept."""
+        plan = make_plan(self.update(eta), self.average)
+        return Engine(plan, d, plan.first_entry(d), False, self.average, float, compiled)
+
+    def weights(self, engine: Engine, d: int) -> Floats:
+        """The weights that count."""
+        return engine.weights(d, self.average)
+
+
+def compilations(algorithms: Sequence[Algorithm]) -> list[Task]:
+    """Tasks that leave the compiled code of all algorithms on disk, each kind of code once."""
+    kinds = {kind(make_plan(a.update(1.0), a.average)): a for a in reversed(algorithms)}
+    return [partial(compile_algorithm, algorithm) for algorithm in reversed(kinds.values())]
+
+
+def compile_algorithm(algorithm: Algorithm) -> Iterator[str]:
+    """A task: learn from one row, read the weights."""
+    engine = algorithm.engine(1.0, 1)
+    engine.learn(to_chunk([[1.0]]), np.ones(1), np.ones(1))
+    algorithm.weights(engine, 1)
+    yield algorithm.name
+
+
+def kind(value: Any) -> Any:
+    """What decides which compiled code a component needs: all its types, none of its numbers.
+
+    >>> from fiol import L1, Ridge
+    >>> kind(L1(0.1)) == kind(L1(0.2)), kind(L1(0.1)) == kind(Ridge(0.1))
+    (True, False)
+    """
+    if isinstance(value, Component):
+        return (type(value), *(kind(field) for field in vars(value).values()))
+    return type(value)

@@ -1,0 +1,76 @@
+"""Generators that run in processes of their own, so that two cores measure two things."""
+
+from __future__ import annotations
+
+import multiprocessing
+import queue
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+#: Something to do, which says how far it is as it goes. To run elsewhere it must pickle.
+Task = Callable[[], Iterator[Any]]
+
+
+def follow(tasks: Sequence[Task], workers: int = 1) -> Iterator[tuple[int, Any]]:
+    """Run all tasks, and yield (number of the task, what it yields) as it comes.
+
+    With one worker they run here, one after the other; with more, in as many processes. Whoever stops listening
+    (an interrupt, say) stops them too, and keeps what has been yielded. What a task raises is raised here.
+
+    >>> list(follow([lambda: iter("ab"), lambda: iter("c")]))
+    [(0, 'a'), (0, 'b'), (1, 'c')]
+    """
+    if min(workers, len(tasks)) > 1:
+        yield from follow_processes(tasks, min(workers, len(tasks)))
+        return
+    for k, task in enumerate(tasks):
+        for item in task():
+            yield k, item
+
+
+def follow_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Any]]:
+    """The same in processes; each takes the next task when it is done with one."""
+    context = multiprocessing.get_context("spawn")  # a copy of a process with threads could hang
+    todo, found = context.Queue(), context.Queue()
+    for numbered in (*enumerate(tasks), *[None] * workers):
+        todo.put(numbered)
+    processes = [context.Process(target=work, args=(todo, found), daemon=True) for _ in range(workers)]
+    try:
+        for process in processes:
+            process.start()
+        unfinished = len(tasks)
+        while unfinished:
+            try:
+                k, kind, item = found.get(timeout=1.0)
+            except queue.Empty:
+                if any(process.exitcode for process in processes):
+                    raise RuntimeError("a worker process has died") from None
+                continue
+            if kind == "error":
+                raise item
+            if kind == "item":
+                yield k, item
+            else:
+                unfinished -= 1
+    finally:
+        for process in processes:
+            if process.pid is not None:
+                process.terminate()
+                process.join()
+        for pipe in (todo, found):
+            pipe.close()
+            pipe.cancel_join_thread()  # what nobody will read need not be sent
+
+
+def work(todo: Any, found: Any) -> None:
+    """What a process does. It leaves interrupts to the one that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for k, task in iter(todo.get, None):
+        try:
+            for item in task():
+                found.put((k, "item", item))
+        except Exception as error:
+            found.put((k, "error", error))
+            return
+        found.put((k, "done", None))

@@ -1,0 +1,185 @@
+"""The command line: what it says, writes and returns. The experiments themselves are made up here."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+pytest.importorskip("matplotlib")
+
+from click.testing import CliRunner
+
+import fiol
+from fiol import cli
+from fiol.experiments import all as experiments
+from fiol.experiments.report import Claim, Picture, Report, Table
+
+NAMES = [*cli.EXPERIMENTS, "all"]
+LOADED = """
+import sys
+from click.testing import CliRunner
+from fiol import cli
+done = CliRunner().invoke(cli.main, sys.argv[1:])
+print(done.exit_code, *{name.partition(".")[0] for name in sys.modules})
+"""
+
+
+class MadeUp:
+    """An experiment of three steps, which may be interrupted after some."""
+
+    def __init__(self, name, interrupted_after=None):
+        self.name, self.stop, self.found = name, interrupted_after, []
+
+    def run(self):
+        for k in range(3):
+            if k == self.stop:
+                raise KeyboardInterrupt
+            self.found.append(k)
+            yield (k + 1) / 3, f"step {k}"
+
+    def report(self):
+        table, claim = Table("Steps", ["", "n"], [["all", str(len(self.found))]]), Claim("it runs", True, "yes")
+        picture = Picture(f"{self.name}-picture", "t", "a", lambda figure: figure.subplots().plot(self.found))
+        return Report(self.name, self.name, ["Text."], {}, self.found, [table], [claim], [picture])
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What was asked for; `stop` interrupts the experiment of that name."""
+    seen, stop = [], {}
+
+    def make(name, *options):
+        seen.append((name, *options))
+        return MadeUp(name, stop.get(name))
+
+    monkeypatch.setattr(experiments, "make_experiment", make)
+    return seen, stop
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli.main, list(map(str, arguments)))
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["reproduce", "--help"], ["reproduce", "all", "--help"]]
+)
+def test_help_loads_nothing_heavy(arguments):
+    command = [sys.executable, "-c", LOADED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    code, *loaded = done.stdout.split()
+    assert code == "0"
+    assert not {"numba", "llvmlite", "scipy", "sklearn", "matplotlib", "rich"} & set(loaded)
+
+
+def test_help_names_everything():
+    assert fiol.__version__ in invoke("--version").output
+    text = invoke("reproduce", "--help").output
+    assert all(name in text for name in NAMES)
+    text = invoke("reproduce", "table3", "--help").output
+    assert all(option in text for option in ("--quick", "--seconds", "--seed", "--out", "--workers"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reproduce_writes_and_prints(asked, tmp_path, name):
+    done = invoke("reproduce", name, "--quick", "--seed", 3, "--workers", 1, "--out", tmp_path / "new" / "folder")
+    assert done.exit_code == 0, done.output
+    names = list(cli.EXPERIMENTS) if name == "all" else [name]
+    assert asked[0] == [(n, True, None, 3, 1) for n in names]
+    assert "| all | 3 |" in done.output
+    assert "step 2" in done.stderr
+    files = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
+    assert files == {"index.html"} | {
+        f"{n}{end}" for n in names for end in (".json", ".md", "-picture.png", "-picture.svg")
+    }
+    page = (tmp_path / "new" / "folder" / "index.html").read_text()
+    assert all(f'id="{n}"' in page for n in names)
+
+
+def test_interrupted_keeps_what_is_done(asked, tmp_path):
+    asked[1]["stability"] = 2
+    done = invoke("reproduce", "all", "--out", tmp_path)
+    assert done.exit_code == 130
+    assert [name for name, *_ in asked[0]] == ["table3", "stability"]
+    assert json.loads((tmp_path / "table3.json").read_text())["partial"] is False
+    cut = json.loads((tmp_path / "stability.json").read_text())
+    assert cut["partial"] is True
+    assert cut["results"] == [0, 1]
+    assert "Cut short" in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--seconds", "0", "--seconds"),
+        ("--seconds", "soon", "--seconds"),
+        ("--seed", "-1", "--seed"),
+        ("--workers", "0", "--workers"),
+    ],
+)
+def test_wrong_values_are_refused(asked, option, value, message):
+    done = invoke("reproduce", "table3", option, value)
+    assert done.exit_code == 2
+    assert message in done.output
+    assert not asked[0]
+
+
+def test_unknown_experiment_is_refused():
+    done = invoke("reproduce", "table4")
+    assert done.exit_code == 2
+    assert "table4" in done.output
+
+
+def test_a_folder_that_cannot_be_written_is_refused(asked, tmp_path):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        done = invoke("reproduce", "table3", "--out", out)
+        assert done.exit_code in (1, 2)
+        assert "file" in done.output
+    assert not asked[0]
+
+
+def test_what_is_missing_is_named(asked, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = invoke("reproduce", "table3", "--out", tmp_path)
+    assert done.exit_code == 1
+    assert 'pip install "fiol[reproduce]"' in done.output
+
+
+def test_on_a_terminal_there_is_a_bar(asked, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert cli.show("table3", MadeUp("table3")) is False
+    assert "100%" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", list(cli.EXPERIMENTS))
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_experiment_is_made(name, quick):
+    experiment = experiments.make_experiment(name, quick, 0.5, 7, 2)
+    assert experiment.name == name
+    assert experiment.settings.seed == 7
+    assert experiment.settings.workers == 2
+    if name == "table3":
+        assert experiment.settings.seconds == 0.5
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+def test_ctrl_c_in_a_process_of_its_own(tmp_path):
+    code = "import sys; sys.argv[0] = 'fiol'; from fiol.cli import main; main()"
+    command = [sys.executable, "-c", code, "reproduce", "regret", "--quick", "--workers", "2", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    lines = iter(process.stderr.readline, "")
+    next(line for line in lines if "regret:" in line)
+    time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert json.loads((tmp_path / "regret.json").read_text())["partial"] is True
+    assert "Cut short" in out
