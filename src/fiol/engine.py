@@ -70,6 +70,12 @@ class Engine:
         self.bound["learn_one_row"] = self.bind("learn_one_row", arguments)
         return self.bound["learn_one_row"]
 
+    def start_from(self, w: Floats, intercept: float) -> None:
+        """Take over weights."""
+        self.call("store_weights", self.plan, self.state, self.ticks, w)
+        if self.bias.w.shape[0] > 0:
+            self.call("intercept: store_weights", self.bias_plan, self.bias, self.ticks, np.array([intercept]))
+
     def settle(self) -> None:
         """Bring every stored weight up to date. Changes no result by more than rounding."""
         ticks = self.ticks.copy()
@@ -103,6 +109,11 @@ class Engine:
         """What scores say about the target, in place."""
         self.call("predict_all", self.plan.problem.loss, scores)
         return scores
+
+    def mean_loss(self, scores: Floats, y: Floats, weight: Floats) -> float:
+        """The weighted mean of the losses of all scores; 0 if nothing has weight."""
+        total, mass = self.call("total_loss", self.plan.problem.loss, scores, y, weight)
+        return total / mass if mass > 0.0 else 0.0
 
     @property
     def rounds(self) -> int:

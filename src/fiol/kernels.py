@@ -161,6 +161,16 @@ def predict_all(loss, scores):  # type: ignore[no-untyped-def]
         scores[r] = loss.predict(scores[r])
 
 
+@jit
+def total_loss(loss, scores, y, weight):  # type: ignore[no-untyped-def]
+    """The weighted sum of the losses of all scores, and that of the weights."""
+    total = mass = 0.0
+    for r in range(scores.shape[0]):
+        total += weight[r] * loss.value(scores[r], y[r])
+        mass += weight[r]
+    return total, mass
+
+
 @inlined
 def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
     """The weight of feature i, or its average over all rounds if that is kept."""

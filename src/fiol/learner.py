@@ -28,7 +28,7 @@ from fiol.engine import Engine
 from fiol.plan import Plan, make_plan, rotated
 from fiol.problem import expect
 from fiol.row import Floats
-from fiol.switches import ImplicitLoss
+from fiol.switches import ImplicitLoss, LastIterate
 from fiol.updates import Update
 from fiol.vocabulary import Hashing, Vocabulary
 
@@ -132,12 +132,22 @@ class Learner:
             scores = self._learn_bounded(X, targets, weights)
         else:
             scores = self._learn_all(X, targets, weights)
+        self._watch(scores)
+        return scores
+
+    def _learn_checked(self, chunk: Chunk, y: Floats, weights: Floats) -> Floats:
+        """`learn` for canonical rows of at most `n_features`, targets and weights that have been checked."""
+        scores = self._engine.learn(self._entered(chunk, self._features), y, weights)
+        self._watch(scores)
+        return scores
+
+    def _watch(self, scores: Floats) -> None:
+        """Warn of the first score that is not finite."""
         if not math.isfinite(scores.sum()):  # cheaper than asking every score
             finite = np.isfinite(scores)
             row = int(np.argmin(finite))
             if not finite[row]:
-                self._warn(f"the score of row {row}", scores[row])
-        return scores
+                self._warn(f"the score of row {row}", scores[row], stacklevel=4)
 
     def learn_one(self, indices: Any, values: Any, y: float, sample_weight: float = 1.0) -> float:
         """One round for the row with these values at these indices; returns its score before.
@@ -186,11 +196,29 @@ class Learner:
             self._warn("the score", z)
         return z
 
-    def _warn(self, what: str, score: float) -> None:
+    def _warn(self, what: str, score: float, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
         implicit = isinstance(self.update.loss_step, ImplicitLoss)
         why = "the weights left the range of double precision" if implicit else "use an implicit loss step"
-        warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
+
+    def start_from(self, weights: Any, intercept: float = 0.0) -> None:
+        """Begin with these weights instead of the geometry's origin; before the first round.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()), n_features=2)
+        >>> learner.start_from([1.0, 2.0], intercept=3.0)
+        >>> learner.scores([[1.0, 1.0]])
+        array([6.])
+        """
+        if self.rounds or not isinstance(self.update.anchor, LastIterate) or self.update.geometry.whole_rows:
+            raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
+        w = np.array(weights, np.float64)
+        if w.shape != (self._features,):
+            raise ValueError(f"weights must have one entry for each of {self._features} features, got shape {w.shape}")
+        if not (np.isfinite(w).all() and math.isfinite(intercept)):
+            raise ValueError("weights and intercept must be finite")
+        self._engine.start_from(w, float(intercept))
 
     # --- predicting ---------------------------------------------------------------------------
 
