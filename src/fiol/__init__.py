@@ -65,6 +65,18 @@ from fiol.updates import Update
 
 __version__ = "0.1.0"
 
+#: Names that need scikit-learn, and are loaded when asked for.
+SKLEARN = {"FIOLClassifier": "estimators", "FIOLRegressor": "estimators"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in SKLEARN:
+        raise AttributeError(f"module 'fiol' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"fiol.{SKLEARN[name]}"), name)
+
+
 __all__ = [
     "COMID",
     "FIOL",
@@ -90,6 +102,8 @@ __all__ = [
     "EpsilonInsensitive",
     "Euclidean",
     "Exponential",
+    "FIOLClassifier",
+    "FIOLRegressor",
     "FTRLProximal",
     "FixedHorizon",
     "Geometry",
