@@ -72,6 +72,7 @@ class Engine:
 
     def start_from(self, w: Floats, intercept: float) -> None:
         """Take over weights."""
+        self.grow(w.shape[0])
         self.call("store_weights", self.plan, self.state, self.ticks, w)
         if self.bias.w.shape[0] > 0:
             self.call("intercept: store_weights", self.bias_plan, self.bias, self.ticks, np.array([intercept]))

@@ -141,6 +141,10 @@ class Learner:
         self._watch(scores)
         return scores
 
+    def _scores_checked(self, chunk: Chunk) -> Floats:
+        """`scores` for canonical rows; features beyond those seen have the weight of one never seen."""
+        return self._engine.scores(self._entered(chunk, self._features))
+
     def _watch(self, scores: Floats) -> None:
         """Warn of the first score that is not finite."""
         if not math.isfinite(scores.sum()):  # cheaper than asking every score
@@ -205,6 +209,8 @@ class Learner:
     def start_from(self, weights: Any, intercept: float = 0.0) -> None:
         """Begin with these weights instead of the geometry's origin; before the first round.
 
+        A learner that grows has as many features as there are weights.
+
         >>> from fiol import FIOL, Learner, Squared
         >>> learner = Learner(FIOL(Squared()), n_features=2)
         >>> learner.start_from([1.0, 2.0], intercept=3.0)
@@ -214,11 +220,13 @@ class Learner:
         if self.rounds or not isinstance(self.update.anchor, LastIterate) or self.update.geometry.whole_rows:
             raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
         w = np.array(weights, np.float64)
-        if w.shape != (self._features,):
-            raise ValueError(f"weights must have one entry for each of {self._features} features, got shape {w.shape}")
+        features = self._features if self.width is not None else max(self._features, w.size)
+        if w.shape != (features,):
+            raise ValueError(f"weights must have one entry for each of {features} features, got shape {w.shape}")
         if not (np.isfinite(w).all() and math.isfinite(intercept)):
             raise ValueError("weights and intercept must be finite")
         self._engine.start_from(w, float(intercept))
+        self._features = features
 
     # --- predicting ---------------------------------------------------------------------------
 
