@@ -12,6 +12,9 @@ from fiol.plan import Plan, intercept_plan
 from fiol.row import Floats, Indices
 from fiol.state import START, Room, State, aligned, empty_state, grown
 
+#: All rows as they come.
+IN_ORDER = np.empty(0, np.int64)
+
 
 class Engine:
     """Learns from canonical chunks, keeps the state, and reads weights from it without changing it.
@@ -33,11 +36,11 @@ class Engine:
 
     # Learning.
 
-    def learn(self, chunk: Chunk, y: Floats, weight: Floats) -> Floats:
-        """A round per row; the score of each before its round."""
+    def learn(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
+        """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
         self.fit_in(chunk)
-        scores = np.empty(chunk.rows)
-        self.call("learn_rows", *self.plans, chunk, y, weight, *self.memory, scores)
+        scores = np.zeros(chunk.rows)
+        self.call("learn_rows", *self.plans, chunk, order, y, weight, *self.memory, scores)
         return scores
 
     def learn_one(self, feature: Indices, x: Floats, y: float, weight: float, features: int) -> float | None:
@@ -85,10 +88,10 @@ class Engine:
 
     # Reading.
 
-    def scores(self, chunk: Chunk) -> Floats:
+    def scores(self, chunk: Chunk, linear: bool = False) -> Floats:
         """The scores of rows, by the averages if they are kept."""
         scores = np.empty(chunk.rows)
-        self.call("score_rows", *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, scores)
+        self.call("score_rows", *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, linear, scores)
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:
@@ -111,9 +114,9 @@ class Engine:
         self.call("predict_all", self.plan.problem.loss, scores)
         return scores
 
-    def mean_loss(self, scores: Floats, y: Floats, weight: Floats) -> float:
-        """The weighted mean of the losses of all scores; 0 if nothing has weight."""
-        total, mass = self.call("total_loss", self.plan.problem.loss, scores, y, weight)
+    def mean_loss(self, scores: Floats, y: Floats, weight: Floats, order: Any = IN_ORDER) -> float:
+        """The weighted mean of the losses of scores, all or those that `order` names; 0 if nothing has weight."""
+        total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, weight)
         return total / mass if mass > 0.0 else 0.0
 
     @property

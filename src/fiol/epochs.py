@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.chunks import Chunk, loops
-from fiol.row import Floats
+from fiol.chunks import loops
+from fiol.engine import IN_ORDER
 
 #: Does one thing for each of many, perhaps in threads.
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -30,26 +30,18 @@ class Course:
 
     Parameters
     ----------
-    learn : takes rows, targets and weights in the order of the pass; returns their mean loss before learning.
-    y, weight : one entry per row.
+    learn : makes one pass over the rows in a given order, or as they come; returns their mean loss before learning.
     score : how good the learner is on rows held out, called after every pass; None if there are none.
     """
 
-    def __init__(
-        self,
-        learn: Callable[[Chunk, Any, Floats], float],
-        y: Any,
-        weight: Floats,
-        score: Callable[[], float] | None = None,
-    ) -> None:
-        self.learn, self.y, self.weight, self.score = learn, y, weight, score
+    def __init__(self, learn: Callable[[Any], float], score: Callable[[], float] | None = None) -> None:
+        self.learn, self.score = learn, score
         self.losses: list[float] = []  #: of every pass
         self.best, self.waited = -np.inf, 0
 
-    def make_pass(self, rows: Chunk, order: Any, stopping: Stopping) -> None:
-        """Learn from all rows once. They come in their order already, targets and weights do not."""
-        y, weight = (self.y, self.weight) if order is None else (self.y[order], self.weight[order])
-        self.losses.append(self.learn(rows, y, weight))
+    def make_pass(self, order: Any, stopping: Stopping) -> None:
+        """Learn from the rows that `order` names once, from all as they come if it is empty."""
+        self.losses.append(self.learn(order))
         merit = -self.losses[-1] if self.score is None else self.score()
         improved = stopping.tol is None or merit >= self.best + stopping.tol
         self.waited = 0 if improved else self.waited + 1
@@ -58,7 +50,7 @@ class Course:
 
 def run(
     courses: list[Course],
-    rows: Chunk,
+    rows: int,
     stopping: Stopping,
     seed: int | None = None,
     kept: Any = None,
@@ -73,21 +65,19 @@ def run(
     kept : which rows are learned from; by default all.
     tell : called after every pass with its number and the learners that made it.
 
-    >>> from fiol import FIOL, Learner, Squared
-    >>> from fiol.chunks import to_chunk
-    >>> learner = Learner(FIOL(Squared()), n_features=1)
-    >>> course = Course(lambda *rows: float(learner.learn(*rows).mean()), np.array([1.0, 2.0]), np.ones(2))
-    >>> run([course], to_chunk([[1.0], [2.0]]), Stopping(epochs=3)), learner.rounds
-    (3, 6)
+    >>> orders = []
+    >>> run([Course(lambda order: orders.append(order.tolist()) or 1.0)], 3, Stopping(epochs=2), seed=1)
+    2
+    >>> orders
+    [[0, 2, 1], [0, 1, 2]]
     """
-    order = None if seed is None else np.arange(rows.rows)
+    order = IN_ORDER if seed is None and kept is None else np.arange(rows)
     for epoch in range(1, stopping.epochs + 1):
-        if order is not None:
+        if seed is not None:
             loops().shuffle(order, seed)
-        now = order if kept is None else np.flatnonzero(kept) if order is None else order[kept[order]]
-        these = rows if now is None else rows.take(now)
+        now = order if kept is None else order[kept[order]]
         active = [course for course in courses if course.waited < stopping.patience]
-        for _ in each(lambda course: course.make_pass(these, now, stopping), active):  # noqa: B023
+        for _ in each(lambda course: course.make_pass(now, stopping), active):  # noqa: B023
             pass
         if tell is not None:
             tell(epoch, active)

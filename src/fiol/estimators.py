@@ -33,6 +33,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from fiol.chunks import Chunk, check_targets, check_weights, to_chunk
+from fiol.engine import IN_ORDER
 from fiol.epochs import Course, Stopping, run
 from fiol.geometries import Geometry
 from fiol.learner import Learner
@@ -191,13 +192,13 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self._sparse = False
         self._coef: tuple[Any, Any] | None = None
 
-    def _run(self, chunk: Chunk, courses: list[Course], held_out: Any) -> None:
+    def _run(self, rows: int, courses: list[Course], held_out: Any) -> None:
         """Pass over the rows until nothing improves."""
         stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change)
         seed = check_random_state(self.random_state).randint(LARGEST_SEED) if self.shuffle else None
         tell = Progress() if self.verbose else None
         kept = None if held_out is None else ~held_out
-        self.n_iter_ = run(courses, chunk, stopping, seed, kept, self._map, tell)
+        self.n_iter_ = run(courses, rows, stopping, seed, kept, self._map, tell)
         for k in range(self.n_iter_):
             self._losses.append(float(np.mean([c.losses[k] for c in courses if k < len(c.losses)])))
         self._coef = None
@@ -425,8 +426,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             target = np.where(codes == sign, 1.0, -1.0)
             if rest is not None:
                 score = accuracy_on(learner, rest, target[held_out], weights[held_out])
-            courses.append(Course(learning(learner), target, weights, score))
-        self._run(chunk, courses, held_out)
+            courses.append(Course(learning(learner, chunk, target, weights), score))
+        self._run(chunk.rows, courses, held_out)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> FIOLClassifier:
@@ -436,10 +437,10 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         """
         if classes is None and hasattr(self, "learners_") and self._plain(X):
             try:
-                if X.shape[0] == 1 and type(X) in CSR and len(y) == 1:
+                if X.shape[0] == len(y) == 1 and type(X) in CSR:
                     if self._learn_event(X, y[0], 1.0 if sample_weight is None else sample_weight[0]):
                         return self
-                elif type(y) is np.ndarray and y.ndim == 1:
+                elif type(y) is np.ndarray and y.shape == X.shape[:1]:
                     return self._learn(X, y, sample_weight)
             except (KeyError, TypeError, ValueError):  # nothing has been learned; scikit-learn may have its own words
                 pass
@@ -477,7 +478,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         tasks = list(zip(self.learners_, targets, strict=True))
         if self._standby is not None:
             tasks.append((self._standby, np.full(len(codes), -1.0)))
-        losses = self._map(lambda task: learning(task[0])(chunk, task[1], weights), tasks)
+        losses = self._map(lambda task: learning(task[0], chunk, task[1], weights)(), tasks)
         self._note(losses[: len(self.learners_)])
         return self
 
@@ -540,12 +541,12 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return self.learners_[1:] if len(self.learners_) == 2 else self.learners_
 
     def decision_function(self, X: Any) -> Floats:
-        """Scores: of the second class for two, of shape (n_rows, n_classes) for more."""
+        """Scores X @ coef_.T + intercept_: of the second class for two, of shape (n_rows, n_classes) for more."""
         return self._read(X, self._scores)
 
     def _scores(self, X: Any) -> Floats:
         rows = to_chunk(X, n_features=self.n_features_in_)
-        found = self._map(lambda learner: learner.scores(rows), self._scorers())
+        found = self._map(lambda learner: learner.scores(rows, linear=True), self._scorers())
         return found[0] if len(found) == 1 else np.column_stack(found)
 
     def predict(self, X: Any) -> Any:
@@ -634,7 +635,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     --------
     >>> from fiol.estimators import FIOLRegressor
     >>> model = FIOLRegressor(max_iter=100, tol=None, random_state=0).fit([[1.0], [2.0], [3.0]], [2.0, 4.0, 6.0])
-    >>> model.predict([[4.0]]).round(1)
+    >>> model.predict([[4.0]]).round()
     array([8.])
     """
 
@@ -711,7 +712,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         chunk, score, learner = to_chunk(X), None, self.learners_[0]
         if held_out is not None:
             score = r2_on(learner, chunk.take(np.flatnonzero(held_out)), y[held_out], weights[held_out])
-        self._run(chunk, [Course(learning(learner), y, weights, score)], held_out)
+        self._run(chunk.rows, [Course(learning(learner, chunk, y, weights), score)], held_out)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> FIOLRegressor:
@@ -721,7 +722,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         """
         if hasattr(self, "learners_") and self._plain(X):
             try:
-                if X.shape[0] == 1 and type(X) in CSR and len(y) == 1:
+                if X.shape[0] == len(y) == 1 and type(X) in CSR:
                     target, weight = float(y[0]), 1.0 if sample_weight is None else float(sample_weight[0])
                     learner = self.learners_[0]
                     z = learner.learn_one(X.indices, X.data, target, weight)
@@ -745,12 +746,12 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         learner = self.learners_[0]
         chunk, weights = to_chunk(X, n_features=self.n_features_in_), self._weights(sample_weight, X)
         y = check_targets(y, chunk.rows, learner.update.loss)
-        self._note([learning(learner)(chunk, y, weights)])
+        self._note([learning(learner, chunk, y, weights)()])
         return self
 
     def predict(self, X: Any) -> Floats:
-        """What the scores say: the mean, or exp(score) for counts."""
-        return self._read(X, lambda X: self.learners_[0].predict(to_chunk(X, n_features=self.n_features_in_)))
+        """What the scores X @ coef_ + intercept_ say: the mean, or exp(score) for counts."""
+        return self._read(X, lambda X: predictions(self.learners_[0], to_chunk(X, n_features=self.n_features_in_)))
 
     @property
     def coef_(self) -> Any:
@@ -778,25 +779,31 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 # --- parts --------------------------------------------------------------------------------------
 
 
-def learning(learner: Learner) -> Callable[[Chunk, Floats, Floats], float]:
-    """Learn from rows that have been checked; gives the mean loss of their scores before."""
+def learning(learner: Learner, rows: Chunk, y: Floats, weights: Floats) -> Callable[..., float]:
+    """Passes over rows that have been checked; each gives the mean loss of their scores before."""
 
-    def learn(rows: Chunk, y: Floats, weights: Floats) -> float:
-        return learner._engine.mean_loss(learner._learn_checked(rows, y, weights), y, weights)
+    def learn(order: Any = IN_ORDER) -> float:
+        scores = learner._learn_checked(rows, y, weights, order)
+        return learner._engine.mean_loss(scores, y, weights, order)
 
     return learn
 
 
+def predictions(learner: Learner, rows: Chunk) -> Floats:
+    """What scores that are linear in the values say."""
+    return learner._engine.predictions(learner.scores(rows, linear=True))
+
+
 def accuracy_on(learner: Learner, rows: Chunk, y: Floats, weights: Floats) -> Callable[[], float]:
     """The weighted share of rows whose score has the sign of their target."""
-    return lambda: float(np.average((learner.scores(rows) > 0.0) == (y > 0.0), weights=weights))
+    return lambda: float(np.average((learner.scores(rows, linear=True) > 0.0) == (y > 0.0), weights=weights))
 
 
 def r2_on(learner: Learner, rows: Chunk, y: Floats, weights: Floats) -> Callable[[], float]:
     """The weighted coefficient of determination."""
     from sklearn.metrics import r2_score
 
-    return lambda: float(r2_score(y, learner.predict(rows), sample_weight=weights))
+    return lambda: float(r2_score(y, predictions(learner, rows), sample_weight=weights))
 
 
 class Progress:

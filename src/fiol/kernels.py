@@ -115,12 +115,13 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
 
 
 @jit
-def learn_rows(plan, bias_plan, chunk, y, weight, state, bias, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
-    """A round for every row; writes the scores before each."""
-    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
+def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
+    """A round for every row, in `order` unless that is empty; writes the scores before each."""
+    (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
     state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
     clock = clock_from(ticks)
-    for r in range(y.shape[0]):
+    for k in range(order.shape[0] if order.shape[0] > 0 else y.shape[0]):
+        r = order[k] if order.shape[0] > 0 else k
         first, last = indptr[r], indptr[r + 1]
         feature, x = indices[first:last], data[first:last]
         scores[r], clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
@@ -162,10 +163,11 @@ def predict_all(loss, scores):  # type: ignore[no-untyped-def]
 
 
 @jit
-def total_loss(loss, scores, y, weight):  # type: ignore[no-untyped-def]
-    """The weighted sum of the losses of all scores, and that of the weights."""
+def total_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
+    """The weighted sum of the losses of all scores, or of those that `order` names, and that of the weights."""
     total = mass = 0.0
-    for r in range(scores.shape[0]):
+    for k in range(order.shape[0] if order.shape[0] > 0 else y.shape[0]):
+        r = order[k] if order.shape[0] > 0 else k
         total += weight[r] * loss.value(scores[r], y[r])
         mass += weight[r]
     return total, mass
@@ -180,8 +182,11 @@ def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
 
 
 @jit
-def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
-    """The scores of rows; `fresh` stands for features that have no place in the state yet."""
+def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores):  # type: ignore[no-untyped-def]
+    """The scores of rows; `fresh` stands for features that have no place in the state yet.
+
+    Weights are ready for the row's values as before learning from it, unless scores are to be linear in these.
+    """
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock = clock_from(ticks)
     shift = value_of(bias_plan, bias, np.uint64(0), clock) if bias.w.shape[0] > 0 else 0.0
@@ -191,7 +196,8 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # ty
         for k in range(indptr[r], indptr[r + 1]):
             i = np.uint64(np.uint32(indices[k]))
             if i < state.w.shape[0]:
-                z += data[k] * plan.anchor.ready(plan, state, i, data[k], value_of(plan, state, i, clock))
+                w = value_of(plan, state, i, clock)
+                z += data[k] * (w if linear else plan.anchor.ready(plan, state, i, data[k], w))
             else:
                 z += data[k] * unseen
         scores[r] = z + shift

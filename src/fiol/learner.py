@@ -24,7 +24,7 @@ from fiol.chunks import (
     to_chunk,
 )
 from fiol.component import per_feature_sizes
-from fiol.engine import Engine
+from fiol.engine import IN_ORDER, Engine
 from fiol.plan import Plan, make_plan, rotated
 from fiol.problem import expect
 from fiol.row import Floats
@@ -135,9 +135,9 @@ class Learner:
         self._watch(scores)
         return scores
 
-    def _learn_checked(self, chunk: Chunk, y: Floats, weights: Floats) -> Floats:
+    def _learn_checked(self, chunk: Chunk, y: Floats, weights: Floats, order: Any = IN_ORDER) -> Floats:
         """`learn` for canonical rows of at most `n_features`, targets and weights that have been checked."""
-        scores = self._engine.learn(self._entered(chunk, self._features), y, weights)
+        scores = self._engine.learn(self._entered(chunk, self._features), y, weights, order)
         self._watch(scores)
         return scores
 
@@ -230,16 +230,20 @@ class Learner:
 
     # --- predicting ---------------------------------------------------------------------------
 
-    def scores(self, X: Any) -> Floats:
-        """The score <x, w> plus intercept of every row, by the averaged weights if averages are kept."""
+    def scores(self, X: Any, linear: bool = False) -> Floats:
+        """The score <x, w> plus intercept of every row, by the averaged weights if averages are kept.
+
+        `ScaleFree` steps take a value larger than any before as the largest so far, as they do when they learn from
+        it; `linear` scores do not.
+        """
         X, _ = counted(X)
         if self.max_features is not None:
-            return self._scores_named(X)
+            return self._scores_named(X, linear)
         if is_dicts(X) and not isinstance(self._encoder, Hashing) and self._plan.first_weight(1) != 0.0:
             self._vocabulary()
-            return self._scores_named(X)
+            return self._scores_named(X, linear)
         chunk, features = self._encode(X, grow=False)
-        return self._engine.scores(self._entered(chunk, features))
+        return self._engine.scores(self._entered(chunk, features), linear)
 
     def predict(self, X: Any) -> Floats:
         """What the scores say: the mean for regression and counts, the probability of +1 for logistic and
@@ -517,13 +521,13 @@ class Learner:
         words = self._vocabulary()
         return np.array([words.number(name) if words.knows(name) else -1 for name in names], np.int64)
 
-    def _scores_named(self, X: Any) -> Floats:
+    def _scores_named(self, X: Any, linear: bool) -> Floats:
         """Scores where names that are not held may count: each has the weight of a feature never seen."""
         chunk, names = self._named(X)
         numbers = self._numbers(names)
         numbers[numbers < 0] = self.n_features
         rows = renumbered(chunk, numbers)
-        return self._engine.scores(self._entered(rows, self.n_features))
+        return self._engine.scores(self._entered(rows, self.n_features), linear)
 
     def _learn_bounded(self, X: Any, y: Floats, weights: Floats) -> Floats:
         """`learn` with at most `max_features`: before a row that does not fit, zeros are dropped."""
