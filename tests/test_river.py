@@ -20,6 +20,7 @@ from river import (
     ensemble,
     evaluate,
     feature_extraction,
+    linear_model,
     metrics,
     preprocessing,
     stream,
