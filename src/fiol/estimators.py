@@ -38,6 +38,7 @@ from fiol.epochs import Course, Stopping, run
 from fiol.geometries import Geometry
 from fiol.learner import Learner
 from fiol.losses import Logistic, Loss
+from fiol.one_vs_rest import normalized
 from fiol.parameters import (
     ALGORITHMS,
     CLASSIFICATION,
@@ -279,6 +280,15 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self._sparse, self._coef = False, None
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {**state, "_losses": list(state["_losses"])} if "_losses" in state else state  # skops empties a deque
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_losses" in state:
+            self._losses = deque(state["_losses"], CURVE)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learners_")
@@ -576,8 +586,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         p = engine.predictions(np.array(scores, order="C").ravel()).reshape(scores.shape)
         if p.ndim == 1:
             return np.column_stack([1.0 - p, p])
-        mass = p.sum(axis=1, keepdims=True)
-        return np.divide(p, mass, out=np.full(p.shape, 1.0 / p.shape[1]), where=mass > 0.0)
+        return normalized(p)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:

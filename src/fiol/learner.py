@@ -331,11 +331,18 @@ class Learner:
 
     def copy(self: Self) -> Self:
         """A learner of its own that goes on from here."""
-        return revived(type(self), self.update, self._options(), self.compiled, self._header(), self._arrays())
+        new = object.__new__(type(self))
+        new.__setstate__(self.__getstate__())
+        return new
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        parts = self.update, self._options(), self.compiled, self._header(), self._arrays()
-        return revived, (type(self), *parts)
+    def __getstate__(self) -> dict[str, Any]:
+        parts = {"update": self.update, "options": self._options(), "compiled": self.compiled}
+        return {**parts, "header": self._header(), "arrays": self._arrays()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become the learner with this state, which is not shared."""
+        Learner.__init__(self, state["update"], **state["options"], compiled=state["compiled"])
+        self._restore(state["header"], state["arrays"])
 
     @classmethod
     def merge(cls: type[Self], learners: Sequence[Self], weights: Sequence[float] | None = None) -> Self:
@@ -554,20 +561,6 @@ class Learner:
             else:
                 numbers, ahead, pruned = self._numbers(names), AHEAD, True
         return scores
-
-
-def revived(
-    cls: type[Self],
-    update: Update,
-    options: dict[str, Any],
-    compiled: bool,
-    header: dict[str, Any],
-    arrays: dict[str, Any],
-) -> Self:
-    """A learner from its parts, which are not shared with it: for copies and pickles."""
-    new = cls(update, **options, compiled=compiled)
-    new._restore(header, arrays)
-    return new
 
 
 # --- arguments --------------------------------------------------------------------------------
