@@ -16,6 +16,7 @@ from skops import io as skops
 import fiol
 from fiol.estimators import FIOLClassifier, FIOLRegressor
 from fiol.onnx import to_onnx
+from fiol.passive_aggressive import PassiveAggressiveClassifier, PassiveAggressiveRegressor
 
 FEW = {"max_iter": 2, "tol": None, "random_state": 0}
 
@@ -112,6 +113,16 @@ def test_learners_in_onnxruntime(loss):
     learner = fiol.Learner(fiol.FIOL(loss, fiol.L1(0.01), fiol.Constant(0.05)), compiled=False)
     learner.learn(X, np.where(y > 0, 1.0, -1.0) if isinstance(loss, fiol.losses.Binary) else y)
     assert np.allclose(run(learner, X)["variable"][:, 0], learner.predict(X), rtol=1e-12, atol=1e-14)
+
+
+def test_passive_aggressive_models_in_onnxruntime(monkeypatch):
+    monkeypatch.setattr("fiol.passive_aggressive.Learner", functools.partial(fiol.Learner, compiled=False))
+    X, y = rows()
+    for target in (y, y > 0):
+        model = PassiveAggressiveClassifier(C=0.01, **FEW).fit(X, target)
+        assert run(model, X)["label"].tolist() == model.predict(X).tolist()
+    model = PassiveAggressiveRegressor(C=0.01, **FEW).fit(X, y)
+    assert np.allclose(run(model, X)["variable"][:, 0], model.predict(X), rtol=1e-12, atol=1e-14)
 
 
 def test_the_graph_is_plain():

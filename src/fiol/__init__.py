@@ -66,15 +66,20 @@ from fiol.updates import Update
 __version__ = "0.1.0"
 
 #: Names that need scikit-learn, and are loaded when asked for.
-SKLEARN = {"FIOLClassifier": "estimators", "FIOLRegressor": "estimators"}
+_OPTIONAL = {
+    "FIOLClassifier": "estimators",
+    "FIOLRegressor": "estimators",
+    "PassiveAggressiveClassifier": "passive_aggressive",
+    "PassiveAggressiveRegressor": "passive_aggressive",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name not in SKLEARN:
+    if name not in _OPTIONAL:
         raise AttributeError(f"module 'fiol' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"fiol.{SKLEARN[name]}"), name)
+    return getattr(import_module(f"fiol.{_OPTIONAL[name]}"), name)
 
 
 __all__ = [
@@ -126,6 +131,8 @@ __all__ = [
     "Newton",
     "Origin",
     "Partition",
+    "PassiveAggressiveClassifier",
+    "PassiveAggressiveRegressor",
     "Poisson",
     "Polynomial",
     "Quantile",

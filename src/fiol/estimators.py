@@ -24,7 +24,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, validation
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -56,13 +56,12 @@ from fiol.solvers import Solver
 from fiol.step_sizes import StepSize
 from fiol.updates import Update
 
-try:
-    from sklearn.utils.validation import validate_data
-except ImportError:  # scikit-learn < 1.6
 
-    def validate_data(estimator: Any, X: Any = "no_validation", y: Any = "no_validation", **options: Any) -> Any:
-        """The checks of X and y, and what they say about the features."""
+def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """scikit-learn's checks of X and y, and what they say about the features."""
+    if hasattr(estimator, "_validate_data"):  # scikit-learn < 1.6
         return estimator._validate_data(X, y, **options)
+    return validation.validate_data(estimator, X, y, **options)
 
 
 #: Rows that need no conversion.

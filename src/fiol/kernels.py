@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fiol.compiled import borrowed, inlined, jit
+from fiol.compiled import borrowed, inlined, jit, prefetch
 from fiol.component import at
 from fiol.row import Row
 from fiol.state import Clock, Room
@@ -12,6 +12,8 @@ from fiol.state import Clock, Room
 #: The intercept as a row of its own: feature 0 with value 1.
 ZERO = np.zeros(1, np.int32)
 ONE = np.ones(1)
+#: So many rows before its turn, a row in random order is asked for.
+AHEAD = 4
 
 
 # --- one exact step ---------------------------------------------------------------------------
@@ -120,8 +122,17 @@ def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, roo
     (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
     state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
     clock = clock_from(ticks)
-    for k in range(order.shape[0] if order.shape[0] > 0 else y.shape[0]):
-        r = order[k] if order.shape[0] > 0 else k
+    shuffled = order.shape[0] > 0
+    for k in range(order.shape[0] if shuffled else y.shape[0]):
+        if shuffled and k + 2 * AHEAD < order.shape[0]:
+            prefetch(indptr, order[k + 2 * AHEAD])
+            soon = order[k + AHEAD]
+            prefetch(y, soon)
+            prefetch(weight, soon)
+            prefetch(indices, indptr[soon])
+            prefetch(data, indptr[soon])
+            prefetch(data, indptr[soon] + 8)
+        r = order[k] if shuffled else k
         first, last = indptr[r], indptr[r + 1]
         feature, x = indices[first:last], data[first:last]
         scores[r], clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
