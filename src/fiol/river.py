@@ -41,7 +41,7 @@ from fiol.row import Floats, Indices
 from fiol.solvers import Solver
 from fiol.step_sizes import StepSize
 from fiol.updates import Update
-from fiol.vocabulary import Hashing, Vocabulary
+from fiol.vocabulary import NAMES, Hashing, Vocabulary
 
 #: Parameters that describe the update, all but the loss; these can be changed in the middle of a stream.
 OF_UPDATE = ("penalty", "alpha", "l1_ratio", "algorithm", "step_size", "geometry", "solver", "positive")
@@ -509,7 +509,7 @@ def name_of(key: Any) -> str | int:
 
 def with_names(x: Any) -> Any:
     """A row whose keys are names."""
-    if isinstance(x, Mapping) and not all(type(key) is str for key in x):
+    if isinstance(x, Mapping) and not NAMES.issuperset(map(type, x)):
         return {name_of(key): value for key, value in x.items()}
     return x
 
