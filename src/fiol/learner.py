@@ -141,6 +141,10 @@ class Learner:
         self._watch(scores)
         return scores
 
+    def _mean_loss(self, scores: Floats, y: Floats, weights: Floats, order: Any = IN_ORDER) -> float:
+        """The weighted mean loss of scores."""
+        return self._engine.mean_loss(scores, y, weights, order)
+
     def _watch(self, scores: Floats) -> None:
         """Warn of the first score that is not finite."""
         if not math.isfinite(scores.sum()):  # cheaper than asking every score
