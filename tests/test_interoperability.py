@@ -52,14 +52,14 @@ LABELS = {
 
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("loss", ["log_loss", "exponential", "hinge", "squared_error"])
+@pytest.mark.parametrize("loss", ["log_loss", "exponential", "hinge", "squared_error", "softmax", "crammer_singer"])
 def test_classifiers_in_onnxruntime(labels, classes, loss):
     X, codes = rows()
     model = FIOLClassifier(loss, step_size=0.1, **FEW).fit(X, np.asarray(labels)[np.minimum(codes, classes - 1)])
     found = run(model, X)
     assert found["label"].tolist() == model.predict(X).tolist()
     assert len(set(found["label"].tolist())) > 1
-    if loss in ("log_loss", "exponential"):
+    if loss in ("log_loss", "exponential", "softmax"):
         assert list(found) == ["label", "probabilities"]
         assert np.allclose(found["probabilities"], model.predict_proba(X), rtol=1e-12, atol=1e-15)
     else:
@@ -82,7 +82,7 @@ def test_labels_that_are_bool_and_single_precision():
 def test_probabilities_where_nothing_is_left_of_them(classes, expected):
     """Scores so low that every class has probability 0 in double precision, or so high that it has 1."""
     X = np.array([[-1e6], [1e6]])
-    model = FIOLClassifier(**FEW).fit(np.ones((3, 1)), np.arange(3) % classes)
+    model = FIOLClassifier("log_loss", **FEW).fit(np.ones((3, 1)), np.arange(3) % classes)
     for k, learner in enumerate(model.learners_):
         fresh = fiol.Learner(learner.update, n_features=1, compiled=False)
         fresh.start_from([1.0 + (k == 0)])
@@ -208,3 +208,14 @@ def test_round_trips(stored, average):
         assert np.array_equal(twin.intercept_, model.intercept_)
         assert twin.loss_curve_ == model.loss_curve_
         assert twin.get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("stored", [lambda m: pickle.loads(pickle.dumps(m)), by_joblib, by_skops])
+def test_round_trips_of_all_classes_at_once(stored):
+    X, codes = rows()
+    model = FIOLClassifier("softmax", penalty="l2", alpha=0.01).partial_fit(X[:20], codes[:20])
+    twin = stored(model)
+    for each in (model, twin):
+        each.partial_fit(X[20:], codes[20:])
+    assert np.array_equal(twin.coef_, model.coef_)
+    assert np.array_equal(twin.predict_proba(X), model.predict_proba(X))

@@ -34,6 +34,7 @@ from fiol.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from fiol.multiclass import CrammerSinger, JointLearner, JointLoss, Softmax
 from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
 from fiol.regularizers import L1, Box, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
 from fiol.solvers import (
@@ -101,6 +102,7 @@ __all__ = [
     "Box",
     "ClosedForm",
     "Constant",
+    "CrammerSinger",
     "DiagonalMetric",
     "ElasticNet",
     "Entropy",
@@ -120,6 +122,8 @@ __all__ = [
     "ImplicitRegularizer",
     "ImportanceAware",
     "Inverse",
+    "JointLearner",
+    "JointLoss",
     "LastIterate",
     "Learner",
     "LinearizedLoss",
@@ -144,6 +148,7 @@ __all__ = [
     "Separable",
     "SignedEntropy",
     "Simplex",
+    "Softmax",
     "Solver",
     "Sorting",
     "Squared",

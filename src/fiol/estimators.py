@@ -21,7 +21,7 @@ try:
 except ImportError as error:
     raise ImportError("fiol.estimators needs scikit-learn: pip install fiol[sklearn]") from error
 from joblib import effective_n_jobs
-from scipy import sparse
+from scipy import sparse, special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, validation
@@ -38,15 +38,19 @@ from fiol.epochs import Course, Stopping, run
 from fiol.geometries import Geometry
 from fiol.learner import Learner
 from fiol.losses import Logistic, Loss
+from fiol.multiclass import JointLearner, JointLoss, Softmax
 from fiol.one_vs_rest import normalized
 from fiol.parameters import (
     ALGORITHMS,
     CLASSIFICATION,
     GEOMETRIES,
+    JOINT,
     PENALTIES,
     REGRESSION,
     SOLVERS,
     STEP_SIZES,
+    make_regularizer,
+    make_step_size,
     make_update,
     named,
 )
@@ -121,14 +125,14 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
     }
-    learners_: list[Learner]
+    learners_: list[Any]
     _standby: (
         Learner | None
     )  #: a learner told "no" in every round, from which new classes start; None if there are none
 
     # --- parameters -------------------------------------------------------------------------------
 
-    def _loss(self) -> Loss:
+    def _loss(self) -> Any:
         """The loss that the parameter names."""
         raise NotImplementedError
 
@@ -175,16 +179,6 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _new_learner(self, update: Update) -> Learner:
         return Learner(update, n_features=self.n_features_in_, intercept=self.fit_intercept, average=self.average)
-
-    def _continued(self, update: Update, old: list[Learner]) -> list[Learner]:
-        """Learners that go on from where old ones ended: the same ones, or new ones that start from their weights."""
-        options = (bool(self.fit_intercept), bool(self.average))
-        if all((a.update, a.intercept_fitted, a.averages) == (update, *options) for a in old):
-            return old
-        new = [self._new_learner(update) for _ in old]
-        for a, b in zip(old, new, strict=True):
-            b.start_from(a.weights, a.intercept)
-        return new
 
     def _begin(self) -> None:
         """What `fit` and the first `partial_fit` have in common."""
@@ -249,7 +243,9 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
             raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit or partial_fit first")
         if self._coef is None:
             found = self._scorers()
-            w, b = np.array([a.weights for a in found]), np.array([a.intercept for a in found])
+            w, b = np.vstack([a.weights for a in found]), np.hstack([a.intercept for a in found])
+            if isinstance(found[0], JointLearner) and len(w) == 2:
+                w, b = w[1:] - w[:1], b[1:] - b[:1]
             self._coef = (sparse.csr_matrix(w) if self._sparse else w), b
         return self._coef
 
@@ -305,13 +301,14 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     """A linear classifier that learns row by row with exact steps.
 
-    Every round solves argmin_w loss(<x, w>; y) + penalty(w) + B(w, w_old) / eta; see `fiol.presets`. More than two
-    classes are learned one against the rest, each in one pass.
+    Every round solves argmin_w loss(<x, w>; y) + penalty(w) + B(w, w_old) / eta; see `fiol.presets`.
 
     Parameters
     ----------
     loss : "log_loss", "hinge", "squared_hinge", "exponential", a loss for numbers ("squared_error", ...) with targets
-        -1 and +1, or a `fiol.Loss`.
+        -1 and +1, or a `fiol.Loss`: classes are learned one against the rest. "softmax", "crammer_singer" or a
+        `fiol.JointLoss`: all classes at once, by FIOL without a penalty or with a ridge. "auto" is softmax where that
+        is possible and three classes or more are known from the start, otherwise log_loss.
     {parameters}
     class_weight : None, "balanced" or a dict: the weight of every row is multiplied by that of its class.
     n_jobs : classes are learned in so many threads.
@@ -319,9 +316,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     `fit` with one pass and no shuffling, `partial_fit` in chunks of any size and `fiol.Learner.learn` give the
     same weights to the bit. `partial_fit` reads the parameters in its first call.
 
-    If the first `partial_fit` names no `classes`, new ones may appear at any time. The model is then exactly the
-    one that knew them from the start, for the work of two more classes: a learner that was told "no" in every
-    round stands by for the next one.
+    If the first `partial_fit` names no `classes`, new ones may appear at any time. One against the rest, the model is
+    exactly the one that knew them from the start, for the work of two more classes: a learner that was told "no" in
+    every round stands by for the next one. Where all classes are learned at once, the weights of a new one start at 0.
 
     Attributes
     ----------
@@ -342,14 +339,14 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearEstimator._parameter_constraints,
-        "loss": [StrOptions(set(CLASSIFICATION)), Loss],
+        "loss": [StrOptions({"auto", *CLASSIFICATION, *JOINT}), Loss, JointLoss],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "n_jobs": [Integral, None],
     }
 
     def __init__(
         self,
-        loss: Any = "log_loss",
+        loss: Any = "auto",
         *,
         penalty: Any = None,
         alpha: float = 0.0001,
@@ -396,8 +393,13 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _loss(self) -> Loss:
-        return named(self.loss, CLASSIFICATION)
+    def _loss(self) -> Any:
+        if isinstance(self.loss, str) and self.loss == "auto":
+            plain = self.algorithm == "FIOL" and self.penalty in (None, "l2") and not (self.positive or self.average)
+            plain = plain and self.geometry is None and self.solver is None
+            many = getattr(self, "_closed", False) and len(self.classes_) > 2
+            return Softmax() if many and plain else Logistic()
+        return named(self.loss, {**CLASSIFICATION, **JOINT})
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -423,16 +425,15 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if self.class_weight == "balanced":
             self._class_weights = compute_class_weight("balanced", classes=classes, y=y)
         weights = self._weighted(self._weights(sample_weight, X), codes)
-        update = self._update()
+        new = self._new_learners()
         if not again:
             self._begin()
         self._standby = None
-        self.learners_ = self._continued(update, old) if again else [self._new_learner(update) for _ in self._signs]
+        self.learners_ = continued(old, new) if again else new
         held_out = self._held_out(codes, weights, StratifiedShuffleSplit)
         chunk, score, courses = to_chunk(X), None, []
         rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
-        for learner, sign in zip(self.learners_, self._signs, strict=True):
-            target = np.where(codes == sign, 1.0, -1.0)
+        for learner, target in self._tasks(codes):
             if rest is not None:
                 score = accuracy_on(learner, rest, target[held_out], weights[held_out])
             courses.append(Course(learning(learner, chunk, target, weights), score))
@@ -446,10 +447,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         """
         if classes is None and hasattr(self, "learners_") and self._plain(X):
             try:
-                if X.shape[0] == len(y) == 1 and type(X) in CSR:
-                    if self._learn_event(X, y[0], 1.0 if sample_weight is None else sample_weight[0]):
-                        return self
-                elif type(y) is np.ndarray and y.shape == X.shape[:1]:
+                if self._learn_event(X, y, sample_weight):
+                    return self
+                if type(y) is np.ndarray and y.shape == X.shape[:1]:
                     return self._learn(X, y, sample_weight)
             except (KeyError, TypeError, ValueError):  # nothing has been learned; scikit-learn may have its own words
                 pass
@@ -468,11 +468,11 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             check_classification_targets(classes)
             if closed and len(classes) < 2:
                 raise ValueError(f"classes must name at least two classes, got {len(classes)} class")
-            update = self._update()
-            self._begin()
             self._set_classes(classes, closed)
-            self.learners_ = [self._new_learner(update) for _ in self._signs]
-            self._standby = None if closed else self._new_learner(update)
+            new = self._new_learners()
+            self._begin()
+            self.learners_ = new
+            self._standby = None if closed or self._joint else new[0].copy()
         elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
             raise ValueError(f"classes must be those of the first call, {self.classes_}, got {classes!r}")
         return self._learn(X, y, sample_weight)
@@ -483,19 +483,21 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         weights = self._weights(sample_weight, X)
         codes = self._codes(y)
         weights = self._weighted(weights, codes)
-        targets = [np.where(codes == sign, 1.0, -1.0) for sign in self._signs]
-        tasks = list(zip(self.learners_, targets, strict=True))
+        tasks = self._tasks(codes)
         if self._standby is not None:
             tasks.append((self._standby, np.full(len(codes), -1.0)))
         losses = self._map(lambda task: learning(task[0], chunk, task[1], weights)(), tasks)
         self._note(losses[: len(self.learners_)])
         return self
 
-    def _learn_event(self, X: Any, label: Any, weight: float) -> bool:
-        """One round for one row, if its label is known."""
-        code = self._code_of.get(label)
+    def _learn_event(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        """The round of a single sparse row whose label is known; False, and no round, for everything else."""
+        if not X.shape[0] == len(y) == 1 or type(X) not in CSR or self._joint:
+            return False
+        code = self._code_of.get(y[0])
         if code is None:
             return False
+        weight = 1.0 if sample_weight is None else sample_weight[0]
         if self._class_weights is not None:
             weight *= self._class_weights[code]
         indices, data, total = X.indices, X.data, 0.0
@@ -512,9 +514,10 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     # --- classes ----------------------------------------------------------------------------------
 
     def _set_classes(self, classes: Any, closed: bool) -> None:
-        """Fix the classes; a learner each, or one for two that are all there will ever be."""
-        self.classes_ = classes
-        self._signs = [1] if closed and len(classes) == 2 else list(range(len(classes)))
+        """Fix the classes; a learner each, or one for two that are all there will ever be, or one for all."""
+        self.classes_, self._closed = classes, closed
+        self._joint = isinstance(self._loss(), JointLoss)
+        self._signs = [1] if self._joint or (closed and len(classes) == 2) else list(range(len(classes)))
         self._code_of = {label: code for code, label in enumerate(classes.tolist())}
         self._class_weights = None
         if isinstance(self.class_weight, dict):
@@ -530,15 +533,42 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if np.all(known):
             return codes
         new = np.unique(y[~known])
-        if self._standby is None:
+        if self._closed:
             raise ValueError(
                 f"y has labels that are no classes: {new.tolist()}; the classes are {self.classes_.tolist()}"
             )
         check_classification_targets(new)
-        learners = dict(zip(self.classes_.tolist(), self.learners_, strict=True))
-        self._set_classes(np.unique(np.concatenate([self.classes_, new])), closed=False)
-        self.learners_ = [learners[k] if k in learners else self._standby.copy() for k in self.classes_.tolist()]
+        old, learners = self.classes_, self.learners_
+        self._set_classes(np.unique(np.concatenate([old, new])), closed=False)
+        places = np.searchsorted(self.classes_, old)
+        if self._standby is None:
+            self.learners_ = [learners[0].widened(places, len(self.classes_))]
+        else:
+            self.learners_ = [self._standby.copy() for _ in self.classes_]
+            for place, learner in zip(places, learners, strict=True):
+                self.learners_[place] = learner
         return np.searchsorted(self.classes_, y)
+
+    def _new_learners(self) -> list[Any]:
+        """A learner per class, or one for two that are all there will ever be, or one for all."""
+        if not self._joint:
+            update = self._update()
+            return [self._new_learner(update) for _ in self._signs]
+        unused = {"algorithm": "FIOL", "geometry": None, "solver": None, "positive": False, "average": False}
+        for name, default in unused.items():
+            if getattr(self, name) not in (default, "euclidean"):
+                raise ValueError(f"{type(self._loss()).__name__} has no use for {name}={getattr(self, name)!r}")
+        regularizer = make_regularizer(self.penalty, self.alpha, self.l1_ratio)
+        step_size = make_step_size("scale_free" if self.step_size == "auto" else self.step_size)
+        sizes = self.n_features_in_, len(self.classes_)
+        return [JointLearner(self._loss(), *sizes, regularizer, step_size, self.fit_intercept)]
+
+    def _tasks(self, codes: Any) -> list[tuple[Any, Any]]:
+        """Every learner and its targets."""
+        if self._joint:
+            return [(self.learners_[0], np.ascontiguousarray(codes, np.int64))]
+        targets = (np.where(codes == sign, 1.0, -1.0) for sign in self._signs)
+        return list(zip(self.learners_, targets, strict=True))
 
     def _weighted(self, weights: Floats, codes: Any) -> Floats:
         """The weights of rows times those of their classes."""
@@ -555,6 +585,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Floats:
         rows = to_chunk(X, n_features=self.n_features_in_)
+        if self._joint:
+            scores = self.learners_[0].scores(rows)
+            return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
         found = self._map(lambda learner: learner.scores(rows, linear=True), self._scorers())
         return found[0] if len(found) == 1 else np.column_stack(found)
 
@@ -577,12 +610,16 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of every class, in the order of `classes_`; those of one against the rest add up to 1."""
+        """The probability of every class, in the order of `classes_`; those of one against the rest are divided by
+        their sum.
+        """
         scores = self.decision_function(X)
         if len(self.classes_) == 1:
             return np.ones((len(scores), 1))
-        engine = self.learners_[0]._engine
-        p = engine.predictions(np.array(scores, order="C").ravel()).reshape(scores.shape)
+        if self._joint:
+            p = special.expit(scores) if scores.ndim == 1 else special.softmax(scores, axis=1)
+        else:
+            p = self.learners_[0]._engine.predictions(np.array(scores, order="C").ravel()).reshape(scores.shape)
         if p.ndim == 1:
             return np.column_stack([1.0 - p, p])
         return normalized(p)
@@ -604,17 +641,18 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return self._weights_and_intercepts()[1]
 
     def to_sklearn(self) -> Any:
-        """A model of scikit-learn alone, with these weights: `LogisticRegression` for two classes and logistic loss,
-        `SGDClassifier` for more, otherwise `LinearSVC`.
+        """A model of scikit-learn alone, with these weights: `LogisticRegression` for softmax, and for logistic loss of
+        two classes, `SGDClassifier` for more; otherwise `LinearSVC`.
         """
         from sklearn.linear_model import LogisticRegression, SGDClassifier
         from sklearn.svm import LinearSVC
 
         check_is_fitted(self)
-        if not isinstance(self._loss(), Logistic):
-            model = LinearSVC()
+        loss = self._loss()
+        if isinstance(loss, Softmax) or (isinstance(loss, Logistic) and len(self.classes_) == 2):
+            model = LogisticRegression()
         else:
-            model = LogisticRegression() if len(self.classes_) == 2 else SGDClassifier(loss="log_loss")
+            model = SGDClassifier(loss="log_loss") if isinstance(loss, Logistic) else LinearSVC()
         return with_weights(model, self, self.coef_, self.intercept_, classes_=self.classes_)
 
 
@@ -697,7 +735,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _loss(self) -> Loss:
+    def _loss(self) -> Any:
         return named(self.loss, REGRESSION)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FIOLRegressor:
@@ -711,11 +749,10 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         weights = self._weights(sample_weight, X)
         update = self._update()
         y = check_targets(y, len(y), update.loss)
-        if again:
-            self.learners_ = self._continued(update, self.learners_)
-        else:
+        new = [self._new_learner(update)]
+        if not again:
             self._begin()
-            self.learners_ = [self._new_learner(update)]
+        self.learners_ = continued(self.learners_, new) if again else new
         held_out = self._held_out(y, weights, ShuffleSplit)
         chunk, score, learner = to_chunk(X), None, self.learners_[0]
         if held_out is not None:
@@ -787,12 +824,24 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 # --- parts --------------------------------------------------------------------------------------
 
 
-def learning(learner: Learner, rows: Chunk, y: Floats, weights: Floats) -> Callable[..., float]:
+def continued(old: list[Any], new: list[Any]) -> list[Any]:
+    """Learners that go on from where old ones ended: the old ones, or if new ones would do other steps, those."""
+    for a, b in zip(old, new, strict=True):
+        if isinstance(a, JointLearner):
+            same = isinstance(b, JointLearner) and (a.plan, a.intercept_fitted) == (b.plan, b.intercept_fitted)
+        else:
+            same = isinstance(b, Learner) and a.update == b.update and a._options() == b._options()
+        if not same:
+            b.start_from(a.weights, a.intercept)
+    return old if same else new
+
+
+def learning(learner: Learner | JointLearner, rows: Chunk, y: Floats, weights: Floats) -> Callable[..., float]:
     """Passes over rows that have been checked; each gives the mean loss of their scores before."""
 
     def learn(order: Any = IN_ORDER) -> float:
         scores = learner._learn_checked(rows, y, weights, order)
-        return learner._engine.mean_loss(scores, y, weights, order)
+        return learner._mean_loss(scores, y, weights, order)
 
     return learn
 
@@ -802,8 +851,10 @@ def predictions(learner: Learner, rows: Chunk) -> Floats:
     return learner._engine.predictions(learner.scores(rows, linear=True))
 
 
-def accuracy_on(learner: Learner, rows: Chunk, y: Floats, weights: Floats) -> Callable[[], float]:
-    """The weighted share of rows whose score has the sign of their target."""
+def accuracy_on(learner: Learner | JointLearner, rows: Chunk, y: Floats, weights: Floats) -> Callable[[], float]:
+    """The weighted share of rows whose score has the sign of their target, or is the highest for their class."""
+    if isinstance(learner, JointLearner):
+        return lambda: float(np.average(learner.scores(rows).argmax(axis=1) == y, weights=weights))
     return lambda: float(np.average((learner.scores(rows, linear=True) > 0.0) == (y > 0.0), weights=weights))
 
 

@@ -145,6 +145,10 @@ class Learner:
         """`scores` for canonical rows; features beyond those seen have the weight of one never seen."""
         return self._engine.scores(self._entered(chunk, self._features))
 
+    def _mean_loss(self, scores: Floats, y: Floats, weights: Floats, order: Any = IN_ORDER) -> float:
+        """The weighted mean loss of scores."""
+        return self._engine.mean_loss(scores, y, weights, order)
+
     def _watch(self, scores: Floats) -> None:
         """Warn of the first score that is not finite."""
         if not math.isfinite(scores.sum()):  # cheaper than asking every score

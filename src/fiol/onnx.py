@@ -11,6 +11,7 @@ import numpy as np
 
 from fiol.learner import Learner
 from fiol.losses import Binary, Exponential, Logistic, Loss, Poisson
+from fiol.multiclass import JointLoss
 from fiol.row import Floats
 from fiol.scalars import LOG_HUGE
 
@@ -55,9 +56,9 @@ def to_onnx(model: Any, dtype: str = "float64") -> Any:
     return graph.model()
 
 
-def parts_of(model: Any) -> tuple[Floats, Floats, Loss | None]:
+def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
     """Weights, one row per score, intercepts, and the loss; TypeError if a graph cannot say what it predicts."""
-    loss: Loss | None
+    loss: Loss | JointLoss | None
     if isinstance(model, Learner):
         if model.bits is not None or model.max_features is not None or not model._plain:
             raise TypeError("only a learner with numbered features and a plain geometry is one matrix of weights")
@@ -68,15 +69,16 @@ def parts_of(model: Any) -> tuple[Floats, Floats, Loss | None]:
         b, loss = np.atleast_1d(model.intercept_), model._loss() if hasattr(model, "_loss") else None
     else:
         raise TypeError(f"model must be a fitted estimator or a Learner, got {type(model).__name__}")
-    own = None if loss is None else type(loss).predict
     known = (Loss.predict, Binary.predict, Logistic.predict, Exponential.predict, Poisson.predict)
-    if own is not None and own not in known:
+    if isinstance(loss, Loss) and type(loss).predict not in known:
         raise TypeError(f"{type(loss).__name__} has a predict of its own, which has no graph")
     return w, b, loss
 
 
-def add_mean(graph: Graph, scores: str, loss: Loss | None) -> str:
+def add_mean(graph: Graph, scores: str, loss: Loss | JointLoss | None) -> str:
     """What scores say, as `Loss.predict` has it; the name of the result."""
+    if isinstance(loss, JointLoss):  # of two classes; more are no matter of single scores
+        return graph.node("Sigmoid", [scores], "mean")
     predict = Loss.predict if loss is None else type(loss).predict
     if predict is Exponential.predict:
         scores = graph.node("Mul", [scores, graph.constant("two", np.array(2.0))], "doubled")
@@ -94,7 +96,7 @@ def add_mean(graph: Graph, scores: str, loss: Loss | None) -> str:
     return scores
 
 
-def add_classes(graph: Graph, scores: str, classes: Any, loss: Loss | None, columns: int) -> None:
+def add_classes(graph: Graph, scores: str, classes: Any, loss: Loss | JointLoss | None, columns: int) -> None:
     """Outputs of a classifier: one score tells two classes apart, otherwise the highest wins."""
     if len(classes) == 1:
         raise TypeError("a model that knows a single class has nothing to tell apart")
@@ -107,6 +109,9 @@ def add_classes(graph: Graph, scores: str, classes: Any, loss: Loss | None, colu
     graph.output(graph.node("Gather", [graph.constant("classes", classes), code], "label"), None)
     if loss is None or loss.link != "logit":
         graph.output(scores, columns)
+        return
+    if isinstance(loss, JointLoss) and columns > 1:
+        graph.output(graph.node("Softmax", [scores], "probabilities", axis=1), columns)
         return
     p = add_mean(graph, scores, loss)
     if columns == 1:

@@ -23,6 +23,7 @@ from fiol.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from fiol.multiclass import CrammerSinger, JointLoss, Softmax
 from fiol.regularizers import L1, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
 from fiol.solvers import Bisection, ClosedForm, Newton, Partition, Solver, Sorting
 from fiol.step_sizes import AdaGrad, Constant, Polynomial, ScaleFree, StepSize
@@ -50,6 +51,8 @@ CLASSIFICATION: dict[str, Loss] = {
     "exponential": Exponential(),
     **{name: loss for name, loss in REGRESSION.items() if loss.accepts(-1.0)},
 }
+#: Losses for several classes at once.
+JOINT: dict[str, JointLoss] = {"softmax": Softmax(), "crammer_singer": CrammerSinger()}
 PENALTIES = ("l1", "l2", "elasticnet")
 STEP_SIZES: dict[str, StepSize] = {
     "scale_free": ScaleFree(AdaGrad()),
@@ -106,8 +109,7 @@ def make_update(
     if isinstance(step_size, Real) and "aggressiveness" in accepted:
         given["aggressiveness"] = "step_size", step_size, step_size
     elif step_size != "auto":
-        component = Constant(step_size) if isinstance(step_size, Real) else named(step_size, STEP_SIZES)  # type: ignore[arg-type]
-        given["step_size"] = "step_size", step_size, component
+        given["step_size"] = "step_size", step_size, make_step_size(step_size)
     parts = {}
     for part, (name, value, component) in given.items():
         if component is not None:
@@ -115,6 +117,15 @@ def make_update(
                 raise ValueError(f"{algorithm} has no use for {name}={value!r}")
             parts[part] = component
     return preset(loss=loss, **parts)
+
+
+def make_step_size(given: Any) -> StepSize:
+    """A step size by name, as a component, or as a number: a constant one.
+
+    >>> make_step_size(2)
+    Constant(size=2.0)
+    """
+    return Constant(given) if isinstance(given, Real) else named(given, STEP_SIZES)  # type: ignore[arg-type]
 
 
 def make_regularizer(penalty: Any, alpha: float, l1_ratio: float, positive: bool = False) -> Regularizer:
