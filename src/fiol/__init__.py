@@ -34,6 +34,7 @@ from fiol.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from fiol.multiclass import CrammerSinger, JointLearner, JointLoss, Softmax
 from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
 from fiol.regularizers import L1, Box, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
 from fiol.solvers import (
@@ -65,6 +66,23 @@ from fiol.updates import Update
 
 __version__ = "0.1.0"
 
+#: Names that need scikit-learn, and are loaded when asked for.
+_OPTIONAL = {
+    "FIOLClassifier": "estimators",
+    "FIOLRegressor": "estimators",
+    "PassiveAggressiveClassifier": "passive_aggressive",
+    "PassiveAggressiveRegressor": "passive_aggressive",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _OPTIONAL:
+        raise AttributeError(f"module 'fiol' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"fiol.{_OPTIONAL[name]}"), name)
+
+
 __all__ = [
     "COMID",
     "FIOL",
@@ -84,12 +102,15 @@ __all__ = [
     "Box",
     "ClosedForm",
     "Constant",
+    "CrammerSinger",
     "DiagonalMetric",
     "ElasticNet",
     "Entropy",
     "EpsilonInsensitive",
     "Euclidean",
     "Exponential",
+    "FIOLClassifier",
+    "FIOLRegressor",
     "FTRLProximal",
     "FixedHorizon",
     "Geometry",
@@ -101,6 +122,8 @@ __all__ = [
     "ImplicitRegularizer",
     "ImportanceAware",
     "Inverse",
+    "JointLearner",
+    "JointLoss",
     "LastIterate",
     "Learner",
     "LinearizedLoss",
@@ -112,6 +135,8 @@ __all__ = [
     "Newton",
     "Origin",
     "Partition",
+    "PassiveAggressiveClassifier",
+    "PassiveAggressiveRegressor",
     "Poisson",
     "Polynomial",
     "Quantile",
@@ -123,6 +148,7 @@ __all__ = [
     "Separable",
     "SignedEntropy",
     "Simplex",
+    "Softmax",
     "Solver",
     "Sorting",
     "Squared",

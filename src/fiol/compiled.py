@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, typeof
 from numba.core import cgutils, types
 from numba.core.imputils import impl_ret_borrowed
@@ -269,3 +270,26 @@ def _without_owner(typing_context: Any, values: Any) -> Any:
         return strip(context, builder, values, arguments[0])
 
     return values(values), codegen
+
+
+def prefetch(values: Any, i: Any) -> None:
+    """Ask for values[i] to be in the cache soon. Rows in random order otherwise wait for memory one after the other."""
+
+
+@overload(prefetch, strict=False)
+def _prefetch(values: Any, i: Any) -> Any:
+    return lambda values, i: _ask_for(values, np.int64(i))  # type: ignore[call-arg]
+
+
+@intrinsic
+def _ask_for(typing_context: Any, values: Any, i: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = cgutils.create_struct_proxy(values)(context, builder, value=arguments[0])
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), byte)
+        builder.call(ask, [place, word(0), word(3), word(1)])  # to read, into all caches, data
+        return context.get_dummy_value()
+
+    return types.void(values, i), codegen

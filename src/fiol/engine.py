@@ -12,6 +12,9 @@ from fiol.plan import Plan, intercept_plan
 from fiol.row import Floats, Indices
 from fiol.state import START, Room, State, aligned, empty_state, grown
 
+#: All rows as they come.
+IN_ORDER = np.empty(0, np.int64)
+
 
 class Engine:
     """Learns from canonical chunks, keeps the state, and reads weights from it without changing it.
@@ -34,17 +37,21 @@ class Engine:
 
     # Learning.
 
-    def learn(self, chunk: Chunk, y: Floats, weight: Floats) -> Floats:
-        """A round per row; the score of each before its round."""
+    def learn(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
+        """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
         self.fit_in(chunk)
-        if self.accountant is not None:
+        if self.accountant is None:
+            return self.learn_plainly(chunk, y, weight, order)
+        if not len(order):
             return self.accountant.learn(chunk, y, weight)
-        return self.learn_plainly(chunk, y, weight)
+        scores = np.zeros(chunk.rows)
+        scores[order] = self.accountant.learn(chunk.take(order), y[order], weight[order])
+        return scores
 
-    def learn_plainly(self, chunk: Chunk, y: Floats, weight: Floats) -> Floats:
+    def learn_plainly(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
         """`learn` for rows that fit in, unaccounted."""
-        scores = np.empty(chunk.rows)
-        self.call("learn_rows", *self.plans, chunk, y, weight, *self.memory, scores)
+        scores = np.zeros(chunk.rows)
+        self.call("learn_rows", *self.plans, chunk, order, y, weight, *self.memory, scores)
         return scores
 
     def learn_one(self, feature: Indices, x: Floats, y: float, weight: float, features: int) -> float | None:
@@ -79,6 +86,13 @@ class Engine:
         self.bound["learn_one_row"] = self.bind("learn_one_row", arguments)
         return self.bound["learn_one_row"]
 
+    def start_from(self, w: Floats, intercept: float) -> None:
+        """Take over weights."""
+        self.grow(w.shape[0])
+        self.call("store_weights", self.plan, self.state, self.ticks, w)
+        if self.bias.w.shape[0] > 0:
+            self.call("intercept: store_weights", self.bias_plan, self.bias, self.ticks, np.array([intercept]))
+
     def settle(self) -> None:
         """Bring every stored weight up to date. Changes no result by more than rounding."""
         ticks = self.ticks.copy()
@@ -87,10 +101,10 @@ class Engine:
 
     # Reading.
 
-    def scores(self, chunk: Chunk) -> Floats:
+    def scores(self, chunk: Chunk, linear: bool = False) -> Floats:
         """The scores of rows, by the averages if they are kept."""
         scores = np.empty(chunk.rows)
-        self.call("score_rows", *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, scores)
+        self.call("score_rows", *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, linear, scores)
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:
@@ -112,6 +126,11 @@ class Engine:
         """What scores say about the target, in place."""
         self.call("predict_all", self.plan.problem.loss, scores)
         return scores
+
+    def mean_loss(self, scores: Floats, y: Floats, weight: Floats, order: Any = IN_ORDER) -> float:
+        """The weighted mean of the losses of scores, all or those that `order` names; 0 if nothing has weight."""
+        total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, weight)
+        return total / mass if mass > 0.0 else 0.0
 
     @property
     def rounds(self) -> int:

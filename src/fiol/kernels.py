@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fiol.compiled import borrowed, inlined, jit
+from fiol.compiled import borrowed, inlined, jit, prefetch
 from fiol.component import at
 from fiol.row import Row
 from fiol.state import Clock, Room, Sums
@@ -12,6 +12,8 @@ from fiol.state import Clock, Room, Sums
 #: The intercept as a row of its own: feature 0 with value 1.
 ZERO = np.zeros(1, np.int32)
 ONE = np.ones(1)
+#: So many rows before its turn, a row in random order is asked for.
+AHEAD = 4
 
 
 # --- one exact step ---------------------------------------------------------------------------
@@ -115,12 +117,22 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
 
 
 @jit
-def learn_rows(plan, bias_plan, chunk, y, weight, state, bias, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
-    """A round for every row; writes the scores before each."""
-    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
+def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
+    """A round for every row, in `order` unless that is empty; writes the scores before each."""
+    (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
     state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
     clock = clock_from(ticks)
-    for r in range(y.shape[0]):
+    shuffled = order.shape[0] > 0
+    for k in range(order.shape[0] if shuffled else y.shape[0]):
+        if shuffled and k + 2 * AHEAD < order.shape[0]:
+            prefetch(indptr, order[k + 2 * AHEAD])
+            soon = order[k + AHEAD]
+            prefetch(y, soon)
+            prefetch(weight, soon)
+            prefetch(indices, indptr[soon])
+            prefetch(data, indptr[soon])
+            prefetch(data, indptr[soon] + 8)
+        r = order[k] if shuffled else k
         first, last = indptr[r], indptr[r + 1]
         feature, x = indices[first:last], data[first:last]
         scores[r], clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
@@ -161,6 +173,17 @@ def predict_all(loss, scores):  # type: ignore[no-untyped-def]
         scores[r] = loss.predict(scores[r])
 
 
+@jit
+def total_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
+    """The weighted sum of the losses of all scores, or of those that `order` names, and that of the weights."""
+    total = mass = 0.0
+    for k in range(order.shape[0] if order.shape[0] > 0 else y.shape[0]):
+        r = order[k] if order.shape[0] > 0 else k
+        total += weight[r] * loss.value(scores[r], y[r])
+        mass += weight[r]
+    return total, mass
+
+
 @inlined
 def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
     """The weight of feature i, or its average over all rounds if that is kept."""
@@ -170,8 +193,11 @@ def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
 
 
 @jit
-def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
-    """The scores of rows; `fresh` stands for features that have no place in the state yet."""
+def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores):  # type: ignore[no-untyped-def]
+    """The scores of rows; `fresh` stands for features that have no place in the state yet.
+
+    Weights are ready for the row's values as before learning from it, unless scores are to be linear in these.
+    """
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock = clock_from(ticks)
     shift = value_of(bias_plan, bias, np.uint64(0), clock) if bias.w.shape[0] > 0 else 0.0
@@ -181,7 +207,8 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # ty
         for k in range(indptr[r], indptr[r + 1]):
             i = np.uint64(np.uint32(indices[k]))
             if i < state.w.shape[0]:
-                z += data[k] * plan.anchor.ready(plan, state, i, data[k], value_of(plan, state, i, clock))
+                w = value_of(plan, state, i, clock)
+                z += data[k] * (w if linear else plan.anchor.ready(plan, state, i, data[k], w))
             else:
                 z += data[k] * unseen
         scores[r] = z + shift
@@ -468,3 +495,104 @@ def account_rows(  # type: ignore[no-untyped-def]
     kept[4], kept[5], kept[6], kept[7] = sums.fall, sums.rate_square, sums.along, sums.rate_along
     clock_into(ticks, clock)
     return stale
+
+
+# --- one score per class ----------------------------------------------------------------------
+
+
+@inlined
+def catch_up_joint(plan, state, i, t):  # type: ignore[no-untyped-def]
+    """What the missed rounds left of the weights of feature i."""
+    if state.mark.shape[0] == 0:
+        return 1.0
+    step = plan.step_of(state, i, plan.step_size.eta(1.0))
+    return plan.regularizer.catch_up(1.0, step, t - state.mark[i], i)
+
+
+@jit
+def learn_joint(plan, chunk, order, y, weight, state, ticks, room, scores):  # type: ignore[no-untyped-def]
+    """A round for every row, in `order` unless that is empty; writes the scores before each. See `fiol.multiclass`."""
+    (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
+    state, room, w, b = borrowed(state), borrowed(room), borrowed(state.w), borrowed(state.b)
+    classes, shuffled = w.shape[1], order.shape[0] > 0
+    q, beta = np.zeros(classes), np.zeros(classes)
+    t, steepest = ticks[0], ticks[1]
+    for turn in range(order.shape[0] if shuffled else y.shape[0]):
+        r = order[turn] if shuffled else turn
+        feature, x = indices[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
+        eta, z = plan.step_size.eta(t + 1.0), scores[r]
+        for k in range(b.shape[0]):
+            z[k] = b[k]
+        for j in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[j]))
+            kept = catch_up_joint(plan, state, i, t)
+            if state.peak.shape[0] > 0:
+                kept *= plan.step_size.shrink_for(x[j], state.peak[i])
+            for k in range(classes):
+                w[i, k] *= kept
+                z[k] += x[j] * w[i, k]
+            if state.mark.shape[0] > 0:
+                state.mark[i] = t + 1.0
+        slope = 0.0
+        if state.square.shape[0] > 0:
+            slope = plan.loss.steepness(z, y[r])
+            steepest = max(steepest, slope)
+            slope = weight[r] * plan.step_size.relative(slope, steepest)
+        lift = 0.0
+        if b.shape[0] > 0:
+            lift = at(plan.step_size.steps(ZERO, ONE, slope, eta, state.bias_square, state.bias_peak, room), 0)
+        steps = plan.step_size.steps(feature, x, slope, eta, state.square, state.peak, room)
+        p = lift
+        for k in range(classes):
+            q[k] = z[k]
+        for j in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[j]))
+            m = plan.regularizer.shrink(at(steps, j), i)
+            p += m * at(steps, j) * x[j] * x[j]
+            if m != 1.0:
+                for k in range(classes):
+                    q[k] -= (1.0 - m) * x[j] * w[i, k]
+        plan.loss.duals(q, weight[r] * p, y[r], beta)
+        for j in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[j]))
+            m, pull = plan.regularizer.shrink(at(steps, j), i), weight[r] * at(steps, j) * x[j]
+            for k in range(classes):
+                w[i, k] = m * (w[i, k] + pull * beta[k])
+        for k in range(b.shape[0]):
+            b[k] += weight[r] * lift * beta[k]
+        t += 1.0
+    ticks[0], ticks[1] = t, steepest
+
+
+@jit
+def score_joint(plan, chunk, state, ticks, scores):  # type: ignore[no-untyped-def]
+    """The scores of rows, one per class."""
+    (indptr, indices, data), state = borrowed(chunk), borrowed(state)
+    for r in range(scores.shape[0]):
+        for k in range(state.b.shape[0]):
+            scores[r, k] = state.b[k]
+        for j in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[j]))
+            value = data[j] * catch_up_joint(plan, state, i, ticks[0])
+            for k in range(scores.shape[1]):
+                scores[r, k] += value * state.w[i, k]
+
+
+@jit
+def read_joint(plan, state, ticks, out):  # type: ignore[no-untyped-def]
+    """All weights, a column per class, without changing the state."""
+    for i in range(np.uint64(out.shape[0])):
+        kept = catch_up_joint(plan, state, i, ticks[0])
+        for k in range(out.shape[1]):
+            out[i, k] = kept * state.w[i, k]
+
+
+@jit
+def total_joint_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
+    """`total_loss` where there is a score per class."""
+    total = mass = 0.0
+    for k in range(order.shape[0] if order.shape[0] > 0 else y.shape[0]):
+        r = order[k] if order.shape[0] > 0 else k
+        total += weight[r] * loss.loss_of(scores[r], y[r])
+        mass += weight[r]
+    return total, mass

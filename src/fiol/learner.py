@@ -24,11 +24,11 @@ from fiol.chunks import (
     to_chunk,
 )
 from fiol.component import per_feature_sizes
-from fiol.engine import Engine
+from fiol.engine import IN_ORDER, Engine
 from fiol.plan import Plan, make_plan, rotated
 from fiol.problem import expect
 from fiol.row import Floats
-from fiol.switches import ImplicitLoss
+from fiol.switches import ImplicitLoss, LastIterate
 from fiol.updates import Update
 from fiol.vocabulary import Hashing, Vocabulary
 
@@ -132,12 +132,30 @@ class Learner:
             scores = self._learn_bounded(X, targets, weights)
         else:
             scores = self._learn_all(X, targets, weights)
+        self._watch(scores)
+        return scores
+
+    def _learn_checked(self, chunk: Chunk, y: Floats, weights: Floats, order: Any = IN_ORDER) -> Floats:
+        """`learn` for canonical rows of at most `n_features`, targets and weights that have been checked."""
+        scores = self._engine.learn(self._entered(chunk, self._features), y, weights, order)
+        self._watch(scores)
+        return scores
+
+    def _scores_checked(self, chunk: Chunk) -> Floats:
+        """`scores` for canonical rows; features beyond those seen have the weight of one never seen."""
+        return self._engine.scores(self._entered(chunk, self._features))
+
+    def _mean_loss(self, scores: Floats, y: Floats, weights: Floats, order: Any = IN_ORDER) -> float:
+        """The weighted mean loss of scores."""
+        return self._engine.mean_loss(scores, y, weights, order)
+
+    def _watch(self, scores: Floats) -> None:
+        """Warn of the first score that is not finite."""
         if not math.isfinite(scores.sum()):  # cheaper than asking every score
             finite = np.isfinite(scores)
             row = int(np.argmin(finite))
             if not finite[row]:
-                self._warn(f"the score of row {row}", scores[row])
-        return scores
+                self._warn(f"the score of row {row}", scores[row], stacklevel=4)
 
     def learn_one(self, indices: Any, values: Any, y: float, sample_weight: float = 1.0) -> float:
         """One round for the row with these values at these indices; returns its score before.
@@ -186,24 +204,50 @@ class Learner:
             self._warn("the score", z)
         return z
 
-    def _warn(self, what: str, score: float) -> None:
+    def _warn(self, what: str, score: float, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
         implicit = isinstance(self.update.loss_step, ImplicitLoss)
         why = "the weights left the range of double precision" if implicit else "use an implicit loss step"
-        warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
+
+    def start_from(self, weights: Any, intercept: float = 0.0) -> None:
+        """Begin with these weights instead of the geometry's origin; before the first round.
+
+        A learner that grows has as many features as there are weights.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()), n_features=2)
+        >>> learner.start_from([1.0, 2.0], intercept=3.0)
+        >>> learner.scores([[1.0, 1.0]])
+        array([6.])
+        """
+        if self.rounds or not isinstance(self.update.anchor, LastIterate) or self.update.geometry.whole_rows:
+            raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
+        w = np.array(weights, np.float64)
+        features = self._features if self.width is not None else max(self._features, w.size)
+        if w.shape != (features,):
+            raise ValueError(f"weights must have one entry for each of {features} features, got shape {w.shape}")
+        if not (np.isfinite(w).all() and math.isfinite(intercept)):
+            raise ValueError("weights and intercept must be finite")
+        self._engine.start_from(w, float(intercept))
+        self._features = features
 
     # --- predicting ---------------------------------------------------------------------------
 
-    def scores(self, X: Any) -> Floats:
-        """The score <x, w> plus intercept of every row, by the averaged weights if averages are kept."""
+    def scores(self, X: Any, linear: bool = False) -> Floats:
+        """The score <x, w> plus intercept of every row, by the averaged weights if averages are kept.
+
+        `ScaleFree` steps take a value larger than any before as the largest so far, as they do when they learn from
+        it; `linear` scores do not.
+        """
         X, _ = counted(X)
         if self.max_features is not None:
-            return self._scores_named(X)
+            return self._scores_named(X, linear)
         if is_dicts(X) and not isinstance(self._encoder, Hashing) and self._plan.first_weight(1) != 0.0:
             self._vocabulary()
-            return self._scores_named(X)
+            return self._scores_named(X, linear)
         chunk, features = self._encode(X, grow=False)
-        return self._engine.scores(self._entered(chunk, features))
+        return self._engine.scores(self._entered(chunk, features), linear)
 
     def predict(self, X: Any) -> Floats:
         """What the scores say: the mean for regression and counts, the probability of +1 for logistic and
@@ -291,11 +335,18 @@ class Learner:
 
     def copy(self: Self) -> Self:
         """A learner of its own that goes on from here."""
-        return revived(type(self), self.update, self._options(), self.compiled, self._header(), self._arrays())
+        new = object.__new__(type(self))
+        new.__setstate__(self.__getstate__())
+        return new
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        parts = self.update, self._options(), self.compiled, self._header(), self._arrays()
-        return revived, (type(self), *parts)
+    def __getstate__(self) -> dict[str, Any]:
+        parts = {"update": self.update, "options": self._options(), "compiled": self.compiled}
+        return {**parts, "header": self._header(), "arrays": self._arrays()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become the learner with this state, which is not shared."""
+        Learner.__init__(self, state["update"], **state["options"], compiled=state["compiled"])
+        self._restore(state["header"], state["arrays"])
 
     @classmethod
     def merge(cls: type[Self], learners: Sequence[Self], weights: Sequence[float] | None = None) -> Self:
@@ -481,13 +532,13 @@ class Learner:
         words = self._vocabulary()
         return np.array([words.number(name) if words.knows(name) else -1 for name in names], np.int64)
 
-    def _scores_named(self, X: Any) -> Floats:
+    def _scores_named(self, X: Any, linear: bool) -> Floats:
         """Scores where names that are not held may count: each has the weight of a feature never seen."""
         chunk, names = self._named(X)
         numbers = self._numbers(names)
         numbers[numbers < 0] = self.n_features
         rows = renumbered(chunk, numbers)
-        return self._engine.scores(self._entered(rows, self.n_features))
+        return self._engine.scores(self._entered(rows, self.n_features), linear)
 
     def _learn_bounded(self, X: Any, y: Floats, weights: Floats) -> Floats:
         """`learn` with at most `max_features`: before a row that does not fit, zeros are dropped."""
@@ -514,20 +565,6 @@ class Learner:
             else:
                 numbers, ahead, pruned = self._numbers(names), AHEAD, True
         return scores
-
-
-def revived(
-    cls: type[Self],
-    update: Update,
-    options: dict[str, Any],
-    compiled: bool,
-    header: dict[str, Any],
-    arrays: dict[str, Any],
-) -> Self:
-    """A learner from its parts, which are not shared with it: for copies and pickles."""
-    new = cls(update, **options, compiled=compiled)
-    new._restore(header, arrays)
-    return new
 
 
 # --- arguments --------------------------------------------------------------------------------

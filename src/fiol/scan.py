@@ -74,6 +74,28 @@ def fill(x, indices, data):  # type: ignore[no-untyped-def]
             n += x[r, i] != 0.0
 
 
+@jit
+def take(indptr, indices, data, order, new_indptr, new_indices, new_data):  # type: ignore[no-untyped-def]
+    """The rows that `order` names, in that order; where each starts must be known."""
+    for r in range(order.shape[0]):
+        n, start = new_indptr[r], indptr[order[r]]
+        for k in range(new_indptr[r + 1] - n):
+            new_indices[n + k], new_data[n + k] = indices[start + k], data[start + k]
+
+
+@jit
+def shuffle(order, seed):  # type: ignore[no-untyped-def]
+    """Shuffle in place as scikit-learn's stochastic gradient does: Fisher-Yates with a 32-bit xorshift generator."""
+    word = 0xFFFFFFFF
+    state = seed if seed != 0 else 1
+    for r in range(order.shape[0] - 1):
+        state ^= (state << 13) & word
+        state ^= state >> 17
+        state ^= (state << 5) & word
+        other = r + (state & 0x7FFFFFFF) % (order.shape[0] - r)
+        order[r], order[other] = order[other], order[r]
+
+
 @inlined
 def sort_by_insertion(indices, data, n):  # type: ignore[no-untyped-def]
     """Sort the first n entries by index, stably."""

@@ -8,7 +8,7 @@ import numbers
 import operator
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from fiol.row import Floats, Indices
 
 #: How many hashed names are remembered.
 REMEMBERED = 2**18
+#: Types of names that need no second look.
+NAMES = frozenset((str, int))
 
 
 class Schema(NamedTuple):
@@ -25,6 +27,7 @@ class Schema(NamedTuple):
 
     indices: Indices  #: their numbers, rising
     order: Any  #: how to sort the values in this order; None if they are
+    texts: bool  #: whether all names are str: others may equal what is no name, as 1 equals True
 
     def values_of(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
         """Indices and values; None if a value is not a number."""
@@ -37,16 +40,16 @@ class Schema(NamedTuple):
         return self.indices, data if self.order is None else data[self.order]
 
 
-def learned_schema(names: tuple[Any, ...], known: dict[str, int]) -> Schema | None:
+def learned_schema(names: tuple[Any, ...], find: Callable[[Any], int]) -> Schema | None:
     """What is known of names; None if one of them is new, or two are the same feature."""
     try:
-        indices = np.array([known[name] for name in names], np.int32)
+        indices = np.array([find(name) for name in names], np.int32)
     except (KeyError, TypeError):
         return None
     order = indices.argsort(kind="stable")
     rising = bool((indices[1:] > indices[:-1]).all())
-    indices = indices[order]
-    return Schema(indices, None if rising else order) if (indices[1:] > indices[:-1]).all() else None
+    indices, texts = indices[order], all(isinstance(name, str) for name in names)
+    return Schema(indices, None if rising else order, texts) if (indices[1:] > indices[:-1]).all() else None
 
 
 class Encoder:
@@ -71,6 +74,10 @@ class Encoder:
         """Whether the feature `name` has a number already."""
         return True
 
+    def find(self, name: Any) -> int:
+        """The number of the feature `name`; KeyError if it has none yet, or `name` is none."""
+        raise NotImplementedError
+
     def forget(self, size: int) -> None:
         """Take back all names but the first `size`."""
 
@@ -84,8 +91,10 @@ class Encoder:
             self.last, self.schema = names, None
             return None
         if self.schema is None:
-            self.schema = learned_schema(names, self.known)
-        return None if self.schema is None else self.schema.values_of(row)
+            self.schema = learned_schema(names, self.find)
+        if self.schema is None or not (self.schema.texts or NAMES.issuperset(map(type, names))):
+            return None
+        return self.schema.values_of(row)
 
     def encode(self, rows: Iterable[Mapping[Any, Any]], grow: bool = True) -> Chunk:
         """The rows as a chunk. If one of them is wrong, or `rows` raises, it is as if there had been no call.
@@ -245,6 +254,12 @@ class Vocabulary(Encoder):
         """Whether the feature `name` has a number already."""
         return name in self.table(name)
 
+    def find(self, name: Any) -> int:
+        """The number of the feature `name`; KeyError if it has none yet, or `name` is none."""
+        if type(name) not in NAMES:
+            raise KeyError(name)
+        return self.table(name)[name]
+
     def number(self, name: str | int, owner: str = "x") -> int:
         """The number of the feature `name`, the next one if it is new."""
         table = self.table(name)
@@ -301,6 +316,12 @@ class Hashing(Encoder):
         if name < 0:
             raise ValueError(f"{owner} has the key {name}: an index is at least 0")
         return name % self.size
+
+    def find(self, name: Any) -> int:
+        """The number of the feature `name`; KeyError if `name` is none."""
+        if type(name) not in NAMES or (type(name) is int and name < 0):
+            raise KeyError(name)
+        return self.number(name)
 
     def fold(self, chunk: Chunk) -> Chunk:
         """The chunk with every index modulo 2**bits."""
