@@ -54,6 +54,7 @@ from fiol.parameters import (
     make_update,
     named,
 )
+from fiol.regret import Ledger
 from fiol.regularizers import Regularizer
 from fiol.row import Floats
 from fiol.solvers import Solver
@@ -98,6 +99,7 @@ PARAMETERS = """
     random_state : seed of shuffling and holding out.
     warm_start : `fit` goes on from where the last one ended, with what has been learned about steps as well if no
         parameter of the update has changed.
+    record_every : keep an account of every round (`fiol.regret.Ledger`) in `ledgers_`, recorded every so many rounds.
     verbose : print a line per pass."""
 
 
@@ -123,6 +125,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         "shuffle": ["boolean"],
         "random_state": ["random_state"],
         "warm_start": ["boolean"],
+        "record_every": [Interval(Integral, 1, None, closed="left"), None],
         "verbose": ["verbose"],
     }
     learners_: list[Any]
@@ -178,7 +181,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     # --- learning ---------------------------------------------------------------------------------
 
     def _new_learner(self, update: Update) -> Learner:
-        return Learner(update, n_features=self.n_features_in_, intercept=self.fit_intercept, average=self.average)
+        new = Learner(update, n_features=self.n_features_in_, intercept=self.fit_intercept, average=self.average)
+        if self.record_every is not None:
+            Ledger(new, every=self.record_every)
+        return new
 
     def _begin(self) -> None:
         """What `fit` and the first `partial_fit` have in common."""
@@ -257,6 +263,17 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return list(self._losses)
+
+    @property
+    def ledgers_(self) -> list[Ledger]:
+        """The account of every learner of `learners_`, if `record_every` asks for it: a `fiol.regret.Ledger` each.
+
+        Copies and pickles do without, and so do classes that appear later.
+        """
+        check_is_fitted(self)
+        if self.record_every is None:
+            raise AttributeError("no account was kept: give record_every, the rounds between two records")
+        return [learner.ledger for learner in self.learners_ if learner.ledger is not None]
 
     @property
     def t_(self) -> float:
@@ -368,6 +385,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         warm_start: bool = False,
         class_weight: Any = None,
         n_jobs: int | None = None,
+        record_every: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
@@ -391,12 +409,13 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.record_every = record_every
         self.verbose = verbose
 
     def _loss(self) -> Any:
         if isinstance(self.loss, str) and self.loss == "auto":
             plain = self.algorithm == "FIOL" and self.penalty in (None, "l2") and not (self.positive or self.average)
-            plain = plain and self.geometry is None and self.solver is None
+            plain = plain and self.geometry is None and self.solver is None and self.record_every is None
             many = getattr(self, "_closed", False) and len(self.classes_) > 2
             return Softmax() if many and plain else Logistic()
         return named(self.loss, {**CLASSIFICATION, **JOINT})
@@ -555,6 +574,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             update = self._update()
             return [self._new_learner(update) for _ in self._signs]
         unused = {"algorithm": "FIOL", "geometry": None, "solver": None, "positive": False, "average": False}
+        unused["record_every"] = None
         for name, default in unused.items():
             if getattr(self, name) not in (default, "euclidean"):
                 raise ValueError(f"{type(self._loss()).__name__} has no use for {name}={getattr(self, name)!r}")
@@ -712,6 +732,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         shuffle: bool = True,
         random_state: Any = None,
         warm_start: bool = False,
+        record_every: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
@@ -733,6 +754,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.shuffle = shuffle
         self.random_state = random_state
         self.warm_start = warm_start
+        self.record_every = record_every
         self.verbose = verbose
 
     def _loss(self) -> Any:

@@ -98,6 +98,7 @@ class Learner:
         self.intercept_fitted, self.averages, self.dtype = bool(intercept), bool(average), check_dtype(dtype)
         self.compiled = compiled
         self.columns: tuple[str, ...] | None = None  #: names of the columns, if the first rows had any
+        self.ledger: Any = None  #: the `fiol.regret.Ledger` that rides along, if there is one
         self._plan = make_plan(update, self.averages)
         self._encoder: Vocabulary | Hashing | None = None if bits is None else Hashing(bits)
         if max_features is not None:

@@ -73,7 +73,7 @@ class Ledger:
 
     Parameters
     ----------
-    learner : any `Learner`. It learns as before.
+    learner : any `Learner`. It learns as before; `learner.ledger` is this ledger.
     comparator : the weights w* to compare with, as `best_in_hindsight` gives them or as an array; without one there
         is no regret, distance or bound.
     every : record the sums every so many rounds. They are exact however seldom they are recorded.
@@ -113,6 +113,7 @@ class Ledger:
         parts = self.geometry, self.regularizer, self.best, self.bias_best, self.account
         self._engine = learner._engine
         self._engine.accountant = make_accountant(self._engine, *parts)
+        learner.ledger = self
 
     @property
     def accountant(self) -> Accountant | None:
@@ -121,7 +122,7 @@ class Ledger:
 
     def close(self) -> None:
         """Stop accounting; what is recorded stays."""
-        self._engine.accountant = None
+        self._engine.accountant = self.learner.ledger = None
 
     def __enter__(self) -> Ledger:
         return self
