@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo demo-step reproduce test test-nojit check bench bench-stream docs clean
+.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators docs clean
 
 demo: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py
@@ -21,6 +21,12 @@ test: $(VENV)/.test  ## all tests, compiled code included
 test-nojit: $(VENV)/.test  ## the same tests with everything in the interpreter
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
+test-oldest: $(VENV)/.base  ## the estimators with the oldest scikit-learn that is supported
+	$(PYTHON) -m venv build/oldest
+	build/oldest/bin/python -m pip install -q "scikit-learn==1.3.*" "numpy==1.24.*" "numba==0.57.*" "scipy==1.10.*" "pandas==2.0.*" \
+		"polars>=1" pytest hypothesis mpmath cvxpy -e .
+	build/oldest/bin/python -m pytest tests/test_estimators.py tests/test_passive_aggressive.py tests/test_multiclass.py
+
 check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -32,6 +38,9 @@ bench: $(VENV)/.demo  ## time per step of every solver, with a scaling plot
 
 bench-stream: $(VENV)/.bench  ## time per row of a learner beside scikit-learn and River; DATA=folder adds public data sets
 	$(BIN)/python -m benchmarks.stream --json build/stream.json $(if $(DATA),--data "$(DATA)")
+
+bench-estimators: $(VENV)/.bench  ## estimators beside scikit-learn's SGD; DATA=folder of public data sets, else made-up rows
+	$(BIN)/python -m benchmarks.estimators --json build/estimators.json $(if $(DATA),--data "$(DATA)",--quick)
 
 docs: $(VENV)/.demo  ## redraw the figures of the documentation (the last one takes three minutes)
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg

@@ -320,6 +320,43 @@ def test_text_is_skewed_and_canonical(data):
     assert ((np.diff(rows.indices) > 0) | starts[1:]).all()
 
 
+# --- estimators -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def estimators():
+    return importlib.import_module("benchmarks.estimators")
+
+
+def test_estimators_read_their_data_sets(estimators, folder):
+    (folder / "a9a.t").write_text("-1 1:1\n+1 5:2\n")
+    tasks = {task.name: task for task in estimators.load(folder)}
+    assert tasks.keys() == {"a9a", "covtype", "covtype, class 2"}
+    assert tasks["a9a"].X.shape[1] == tasks["a9a"].X_test.shape[1] >= 5
+    assert tasks["a9a"].y_test.tolist() == [-1, 1]
+    assert not any(task.numeric for task in tasks.values())
+    X, y = estimators.columns(io.StringIO("a,target,b\n1,2,3\n4,5,6\n"), target="target", drop=("b",))
+    assert (X.tolist(), y.tolist()) == ([[1.0], [4.0]], ["2", "5"])
+
+
+def test_estimators_targets(estimators, capsys):
+    def passes(ours):
+        return [
+            {"task": "t", "rows": 30_000, "penalty": None, "seconds": {"sklearn": 1.0, "fiol": ours, "constant": 0.5}}
+        ]
+
+    def learned(ours):
+        return [{"task": "t", "what": "R2", "sklearn": 0.5, "fiol": ours, "sklearn worst": 0.4, "fiol worst": ours}]
+
+    good = estimators.report(passes(0.9), {"fiol": 7.0}, learned(0.6))
+    assert [target.holds for target in good] == [True] * 4
+    bad = estimators.report(passes(1.1), {"fiol": 31.0}, learned(0.4))
+    assert [target.holds for target in bad] == [False, True, False, False]
+    assert "1.10 (t, None)" in bad[0].measured
+    assert "behind on t" in bad[3].measured
+    assert "30,000" in capsys.readouterr().out
+
+
 # --- both -------------------------------------------------------------------------------------
 
 

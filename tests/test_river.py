@@ -313,8 +313,9 @@ def test_an_error_in_a_frame_changes_nothing():
     assert pickle.dumps(model) == before
     with pytest.raises(ValueError, match=r"X\[1, 'new'\] must be finite"):
         model.predict_many(X)
-    with pytest.raises(ValueError, match=r"x\['x0'\] must be finite"):
-        model.predict_one({"x0": float("nan")})
+    for _ in range(3):  # names that come again take a shorter way
+        with pytest.raises(ValueError, match=r"x\['x0'\] must be finite"):
+            model.predict_one({"x0": float("nan")})
     flags = FIOLClassifier()
     flags.learn_one({"a": 1.0}, np.bool_(True))
     with pytest.raises(ValueError, match=r"'maybe' is none of the classes \[False, True\]"):
@@ -398,6 +399,7 @@ def test_mutate_keeps_the_weights():
 # --- inside River -------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*trapz:DeprecationWarning")  # River 0.21's area under the curve
 def test_progressive_validation_with_metrics():
     """Bool labels work with all metrics of two classes, those of probabilities included."""
     metric = metrics.Accuracy() + metrics.ROCAUC() + metrics.LogLoss() + metrics.F1()
