@@ -25,7 +25,7 @@ test-oldest: $(VENV)/.base  ## the estimators with the oldest scikit-learn that 
 	$(PYTHON) -m venv build/oldest
 	build/oldest/bin/python -m pip install -q "scikit-learn==1.3.*" "numpy==1.24.*" "numba==0.57.*" "scipy==1.10.*" "pandas==2.0.*" \
 		"polars>=1" pytest hypothesis mpmath cvxpy -e .
-	build/oldest/bin/python -m pytest tests/test_estimators.py tests/test_passive_aggressive.py tests/test_multiclass.py
+	build/oldest/bin/python -m pytest -W default tests/test_estimators.py tests/test_passive_aggressive.py tests/test_multiclass.py
 
 check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/ruff format --check .

@@ -544,15 +544,15 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def _codes(self, y: Any) -> Any:
         """The place in `classes_` of every label; new ones are taken in if the classes are open."""
-        try:
+        codes, known = np.zeros(len(y), int), np.zeros(len(y), bool)
+        alike = (y.dtype.kind in "OUS") == (self.classes_.dtype.kind in "OUS")  # words are no numbers
+        if alike:
             codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
             known = self.classes_[codes] == y
-        except TypeError:  # labels of different kinds
-            known = np.isin(y, self.classes_)
-        if np.all(known):
+        if known.all():
             return codes
         new = np.unique(y[~known])
-        if self._closed:
+        if self._closed or not alike:
             raise ValueError(
                 f"y has labels that are no classes: {new.tolist()}; the classes are {self.classes_.tolist()}"
             )
