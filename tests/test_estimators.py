@@ -586,7 +586,9 @@ def test_n_jobs_changes_nothing():
 
 def test_a_ledger_on_request():
     X, y = load_iris(return_X_y=True)
-    model = FIOLClassifier("log_loss", penalty="l1", record_every=50, shuffle=True, max_iter=2, tol=None, random_state=0)
+    model = FIOLClassifier(
+        "log_loss", penalty="l1", record_every=50, shuffle=True, max_iter=2, tol=None, random_state=0
+    )
     plain = clone(model).set_params(record_every=None).fit(X, y)
     model.fit(X, y)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9, atol=1e-12)
