@@ -110,7 +110,7 @@ def best_in_hindsight(
     >>> from fiol import L1, Squared
     >>> best = best_in_hindsight(Squared(), L1(0.5), [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [3.0, 1.0, 4.0])
     >>> best.w.round(6), round(best.value, 6), best.certificate, best.error < 1e-12
-    (array([2.5, 0.5]), 4.875, 'duality gap', True)
+    (array([2.5, 0.5]), 5.25, 'duality gap', True)
 
     References
     ----------
@@ -291,8 +291,10 @@ class Objective:
         return max(self.total(np.abs(losses)) + abs(self.penalty(w)), 1e-3 * self.start_value) or 1.0
 
     def inside(self, w: Floats) -> Floats:
-        """The nearest weights that are allowed, or on a simplex nearly so."""
+        """The nearest weights that are allowed (on a simplex nearly so), at a bound if that is within rounding."""
         w = np.clip(w, self.lo, self.hi)
+        for bound in (self.lo, self.hi):
+            w = np.where(np.abs(w - bound) <= 4.0 * EPS * np.abs(w), bound, w)
         if self.simplex:
             w[: self.d] /= w[: self.d].sum()
         return w
@@ -704,17 +706,16 @@ def by_fista(o: Objective) -> Found:
     w = v = o.start
     length, pace = 1.0, 1.0
     for _ in range(20_000):
-        z = o.scores(v)
-        base, c = o.total(o.each(fill_values, z)), o.pull(-o.each(fill_slopes, z))
+        c = o.pull(-o.each(fill_slopes, o.scores(v)))
         for _ in range(60):
             step = length / metric
             new = o.prox(v + step * c, step)
             move = new - v
-            risen = o.total(o.each(fill_values, o.scores(new))) - base
-            if risen <= float(move @ (0.5 * move / step - c)) + 4.0 * EPS * abs(base):
+            bend = c - o.pull(-o.each(fill_slopes, o.scores(new)))  # of slopes, since values have no digits for this
+            if float(move @ bend) <= 0.5 * float(move @ (move / step)):
                 break
             length *= 0.5
-        if float(metric @ np.square(move)) <= 1e-30 * float(metric @ np.square(new)):
+        if float(metric @ np.square(move / length)) <= 1e-28 * float(metric @ np.square(new)):
             break
         before, pace = pace, 0.5 + np.sqrt(0.25 + pace * pace)
         if float(metric @ (move * (new - w))) < 0.0:
@@ -728,7 +729,7 @@ def by_fista(o: Objective) -> Found:
 
 
 def settled(o: Objective, w: Floats, beta: Floats) -> tuple[Floats, Floats]:
-    """Weights and beta of a straight loss anew, exact if it is clear which scores are at a kink and which weights rest.
+    """Weights and beta of a straight loss once more, exact if it is clear what is at a kink and which weights rest.
 
     A score is at a kink if beta is no slope of the loss. A weight rests, at 0 or at a bound, if the pull allows nothing
     else. The other weights balance their pulls, and scores at a kink stay there: linear equations.
