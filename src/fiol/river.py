@@ -7,6 +7,7 @@ No mathematics of its own: parameters become a preset (`fiol.parameters`), dicts
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -136,6 +137,11 @@ class LinearModel(base.Estimator):
         except BaseException:
             self.__dict__.update(before)
             raise
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        """Bytes it takes to store the model. River would walk into the compiled code that all models share."""
+        return len(pickle.dumps(self))
 
     def _replace(self, change: Callable[[Learner], Learner]) -> None:
         """Put another learner in the place of each."""
