@@ -200,6 +200,43 @@ def test_solvers_agree(loss, regularizer, names, intercept):
         best_in_hindsight(loss, regularizer, X, y, solver="Simplex")
 
 
+@pytest.mark.parametrize(
+    ("method", "loss", "kinds"),
+    [
+        (comparator.by_scikit_learn, fiol.Squared(), ["l1", "elastic net", "non-negative l1"]),
+        (comparator.by_scikit_learn, fiol.Logistic(), ["ridge"]),
+        (comparator.by_lbfgsb, fiol.Logistic(), REGULARIZERS),
+        (comparator.by_fista, fiol.Logistic(), REGULARIZERS),
+        (comparator.by_highs, fiol.Absolute(), ["none", "l1", "box", "box and l1", "non-negative", "per feature"]),
+        (comparator.by_clarabel, fiol.Absolute(), REGULARIZERS),
+        (comparator.by_clarabel, fiol.Hinge(), ["ridge", "elastic net", "box away from 0"]),
+    ],
+)
+def test_solvers_do_it_alone(method, loss, kinds):
+    """Before anything makes the last digits right; columns may be of any size."""
+    X, y, weight = rows(loss, seed=4)
+    X = X * 10.0 ** np.array([-3.0, 3.0, 0.0, -1.0, 2.0, 0.0]) if method is not comparator.by_scikit_learn else X
+    for kind in kinds:
+        o = make_objective(loss, REGULARIZERS[kind], fiol.Euclidean(), to_chunk(X), D, y, weight, True)
+        best = best_in_hindsight(loss, REGULARIZERS[kind], X, y, sample_weight=weight, intercept=True)
+        found = method(o)
+        w = o.inside(found.w)
+        np.testing.assert_allclose(w, found.w, atol=1e-6)
+        assert o.value(w) == pytest.approx(best.value, rel=1e-7), kind
+
+
+@pytest.mark.parametrize("density", [0.05, 1.0])
+def test_solve_bent(density, monkeypatch):
+    rng = np.random.default_rng(0)
+    A = sparse.random(300, 20, density, format="csr", random_state=0) + sparse.eye(300, 20, format="csr")
+    bend, ridge, slope = rng.random(300), rng.random(20), rng.standard_normal(20)
+    H = A.toarray().T @ (bend[:, None] * A.toarray()) + np.diag(ridge)
+    expected = np.linalg.solve(H, slope)
+    np.testing.assert_allclose(comparator.solve_bent(A, bend, ridge, slope), expected, rtol=1e-9)
+    monkeypatch.setattr(comparator, "DIRECT", 5)
+    np.testing.assert_allclose(comparator.solve_bent(A, bend, ridge, slope), expected, rtol=1e-3, atol=1e-4)
+
+
 # --- what is minimised ------------------------------------------------------------------------
 
 
@@ -302,6 +339,18 @@ def test_the_simplex(loss, regularizer, intercept):
     assert best.certificate == "duality gap"
     assert best.error <= 1e-10 * (abs(best.value) + 1.0)
     assert best.value - best.error <= optimum + 1e-8 * abs(optimum)
+
+
+@every_loss
+def test_the_bound_holds_anywhere_on_the_simplex(loss):
+    X, y, weight = rows(loss, seed=11)
+    best = best_in_hindsight(loss, fiol.L1(STRENGTHS), X, y, sample_weight=weight, geometry=fiol.Simplex())
+    o = make_objective(loss, fiol.L1(STRENGTHS), fiol.Simplex(), to_chunk(X), D, y, weight, False)
+    for w in np.random.default_rng(0).dirichlet(np.ones(D), 3):
+        found = certify(o, w, np.zeros(o.y.size) if isinstance(loss, STRAIGHT) else None)
+        assert found.certificate == "duality gap"
+        assert found.value - found.error <= best.value + 1e-13 * abs(best.value)
+        assert best.value - best.error <= found.value
 
 
 @pytest.mark.parametrize(
@@ -539,6 +588,21 @@ def test_columns_of_any_size():
     there = best_in_hindsight(fiol.Logistic(), None, X * scales, y, intercept=True)
     assert there.value == pytest.approx(here.value, rel=1e-12)
     np.testing.assert_allclose(there.w * scales, here.w, rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", [fiol.Quantile(0.3), fiol.Absolute(), fiol.Huber(1.0), fiol.Squared()], ids=name)
+def test_scores_far_from_their_targets(loss):
+    X = np.array([[-1e6, -1.0], [3e5, 1.0], [0.0, 2.0]])
+    best = best_in_hindsight(loss, fiol.Box(fiol.ElasticNet(0.2, 2.0), 1.4, 6.0), X, [0.1, -1.3, 0.5])
+    assert best.w[0] == 1.4
+    assert best.value > 1e5
+    assert best.error <= 1e-12 * best.value
+
+
+def test_what_overflows_is_not_best():
+    with pytest.warns(RuntimeWarning, match="may not be found"):
+        best = best_in_hindsight(fiol.Poisson(), fiol.Box(fiol.L1(0.1), 1.0, 2.0), [[1000.0]], [1.0])
+    assert best.value > 1e300
 
 
 def test_zeros_are_exact():

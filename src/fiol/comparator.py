@@ -94,8 +94,8 @@ def best_in_hindsight(
     loss, regularizer : components; None is no regularizer.
     X, y, sample_weight : T rows, their targets and weights, as for `Learner.learn`.
     intercept : whether there is one. It is never penalised.
-    geometry : only its domain matters: w >= 0 for `Entropy`, sum(w) = 1 as well for `Simplex`. For `SignedEntropy`
-        w = u - v with u, v >= 0, and the regularizer counts for both.
+    geometry : only its domain matters: w >= 0 for `Entropy`, sum(w) = 1 as well for `Simplex`, and all weights for the
+        quadratic ones. For `SignedEntropy` w = u - v with u, v >= 0, and the regularizer counts for both.
     solver : "scikit-learn", "L-BFGS-B", "HiGHS", "Clarabel" or "FISTA"; by default see the table in `fiol.comparator`.
 
     Returns
@@ -129,7 +129,7 @@ def best_in_hindsight(
     targets, weights = check_targets(y, chunk.rows, loss), check_weights(sample_weight, chunk.rows)
     o = make_objective(loss, regularizer, geometry, chunk, d, targets, weights, bool(intercept))
     name = choose(o, solver)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    with one_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # what solvers say about themselves; the certificate knows better
         best, credit = solve(o, name)
     if best.endless:
@@ -150,6 +150,18 @@ def load(module: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0].replace("sklearn", "scikit-learn")
         raise ImportError(f'comparators need {package}: pip install "fiol[regret]"') from error
+
+
+def one_thread() -> Any:
+    """A context in which linear algebra uses one thread: several make small problems slow, and their last bits vary."""
+    return controller().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def controller() -> Any:
+    """What knows the libraries of linear algebra, which must have been loaded before."""
+    load("scipy.linalg")
+    return load("threadpoolctl").ThreadpoolController()
 
 
 def width(X: Any, chunk: Chunk, regularizer: Regularizer) -> int:
@@ -443,14 +455,9 @@ def excess(o: Objective, c: Floats) -> Floats:
 
 
 def moved(o: Objective, at: Primal, dual: Dual, noise: Floats) -> Dual:
-    """The dual point with the least change of beta, by the curvature of the losses, where T r* is finite.
-
-    Rows that cost and pull next to nothing do not pull at all: if rows can be separated, nothing else is finite.
-    """
+    """The dual point with the least change of beta, by the curvature of the losses, where T r* is finite."""
     linalg, diags = load("scipy.sparse.linalg"), load("scipy.sparse").diags
-    cost, pull = o.weight * (at.losses - o.lower), o.weight * np.abs(dual.beta)
-    idle = (cost < EXACT * cost.mean()) & (pull < EXACT * pull.mean())
-    beta, wrong = np.where(idle, 0.0, dual.beta), np.zeros(noise.size, bool)
+    beta, wrong = dual.beta, np.zeros(noise.size, bool)
     for _ in range(5):
         dual = paired(o, at, beta)
         over = excess(o, dual.c)
