@@ -92,7 +92,7 @@ def test_reproduce_writes_and_prints(asked, tmp_path, name):
     names = list(cli.EXPERIMENTS) if name == "all" else [name]
     assert asked[0] == [(n, True, None, 3, 1) for n in names]
     assert "| all | 3 |" in done.output
-    assert "step 2" in done.stderr
+    assert "step 2" in done.output
     files = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
     assert files == {"index.html"} | {
         f"{n}{end}" for n in names for end in (".json", ".md", "-picture.png", "-picture.svg")
