@@ -364,7 +364,7 @@ REMARKS = prose(
 
     **What the default steps are not for.** They adapt to scales and to rare features, which this problem has none of.
     Every row has all of a thousand features, and a step per feature that is fine for a few of them fits each
-    row's noise when they add up: in so short a time they end no better than where they began.
+    row's noise when they add up. They get better as they shrink, but stay far behind in the same time.
 
     **What equal time hides.** All algorithms run in the library's one loop, made for sparse rows and any update. It
     costs a linearized step a few microseconds here, ten times what a loop for nothing else would take, and an exact
