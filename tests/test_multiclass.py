@@ -91,10 +91,10 @@ def test_values_and_norms_of_gradients():
     for seed in range(20):
         _, z, _, y = draw(seed)
         gradient = softmax(z) - np.eye(len(z))[y]
-        assert fiol.Softmax().loss_of(z, y) == pytest.approx(logsumexp(z) - z[y], rel=1e-12, abs=1e-14)
+        assert fiol.Softmax().value(z, y) == pytest.approx(logsumexp(z) - z[y], rel=1e-12, abs=1e-14)
         assert fiol.Softmax().steepness(z, y) == pytest.approx(np.linalg.norm(gradient), rel=1e-9, abs=1e-14)
         margin = np.delete(z, y).max() + 1.0 - z[y]
-        assert fiol.CrammerSinger().loss_of(z, y) == pytest.approx(max(margin, 0.0))
+        assert fiol.CrammerSinger().value(z, y) == pytest.approx(max(margin, 0.0))
         assert fiol.CrammerSinger().steepness(z, y) == pytest.approx(np.sqrt(2.0) * (margin > 0.0))
 
 

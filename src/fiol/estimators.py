@@ -74,6 +74,19 @@ CSR = tuple(getattr(sparse, name) for name in ("csr_matrix", "csr_array") if has
 LARGEST_SEED = np.iinfo(np.int32).max
 #: So many entries of `loss_curve_` are kept: a stream of single events must not fill the memory.
 CURVE = 100_000
+#: What scikit-learn's estimators that make passes over rows have in common, and what it may be.
+OF_PASSES: dict[str, list[Any]] = {
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left"), None],
+    "early_stopping": ["boolean"],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "shuffle": ["boolean"],
+    "random_state": ["random_state"],
+    "warm_start": ["boolean"],
+    "verbose": ["verbose"],
+}
 
 PARAMETERS = """
     penalty : None, "l1", "l2", "elasticnet", or a `fiol.Regularizer`
@@ -116,22 +129,12 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         "solver": [StrOptions(set(SOLVERS)), Solver, None],
         "average": ["boolean"],
         "positive": ["boolean"],
-        "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left"), None],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "shuffle": ["boolean"],
-        "random_state": ["random_state"],
-        "warm_start": ["boolean"],
         "record_every": [Interval(Integral, 1, None, closed="left"), None],
-        "verbose": ["verbose"],
+        **OF_PASSES,
     }
     learners_: list[Any]
-    _standby: (
-        Learner | None
-    )  #: a learner told "no" in every round, from which new classes start; None if there are none
+    #: A learner told "no" in every round, from which new classes start; None if there will be none.
+    _standby: Learner | None
 
     # --- parameters -------------------------------------------------------------------------------
 
@@ -208,15 +211,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _held_out(self, y: Any, weights: Floats, splitter: Any) -> Any:
         """Which rows are held out for early stopping; None if it is not asked for."""
-        if not self.early_stopping:
-            return None
-        split = splitter(n_splits=1, test_size=self.validation_fraction, random_state=self.random_state)
-        _, held = next(split.split(np.zeros((len(y), 1)), y))
-        if not weights[held].any():
+        held = held_out(self, y, splitter)
+        if held is not None and not weights[held].any():
             raise ValueError("the rows held out for early stopping all have sample weight 0: use another random_state")
-        mask = np.zeros(len(y), bool)
-        mask[held] = True
-        return mask
+        return held
 
     def _map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         """Do the work for all items, in as many threads as n_jobs says."""
@@ -573,8 +571,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if not self._joint:
             update = self._update()
             return [self._new_learner(update) for _ in self._signs]
-        unused = {"algorithm": "FIOL", "geometry": None, "solver": None, "positive": False, "average": False}
-        unused["record_every"] = None
+        unused = {"algorithm": "FIOL", "positive": False, "average": False}
+        unused |= dict.fromkeys(("geometry", "solver", "record_every"))
         for name, default in unused.items():
             if getattr(self, name) not in (default, "euclidean"):
                 raise ValueError(f"{type(self._loss()).__name__} has no use for {name}={getattr(self, name)!r}")
@@ -856,6 +854,17 @@ def continued(old: list[Any], new: list[Any]) -> list[Any]:
         if not same:
             b.start_from(a.weights, a.intercept)
     return old if same else new
+
+
+def held_out(estimator: Any, y: Any, splitter: Any) -> Any:
+    """A mask of the rows that an estimator holds out; None if it holds out none."""
+    if not estimator.early_stopping:
+        return None
+    split = splitter(n_splits=1, test_size=estimator.validation_fraction, random_state=estimator.random_state)
+    _, held = next(split.split(np.zeros((len(y), 1)), y))
+    mask = np.zeros(len(y), bool)
+    mask[held] = True
+    return mask
 
 
 def learning(learner: Learner | JointLearner, rows: Chunk, y: Floats, weights: Floats) -> Callable[..., float]:

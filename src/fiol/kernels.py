@@ -175,7 +175,10 @@ def predict_all(loss, scores):  # type: ignore[no-untyped-def]
 
 @jit
 def total_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
-    """The weighted sum of the losses of all scores, or of those that `order` names, and that of the weights."""
+    """The weighted sum of the losses of all scores, or of those that `order` names, and that of the weights.
+
+    A score is a number, or a row of them where there is one per class.
+    """
     total = mass = 0.0
     for k in range(order.shape[0] if order.shape[0] > 0 else y.shape[0]):
         r = order[k] if order.shape[0] > 0 else k
@@ -585,14 +588,3 @@ def read_joint(plan, state, ticks, out):  # type: ignore[no-untyped-def]
         kept = catch_up_joint(plan, state, i, ticks[0])
         for k in range(out.shape[1]):
             out[i, k] = kept * state.w[i, k]
-
-
-@jit
-def total_joint_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
-    """`total_loss` where there is a score per class."""
-    total = mass = 0.0
-    for k in range(order.shape[0] if order.shape[0] > 0 else y.shape[0]):
-        r = order[k] if order.shape[0] > 0 else k
-        total += weight[r] * loss.loss_of(scores[r], y[r])
-        mass += weight[r]
-    return total, mass

@@ -33,23 +33,23 @@ class JointLoss(Component):
 
     | method | meaning |
     |---|---|
-    | `loss_of(z, y)` | phi(z; y) |
+    | `value(z, y)` | phi(z; y) |
     | `steepness(z, y)` | the Euclidean norm of its gradient |
     | `duals(q, p, y, out)` | writes the beta with beta = -phi'(q + p beta; y) |
     """
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {
-        "loss_of": ("z", "y"),
+        "value": ("z", "y"),
         "steepness": ("z", "y"),
         "duals": ("q", "p", "y", "out"),
     }
-    required: ClassVar[tuple[str, ...]] = ("loss_of", "steepness", "duals")
+    required: ClassVar[tuple[str, ...]] = ("value", "steepness", "duals")
     #: How scores relate to predictions, see `fiol.Loss`: logit if their softmax is the probability of each class.
     link: ClassVar[str] = "sign"
 
     if TYPE_CHECKING:
 
-        def loss_of(self, z: Floats, y: int) -> float: ...
+        def value(self, z: Floats, y: int) -> float: ...
         def steepness(self, z: Floats, y: int) -> float: ...
         def duals(self, q: Floats, p: float, y: int, out: Floats) -> None: ...
 
@@ -69,7 +69,7 @@ class Softmax(JointLoss):
 
     link: ClassVar[str] = "logit"
 
-    def loss_of(self, z: Floats, y: int) -> float:
+    def value(self, z: Floats, y: int) -> float:
         top, others = z.max(), 0.0
         for k in range(z.shape[0]):
             others += exp(z[k] - top)
@@ -136,7 +136,7 @@ class CrammerSinger(JointLoss):
     array([ 0.066667, -0.033333, -0.033333])
     """
 
-    def loss_of(self, z: Floats, y: int) -> float:
+    def value(self, z: Floats, y: int) -> float:
         top = z[y]
         for k in range(z.shape[0]):
             if k != y:
@@ -144,7 +144,7 @@ class CrammerSinger(JointLoss):
         return top - z[y]
 
     def steepness(self, z: Floats, y: int) -> float:
-        return sqrt(2.0) if self.loss_of(z, y) > 0.0 else 0.0
+        return sqrt(2.0) if self.value(z, y) > 0.0 else 0.0
 
     def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
         for k in range(q.shape[0]):  # what is projected, times p; from the score of y
@@ -297,7 +297,7 @@ class JointLearner:
 
     def _mean_loss(self, scores: Floats, codes: Any, weights: Floats, order: Any) -> float:
         """The weighted mean of the losses of scores; 0 if nothing has weight."""
-        total, mass = kernels().total_joint_loss(self.plan.loss, scores, order, codes, weights)
+        total, mass = kernels().total_loss(self.plan.loss, scores, order, codes, weights)
         return total / mass if mass > 0.0 else 0.0
 
     def scores(self, X: Any) -> Floats:

@@ -35,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fiol.chunks import Chunk, to_chunk
 from fiol.epochs import Course, Stopping, run
-from fiol.estimators import LARGEST_SEED, Progress, validate_data
+from fiol.estimators import LARGEST_SEED, OF_PASSES, Progress, held_out, validate_data
 from fiol.learner import Learner
 from fiol.losses import EpsilonInsensitive, Hinge, Loss, SquaredEpsilonInsensitive, SquaredHinge
 from fiol.presets import PA1, PA2
@@ -62,16 +62,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="right")],
-        "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left"), None],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "shuffle": ["boolean"],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "warm_start": ["boolean"],
+        **OF_PASSES,
         "average": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
     #: What makes a step passive, which also decides when to stop: the loss of PA-I.
@@ -151,16 +142,6 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
                 b = (1.0 + share) * learner.intercept - share * b_before
             found.append((w, b))
         return np.array([w for w, _ in found]), np.array([b for _, b in found])
-
-    def _split(self, y: Any, splitter: Any) -> Any:
-        """Which rows are held out; None if none are."""
-        if not self.early_stopping:
-            return None
-        split = splitter(test_size=self.validation_fraction, random_state=self.random_state)
-        _, held = next(split.split(np.zeros((len(y), 1)), y))
-        mask = np.zeros(len(y), bool)
-        mask[held] = True
-        return mask
 
     def _pass(self, course: Course, rows: int, epochs: int, seed: int, held: Any) -> int:
         stopping = Stopping(epochs, self.tol, self.n_iter_no_change)
@@ -287,10 +268,10 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
         share = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         if len(self._learners) == 1:
             rng.randint(1, LARGEST_SEED)  # scikit-learn draws a seed that shuffling does not use
-            held = self._split(y, StratifiedShuffleSplit)
+            held = held_out(self, y, StratifiedShuffleSplit)
             tasks = [(0, 1, share[0], rng.randint(LARGEST_SEED))]
         else:
-            held, tasks = self._split(y, StratifiedShuffleSplit), []
+            held, tasks = held_out(self, y, StratifiedShuffleSplit), []
             for k, seed in enumerate(rng.randint(LARGEST_SEED, size=len(self.classes_))):
                 own = np.random.RandomState(seed)
                 own.randint(1, LARGEST_SEED)
@@ -403,7 +384,7 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
         return self._learn(X, y, 1)
 
     def _learn(self, X: Any, y: Any, epochs: int) -> PassiveAggressiveRegressor:
-        chunk, held, target = self._rows(X), self._split(y, ShuffleSplit), np.array(y, np.float64)
+        chunk, held, target = self._rows(X), held_out(self, y, ShuffleSplit), np.array(y, np.float64)
         seed = check_random_state(self.random_state).randint(0, LARGEST_SEED)
 
         def score() -> float:
