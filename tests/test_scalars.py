@@ -1,8 +1,9 @@
 """Scalar helpers against scipy and high precision."""
 
+import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import special
 
@@ -45,7 +46,18 @@ def test_halving_by_between_reaches_neighbours_quickly(high, low_share, root_sha
     assert low <= root <= high
 
 
+def exact_decay(rate, n):
+    with mpmath.workdps(50):
+        y = -n * mpmath.log1p(mpmath.mpf(rate))
+        return float(mpmath.exp(y)), float(-mpmath.expm1(y))
+
+
 @given(st.floats(0, 1e6), st.integers(0, 1000))
-def test_power_sum(rate, n):
-    expected = -np.expm1(-n * np.log1p(rate))
-    assert scalars.power_sum(rate, n) == pytest.approx(float(expected), rel=1e-14)
+def test_decay(rate, n):
+    assert scalars.decay(rate, n) == pytest.approx(exact_decay(rate, n), rel=1e-12, abs=1e-300)
+
+
+@given(st.floats(0, 2.0**-10), st.integers(0, 10**6))
+def test_mild_decay(rate, n):
+    assume(scalars.is_mild(rate, n))
+    assert scalars.mild_decay(rate, n) == pytest.approx(exact_decay(rate, n), rel=1e-15, abs=1e-300)

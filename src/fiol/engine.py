@@ -10,7 +10,7 @@ import numpy as np
 from fiol.chunks import HEAVIEST, LARGEST, SMALLEST, Chunk
 from fiol.plan import Plan, intercept_plan
 from fiol.row import Floats, Indices
-from fiol.state import START, Room, State, aligned, empty_state, grown
+from fiol.state import START, State, aligned, empty_state, grown, make_room
 
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
@@ -30,6 +30,7 @@ class Engine:
         self.fresh = empty_state(1, first, dtype, kept)  # a feature that was never seen
         self.state = empty_state(features, first, dtype, kept)
         self.bias = empty_state(int(intercept), 0.0, dtype, self.bias_plan.kept(average))
+        self.bias.peak.fill(1.0)
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
         self.room, self.bias_room = make_room(16), make_room(1)
         self.bound: dict[str, Any] = {}
@@ -206,8 +207,8 @@ class Engine:
             engine.settle()
         rounds = [engine.ticks[0] for engine in settled]
         t = float(round(share @ rounds))
-        eta, steepest = self.plan.step_size.eta(max(t, 1.0)), max(engine.ticks[-1] for engine in settled)
-        self.ticks = np.array(START._replace(t=t, eta=eta, steepest=steepest))
+        eta, unit = self.plan.step_size.eta(max(t, 1.0)), np.sqrt(share @ [engine.ticks[-1] ** 2 for engine in settled])
+        self.ticks = np.array(START._replace(t=t, eta=eta, unit=unit))
         self.state = self.averaged("", self.plan, [engine.state for engine in settled], share, rounds)
         self.fresh = self.averaged("", self.plan, [engine.fresh for engine in settled], share, rounds)
         self.bias = self.averaged("intercept: ", self.bias_plan, [engine.bias for engine in settled], share, rounds)
@@ -258,12 +259,6 @@ class Engine:
 
 
 PARTS = ("state", "intercept", "fresh")
-
-
-def make_room(entries: int) -> Any:
-    """Working space for rows of so many entries, each use of it beginning at a cache line."""
-    width = -(-max(entries, 1) // 8) * 8
-    return aligned(len(Room._fields) * width, np.float64).reshape(len(Room._fields), width)
 
 
 def realigned(array: Any) -> Any:

@@ -47,42 +47,43 @@ def clock_from(ticks):  # type: ignore[no-untyped-def]
 def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
     """Keep the clock until the next call."""
     ticks[0], ticks[1], ticks[2] = clock.t, clock.eta, clock.scale
-    ticks[3], ticks[4], ticks[5] = clock.shrunk, clock.path, clock.steepest
+    ticks[3], ticks[4], ticks[5] = clock.shrunk, clock.path, clock.unit
 
 
 @inlined
 def rooms(space):  # type: ignore[no-untyped-def]
     """Working space, one row of the array for each use."""
     space = borrowed(space)
-    return Room(space[0], space[1], space[2], space[3], space[4])
+    return Room(space[0], space[1], space[2], space[3], space[4], space[5], space[6])
 
 
 @inlined
 def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped-def]
     """Bring the weights of a row up to date, and return their score."""
+    plan.step_size.collect(feature, state.square, state.peak, room)
     if state.total.shape[0] > 0:
         for k in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[k]))
             state.total[i] += plan.laziness.missed(plan, state, i, clock)
-    return plan.anchor.gather(plan, state, feature, x, eta, clock, room.w, room.before)
+    return plan.anchor.gather(plan, state, feature, x, eta, clock, room)
 
 
 @inlined
 def centers(plan, state, feature, x, slope, eta, room):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
-    steps = plan.step_size.steps(feature, x, slope, eta, state.square, state.peak, room.step)
-    w = room.w[: x.shape[0]]
-    start = plan.anchor.centers_of_row(plan, state, feature, w, steps, eta, room.before, room.center)
+    steps = plan.step_size.steps(x, slope, eta, room)
+    start = plan.anchor.centers_of_row(plan, state, feature, room.w[: x.shape[0]], steps, eta, room)
     return steps, start
 
 
 @inlined
-def remember(plan, state, feature, x, beta, new, clock):  # type: ignore[no-untyped-def]
+def remember(plan, state, feature, x, beta, room, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
-    plan.anchor.finish(plan, state, feature, x, beta, new, clock)
+    plan.step_size.store(feature, state.square, state.peak, room)
+    plan.anchor.finish(plan, state, feature, x, beta, room.new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for k in range(x.shape[0]):
-            state.total[np.uint64(np.uint32(feature[k]))] += new[k]
+            state.total[np.uint64(np.uint32(feature[k]))] += room.new[k]
 
 
 @inlined
@@ -95,8 +96,9 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
         z += begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room)
     plan.laziness.sweep(plan, state, eta, clock)
     slope = plan.step_size.slope(plan.problem.loss, z, y)
-    steepest = max(clock.steepest, abs(slope))
-    slope = weight * plan.step_size.relative(slope, steepest)
+    unit = plan.step_size.unit_of(plan.problem.loss, slope, clock.unit, clock.t)
+    slope = weight * slope / unit if unit > 0.0 else 0.0
+    slope *= plan.step_size.length(x, 1.0 * bias.w.shape[0], room)
     lift = shift = 0.0
     if bias.w.shape[0] > 0:
         plan.laziness.sweep(bias_plan, bias, eta, clock)
@@ -106,12 +108,12 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
     row = Row(feature, x, start, steps, y, weight, rounds, lift, shift)
     beta, _ = plan.loss_step.pull(plan.problem, row, z, room.new[: x.shape[0]])
-    clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, steepest)
+    clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, unit)
     after = plan.laziness.behind(plan, state, feature, plan.laziness.tick(plan, clock, eta))
-    remember(plan, state, feature, x, beta, room.new, after)
+    remember(plan, state, feature, x, beta, room, after)
     if bias.w.shape[0] > 0:
         bias_room.new[0] = shift + lift * beta
-        remember(bias_plan, bias, ZERO, ONE, beta, bias_room.new, after)
+        remember(bias_plan, bias, ZERO, ONE, beta, bias_room, after)
     plan.laziness.tally(plan, state, after)
     return z, after
 
@@ -513,24 +515,24 @@ def catch_up_joint(plan, state, i, t):  # type: ignore[no-untyped-def]
 
 
 @jit
-def learn_joint(plan, chunk, order, y, weight, state, ticks, room, scores):  # type: ignore[no-untyped-def]
+def learn_joint(plan, chunk, order, y, weight, state, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
     """A round for every row, in `order` unless that is empty; writes the scores before each. See `fiol.multiclass`."""
     (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
-    state, room, w, b = borrowed(state), borrowed(room), borrowed(state.w), borrowed(state.b)
+    state, room, bias_room, w, b = borrowed(state), rooms(room), rooms(bias_room), borrowed(state.w), borrowed(state.b)
     classes, shuffled = w.shape[1], order.shape[0] > 0
     q, beta = np.zeros(classes), np.zeros(classes)
-    t, steepest = ticks[0], ticks[1]
+    t, unit = ticks[0], ticks[1]
     for turn in range(order.shape[0] if shuffled else y.shape[0]):
         r = order[turn] if shuffled else turn
         feature, x = indices[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
         eta, z = plan.step_size.eta(t + 1.0), scores[r]
+        plan.step_size.collect(feature, state.square, state.peak, room)
         for k in range(b.shape[0]):
             z[k] = b[k]
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
             kept = catch_up_joint(plan, state, i, t)
-            if state.peak.shape[0] > 0:
-                kept *= plan.step_size.shrink_for(x[j], state.peak[i])
+            kept *= plan.step_size.shrink_for(x[j], room.peak[j])
             for k in range(classes):
                 w[i, k] *= kept
                 z[k] += x[j] * w[i, k]
@@ -539,12 +541,16 @@ def learn_joint(plan, chunk, order, y, weight, state, ticks, room, scores):  # t
         slope = 0.0
         if state.square.shape[0] > 0:
             slope = plan.loss.steepness(z, y[r])
-            steepest = max(steepest, slope)
-            slope = weight[r] * plan.step_size.relative(slope, steepest)
+            unit = plan.step_size.unit_of(plan.loss, slope, unit, t)
+            slope = weight[r] * slope / unit if unit > 0.0 else 0.0
+        slope *= plan.step_size.length(x, 1.0 * (b.shape[0] > 0), room)
         lift = 0.0
         if b.shape[0] > 0:
-            lift = at(plan.step_size.steps(ZERO, ONE, slope, eta, state.bias_square, state.bias_peak, room), 0)
-        steps = plan.step_size.steps(feature, x, slope, eta, state.square, state.peak, room)
+            plan.step_size.collect(ZERO, state.bias_square, state.bias_peak, bias_room)
+            lift = at(plan.step_size.steps(ONE, slope, eta, bias_room), 0)
+            plan.step_size.store(ZERO, state.bias_square, state.bias_peak, bias_room)
+        steps = plan.step_size.steps(x, slope, eta, room)
+        plan.step_size.store(feature, state.square, state.peak, room)
         p = lift
         for k in range(classes):
             q[k] = z[k]
@@ -564,7 +570,7 @@ def learn_joint(plan, chunk, order, y, weight, state, ticks, room, scores):  # t
         for k in range(b.shape[0]):
             b[k] += weight[r] * lift * beta[k]
         t += 1.0
-    ticks[0], ticks[1] = t, steepest
+    ticks[0], ticks[1] = t, unit
 
 
 @jit

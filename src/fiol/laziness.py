@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fiol.component import Component
+from fiol.component import Component, at
 from fiol.row import Indices, nth
 from fiol.scalars import clamp
-from fiol.state import Clock, State
+from fiol.state import Clock, Room, State
 
 if TYPE_CHECKING:
     from fiol.plan import Plan
@@ -44,6 +44,7 @@ class Laziness(Component):
     | method | meaning |
     |---|---|
     | `load(plan, state, i, clock)` | weight i after `clock.t` rounds |
+    | `load_row(plan, state, feature, clock, room)` | the weights of a row into `room.w`; `collect` has been called |
     | `keep(plan, state, i, w, clock)` | store w as weight i after `clock.t` rounds |
     | `missed(plan, state, i, clock)` | sum of weight i over the rounds since its mark |
     | `tick(plan, clock, eta)` | the clock after one more round |
@@ -63,11 +64,15 @@ class Laziness(Component):
         def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float: ...
         def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None: ...
 
+    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
+        for k in range(feature.shape[0]):
+            room.w[k] = self.load(plan, state, nth(feature, k), clock)
+
     def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         return 0.0
 
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
-        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk, clock.path, clock.steepest)
+        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk, clock.path, clock.unit)
 
     def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
         return clock
@@ -83,7 +88,7 @@ class Laziness(Component):
 
     def settled(self, plan: Plan, state: State, clock: Clock) -> Clock:
         """Bring every weight up to date; the clock, its sums started again."""
-        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.steepest)
+        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.unit)
         for i in range(np.uint64(state.w.shape[0])):
             if state.total.shape[0] > 0:
                 state.total[i] += self.missed(plan, state, i, clock)
@@ -135,15 +140,23 @@ class BySums(Laziness):
     """n proxes of l1 with steps eta_s are one with the sum of the steps, in any separable geometry."""
 
     def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        step = plan.step_of(state, i, clock.shrunk - state.mark[i])
+        step = plan.step_of(state, i, 1.0) * (clock.shrunk - state.mark[i])
         return plan.problem.geometry.weight(plan.regularizer, state.w[i], 0.0, 0.0, step, i)
+
+    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
+        if not collect_marks(state, feature, clock.shrunk, room):
+            return
+        step = plan.step_size.steps_now(feature.shape[0], 1.0, room)
+        for k in range(feature.shape[0]):
+            passed = at(step, k) * room.center[k]
+            room.w[k] = plan.problem.geometry.weight(plan.regularizer, room.w[k], 0.0, 0.0, passed, nth(feature, k))
 
     def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
         state.w[i] = w
         state.mark[i] = clock.shrunk
 
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
-        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk + eta, clock.path, clock.steepest)
+        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk + eta, clock.path, clock.unit)
 
 
 class ByScale(Laziness):
@@ -166,7 +179,7 @@ class ByScale(Laziness):
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
         scale = clock.scale * plan.regularizer_step.decay(eta * plan.regularizer.l2(0))
         shrunk = clock.shrunk + eta / clock.scale
-        return Clock(clock.t + 1.0, eta, scale, shrunk, clock.path + scale, clock.steepest)
+        return Clock(clock.t + 1.0, eta, scale, shrunk, clock.path + scale, clock.unit)
 
     def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
         """Multiply the factor out before it becomes too small to divide by."""
@@ -176,7 +189,7 @@ class ByScale(Laziness):
         """A round that alone leaves next to nothing of the weights cannot be divided by: store what is left of them."""
         if abs(clock.scale) >= self.smallest:
             return clock
-        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.steepest)
+        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.unit)
         for i in range(np.uint64(state.w.shape[0])):
             w = self.load(plan, state, i, clock)
             self.keep(plan, state, i, w, new)
@@ -218,6 +231,14 @@ class ByRidgePath(ByRidge):
 class ByRounds(Laziness):
     """All steps were alike, so the regularizer replays n rounds at once."""
 
+    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
+        if not collect_marks(state, feature, clock.t, room):
+            return
+        step = plan.step_size.steps_now(feature.shape[0], clock.eta, room)
+        for k in range(feature.shape[0]):
+            room.step[k] = at(step, k) / plan.problem.geometry.metric(nth(feature, k))
+        plan.regularizer.catch_up_row(feature, room.step, room.center, room.w)
+
     def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         n = clock.t - state.mark[i]
         return plan.regularizer.catch_up(state.w[i], plan.euclidean_step(state, i, clock.eta), n, i)
@@ -229,3 +250,14 @@ class ByRounds(Laziness):
     def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         n = clock.t - state.mark[i]
         return plan.regularizer.catch_up_sum(state.w[i], plan.euclidean_step(state, i, clock.eta), n, i)
+
+
+def collect_marks(state: State, feature: Indices, now: float, room: Room) -> bool:
+    """The stored weights of a row into `room.w`, what passed since their marks into `room.center`; whether any did."""
+    most = 0.0
+    for k in range(feature.shape[0]):
+        i = nth(feature, k)
+        room.w[k] = state.w[i]
+        room.center[k] = now - state.mark[i]
+        most = max(most, room.center[k])
+    return most > 0.0

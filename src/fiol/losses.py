@@ -26,6 +26,10 @@ from fiol.component import Component, require
 from fiol.scalars import HUGE, between, clamp, safe_exp, sigmoid, softplus, wright_omega
 
 EPS = 2.220446049250313e-16
+#: Derivatives count as no larger than this where they are squared.
+STEEP = 1e150
+#: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
+MARGIN = 4.0
 
 
 class Loss(Component):
@@ -44,6 +48,7 @@ class Loss(Component):
     | `predict(z)` | what the score says about y: the mean, the probability of +1, or the label |
     | `accepts(y)` | whether y is a valid target |
     | `lower(y)` | infimum of phi(.; y) |
+    | `slope_unit(slope, unit, t)` | the unit of its derivatives, for steps without units, see `fiol.ScaleFree` |
 
     >>> class LogCosh(Loss):
     ...     def value(self, z, y): return abs(z - y) + log1p(safe_exp(-2 * abs(z - y))) - log(2)
@@ -64,6 +69,7 @@ class Loss(Component):
         "predict": ("z",),
         "accepts": ("y",),
         "lower": ("y",),
+        "slope_unit": ("slope", "unit", "t"),
     }
     required: ClassVar[tuple[str, ...]] = ("value", "grad")
     #: What the targets are, in words for error messages.
@@ -150,6 +156,14 @@ class Loss(Component):
     def lower(self, y: float) -> float:
         return 0.0
 
+    def slope_unit(self, slope: float, unit: float, t: float) -> float:
+        """The root of the mean of squared derivatives, the last of which is `slope`: targets have units.
+
+        `unit` is what it was before, after t rounds.
+        """
+        slope = min(abs(slope), STEEP)
+        return sqrt((unit * unit * t + slope * slope) / (t + 1.0))
+
 
 class Binary(Loss):
     """Losses of the margin m = y z, for targets -1 and +1."""
@@ -162,6 +176,10 @@ class Binary(Loss):
 
     def accepts(self, y: float) -> bool:
         return abs(y) == 1.0
+
+    def slope_unit(self, slope: float, unit: float, t: float) -> float:
+        """Margins have none: scores of a few units tell two classes apart, whatever the data."""
+        return MARGIN
 
 
 # --- regression -------------------------------------------------------------------------------
@@ -421,7 +439,9 @@ class Logistic(Binary):
         return sigmoid(z) * sigmoid(-z)
 
     def dual(self, q: float, p: float, y: float) -> float:
-        return self.near(q, p, y, self.guess(q, p, y))
+        if p > 2.0:
+            return self.near(q, p, y, self.guess(q, p, y))
+        return self.near(q, p, y, y if y * q < -0.5 * p else 0.0)  # q itself is not far
 
     def guess(self, q: float, p: float, y: float) -> float:
         m = y * q

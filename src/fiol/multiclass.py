@@ -18,14 +18,13 @@ import numpy as np
 
 from fiol.chunks import Chunk, check_weights, one_per_row, to_chunk
 from fiol.component import Component
+from fiol.losses import EPS, MARGIN
 from fiol.problem import expect, refuse
 from fiol.regularizers import Regularizer, Ridge, Unregularized
 from fiol.row import Floats
 from fiol.scalars import wright_omega
-from fiol.state import aligned
+from fiol.state import aligned, make_room
 from fiol.step_sizes import AdaGrad, ScaleFree, StepSize, entry
-
-EPS = 2.220446049250313e-16
 
 
 class JointLoss(Component):
@@ -52,6 +51,10 @@ class JointLoss(Component):
         def value(self, z: Floats, y: int) -> float: ...
         def steepness(self, z: Floats, y: int) -> float: ...
         def duals(self, q: Floats, p: float, y: int, out: Floats) -> None: ...
+
+    def slope_unit(self, slope: float, unit: float, t: float) -> float:
+        """Scores of a few units more than with two classes tell many apart."""
+        return 2.0 * MARGIN
 
 
 class Softmax(JointLoss):
@@ -198,7 +201,7 @@ class JointState(NamedTuple):
     mark: Floats  #: rounds made when the feature was last seen, where absent features are shrunk
     square: Floats  #: sum of squared gradients
     peak: Floats  #: largest abs(x)
-    bias_square: Floats  #: the same for the intercept
+    bias_square: Floats  #: the same for the intercept, whose values are all 1
     bias_peak: Floats
 
 
@@ -244,11 +247,12 @@ class JointLearner:
             raise ValueError(f"there must be features and classes, got {d} and {classes}")
         self.plan, self.intercept_fitted = JointPlan(loss, regularizer, step_size), bool(intercept)
         square, peak = step_size.statistics()
-        sizes = (classes * intercept, d * ridge, d * square, d * peak, int(square), int(peak))
+        sizes = (classes * intercept, d * ridge, d * square, d * peak, square, peak)
         self.state = JointState(
             aligned(d * classes, np.float64).reshape(d, classes), *(np.zeros(int(n)) for n in sizes)
         )
-        self.ticks = np.zeros(2)  # rounds, the steepest loss so far
+        self.state.bias_peak.fill(1.0)
+        self.ticks = np.zeros(2)  # rounds, the unit of derivatives
 
     @property
     def loss(self) -> JointLoss:
@@ -291,8 +295,8 @@ class JointLearner:
     def _learn_checked(self, chunk: Chunk, codes: Any, weights: Floats, order: Any) -> Floats:
         """`learn` for rows, codes and weights that have been checked, in `order` unless that is empty."""
         longest = int(np.diff(chunk.indptr).max(initial=0))
-        scores, room = np.zeros((chunk.rows, self.n_classes)), np.zeros(longest + 1)
-        kernels().learn_joint(self.plan, chunk, order, codes, weights, self.state, self.ticks, room, scores)
+        scores, rooms = np.zeros((chunk.rows, self.n_classes)), (make_room(longest), make_room(1))
+        kernels().learn_joint(self.plan, chunk, order, codes, weights, self.state, self.ticks, *rooms, scores)
         return scores
 
     def _mean_loss(self, scores: Floats, codes: Any, weights: Floats, order: Any) -> float:

@@ -11,13 +11,14 @@ method takes the feature's index `i` for that reason.
 
 from __future__ import annotations
 
-from math import copysign, exp, floor, inf, log1p
+from math import copysign, floor, inf, log1p
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fiol.component import Component, PerFeature, at, check_complete, require
-from fiol.scalars import clamp, power_sum, power_sums
+from fiol.row import Floats, Indices, nth
+from fiol.scalars import clamp, decay, is_mild, mild_decay, power_sums
 
 
 class Regularizer(Component):
@@ -86,6 +87,11 @@ class Regularizer(Component):
             w = self.prox(w, step, i)
         return w
 
+    def catch_up_row(self, feature: Indices, steps: Floats, n: Floats, w: Floats) -> None:
+        """`catch_up` for the weights of a row, in place; `steps` and `n` are used up."""
+        for k in range(feature.shape[0]):
+            w[k] = self.catch_up(w[k], steps[k], n[k], nth(feature, k))
+
     def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
         return prox_sum(self, w, step, n, i)
 
@@ -153,11 +159,25 @@ class Elastic(Regularizer):
 
     def catch_up(self, w: float, step: float, n: float, i: int) -> float:
         """n rounds at once: |w| <- max(0, |w| s - l1 (1 - s) / l2) with s = (1 + step l2)^-n."""
+        kept, lost = decay(step * self.l2(i), n)
+        return self.caught_up(w, step, n, kept, lost, i)
+
+    def caught_up(self, w: float, step: float, n: float, kept: float, lost: float, i: int) -> float:
+        """`catch_up`, where s = kept = 1 - lost."""
         l1, l2 = self.l1(i), self.l2(i)
-        lost = power_sum(step * l2, n)
         tau = l1 * (lost / l2 if lost > 0.0 else n * step)
-        kept = w * exp(-n * log1p(step * l2))  # 1 - lost has no digits left after many rounds
-        return kept - clamp(kept, -tau, tau)
+        w *= kept
+        return w - clamp(w, -tau, tau)
+
+    def catch_up_row(self, feature: Indices, steps: Floats, n: Floats, w: Floats) -> None:
+        for k in range(feature.shape[0]):
+            i = nth(feature, k)
+            if not is_mild(steps[k] * self.l2(i), n[k]):
+                w[k], steps[k], n[k] = self.catch_up(w[k], steps[k], n[k], i), 0.0, 0.0
+        for k in range(feature.shape[0]):  # all the others: without calls, this vectorises
+            i = nth(feature, k)
+            kept, lost = mild_decay(steps[k] * self.l2(i), n[k])
+            w[k] = self.caught_up(w[k], steps[k], n[k], kept, lost, i)
 
     def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
         """The sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, up to the round m where it meets 0."""
@@ -233,8 +253,8 @@ class Ridge(Elastic):
     def l2(self, i: int) -> float:
         return at(self.lam, i)
 
-    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
-        return w * exp(-n * log1p(step * self.l2(i)))
+    def caught_up(self, w: float, step: float, n: float, kept: float, lost: float, i: int) -> float:
+        return w * kept
 
     def strengths(self) -> tuple[PerFeature, PerFeature] | None:
         return 0.0, self.lam

@@ -31,7 +31,7 @@ class Clock(NamedTuple):
     scale: float  #: product of the ridge's factors, 1 / prod(1 + eta lam2)
     shrunk: float  #: sum of eta / scale: what l1 has taken, for lam1 = 1, in units of weight / scale
     path: float  #: sum of `scale` over the rounds
-    steepest: float  #: largest absolute derivative of the loss so far, where the step size asks for it
+    unit: float  #: what counts as a derivative of 1, where the step size asks for it
 
 
 #: The clock before the first round, but for eta.
@@ -39,11 +39,16 @@ START = Clock(0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 class Room(NamedTuple):
-    """Where one row is worked on: arrays as long as the longest row, or longer."""
+    """Where one row is worked on: arrays as long as the longest row, or longer.
+
+    What is known of its features is read from the state once, side by side, so that loops over it vectorise.
+    """
 
     w: Floats  #: its weights before the round
+    square: Floats  #: sums of squared gradients, first before and then after the round
+    peak: Floats  #: largest abs(x), in the same way
     step: Floats  #: their steps
-    before: Floats  #: what their steps were
+    before: Floats  #: h / eta before the round
     center: Floats  #: where their paths start
     new: Floats  #: its weights after the round
 
@@ -95,6 +100,12 @@ def empty_state(features: int, start: float, dtype: Any, kept: dict[str, bool]) 
         aligned(sizes["peak"], dtype),
         aligned(sizes["total"], np.float64),
     )
+
+
+def make_room(entries: int) -> Any:
+    """Working space for rows of so many entries, each use of it beginning at a cache line."""
+    width = -(-max(entries, 1) // 8) * 8
+    return aligned(len(Room._fields) * width, np.float64).reshape(len(Room._fields), width)
 
 
 def grown(state: State, features: int, fresh: State) -> State:

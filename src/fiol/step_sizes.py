@@ -15,6 +15,7 @@ import numpy as np
 from fiol.component import Component, PerFeature, require
 from fiol.losses import Loss
 from fiol.row import Floats, Indices, nth
+from fiol.state import Room
 
 MOST = np.finfo(float).max
 #: Sums of squares go no further: what is infinite leaves no difference.
@@ -38,10 +39,11 @@ class StepSize(Component):
     if TYPE_CHECKING:
 
         def eta(self, t: float) -> float: ...
-        def steps(
-            self, feature: Indices, x: Floats, slope: float, eta: float, square: Floats, peak: Floats, out: Floats
-        ) -> PerFeature:
-            """The steps of a row's weights, after the row has been taken into account."""
+        def steps(self, x: Floats, slope: float, eta: float, room: Room) -> PerFeature:
+            """The steps of a row's weights, after its gradients slope * x have been added up."""
+
+        def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
+            """The steps of the first weights in the room as things stand."""
 
     def h(self, square: float, peak: float) -> float:
         return 1.0
@@ -54,9 +56,33 @@ class StepSize(Component):
         """The derivative of the loss at the weights before the step, if it is of interest."""
         return 0.0
 
-    def relative(self, slope: float, steepest: float) -> float:
-        """A derivative in the units in which gradients are added up; `steepest` is the largest so far."""
-        return slope
+    def unit_of(self, loss: Loss, slope: float, unit: float, t: float) -> float:
+        """What counts as a derivative of 1 after a round whose derivative was `slope`; `unit` before it, t rounds."""
+        return 1.0
+
+    def length(self, x: Floats, more: float, room: Room) -> float:
+        """How much the derivative counts for a row, whose values are taken into account; it has `more` entries of 1."""
+        return 1.0
+
+    def collect(self, feature: Indices, square: Floats, peak: Floats, room: Room) -> None:
+        """Read what is known of a row's features."""
+        squares, peaks = self.statistics()
+        for k in range(feature.shape[0]):
+            i = nth(feature, k)
+            if squares:
+                room.square[k] = square[i]
+            if peaks:
+                room.peak[k] = peak[i]
+
+    def store(self, feature: Indices, square: Floats, peak: Floats, room: Room) -> None:
+        """Remember it."""
+        squares, peaks = self.statistics()
+        for k in range(feature.shape[0]):
+            i = nth(feature, k)
+            if squares:
+                square[i] = room.square[k]
+            if peaks:
+                peak[i] = room.peak[k]
 
     def is_constant(self) -> bool:
         """Whether eta(t) is the same in every round."""
@@ -70,9 +96,10 @@ class StepSize(Component):
 class Schedule(StepSize):
     """One step for all weights."""
 
-    def steps(
-        self, feature: Indices, x: Floats, slope: float, eta: float, square: Floats, peak: Floats, out: Floats
-    ) -> PerFeature:
+    def steps(self, x: Floats, slope: float, eta: float, room: Room) -> PerFeature:
+        return eta
+
+    def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
         return eta
 
 
@@ -181,18 +208,17 @@ class Adaptive(StepSize):
     def slope(self, loss: Loss, z: float, y: float) -> float:
         return loss.grad(z, y)
 
-    def steps(
-        self, feature: Indices, x: Floats, slope: float, eta: float, square: Floats, peak: Floats, out: Floats
-    ) -> PerFeature:
-        for k in range(x.shape[0]):
-            i = nth(feature, k)
-            if peak.shape[0] > 0:
-                peak[i] = max(peak[i], abs(x[k]))
-            if square.shape[0] > 0:
-                square[i] = min(square[i] + (slope * x[k]) * (slope * x[k]), LARGEST)
-            h = self.h(entry(square, i), entry(peak, i))
-            out[k] = eta / h if h > 0.0 else 0.0
-        return out[: x.shape[0]]
+    def steps(self, x: Floats, slope: float, eta: float, room: Room) -> PerFeature:
+        if self.statistics()[0]:
+            for k in range(x.shape[0]):
+                room.square[k] = min(room.square[k] + (slope * x[k]) * (slope * x[k]), LARGEST)
+        return self.steps_now(x.shape[0], eta, room)
+
+    def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
+        for k in range(features):
+            h = self.h(room.square[k], room.peak[k])
+            room.step[k] = eta / h if h > 0.0 else 0.0
+        return room.step[:features]
 
 
 class AdaGrad(Adaptive):
@@ -227,9 +253,11 @@ class ScaleFree(Adaptive):
 
     Every feature is divided by its largest absolute value so far, peak: steps are divided by peak^2, and a value x
     beyond it first multiplies the last iterate by peak / abs(x) (Ross, Mineiro and Langford 2013). The gradients that
-    AdaGrad adds up are divided by the largest derivative of the loss so far. So multiplying a column by a constant
-    divides its weight by it and changes no score; multiplying the targets of a squared loss by one multiplies the
-    scores by it (not even the last bit differs, if it is a power of 2). Penalties see the weights as they are.
+    AdaGrad adds up are divided by the unit in which the loss has its derivatives (`Loss.slope_unit`), and multiplied by
+    the length of the row, intercept included: the weights that make up a score of size 1 from n features are of size
+    1/sqrt(n). So multiplying a column by a constant divides its weight by it and changes no score; multiplying the
+    targets of a squared loss by one multiplies the scores by it (not even the last bit differs, if it is a power of 2).
+    Penalties see the weights as they are.
 
     >>> ScaleFree(Constant(0.5)).h(0.0, 10.0), ScaleFree(AdaGrad(kappa=1.0)).h(400.0, 10.0)
     (100.0, 300.0)
@@ -251,8 +279,16 @@ class ScaleFree(Adaptive):
     def shrink_for(self, x: float, peak: float) -> float:
         return peak / abs(x) if abs(x) > peak > 0.0 else 1.0
 
-    def relative(self, slope: float, steepest: float) -> float:
-        return slope / steepest if steepest > 0.0 else 0.0
+    def unit_of(self, loss: Loss, slope: float, unit: float, t: float) -> float:
+        return loss.slope_unit(slope, unit, t)
+
+    def length(self, x: Floats, more: float, room: Room) -> float:
+        total = more
+        for k in range(x.shape[0]):
+            peak = max(room.peak[k], abs(x[k]))
+            room.peak[k] = peak
+            total += (x[k] / peak) * (x[k] / peak)
+        return sqrt(total)
 
     def is_constant(self) -> bool:
         return self.step_size.is_constant()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fiol.component import Component, PerFeature, at
 from fiol.regularizers import Box, Regularizer, Unregularized
 from fiol.row import Floats, Indices, Row, nth
-from fiol.state import Clock, State
+from fiol.state import Clock, Room, State
 from fiol.step_sizes import entry
 
 if TYPE_CHECKING:
@@ -185,8 +185,8 @@ class Anchor(Component):
     |---|---|
     | `weight_of_feature(plan, state, i, clock)` | the weight after `clock.t` rounds |
     | `ready(plan, state, i, x, w)` | what becomes of it, before anything else, when its feature takes the value x |
-    | `gather(plan, state, feature, x, eta, clock, w, before)` | the weights of a row into `w`, and their score |
-    | `centers_of_row(plan, state, feature, w, steps, eta, before, out)` | where the paths of its weights start |
+    | `gather(plan, state, feature, x, eta, clock, room)` | the weights of a row into `room.w`, and their score |
+    | `centers_of_row(plan, state, feature, w, steps, eta, room)` | where the paths of its weights start |
     | `finish(plan, state, feature, x, beta, new, clock)` | remember the outcome of the round |
     | `pass_by(plan, state, i, eta, clock)` | a round for feature i alone, where absent features cannot wait |
     | `rounds(plan, t)` | how often the regularizer counts in round t |
@@ -202,13 +202,12 @@ class Anchor(Component):
         return w
 
     def gather(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, w: Floats, before: Floats
+        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room
     ) -> float:
         z = 0.0
         for k in range(x.shape[0]):
-            i = nth(feature, k)
-            w[k] = plan.anchor.ready(plan, state, i, x[k], plan.anchor.weight_of_feature(plan, state, i, clock))
-            z += x[k] * w[k]
+            room.w[k] = plan.anchor.weight_of_feature(plan, state, nth(feature, k), clock)
+            z += x[k] * room.w[k]
         return z
 
 
@@ -224,6 +223,16 @@ class LastIterate(Anchor):
     def ready(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
         return plan.regularizer.clip(w * plan.step_size.shrink_for(x, entry(state.peak, i)))
 
+    def gather(
+        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room
+    ) -> float:
+        plan.laziness.load_row(plan, state, feature, clock, room)
+        z = 0.0
+        for k in range(x.shape[0]):
+            room.w[k] = plan.regularizer.clip(room.w[k] * plan.step_size.shrink_for(x[k], room.peak[k]))
+            z += x[k] * room.w[k]
+        return z
+
     def centers_of_row(
         self,
         plan: Plan,
@@ -232,10 +241,9 @@ class LastIterate(Anchor):
         w: Floats,
         steps: PerFeature,
         eta: float,
-        before: Floats,
-        out: Floats,
+        room: Room,
     ) -> Floats:
-        return plan.regularizer_step.centers(plan, feature, w, steps, out)
+        return plan.regularizer_step.centers(plan, feature, w, steps, room.center)
 
     def finish(
         self, plan: Plan, state: State, feature: Indices, x: Floats, beta: float, new: Floats, clock: Clock
@@ -276,13 +284,12 @@ class Origin(Anchor):
         w: Floats,
         steps: PerFeature,
         eta: float,
-        before: Floats,
-        out: Floats,
+        room: Room,
     ) -> Floats:
         for k in range(w.shape[0]):
             i = nth(feature, k)
-            out[k] = plan.problem.geometry.inverse(at(steps, k) * state.w[i], i)
-        return out[: w.shape[0]]
+            room.center[k] = plan.problem.geometry.inverse(at(steps, k) * state.w[i], i)
+        return room.center[: w.shape[0]]
 
     def finish(
         self, plan: Plan, state: State, feature: Indices, x: Floats, beta: float, new: Floats, clock: Clock
@@ -302,15 +309,15 @@ class AllIterates(Origin):
     """
 
     def gather(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, w: Floats, before: Floats
+        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room
     ) -> float:
         z = 0.0
         for k in range(x.shape[0]):
             i = nth(feature, k)
-            w[k] = self.weight_of_feature(plan, state, i, clock)
+            room.w[k] = self.weight_of_feature(plan, state, i, clock)
             # Where eta changes, `pass_by` has already taken that part of sigma to its account.
-            before[k] = plan.h_of(state, i) / eta
-            z += x[k] * w[k]
+            room.before[k] = plan.step_size.h(room.square[k], room.peak[k]) / eta
+            z += x[k] * room.w[k]
         return z
 
     def centers_of_row(
@@ -321,16 +328,15 @@ class AllIterates(Origin):
         w: Floats,
         steps: PerFeature,
         eta: float,
-        before: Floats,
-        out: Floats,
+        room: Room,
     ) -> Floats:
         for k in range(w.shape[0]):
             i = nth(feature, k)
-            sigma = plan.h_of(state, i) / eta - before[k]
+            sigma = plan.step_size.h(room.square[k], room.peak[k]) / eta - room.before[k]
             if sigma != 0.0:
                 state.w[i] += sigma * plan.problem.geometry.mirror(w[k], i)
-            out[k] = plan.problem.geometry.inverse(at(steps, k) * state.w[i], i)
-        return out[: w.shape[0]]
+            room.center[k] = plan.problem.geometry.inverse(at(steps, k) * state.w[i], i)
+        return room.center[: w.shape[0]]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         w = self.weight_of_feature(plan, state, i, clock)

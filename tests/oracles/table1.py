@@ -17,6 +17,7 @@ from scipy.special import wrightomega
 import fiol
 
 JUMPS = (fiol.Absolute, fiol.Quantile, fiol.EpsilonInsensitive, fiol.Hinge)
+BINARY = (fiol.Hinge, fiol.SquaredHinge, fiol.Logistic, fiol.Exponential)
 
 
 class UndecidedError(Exception):
@@ -104,7 +105,7 @@ class Game:
         self.first = np.clip(np.append(np.full(d, one), 0.0), self.lo, self.hi)
         self.w = self.first.copy()
         self.theta, self.square, self.peak = np.zeros((3, d + 1))
-        self.steepest = 0.0
+        self.slopes = []
 
     def mirrored(self, i, w):
         """psi'(w)."""
@@ -174,13 +175,15 @@ class Game:
 
         eta, eta_before = self.step.eta(t), self.step.eta(max(t - 1, 1))
         h_before = [metric(self.step, self.square[i], self.peak[i]) for i in every]
-        slope = loss.grad(z, y)
-        self.steepest = max(self.steepest, abs(slope))
-        unit = self.steepest if isinstance(self.step, fiol.ScaleFree) and slope != 0.0 else 1.0
+        self.slopes.append(loss.grad(z, y))
+        self.peak = np.maximum(self.peak, np.abs(x))
+        counts = 1.0
+        if isinstance(self.step, fiol.ScaleFree) and self.slopes[-1] != 0.0:
+            unit = 4.0 if isinstance(loss, BINARY) else np.sqrt(np.mean(np.square(self.slopes)))
+            counts = np.linalg.norm([x[i] / self.peak[i] for i in every if x[i] != 0.0]) / unit
         for i in every:
             if x[i] != 0.0:
-                self.square[i] += (g / unit * self.x[i]) ** 2
-                self.peak[i] = max(self.peak[i], abs(x[i]))
+                self.square[i] += (g * counts * self.x[i]) ** 2
         h = [metric(self.step, self.square[i], self.peak[i]) for i in every]
         self.s = jitter(np.array([eta / v if v > 0.0 else 0.0 for v in h]))
 
