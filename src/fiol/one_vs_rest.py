@@ -71,7 +71,9 @@ class OneVsRest:
         """Every learner, and its target in a round with this label; the one that stands by comes last."""
         own = self.learners.get(label)
         tasks = [(learner, 1.0 if learner is own else -1.0) for learner in self.learners.values()]
-        return tasks if self.standby is None else [*tasks, (self.standby, -1.0)]
+        if self.standby is not None:
+            tasks.append((self.standby, -1.0))
+        return tasks
 
     def told_all(self, numbers: Any) -> list[tuple[Learner, Floats]]:
         """Every learner, and its targets in rounds whose classes have these numbers; the same order."""
