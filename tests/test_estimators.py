@@ -428,6 +428,25 @@ def test_wrong_rows_are_refused_as_scikit_learn_does_and_change_nothing(containe
     assert model.t_ == 201.0
 
 
+def test_fit_that_fails_leaves_the_model_as_it_was():
+    X, codes = blobs()
+    huge = X.copy()
+    huge[3, 4] = 1e200
+    other, held = NAMES[codes], ~model_keeps(X, codes)
+    for model, target in ((FIOLClassifier(**ONE_PASS), other), (FIOLRegressor(**ONE_PASS), 2.0 * codes)):
+        before = model.fit(X, codes).predict(X)
+        with pytest.raises(ValueError, match=r"X\[3, 4\] must be 0 or between"):
+            model.fit(huge, target)
+        with pytest.raises(ValueError, match="PA has no use for penalty='l2'"):
+            model.set_params(algorithm="PA", penalty="l2").fit(X, target)
+        model.set_params(algorithm="FIOL", penalty=None, early_stopping=True, validation_fraction=0.25, random_state=0)
+        if is_regressor(model):
+            with pytest.raises(ValueError, match="all have sample weight 0"):
+                model.fit(X, target, sample_weight=np.where(held, 0.0, 1.0))
+        assert np.array_equal(model.predict(X), before)
+        assert model.t_ == 201.0
+
+
 def test_unseen_labels():
     X, codes = blobs()
     y = NAMES[codes]

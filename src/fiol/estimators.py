@@ -426,7 +426,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self._validate_params()
         again = self.warm_start and hasattr(self, "learners_")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
-        weights = self._weights(sample_weight, X)
+        chunk, weights = to_chunk(X), self._weights(sample_weight, X)
         classes, codes = numbered(y)
         check_labels(classes)
         if len(classes) < 2:
@@ -435,16 +435,21 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"with warm_start, y must have the classes of the last fit, {self.classes_}; got {classes}"
             )
-        self._set_classes(classes, closed=True)
-        if self.class_weight == "balanced":
-            self._class_weights = compute_class_weight("balanced", classes=classes, y=y)
-        weights = self._weighted(weights, codes)
-        new = self._new_model()
+        before = self.__dict__.copy()
+        try:
+            self._set_classes(classes, closed=True)
+            if self.class_weight == "balanced":
+                self._class_weights = compute_class_weight("balanced", classes=classes, y=y)
+            weights = self._weighted(weights, codes)
+            held_out = self._held_out(codes, weights, StratifiedShuffleSplit)
+            new = self._new_model()
+            self._model = continued(self._model, new) if again else new
+        except Exception:  # the old learners know the old classes
+            self.__dict__.update(before)
+            raise
         if not again:
             self._begin()
-        self._model = continued(self._model, new) if again else new
-        held_out = self._held_out(codes, weights, StratifiedShuffleSplit)
-        chunk, score, courses = to_chunk(X), None, []
+        score, courses = None, []
         rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
         for learner, target in self._tasks(codes):
             if rest is not None:
@@ -750,15 +755,15 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self._validate_params()
         again = self.warm_start and hasattr(self, "learners_")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        weights = self._weights(sample_weight, X)
+        chunk, weights = to_chunk(X), self._weights(sample_weight, X)
         update = self._update()
         y = check_targets(y, len(y), update.loss)
+        held_out = self._held_out(y, weights, ShuffleSplit)
         new = self._new_learner(update)
         if not again:
             self._begin()
         self.learners_ = [continued(self.learners_[0], new) if again else new]
-        held_out = self._held_out(y, weights, ShuffleSplit)
-        chunk, score, learner = to_chunk(X), None, self.learners_[0]
+        score, learner = None, self.learners_[0]
         if held_out is not None:
             score = r2_on(learner, chunk.take(np.flatnonzero(held_out)), y[held_out], weights[held_out])
         self._run(chunk.rows, [Course(learning(learner, chunk, y, weights), score)], held_out)
