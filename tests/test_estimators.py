@@ -207,6 +207,11 @@ def test_warm_start_goes_on():
     same(model, FIOLClassifier(**ONE_PASS).fit(X, codes))
     number = FIOLRegressor(**ONE_PASS, warm_start=True).fit(*line()).fit(*line())
     assert number.t_ == 401.0
+    streamed = FIOLClassifier(**ONE_PASS, warm_start=True).partial_fit(X[:100], codes[:100]).fit(X[100:], codes[100:])
+    same(streamed, in_pieces(FIOLClassifier(), X, codes, 100, classes=[0, 1]))  # the learner of class 0 is not needed
+    with pytest.raises(ValueError, match="all classes at once cannot go on from one against the rest"):
+        streamed.set_params(loss="softmax").fit(X, codes)
+    assert streamed.t_ == 201.0
 
 
 # --- when to stop -----------------------------------------------------------------------------
@@ -423,6 +428,25 @@ def test_wrong_rows_are_refused_as_scikit_learn_does_and_change_nothing(containe
     assert model.t_ == 201.0
 
 
+def test_fit_that_fails_leaves_the_model_as_it_was():
+    X, codes = blobs()
+    huge = X.copy()
+    huge[3, 4] = 1e200
+    other, held = NAMES[codes], ~model_keeps(X, codes)
+    for model, target in ((FIOLClassifier(**ONE_PASS), other), (FIOLRegressor(**ONE_PASS), 2.0 * codes)):
+        before = model.fit(X, codes).predict(X)
+        with pytest.raises(ValueError, match=r"X\[3, 4\] must be 0 or between"):
+            model.fit(huge, target)
+        with pytest.raises(ValueError, match="PA has no use for penalty='l2'"):
+            model.set_params(algorithm="PA", penalty="l2").fit(X, target)
+        model.set_params(algorithm="FIOL", penalty=None, early_stopping=True, validation_fraction=0.25, random_state=0)
+        if is_regressor(model):
+            with pytest.raises(ValueError, match="all have sample weight 0"):
+                model.fit(X, target, sample_weight=np.where(held, 0.0, 1.0))
+        assert np.array_equal(model.predict(X), before)
+        assert model.t_ == 201.0
+
+
 def test_unseen_labels():
     X, codes = blobs()
     y = NAMES[codes]
@@ -450,6 +474,18 @@ def test_unseen_labels():
         FIOLClassifier().partial_fit(X, y).partial_fit(X, codes)
     with pytest.raises(ValueError, match="compute_class_weight"):
         FIOLClassifier(class_weight="balanced").partial_fit(X, y)
+
+
+def test_many_classes_are_no_numbers():
+    """scikit-learn warns of targets that look continuous where most labels differ, as those of `classes` do."""
+    X, _ = blobs(rows=120)
+    for y in (np.arange(120) % 30, np.arange(120.0) % 30):
+        model = FIOLClassifier("log_loss", **ONE_PASS).fit(X, y)
+        assert model.classes_.tolist() == list(range(30))
+        same(model, FIOLClassifier("log_loss").partial_fit(X[:1], y[:1]).partial_fit(X[1:], y[1:]))
+    streamed = FIOLClassifier().partial_fit(X[:2], [0, 1]).partial_fit(X[2:3], [2.0])  # 0 is 0.0
+    assert streamed.partial_fit(sparse.csr_matrix(X[3:4]), [0]).classes_.tolist() == [0.0, 1.0, 2.0]
+    assert streamed.t_ == 5.0
 
 
 def test_targets_the_loss_does_not_accept():

@@ -83,10 +83,10 @@ def test_probabilities_where_nothing_is_left_of_them(classes, expected):
     """Scores so low that every class has probability 0 in double precision, or so high that it has 1."""
     X = np.array([[-1e6], [1e6]])
     model = FIOLClassifier("log_loss", **FEW).fit(np.ones((3, 1)), np.arange(3) % classes)
-    for k, learner in enumerate(model.learners_):
+    for k, (label, learner) in enumerate(model._model.learners.items()):
         fresh = fiol.Learner(learner.update, n_features=1, compiled=False)
         fresh.start_from([1.0 + (k == 0)])
-        model.learners_[k] = fresh
+        model._model.learners[label] = fresh
     model._coef = None
     found = run(model, X)["probabilities"]
     assert np.allclose(found, expected, atol=1e-15)

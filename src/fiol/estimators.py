@@ -39,7 +39,7 @@ from fiol.geometries import Geometry
 from fiol.learner import Learner
 from fiol.losses import Logistic, Loss
 from fiol.multiclass import JointLearner, JointLoss, Softmax
-from fiol.one_vs_rest import normalized
+from fiol.one_vs_rest import OneVsRest, normalized, numbered
 from fiol.parameters import (
     ALGORITHMS,
     CLASSIFICATION,
@@ -132,9 +132,6 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         "record_every": [Interval(Integral, 1, None, closed="left"), None],
         **OF_PASSES,
     }
-    learners_: list[Any]
-    #: A learner told "no" in every round, from which new classes start; None if there will be none.
-    _standby: Learner | None
 
     # --- parameters -------------------------------------------------------------------------------
 
@@ -358,6 +355,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "n_jobs": [Integral, None],
     }
+    _model: OneVsRest | JointLearner
 
     def __init__(
         self,
@@ -428,27 +426,30 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self._validate_params()
         again = self.warm_start and hasattr(self, "learners_")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
-        classes = np.unique(y)
-        check_classification_targets(classes)
+        chunk, weights = to_chunk(X), self._weights(sample_weight, X)
+        classes, codes = numbered(y)
+        check_labels(classes)
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got {len(classes)} class: {classes[0]!r}")
         if again and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"with warm_start, y must have the classes of the last fit, {self.classes_}; got {classes}"
             )
-        old = self._scorers() if again else []
-        self._set_classes(classes, closed=True)
-        codes = self._codes(y)
-        if self.class_weight == "balanced":
-            self._class_weights = compute_class_weight("balanced", classes=classes, y=y)
-        weights = self._weighted(self._weights(sample_weight, X), codes)
-        new = self._new_learners()
+        before = self.__dict__.copy()
+        try:
+            self._set_classes(classes, closed=True)
+            if self.class_weight == "balanced":
+                self._class_weights = compute_class_weight("balanced", classes=classes, y=y)
+            weights = self._weighted(weights, codes)
+            held_out = self._held_out(codes, weights, StratifiedShuffleSplit)
+            new = self._new_model()
+            self._model = continued(self._model, new) if again else new
+        except Exception:  # the old learners know the old classes
+            self.__dict__.update(before)
+            raise
         if not again:
             self._begin()
-        self._standby = None
-        self.learners_ = continued(old, new) if again else new
-        held_out = self._held_out(codes, weights, StratifiedShuffleSplit)
-        chunk, score, courses = to_chunk(X), None, []
+        score, courses = None, []
         rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
         for learner, target in self._tasks(codes):
             if rest is not None:
@@ -482,14 +483,13 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if first:
             closed = classes is not None
             classes = unique_labels(classes) if closed else np.unique(y)
-            check_classification_targets(classes)
+            check_labels(classes)
             if closed and len(classes) < 2:
                 raise ValueError(f"classes must name at least two classes, got {len(classes)} class")
             self._set_classes(classes, closed)
-            new = self._new_learners()
+            new = self._new_model()
             self._begin()
-            self.learners_ = new
-            self._standby = None if closed or self._joint else new[0].copy()
+            self._model = new
         elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
             raise ValueError(f"classes must be those of the first call, {self.classes_}, got {classes!r}")
         return self._learn(X, y, sample_weight)
@@ -500,93 +500,81 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         weights = self._weights(sample_weight, X)
         codes = self._codes(y)
         weights = self._weighted(weights, codes)
-        tasks = self._tasks(codes)
-        if self._standby is not None:
-            tasks.append((self._standby, np.full(len(codes), -1.0)))
-        losses = self._map(lambda task: learning(task[0], chunk, task[1], weights)(), tasks)
+        losses = self._map(lambda task: learning(task[0], chunk, task[1], weights)(), self._tasks(codes))
         self._note(losses[: len(self.learners_)])
         return self
 
     def _learn_event(self, X: Any, y: Any, sample_weight: Any) -> bool:
         """The round of a single sparse row whose label is known; False, and no round, for everything else."""
-        if not X.shape[0] == len(y) == 1 or type(X) not in CSR or self._joint:
+        rest = self._model
+        if not X.shape[0] == len(y) == 1 or type(X) not in CSR or isinstance(rest, JointLearner):
             return False
-        code = self._code_of.get(y[0])
+        code = rest.numbers.get(y[0])
         if code is None:
             return False
         weight = 1.0 if sample_weight is None else sample_weight[0]
         if self._class_weights is not None:
             weight *= self._class_weights[code]
-        indices, data, total = X.indices, X.data, 0.0
-        for learner, sign in zip(self.learners_, self._signs, strict=True):
-            target = 1.0 if code == sign else -1.0
-            total += learner.update.loss.value(learner.learn_one(indices, data, target, weight), target)
-        if self._standby is not None:
-            self._standby.learn_one(indices, data, -1.0, weight)
-        self._losses.append(total / len(self._signs))
-        self.n_iter_ = 1
-        self._coef = None
+        losses = [
+            learner.update.loss.value(learner.learn_one(X.indices, X.data, target, weight), target)
+            for learner, target in rest.told(y[0])
+        ]
+        self._note(losses[: len(rest.learners)])
         return True
 
     # --- classes ----------------------------------------------------------------------------------
 
+    @property
+    def learners_(self) -> list[Any]:
+        """The `fiol.Learner` of every class, or that of the second, or the `fiol.JointLearner` of all."""
+        model = self._model
+        return [model] if isinstance(model, JointLearner) else list(model.learners.values())
+
     def _set_classes(self, classes: Any, closed: bool) -> None:
-        """Fix the classes; a learner each, or one for two that are all there will ever be, or one for all."""
-        self.classes_, self._closed = classes, closed
-        self._joint = isinstance(self._loss(), JointLoss)
-        self._signs = [1] if self._joint or (closed and len(classes) == 2) else list(range(len(classes)))
-        self._code_of = {label: code for code, label in enumerate(classes.tolist())}
-        self._class_weights = None
+        """Fix the classes, and the weights that a dict gives them."""
+        weights = None
         if isinstance(self.class_weight, dict):
-            self._class_weights = np.array([self.class_weight.get(k, 1.0) for k in classes.tolist()], np.float64)
+            weights = np.array([self.class_weight.get(k, 1.0) for k in classes.tolist()], np.float64)
+        self.classes_, self._closed, self._class_weights = classes, closed, weights
 
     def _codes(self, y: Any) -> Any:
         """The place in `classes_` of every label; new ones are taken in if the classes are open."""
-        codes, known = np.zeros(len(y), int), np.zeros(len(y), bool)
-        alike = (y.dtype.kind in "OUS") == (self.classes_.dtype.kind in "OUS")  # words are no numbers
-        if alike:
-            codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-            known = self.classes_[codes] == y
-        if known.all():
+        old, alike = self.classes_, (y.dtype.kind in "OUS") == (self.classes_.dtype.kind in "OUS")
+        classes, codes = numbered(y, old) if alike else (np.unique(y), None)  # words are no numbers
+        if classes is old:
             return codes
-        new = np.unique(y[~known])
+        new = np.setdiff1d(classes, old) if alike else classes
         if self._closed or not alike:
-            raise ValueError(
-                f"y has labels that are no classes: {new.tolist()}; the classes are {self.classes_.tolist()}"
-            )
-        check_classification_targets(new)
-        old, learners = self.classes_, self.learners_
-        self._set_classes(np.unique(np.concatenate([old, new])), closed=False)
-        places = np.searchsorted(self.classes_, old)
-        if self._standby is None:
-            self.learners_ = [learners[0].widened(places, len(self.classes_))]
+            raise ValueError(f"y has labels that are no classes: {new.tolist()}; the classes are {old.tolist()}")
+        check_labels(new)
+        self._set_classes(classes, closed=False)
+        if isinstance(self._model, JointLearner):
+            self._model = self._model.widened(np.searchsorted(classes, old), len(classes))
         else:
-            self.learners_ = [self._standby.copy() for _ in self.classes_]
-            for place, learner in zip(places, learners, strict=True):
-                self.learners_[place] = learner
-        return np.searchsorted(self.classes_, y)
+            self._model.meet(new.tolist())
+            self._model.arrange(classes.tolist())
+        return codes
 
-    def _new_learners(self) -> list[Any]:
-        """A learner per class, or one for two that are all there will ever be, or one for all."""
-        if not self._joint:
+    def _new_model(self) -> OneVsRest | JointLearner:
+        """What learns to tell the classes apart, one against the rest or all at once."""
+        loss = self._loss()
+        if not isinstance(loss, JointLoss):
             update = self._update()
-            return [self._new_learner(update) for _ in self._signs]
+            return OneVsRest(lambda: self._new_learner(update), self.classes_.tolist(), self._closed)
         unused = {"algorithm": "FIOL", "positive": False, "average": False}
         unused |= dict.fromkeys(("geometry", "solver", "record_every"))
         for name, default in unused.items():
             if getattr(self, name) not in (default, "euclidean"):
-                raise ValueError(f"{type(self._loss()).__name__} has no use for {name}={getattr(self, name)!r}")
+                raise ValueError(f"{type(loss).__name__} has no use for {name}={getattr(self, name)!r}")
         regularizer = make_regularizer(self.penalty, self.alpha, self.l1_ratio)
         step_size = make_step_size("scale_free" if self.step_size == "auto" else self.step_size)
-        sizes = self.n_features_in_, len(self.classes_)
-        return [JointLearner(self._loss(), *sizes, regularizer, step_size, self.fit_intercept)]
+        return JointLearner(loss, self.n_features_in_, len(self.classes_), regularizer, step_size, self.fit_intercept)
 
     def _tasks(self, codes: Any) -> list[tuple[Any, Any]]:
         """Every learner and its targets."""
-        if self._joint:
-            return [(self.learners_[0], np.ascontiguousarray(codes, np.int64))]
-        targets = (np.where(codes == sign, 1.0, -1.0) for sign in self._signs)
-        return list(zip(self.learners_, targets, strict=True))
+        if isinstance(self._model, JointLearner):
+            return [(self._model, np.ascontiguousarray(codes, np.int64))]
+        return self._model.told_all(codes)
 
     def _weighted(self, weights: Floats, codes: Any) -> Floats:
         """The weights of rows times those of their classes."""
@@ -603,8 +591,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Floats:
         rows = to_chunk(X, n_features=self.n_features_in_)
-        if self._joint:
-            scores = self.learners_[0].scores(rows)
+        if isinstance(self._model, JointLearner):
+            scores = self._model.scores(rows)
             return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
         found = self._map(lambda learner: learner.scores(rows, linear=True), self._scorers())
         return found[0] if len(found) == 1 else np.column_stack(found)
@@ -634,7 +622,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         scores = self.decision_function(X)
         if len(self.classes_) == 1:
             return np.ones((len(scores), 1))
-        if self._joint:
+        if isinstance(self._model, JointLearner):
             p = special.expit(scores) if scores.ndim == 1 else special.softmax(scores, axis=1)
         else:
             p = self.learners_[0]._engine.predictions(np.array(scores, order="C").ravel()).reshape(scores.shape)
@@ -707,6 +695,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         **LinearEstimator._parameter_constraints,
         "loss": [StrOptions(set(REGRESSION)), Loss],
     }
+    learners_: list[Learner]
 
     def __init__(
         self,
@@ -766,15 +755,15 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self._validate_params()
         again = self.warm_start and hasattr(self, "learners_")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        weights = self._weights(sample_weight, X)
+        chunk, weights = to_chunk(X), self._weights(sample_weight, X)
         update = self._update()
         y = check_targets(y, len(y), update.loss)
-        new = [self._new_learner(update)]
+        held_out = self._held_out(y, weights, ShuffleSplit)
+        new = self._new_learner(update)
         if not again:
             self._begin()
-        self.learners_ = continued(self.learners_, new) if again else new
-        held_out = self._held_out(y, weights, ShuffleSplit)
-        chunk, score, learner = to_chunk(X), None, self.learners_[0]
+        self.learners_ = [continued(self.learners_[0], new) if again else new]
+        score, learner = None, self.learners_[0]
         if held_out is not None:
             score = r2_on(learner, chunk.take(np.flatnonzero(held_out)), y[held_out], weights[held_out])
         self._run(chunk.rows, [Course(learning(learner, chunk, y, weights), score)], held_out)
@@ -844,15 +833,25 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 # --- parts --------------------------------------------------------------------------------------
 
 
-def continued(old: list[Any], new: list[Any]) -> list[Any]:
-    """Learners that go on from where old ones ended: the old ones, or if new ones would do other steps, those."""
-    for a, b in zip(old, new, strict=True):
-        if isinstance(a, JointLearner):
-            same = isinstance(b, JointLearner) and (a.plan, a.intercept_fitted) == (b.plan, b.intercept_fitted)
-        else:
-            same = isinstance(b, Learner) and a.update == b.update and a._options() == b._options()
-        if not same:
-            b.start_from(a.weights, a.intercept)
+def check_labels(classes: Any) -> None:
+    """ValueError unless classes are words or whole numbers, in scikit-learn's words."""
+    if classes.dtype.kind not in "biuU":
+        check_classification_targets(np.repeat(classes, 2))  # once each, it would take many for numbers
+
+
+def continued(old: Any, new: Any) -> Any:
+    """What goes on from where an old model ended: that one, or if the new one would do other steps, the new one."""
+    if type(old) is not type(new):
+        raise ValueError("with warm_start, all classes at once cannot go on from one against the rest, or vice versa")
+    if isinstance(old, OneVsRest):
+        new.learners = {label: continued(old.learners[label], learner) for label, learner in new.learners.items()}
+        return new
+    if isinstance(old, JointLearner):
+        same = (old.plan, old.intercept_fitted) == (new.plan, new.intercept_fitted)
+    else:
+        same = old.update == new.update and old._options() == new._options()
+    if not same:
+        new.start_from(old.weights, old.intercept)
     return old if same else new
 
 
@@ -872,7 +871,7 @@ def learning(learner: Learner | JointLearner, rows: Chunk, y: Floats, weights: F
 
     def learn(order: Any = IN_ORDER) -> float:
         scores = learner._learn_checked(rows, y, weights, order)
-        return learner._mean_loss(scores, y, weights, order)
+        return learner._mean_loss(scores, y, weights, order if len(order) < rows.rows else IN_ORDER)
 
     return learn
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -97,7 +98,7 @@ def make_update(
     ValueError: PA1 has no use for penalty='l1'
     """
     preset = ALGORITHMS[algorithm]
-    accepted = inspect.signature(preset).parameters
+    accepted = accepted_by(preset)
     regularizer = make_regularizer(penalty, alpha, l1_ratio, positive)
     given: dict[str, tuple[str, Any, Any]] = {
         "regularizer": ("positive", positive, regularizer) if penalty is None else ("penalty", penalty, regularizer),
@@ -117,6 +118,12 @@ def make_update(
                 raise ValueError(f"{algorithm} has no use for {name}={value!r}")
             parts[part] = component
     return preset(loss=loss, **parts)
+
+
+@functools.cache
+def accepted_by(preset: Callable[..., Update]) -> Mapping[str, Any]:
+    """The parameters of a preset."""
+    return inspect.signature(preset).parameters
 
 
 def make_step_size(given: Any) -> StepSize:

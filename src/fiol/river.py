@@ -310,7 +310,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
             raise ValueError(f"y must have one label per row: {len(X)}, got {len(labels)}")
         if labels:
             with self._meeting(labels) as rest:
-                self._rounds(X, rest.told_all(labels), w)
+                self._rounds(X, rest.told_all(np.array([rest.numbers[label] for label in labels])), w)
         self._y_name = getattr(y, "name", None)
 
     @contextmanager
@@ -320,7 +320,8 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         rest = before
         try:
             if rest is None:
-                rest = OneVsRest(self._new_learner, [False, True] if isinstance(labels[0], (bool, np.bool_)) else None)
+                closed = isinstance(labels[0], (bool, np.bool_))
+                rest = OneVsRest(self._new_learner, [False, True] if closed else [], closed)
             rest.meet(plain_label(label) for label in labels)
             self._rest = rest
             yield rest
