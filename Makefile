@@ -2,6 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := build/oldest
+# The first of these that runs: newer ones have no wheels of such old libraries.
+OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.10.*/bin/python python3.11; do \
+	"$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
+DOORS := $(patsubst %, tests/test_%.py, estimators passive_aggressive multiclass river interoperability chunks model_file cli plots comparator)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators docs clean
@@ -21,11 +26,8 @@ test: $(VENV)/.test  ## all tests, compiled code included
 test-nojit: $(VENV)/.test  ## the same tests with everything in the interpreter
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-oldest: $(VENV)/.base  ## the estimators with the oldest scikit-learn that is supported
-	$(PYTHON) -m venv build/oldest
-	build/oldest/bin/python -m pip install -q "scikit-learn==1.3.*" "numpy==1.24.*" "numba==0.57.*" "scipy==1.10.*" "pandas==2.0.*" \
-		"polars>=1" pytest hypothesis mpmath cvxpy -e .
-	build/oldest/bin/python -m pytest -W default tests/test_estimators.py tests/test_passive_aggressive.py tests/test_multiclass.py
+test-oldest: $(OLDEST)/.ready  ## the doors to other libraries, with the oldest versions of all of them that pyproject.toml allows
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -W default $(DOORS)
 
 check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/ruff format --check .
@@ -74,4 +76,12 @@ $(VENV)/.bench: $(VENV)/.reproduce
 
 $(VENV)/.check: $(VENV)/.test
 	$(BIN)/python -m pip install -q --group check
+	touch $@
+
+$(OLDEST)/.ready: pyproject.toml
+	$(if $(OLDEST_PYTHON),,$(error test-oldest needs Python 3.10 or 3.11; name one: make test-oldest OLDEST_PYTHON=path/to/python3.10))
+	$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install -q --upgrade "pip>=25.1"
+	grep -oE '"[a-z-]+>=[0-9.]+"' pyproject.toml | tr -d '"' | sed 's/>=\(.*\)/==\1.*/' > $(OLDEST)/constraints.txt  # numpy==1.24.*
+	$(OLDEST)/bin/python -m pip install -q -c $(OLDEST)/constraints.txt -e ".[sklearn,river,onnx,reproduce]" --group test
 	touch $@

@@ -345,7 +345,7 @@ def as_numbers(values: Any, where: Callable[[int], str], what: str, advice: str)
     """A series of whatever library as an array of numbers; `where(k)` is how an error calls its k-th entry."""
     missing = nulls(values)
     present = values if missing is None else without_nulls(values)
-    if hasattr(present, "iloc"):  # pandas
+    if hasattr(present, "isna"):  # pandas
         kind = present.dtype.kind
         array = present.to_numpy(dtype=bool if kind == "b" else np.float64 if kind in "iuf" else object)
     else:

@@ -100,6 +100,10 @@ class Component:
         # Rebuilding through the constructor leaves compiled leftovers behind.
         return type(self), field_values(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # skops before 0.12 looks at this and not at __reduce__.
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
     def has(self, verb: str) -> bool:
         """Whether this component defines the method `verb`.
 

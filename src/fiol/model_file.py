@@ -281,7 +281,7 @@ def read_array(file: BinaryIO, entry: dict[str, Any], start: int) -> Array:
     if file.readinto(array.reshape(-1).view(np.uint8)) != entry["length"]:  # type: ignore[attr-defined]
         refuse("truncated while it was read")
     if dtype.kind == "b":
-        return np.not_equal(array, 0, out=array.view(np.bool_))  # numpy's booleans must be 0 or 1
+        return np.minimum(array, np.uint8(1), out=array).view(np.bool_)  # numpy's booleans must be 0 or 1
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
