@@ -143,7 +143,8 @@ def test_all_runs_learn_the_same_rows_in_turns(monkeypatch):
         assert rows == longest[: len(rows)]
         outcome = next(o for o in last.outcomes if (o.algorithm, o.eta) == (name, eta))
         assert outcome.steps == 8 * len(rows)
-        assert outcome.overflowed == ((name, eta) == ("SGD", 1e2))
+        lost = outcome.overflowed or outcome.gap > 1e50  # a slow machine may not get as far as an overflow
+        assert lost == ((name, eta) == ("SGD", 1e2))
         assert outcome.overflowed or outcome.seconds >= TINY.seconds
     assert [name for name, *_ in seen[:8]] == ["SGD", "SGD", "FIOL", "FIOL"] * 2
     assert last.share == 1.0

@@ -157,12 +157,12 @@ class Loss(Component):
         return 0.0
 
     def slope_unit(self, slope: float, unit: float, t: float) -> float:
-        """The root of the mean of squared derivatives, the last of which is `slope`: targets have units.
+        """Targets have units: twice the root of the mean of all squared derivatives, the last of which is `slope`.
 
         `unit` is what it was before, after t rounds.
         """
-        slope = min(abs(slope), STEEP)
-        return sqrt((unit * unit * t + slope * slope) / (t + 1.0))
+        large = 2.0 * min(abs(slope), STEEP)
+        return sqrt((unit * unit * t + large * large) / (t + 1.0))
 
 
 class Binary(Loss):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from fiol.component import Component
@@ -72,6 +74,7 @@ class Plan(Component):
         return {"mark": self.laziness.marks, "square": square, "peak": peak, "total": averaging}
 
 
+@functools.lru_cache(maxsize=64)  # learners of equal updates share a plan, and with it compiled code
 def make_plan(update: Update, averaging: bool = False) -> Plan:
     """The plan of an update; TypeError if its parts do not fit."""
     regularizer = update.geometry.enter_strengths(update.regularizer)
@@ -84,6 +87,7 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
     return Plan(problem, seen if ignored else regularizer, *parts, laziness)
 
 
+@functools.lru_cache(maxsize=64)
 def intercept_plan(plan: Plan) -> Plan:
     """The same update for the intercept: one Euclidean weight, always present, never penalised."""
     problem = make_problem(plan.problem.loss, Unregularized(), Euclidean())

@@ -179,7 +179,7 @@ class Game:
         self.peak = np.maximum(self.peak, np.abs(x))
         counts = 1.0
         if isinstance(self.step, fiol.ScaleFree) and self.slopes[-1] != 0.0:
-            unit = 4.0 if isinstance(loss, BINARY) else np.sqrt(np.mean(np.square(self.slopes)))
+            unit = 4.0 if isinstance(loss, BINARY) else 2.0 * np.sqrt(np.mean(np.square(self.slopes)))
             counts = np.linalg.norm([x[i] / self.peak[i] for i in every if x[i] != 0.0]) / unit
         for i in every:
             if x[i] != 0.0:
