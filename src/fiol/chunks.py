@@ -225,10 +225,15 @@ def from_dense(array: Any, names: Names | None, n_features: int | None) -> Chunk
     check_width(width, n_features)
     x = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED", "ENSUREARRAY"]).view()
     x.flags.writeable = False  # so that kernels see one type
-    indptr = np.empty(rows + 1, np.int64)
-    if loops().count(x, SMALLEST, LARGEST, indptr):
+    zeros, wrong = loops().survey(x.reshape(-1), SMALLEST, LARGEST)
+    if wrong:
         row, column = divmod(first_wrong(x), width)
         refuse_value(spot(row, column, names), float(x[row, column]))
+    if not zeros:
+        indices = np.tile(np.arange(width, dtype=np.int32), rows)
+        return Chunk(width * np.arange(rows + 1, dtype=np.int64), indices, x.flatten())
+    indptr = np.empty(rows + 1, np.int64)
+    loops().count(x, indptr)
     indices, data = np.empty(indptr[-1] + 1, np.int32), np.empty(indptr[-1] + 1)
     loops().fill(x, indices, data)
     return Chunk(indptr, indices[:-1], data[:-1])

@@ -207,8 +207,8 @@ class Engine:
             engine.settle()
         rounds = [engine.ticks[0] for engine in settled]
         t = float(round(share @ rounds))
-        eta, unit = self.plan.step_size.eta(max(t, 1.0)), np.sqrt(share @ [engine.ticks[-1] ** 2 for engine in settled])
-        self.ticks = np.array(START._replace(t=t, eta=eta, unit=unit))
+        eta, slopes = self.plan.step_size.eta(max(t, 1.0)), share @ [engine.ticks[-1] for engine in settled]
+        self.ticks = np.array(START._replace(t=t, eta=eta, slopes=slopes))
         self.state = self.averaged("", self.plan, [engine.state for engine in settled], share, rounds)
         self.fresh = self.averaged("", self.plan, [engine.fresh for engine in settled], share, rounds)
         self.bias = self.averaged("intercept: ", self.bias_plan, [engine.bias for engine in settled], share, rounds)

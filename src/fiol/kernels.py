@@ -47,7 +47,7 @@ def clock_from(ticks):  # type: ignore[no-untyped-def]
 def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
     """Keep the clock until the next call."""
     ticks[0], ticks[1], ticks[2] = clock.t, clock.eta, clock.scale
-    ticks[3], ticks[4], ticks[5] = clock.shrunk, clock.path, clock.unit
+    ticks[3], ticks[4], ticks[5] = clock.shrunk, clock.path, clock.slopes
 
 
 @inlined
@@ -69,9 +69,9 @@ def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped
 
 
 @inlined
-def centers(plan, state, feature, x, slope, eta, room):  # type: ignore[no-untyped-def]
+def centers(plan, state, feature, x, square, eta, room):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
-    steps = plan.step_size.steps(x, slope, eta, room)
+    steps = plan.step_size.steps(x, square, eta, room)
     start = plan.anchor.centers_of_row(plan, state, feature, room.w[: x.shape[0]], steps, eta, room)
     return steps, start
 
@@ -95,20 +95,21 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     if bias.w.shape[0] > 0:
         z += begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room)
     plan.laziness.sweep(plan, state, eta, clock)
-    slope = plan.step_size.slope(plan.problem.loss, z, y)
-    unit = plan.step_size.unit_of(plan.problem.loss, slope, clock.unit, clock.t)
-    slope = weight * slope / unit if unit > 0.0 else 0.0
-    slope *= plan.step_size.length(x, 1.0 * bias.w.shape[0], room)
+    square = plan.step_size.square_slope(plan.problem.loss, z, y)
+    slopes = clock.slopes + square
+    unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
+    square *= weight * weight * plan.step_size.square_length(x, 1.0 * bias.w.shape[0], room)
+    square = square / unit if unit > 0.0 else 0.0
     lift = shift = 0.0
     if bias.w.shape[0] > 0:
         plan.laziness.sweep(bias_plan, bias, eta, clock)
-        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, slope, eta, bias_room)
+        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, eta, bias_room)
         lift, shift = at(bias_steps, 0), bias_start[0]
-    steps, start = centers(plan, state, feature, x, slope, eta, room)
+    steps, start = centers(plan, state, feature, x, square, eta, room)
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
     row = Row(feature, x, start, steps, y, weight, rounds, lift, shift)
     beta, _ = plan.loss_step.pull(plan.problem, row, z, room.new[: x.shape[0]])
-    clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, unit)
+    clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
     after = plan.laziness.behind(plan, state, feature, plan.laziness.tick(plan, clock, eta))
     remember(plan, state, feature, x, beta, room, after)
     if bias.w.shape[0] > 0:
@@ -521,7 +522,7 @@ def learn_joint(plan, chunk, order, y, weight, state, ticks, room, bias_room, sc
     state, room, bias_room, w, b = borrowed(state), rooms(room), rooms(bias_room), borrowed(state.w), borrowed(state.b)
     classes, shuffled = w.shape[1], order.shape[0] > 0
     q, beta = np.zeros(classes), np.zeros(classes)
-    t, unit = ticks[0], ticks[1]
+    t, slopes = ticks[0], ticks[1]
     for turn in range(order.shape[0] if shuffled else y.shape[0]):
         r = order[turn] if shuffled else turn
         feature, x = indices[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
@@ -538,18 +539,19 @@ def learn_joint(plan, chunk, order, y, weight, state, ticks, room, bias_room, sc
                 z[k] += x[j] * w[i, k]
             if state.mark.shape[0] > 0:
                 state.mark[i] = t + 1.0
-        slope = 0.0
+        square = 0.0
         if state.square.shape[0] > 0:
-            slope = plan.loss.steepness(z, y[r])
-            unit = plan.step_size.unit_of(plan.loss, slope, unit, t)
-            slope = weight[r] * slope / unit if unit > 0.0 else 0.0
-        slope *= plan.step_size.length(x, 1.0 * (b.shape[0] > 0), room)
+            square = plan.loss.steepness(z, y[r]) ** 2
+            slopes += square
+        unit = plan.step_size.square_unit(plan.loss, slopes, t + 1.0)
+        square *= weight[r] * weight[r] * plan.step_size.square_length(x, 1.0 * (b.shape[0] > 0), room)
+        square = square / unit if unit > 0.0 else 0.0
         lift = 0.0
         if b.shape[0] > 0:
             plan.step_size.collect(ZERO, state.bias_square, state.bias_peak, bias_room)
-            lift = at(plan.step_size.steps(ONE, slope, eta, bias_room), 0)
+            lift = at(plan.step_size.steps(ONE, square, eta, bias_room), 0)
             plan.step_size.store(ZERO, state.bias_square, state.bias_peak, bias_room)
-        steps = plan.step_size.steps(x, slope, eta, room)
+        steps = plan.step_size.steps(x, square, eta, room)
         plan.step_size.store(feature, state.square, state.peak, room)
         p = lift
         for k in range(classes):
@@ -570,7 +572,7 @@ def learn_joint(plan, chunk, order, y, weight, state, ticks, room, bias_room, sc
         for k in range(b.shape[0]):
             b[k] += weight[r] * lift * beta[k]
         t += 1.0
-    ticks[0], ticks[1] = t, unit
+    ticks[0], ticks[1] = t, slopes
 
 
 @jit

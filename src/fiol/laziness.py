@@ -72,7 +72,7 @@ class Laziness(Component):
         return 0.0
 
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
-        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk, clock.path, clock.unit)
+        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk, clock.path, clock.slopes)
 
     def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
         return clock
@@ -88,7 +88,7 @@ class Laziness(Component):
 
     def settled(self, plan: Plan, state: State, clock: Clock) -> Clock:
         """Bring every weight up to date; the clock, its sums started again."""
-        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.unit)
+        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
             if state.total.shape[0] > 0:
                 state.total[i] += self.missed(plan, state, i, clock)
@@ -156,7 +156,7 @@ class BySums(Laziness):
         state.mark[i] = clock.shrunk
 
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
-        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk + eta, clock.path, clock.unit)
+        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk + eta, clock.path, clock.slopes)
 
 
 class ByScale(Laziness):
@@ -179,7 +179,7 @@ class ByScale(Laziness):
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
         scale = clock.scale * plan.regularizer_step.decay(eta * plan.regularizer.l2(0))
         shrunk = clock.shrunk + eta / clock.scale
-        return Clock(clock.t + 1.0, eta, scale, shrunk, clock.path + scale, clock.unit)
+        return Clock(clock.t + 1.0, eta, scale, shrunk, clock.path + scale, clock.slopes)
 
     def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
         """Multiply the factor out before it becomes too small to divide by."""
@@ -189,7 +189,7 @@ class ByScale(Laziness):
         """A round that alone leaves next to nothing of the weights cannot be divided by: store what is left of them."""
         if abs(clock.scale) >= self.smallest:
             return clock
-        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.unit)
+        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
             w = self.load(plan, state, i, clock)
             self.keep(plan, state, i, w, new)

@@ -26,8 +26,6 @@ from fiol.component import Component, require
 from fiol.scalars import HUGE, between, clamp, safe_exp, sigmoid, softplus, wright_omega
 
 EPS = 2.220446049250313e-16
-#: Derivatives count as no larger than this where they are squared.
-STEEP = 1e150
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
 MARGIN = 4.0
 
@@ -48,7 +46,7 @@ class Loss(Component):
     | `predict(z)` | what the score says about y: the mean, the probability of +1, or the label |
     | `accepts(y)` | whether y is a valid target |
     | `lower(y)` | infimum of phi(.; y) |
-    | `slope_unit(slope, unit, t)` | the unit of its derivatives, for steps without units, see `fiol.ScaleFree` |
+    | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
 
     >>> class LogCosh(Loss):
     ...     def value(self, z, y): return abs(z - y) + log1p(safe_exp(-2 * abs(z - y))) - log(2)
@@ -69,7 +67,7 @@ class Loss(Component):
         "predict": ("z",),
         "accepts": ("y",),
         "lower": ("y",),
-        "slope_unit": ("slope", "unit", "t"),
+        "square_slope_unit": ("slopes", "t"),
     }
     required: ClassVar[tuple[str, ...]] = ("value", "grad")
     #: What the targets are, in words for error messages.
@@ -156,13 +154,9 @@ class Loss(Component):
     def lower(self, y: float) -> float:
         return 0.0
 
-    def slope_unit(self, slope: float, unit: float, t: float) -> float:
-        """Targets have units: twice the root of the mean of all squared derivatives, the last of which is `slope`.
-
-        `unit` is what it was before, after t rounds.
-        """
-        large = 2.0 * min(abs(slope), STEEP)
-        return sqrt((unit * unit * t + large * large) / (t + 1.0))
+    def square_slope_unit(self, slopes: float, t: float) -> float:
+        """Targets have units: twice the root of the mean of `slopes`, which are the squared derivatives of t rounds."""
+        return 4.0 * slopes / t
 
 
 class Binary(Loss):
@@ -177,9 +171,9 @@ class Binary(Loss):
     def accepts(self, y: float) -> bool:
         return abs(y) == 1.0
 
-    def slope_unit(self, slope: float, unit: float, t: float) -> float:
+    def square_slope_unit(self, slopes: float, t: float) -> float:
         """Margins have none: scores of a few units tell two classes apart, whatever the data."""
-        return MARGIN
+        return MARGIN * MARGIN
 
 
 # --- regression -------------------------------------------------------------------------------

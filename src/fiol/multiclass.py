@@ -52,9 +52,9 @@ class JointLoss(Component):
         def steepness(self, z: Floats, y: int) -> float: ...
         def duals(self, q: Floats, p: float, y: int, out: Floats) -> None: ...
 
-    def slope_unit(self, slope: float, unit: float, t: float) -> float:
+    def square_slope_unit(self, slopes: float, t: float) -> float:
         """Scores of a few units more than with two classes tell many apart."""
-        return 2.0 * MARGIN
+        return (2.0 * MARGIN) ** 2
 
 
 class Softmax(JointLoss):
@@ -252,7 +252,7 @@ class JointLearner:
             aligned(d * classes, np.float64).reshape(d, classes), *(np.zeros(int(n)) for n in sizes)
         )
         self.state.bias_peak.fill(1.0)
-        self.ticks = np.zeros(2)  # rounds, the unit of derivatives
+        self.ticks = np.zeros(2)  # rounds, the sum of squared steepness
 
     @property
     def loss(self) -> JointLoss:

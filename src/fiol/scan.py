@@ -6,24 +6,31 @@ from fiol.compiled import inlined, jit
 
 
 @jit
+def survey(data, low, high):  # type: ignore[no-untyped-def]
+    """How many values are 0, and how many others leave [low, high] in size."""
+    zeros, fits = 0, 0
+    for k in range(data.shape[0]):
+        zeros += data[k] == 0.0
+        fits += (abs(data[k]) >= low) & (abs(data[k]) <= high)
+    return zeros, data.shape[0] - zeros - fits
+
+
+@jit
 def flaws(indptr, indices, data, low, high):  # type: ignore[no-untyped-def]
     """How many indices do not rise within their row, how many values are 0, how many others leave [low, high] in size.
 
     The first loop compares neighbours across rows too, so that it vectorises; the last takes those back.
     """
-    falls, zeros, fits, n = 0, 0, 0, data.shape[0]
+    falls, last, n = 0, 0, data.shape[0]
     for k in range(1, n):
         falls += indices[k] <= indices[k - 1]
-    for k in range(n):
-        zeros += data[k] == 0.0
-        fits += (abs(data[k]) >= low) & (abs(data[k]) <= high)
-    last = 0
     for r in range(1, indptr.shape[0] - 1):
         k = indptr[r]
         if last < k < n:  # a start that several rows share is one place
             falls -= indices[k] <= indices[k - 1]
         last = k
-    return falls, zeros, n - zeros - fits
+    zeros, wrong = survey(data, low, high)
+    return falls, zeros, wrong
 
 
 @jit
@@ -50,18 +57,14 @@ def compact(indptr, indices, data, new_indptr, new_indices, new_data):  # type: 
 
 
 @jit
-def count(x, low, high, indptr):  # type: ignore[no-untyped-def]
-    """Where the rows of the dense `x` start without their zeros; return how many others leave [low, high] in size."""
-    wrong = 0
+def count(x, indptr):  # type: ignore[no-untyped-def]
+    """Where the rows of the dense `x` start without their zeros."""
     indptr[0] = 0
     for r in range(x.shape[0]):
-        zeros, fits = 0, 0
+        zeros = 0
         for i in range(x.shape[1]):
             zeros += x[r, i] == 0.0
-            fits += (abs(x[r, i]) >= low) & (abs(x[r, i]) <= high)
-        wrong += x.shape[1] - zeros - fits
         indptr[r + 1] = indptr[r] + x.shape[1] - zeros
-    return wrong
 
 
 @jit

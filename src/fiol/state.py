@@ -31,7 +31,7 @@ class Clock(NamedTuple):
     scale: float  #: product of the ridge's factors, 1 / prod(1 + eta lam2)
     shrunk: float  #: sum of eta / scale: what l1 has taken, for lam1 = 1, in units of weight / scale
     path: float  #: sum of `scale` over the rounds
-    unit: float  #: what counts as a derivative of 1, where the step size asks for it
+    slopes: float  #: sum of the squared derivatives of the loss, where the step size asks for it
 
 
 #: The clock before the first round, but for eta.

@@ -20,6 +20,8 @@ from fiol.state import Room
 MOST = np.finfo(float).max
 #: Sums of squares go no further: what is infinite leaves no difference.
 LARGEST = 1e300
+#: Derivatives count as no larger than this where they are squared; so many squares may be added up.
+STEEPEST = 1e145
 
 
 class StepSize(Component):
@@ -39,8 +41,8 @@ class StepSize(Component):
     if TYPE_CHECKING:
 
         def eta(self, t: float) -> float: ...
-        def steps(self, x: Floats, slope: float, eta: float, room: Room) -> PerFeature:
-            """The steps of a row's weights, after its gradients slope * x have been added up."""
+        def steps(self, x: Floats, square: float, eta: float, room: Room) -> PerFeature:
+            """The steps of a row's weights, after its squared gradients, square * x^2, have been added up."""
 
         def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
             """The steps of the first weights in the room as things stand."""
@@ -52,16 +54,16 @@ class StepSize(Component):
         """What becomes of the last iterate, before anything else, when its feature takes the value x."""
         return 1.0
 
-    def slope(self, loss: Loss, z: float, y: float) -> float:
-        """The derivative of the loss at the weights before the step, if it is of interest."""
+    def square_slope(self, loss: Loss, z: float, y: float) -> float:
+        """The squared derivative of the loss at the weights before the step, if it is of interest."""
         return 0.0
 
-    def unit_of(self, loss: Loss, slope: float, unit: float, t: float) -> float:
-        """What counts as a derivative of 1 after a round whose derivative was `slope`; `unit` before it, t rounds."""
+    def square_unit(self, loss: Loss, slopes: float, t: float) -> float:
+        """What counts as a squared derivative of 1, when those of t rounds have added up to `slopes`."""
         return 1.0
 
-    def length(self, x: Floats, more: float, room: Room) -> float:
-        """How much the derivative counts for a row, whose values are taken into account; it has `more` entries of 1."""
+    def square_length(self, x: Floats, more: float, room: Room) -> float:
+        """What multiplies it for a row, whose values are taken into account; the row has `more` entries of 1."""
         return 1.0
 
     def collect(self, feature: Indices, square: Floats, peak: Floats, room: Room) -> None:
@@ -96,7 +98,7 @@ class StepSize(Component):
 class Schedule(StepSize):
     """One step for all weights."""
 
-    def steps(self, x: Floats, slope: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, eta: float, room: Room) -> PerFeature:
         return eta
 
     def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
@@ -205,13 +207,14 @@ class Adaptive(StepSize):
     they bound the ones the implicit step uses.
     """
 
-    def slope(self, loss: Loss, z: float, y: float) -> float:
-        return loss.grad(z, y)
+    def square_slope(self, loss: Loss, z: float, y: float) -> float:
+        slope = min(abs(loss.grad(z, y)), STEEPEST)
+        return slope * slope
 
-    def steps(self, x: Floats, slope: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, eta: float, room: Room) -> PerFeature:
         if self.statistics()[0]:
             for k in range(x.shape[0]):
-                room.square[k] = min(room.square[k] + (slope * x[k]) * (slope * x[k]), LARGEST)
+                room.square[k] = min(room.square[k] + square * (x[k] * x[k]), LARGEST)
         return self.steps_now(x.shape[0], eta, room)
 
     def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
@@ -253,8 +256,8 @@ class ScaleFree(Adaptive):
 
     Every feature is divided by its largest absolute value so far, peak: steps are divided by peak^2, and a value x
     beyond it first multiplies the last iterate by peak / abs(x) (Ross, Mineiro and Langford 2013). The gradients that
-    AdaGrad adds up are divided by the unit in which the loss has its derivatives (`Loss.slope_unit`), and multiplied by
-    the length of the row, intercept included: the weights that make up a score of size 1 from n features are of size
+    AdaGrad adds up are divided by the unit of the loss's derivatives (`Loss.square_slope_unit`), and multiplied by the
+    length of the row, intercept included: the weights that make up a score of size 1 from n features are of size
     1/sqrt(n). So multiplying a column by a constant divides its weight by it and changes no score; multiplying the
     targets of a squared loss by one multiplies the scores by it (not even the last bit differs, if it is a power of 2).
     Penalties see the weights as they are.
@@ -279,16 +282,16 @@ class ScaleFree(Adaptive):
     def shrink_for(self, x: float, peak: float) -> float:
         return peak / abs(x) if abs(x) > peak > 0.0 else 1.0
 
-    def unit_of(self, loss: Loss, slope: float, unit: float, t: float) -> float:
-        return loss.slope_unit(slope, unit, t)
+    def square_unit(self, loss: Loss, slopes: float, t: float) -> float:
+        return loss.square_slope_unit(slopes, t)
 
-    def length(self, x: Floats, more: float, room: Room) -> float:
+    def square_length(self, x: Floats, more: float, room: Room) -> float:
         total = more
         for k in range(x.shape[0]):
             peak = max(room.peak[k], abs(x[k]))
             room.peak[k] = peak
             total += (x[k] / peak) * (x[k] / peak)
-        return sqrt(total)
+        return total
 
     def is_constant(self) -> bool:
         return self.step_size.is_constant()
