@@ -189,8 +189,7 @@ class JointPlan(Component):
 
     def step_of(self, state: JointState, i: int, eta: float) -> float:
         """The step of feature i; 0 for a feature about which nothing is known."""
-        h = self.step_size.h(entry(state.square, i), entry(state.peak, i))
-        return eta / h if h > 0.0 else 0.0
+        return self.step_size.step_of_feature(eta, entry(state.square, i), entry(state.peak, i))
 
 
 class JointState(NamedTuple):

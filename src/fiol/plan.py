@@ -53,8 +53,7 @@ class Plan(Component):
 
     def step_of(self, state: State, i: int, eta: float) -> float:
         """The step of feature i; 0 for a feature about which nothing is known."""
-        h = self.h_of(state, i)
-        return eta / h if h > 0.0 else 0.0
+        return self.step_size.step_of_feature(eta, entry(state.square, i), entry(state.peak, i))
 
     def euclidean_step(self, state: State, i: int, eta: float) -> float:
         """The step of feature i in the prox of a quadratic geometry."""

@@ -50,6 +50,11 @@ class StepSize(Component):
     def h(self, square: float, peak: float) -> float:
         return 1.0
 
+    def step_of_feature(self, eta: float, square: float, peak: float) -> float:
+        """eta / h; 0 for a feature about which nothing is known."""
+        h = self.h(square, peak)
+        return eta / h if h > 0.0 else 0.0
+
     def shrink_for(self, x: float, peak: float) -> float:
         """What becomes of the last iterate, before anything else, when its feature takes the value x."""
         return 1.0
@@ -219,8 +224,7 @@ class Adaptive(StepSize):
 
     def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
         for k in range(features):
-            h = self.h(room.square[k], room.peak[k])
-            room.step[k] = eta / h if h > 0.0 else 0.0
+            room.step[k] = self.step_of_feature(eta, room.square[k], room.peak[k])
         return room.step[:features]
 
 
