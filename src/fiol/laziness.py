@@ -44,7 +44,7 @@ class Laziness(Component):
     | method | meaning |
     |---|---|
     | `load(plan, state, i, clock)` | weight i after `clock.t` rounds |
-    | `load_row(plan, state, feature, clock, room)` | the weights of a row into `room.w`; `collect` has been called |
+    | `load_row(plan, state, feature, clock, room)` | `load` for a row whose steps differ, into `room.w`, if `by_row` |
     | `keep(plan, state, i, w, clock)` | store w as weight i after `clock.t` rounds |
     | `missed(plan, state, i, clock)` | sum of weight i over the rounds since its mark |
     | `tick(plan, clock, eta)` | the clock after one more round |
@@ -58,6 +58,8 @@ class Laziness(Component):
     everywhere: ClassVar[bool] = False
     #: Whether `state.mark` is used.
     marks: ClassVar[bool] = True
+    #: Whether there is a `load_row`, which pays where every weight has its own step.
+    by_row: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -65,8 +67,7 @@ class Laziness(Component):
         def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None: ...
 
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
-        for k in range(feature.shape[0]):
-            room.w[k] = self.load(plan, state, nth(feature, k), clock)
+        pass
 
     def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         return 0.0
@@ -138,6 +139,8 @@ class Eager(UpToDate):
 
 class BySums(Laziness):
     """n proxes of l1 with steps eta_s are one with the sum of the steps, in any separable geometry."""
+
+    by_row: ClassVar[bool] = True
 
     def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         step = plan.step_of(state, i, 1.0) * (clock.shrunk - state.mark[i])
@@ -230,6 +233,8 @@ class ByRidgePath(ByRidge):
 
 class ByRounds(Laziness):
     """All steps were alike, so the regularizer replays n rounds at once."""
+
+    by_row: ClassVar[bool] = True
 
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
         if not collect_marks(state, feature, clock.t, room):

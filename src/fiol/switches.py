@@ -226,10 +226,14 @@ class LastIterate(Anchor):
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room
     ) -> float:
-        plan.laziness.load_row(plan, state, feature, clock, room)
+        squares, peaks = plan.step_size.statistics()
+        by_row = plan.laziness.by_row and (squares or peaks)
+        if by_row:
+            plan.laziness.load_row(plan, state, feature, clock, room)
         z = 0.0
         for k in range(x.shape[0]):
-            room.w[k] = plan.regularizer.clip(room.w[k] * plan.step_size.shrink_for(x[k], room.peak[k]))
+            w = room.w[k] if by_row else plan.laziness.load(plan, state, nth(feature, k), clock)
+            room.w[k] = plan.regularizer.clip(w * plan.step_size.shrink_for(x[k], room.peak[k]))
             z += x[k] * room.w[k]
         return z
 
