@@ -25,7 +25,7 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
     Parameters
     ----------
     model : a fitted `FIOLClassifier` or `FIOLRegressor`, `PassiveAggressiveClassifier` or `PassiveAggressiveRegressor`,
-        or a `fiol.Learner` with numbered features; nothing else. For a `fiol.JointLearner` fit a `FIOLClassifier`, which
+        or a `fiol.Learner` with numbered features; nothing else. For a `fiol.JointLearner` fit a `FIOLClassifier`: it
         knows the labels. Of a pipeline, convert the last step.
     dtype : of the rows and of all arithmetic, by name or as numpy has it. "float64" gives the model's predictions up to
         rounding (1e-12); "float32" gives them up to some 1e-6 of the sizes of the terms of a score.
