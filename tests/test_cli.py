@@ -77,6 +77,22 @@ def test_help_loads_nothing_heavy(arguments):
     assert not {"numba", "llvmlite", "scipy", "sklearn", "matplotlib", "rich"} & set(loaded)
 
 
+@pytest.mark.parametrize("module", ["fiol", "fiol.cli"])
+def test_the_command_as_a_module(module):
+    command = [sys.executable, "-W", "error", "-m", module, "reproduce", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"Usage: python -m {module} reproduce")
+    assert "table3" in done.stdout
+
+
+def test_dir_names_what_is_loaded_when_asked_for():
+    command = [sys.executable, "-c", "import fiol, sys; print(*dir(fiol), 'sklearn' in sys.modules)"]
+    *names, loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert {*fiol.__all__, "__version__"} <= set(names)
+    assert names == sorted(set(names))
+    assert loaded == "False"
+
+
 def test_help_names_everything():
     assert fiol.__version__ in invoke("--version").output
     text = invoke("reproduce", "--help").output

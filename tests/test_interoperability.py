@@ -11,6 +11,9 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
 from skops import io as skops
 
 import fiol
@@ -153,8 +156,6 @@ def test_what_has_no_graph():
     X, y = rows()
     with pytest.raises(TypeError, match="Cubed has a predict of its own, which has no graph"):
         to_onnx(FIOLRegressor(Cubed(), step_size=0.1, **FEW).fit(X, y))
-    with pytest.raises(TypeError, match="must be a fitted estimator or a Learner, got FIOLRegressor"):
-        to_onnx(FIOLRegressor())
     with pytest.raises(TypeError, match="must be a fitted estimator or a Learner, got int"):
         to_onnx(3)
     with pytest.raises(TypeError, match="numbered features"):
@@ -219,3 +220,66 @@ def test_round_trips_of_all_classes_at_once(stored):
         each.partial_fit(X[20:], codes[20:])
     assert np.array_equal(twin.coef_, model.coef_)
     assert np.array_equal(twin.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    "model", [FIOLClassifier(), FIOLRegressor(), PassiveAggressiveClassifier(), PassiveAggressiveRegressor()]
+)
+def test_an_estimator_is_fitted_first(model):
+    with pytest.raises(NotFittedError, match=f"This {type(model).__name__} instance is not fitted yet"):
+        to_onnx(model)
+
+
+def test_models_that_are_not_converted_say_what_is():
+    river = pytest.importorskip("fiol.river")
+    X, y = rows()
+    own = FIOLRegressor(**FEW).fit(X, y)
+    message = r"Pipeline is no single model: convert the last step: to_onnx\(pipeline\[-1\]\)"
+    with pytest.raises(TypeError, match=message):
+        to_onnx(make_pipeline(own))
+    assert to_onnx(make_pipeline(own)[-1]) == to_onnx(own)
+    with pytest.raises(TypeError, match="LinearRegression is no model of fiol: skl2onnx converts"):
+        to_onnx(LinearRegression().fit(X, y))
+    with pytest.raises(TypeError, match=r"FIOLRegressor of fiol\.river .*: fit a fiol\.FIOLRegressor, or"):
+        to_onnx(river.FIOLRegressor())
+    with pytest.raises(TypeError, match="must be a fitted estimator or a Learner, got JointLearner"):
+        to_onnx(fiol.JointLearner(fiol.Softmax(), 5, 3))
+
+
+def test_the_learner_of_a_river_model_in_onnxruntime(monkeypatch):
+    """What the error advises: columns are features in the order they appeared."""
+    river = pytest.importorskip("fiol.river")
+    monkeypatch.setattr("fiol.river.Learner", functools.partial(fiol.Learner, compiled=False))
+    X, y = rows()
+    model = river.FIOLRegressor()
+    events = [dict(zip("edcba", x, strict=True)) for x in X.tolist()]
+    for x, target in zip(events, y.tolist(), strict=True):
+        model.learn_one(x, target)
+    found = run(model.learner, X)["variable"][:, 0]
+    assert np.allclose(found, [model.predict_one(x) for x in events], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "f4", np.float32, np.dtype("float32")])
+def test_dtypes_as_numpy_has_them(dtype):
+    X, y = rows()
+    model = FIOLRegressor(**FEW).fit(X, y)
+    assert to_onnx(model, dtype) == to_onnx(model, "float32") != to_onnx(model)
+    for wrong in (None, int, "f2", "no such", 3):
+        with pytest.raises(ValueError, match=r"dtype must be .float64. or .float32., got"):
+            to_onnx(model, wrong)
+
+
+@pytest.mark.parametrize(("fitted", "today"), [("log_loss", "hinge"), ("hinge", "log_loss"), ("softmax", "hinge")])
+def test_the_loss_is_that_of_the_fit(fitted, today):
+    X, y = rows()
+    model = FIOLClassifier(fitted, step_size=0.1, **FEW).fit(X, y)
+    before = to_onnx(model)
+    assert to_onnx(model.set_params(loss=today)) == before
+
+
+def test_the_loss_of_a_regression_is_that_of_the_fit():
+    X, y = rows()
+    model = FIOLRegressor("poisson", step_size=0.01, **FEW).fit(X, y)
+    expected = model.predict(X)
+    model.set_params(loss="squared_error")
+    assert np.allclose(run(model, X)["variable"][:, 0], expected, rtol=1e-12, atol=1e-14)

@@ -273,8 +273,8 @@ BAD_EVENTS = [
     ({"a": 1.0, "new": float("nan")}, "p", 1.0, r"x\['new'\] must be finite, got nan"),
     ({"a": float("inf")}, "p", 1.0, r"x\['a'\] must be finite"),
     ({"a": None, "new": 1.0}, "never seen", 1.0, r"x\['a'\] is missing"),
-    ({"a": 1.0, "new": 1.0}, "never seen", -1.0, "sample_weight"),
-    ({"a": 1.0}, "never seen", float("nan"), "sample_weight"),
+    ({"a": 1.0, "new": 1.0}, "never seen", -1.0, "^w must be at least 0"),
+    ({"a": 1.0}, "never seen", float("nan"), "^w must be finite"),
     ({"a": 1.0}, None, 1.0, "y is missing"),
     ({"a": 1.0}, float("nan"), 1.0, "y is missing"),
     ([1.0], "p", 1.0, "x must be a dict, got list"),
@@ -308,7 +308,7 @@ def test_an_error_in_a_frame_changes_nothing():
         with pytest.raises(ValueError, match=message):
             model.learn_many(X, pd.Series(y), w)
         assert pickle.dumps(model) == before
-    with pytest.raises(ValueError, match="sample_weight"):
+    with pytest.raises(ValueError, match=r"^w\[0\] must be at least 0"):
         model.learn_many(X[:1], pd.Series(["a"]), [-1.0])
     assert pickle.dumps(model) == before
     with pytest.raises(ValueError, match=r"X\[1, 'new'\] must be finite"):
@@ -327,19 +327,26 @@ def test_wrong_parameters():
         ({"loss": "log"}, "loss must be one of 'log_loss', .*, or a fiol.Loss; got 'log'"),
         ({"penalty": "L1"}, "penalty must be one of 'l1', 'l2', 'elasticnet', or a fiol.Regularizer; got 'L1'"),
         ({"algorithm": "Adam"}, "algorithm must be one of 'FIOL', .*; got 'Adam'"),
-        ({"step_size": "big"}, "step_size must be one of 'auto', .*, or a fiol.StepSize; got 'big'"),
+        ({"step_size": "big"}, "step_size must be one of 'auto', .*, a number, or a fiol.StepSize; got 'big'"),
         ({"step_size": True}, "step_size must be one of"),
         ({"geometry": 3}, "geometry must be one of"),
         ({"solver": "lbfgs"}, "solver must be one of"),
         ({"alpha": -1.0}, "alpha must be a number at least 0, got -1.0"),
         ({"alpha": "much"}, "alpha must be a number"),
         ({"l1_ratio": 1.5}, "l1_ratio must be a number from 0 to 1, got 1.5"),
-        ({"step_size": -1.0}, "size"),
+        ({"step_size": -1.0}, "^step_size must be greater than 0"),
+        ({"step_size": 0, "algorithm": "PA1", "loss": "hinge"}, "^step_size must be greater than 0"),
+        ({"step_size": None}, "^step_size must be one of .*; got None"),
+        ({"positive": "no"}, "^positive must be True or False, got 'no'"),
+        ({"average": 5}, "^average must be True or False, got 5"),
+        ({"average": "x"}, "^average must be True or False, got 'x'"),
+        ({"fit_intercept": 0}, "^fit_intercept must be True or False, got 0"),
         ({"algorithm": "PA1", "penalty": "l1"}, "PA1 has no use for penalty='l1'"),
         ({"bits": 99}, "bits must be from 1 to 31"),
     ]:
         with pytest.raises(ValueError, match=message):
             FIOLClassifier(**parameters)
+    FIOLClassifier(average=np.bool_(True), positive=np.bool_(False), fit_intercept=np.bool_(False))
     with pytest.raises(NotImplementedError, match="Hinge has no probabilities: use loss='log_loss'"):
         FIOLClassifier("hinge").predict_proba_one({})
 
@@ -507,3 +514,49 @@ def test_numbers_for_names_are_not_what_equals_them(bits):
         for _ in range(3):
             with pytest.raises(ValueError, match="an index is at least 0"):
                 learner.learn_named({-1: 2.0}, 1.0)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_errors_speak_of_what_was_given():
+    """Of w, not of the sample weights inside, and of a single y."""
+    X, y = pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1.0, 2.0])
+    for w, message in [(-1.0, "^w must be at least 0"), (None, "^w is missing"), (float("nan"), "^w must be finite")]:
+        with pytest.raises(ValueError, match=message):
+            FIOLRegressor().learn_one({"a": 1.0}, 1.0, w)
+    with pytest.raises(TypeError, match=r"^w holds str"):
+        FIOLClassifier().learn_one({"a": 1.0}, "yes", "heavy")
+    for target, message in [(None, "^y is missing"), (float("nan"), "^y must be finite")]:
+        with pytest.raises(ValueError, match=message):
+            FIOLRegressor().learn_one({"a": 1.0}, target)
+    for w, message in [
+        (-1.0, "^w must be at"),
+        ([1.0, -1.0], r"^w\[1\] must be at"),
+        ([1.0], "^w must have one entry"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            FIOLRegressor().learn_many(X, y, w)
+    with pytest.raises(ValueError, match=r"^y\[0\] must be finite"):  # one of many
+        FIOLRegressor().learn_many(X, [float("nan"), 1.0])
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_what_has_no_columns_is_refused():
+    message = "X must be a pandas or polars frame or an Arrow table, got ndarray"
+    X, y = np.ones((2, 3)), pd.Series([False, True])
+    told = FIOLClassifier()
+    told.learn_one({"a": 1.0}, True)
+    for model in (FIOLClassifier(), told, FIOLRegressor()):
+        with pytest.raises(TypeError, match=message):
+            model.learn_many(X, y)
+        with pytest.raises(TypeError, match=message):
+            model.predict_many(X)
+    for model in (FIOLClassifier(), told):
+        with pytest.raises(TypeError, match=message):
+            model.predict_proba_many(X)
+
+
+def test_before_any_event():
+    model, X = FIOLClassifier(), pd.DataFrame({"a": [1.0, 2.0]})
+    assert model.predict_one({"a": 1.0}) is None
+    assert model.predict_proba_one({"a": 1.0}) == {}
+    assert model.predict_proba_many(X).shape == (2, 0)

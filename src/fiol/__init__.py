@@ -83,6 +83,10 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(f"fiol.{_OPTIONAL[name]}"), name)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OPTIONAL})
+
+
 __all__ = [
     "COMID",
     "FIOL",

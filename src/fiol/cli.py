@@ -123,3 +123,7 @@ def show(name: str, experiment: Any) -> bool:
     except KeyboardInterrupt:
         return True
     return False
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m fiol.cli")

@@ -11,7 +11,7 @@ import numpy as np
 
 from fiol.learner import Learner
 from fiol.losses import Binary, Exponential, Logistic, Loss, Poisson
-from fiol.multiclass import JointLoss
+from fiol.multiclass import JointLearner, JointLoss
 from fiol.row import Floats
 from fiol.scalars import LOG_HUGE
 
@@ -19,15 +19,16 @@ from fiol.scalars import LOG_HUGE
 OPSET, IR_VERSION = 13, 8
 
 
-def to_onnx(model: Any, dtype: str = "float64") -> Any:
+def to_onnx(model: Any, dtype: Any = "float64") -> Any:
     """The `onnx.ModelProto` that predicts what a fitted model predicts.
 
     Parameters
     ----------
-    model : a `FIOLClassifier` or `FIOLRegressor`, a `PassiveAggressiveClassifier` or `PassiveAggressiveRegressor`, or
-        a `fiol.Learner` with numbered features.
-    dtype : of the rows and of all arithmetic. "float64" gives the model's predictions up to rounding (1e-12);
-        "float32" gives them up to some 1e-6 of the sizes of the terms of a score.
+    model : a fitted `FIOLClassifier` or `FIOLRegressor`, `PassiveAggressiveClassifier` or `PassiveAggressiveRegressor`,
+        or a `fiol.Learner` with numbered features; nothing else. For a `fiol.JointLearner` fit a `FIOLClassifier`: it
+        knows the labels. Of a pipeline, convert the last step.
+    dtype : of the rows and of all arithmetic, by name or as numpy has it. "float64" gives the model's predictions up to
+        rounding (1e-12); "float32" gives them up to some 1e-6 of the sizes of the terms of a score.
 
     The graph takes a matrix `X` and gives, with the names of skl2onnx: for classifiers `label`, and `probabilities`
     of shape (rows, classes) where there are any, else `scores`; for regressors `variable` of shape (rows, 1). For a
@@ -42,10 +43,9 @@ def to_onnx(model: Any, dtype: str = "float64") -> Any:
     >>> [node.op_type for node in graph.node], [out.name for out in graph.output]
     (['MatMul', 'Add'], ['variable'])
     """
-    if dtype not in ("float64", "float32"):
-        raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
+    number = name_of_dtype(dtype)
     w, b, loss = parts_of(model)
-    graph = Graph(dtype)
+    graph = Graph(number)
     graph.input("X", w.shape[1])
     graph.node("MatMul", ["X", graph.constant("weights", w.T)], "products")
     scores = graph.node("Add", ["products", graph.constant("intercepts", b)], "scores")
@@ -56,6 +56,41 @@ def to_onnx(model: Any, dtype: str = "float64") -> Any:
     return graph.model()
 
 
+def name_of_dtype(dtype: Any) -> str:
+    """ "float64" or "float32"; ValueError for all others.
+
+    >>> name_of_dtype("f4"), name_of_dtype(np.float64)
+    ('float32', 'float64')
+    """
+    try:
+        name = "" if dtype is None else np.dtype(dtype).name  # None would be float64
+    except TypeError:
+        name = ""
+    if name in ("float64", "float32"):
+        return name
+    raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
+
+
+def check_is_ours(model: Any) -> None:
+    """TypeError unless a model is an estimator of fiol, and scikit-learn's NotFittedError unless that is fitted."""
+    name, homes = type(model).__name__, {kind.__module__ for kind in type(model).__mro__}
+    if homes & {"fiol.estimators", "fiol.passive_aggressive"}:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(model)
+    elif "fiol.river" in homes:
+        raise TypeError(
+            f"{name} of fiol.river takes dicts, and a graph takes a matrix: fit a fiol.{name}, or convert a Learner of "
+            "this one (model.learner, model.learners), whose columns are the features in the order they appeared"
+        )
+    elif "sklearn.pipeline" in homes:
+        raise TypeError(f"{name} is no single model: convert the last step: to_onnx(pipeline[-1])")
+    elif any(home.startswith("sklearn.") for home in homes):
+        raise TypeError(f"{name} is no model of fiol: skl2onnx converts those of scikit-learn")
+    else:
+        raise TypeError(f"model must be a fitted estimator or a Learner, got {name}")
+
+
 def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
     """Weights, one row per score, intercepts, and the loss; TypeError if a graph cannot say what it predicts."""
     loss: Loss | JointLoss | None
@@ -63,16 +98,23 @@ def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
         if model.bits is not None or model.max_features is not None or not model._plain:
             raise TypeError("only a learner with numbered features and a plain geometry is one matrix of weights")
         w, b, loss = model.weights[None, :], np.array([model.intercept]), model.update.loss
-    elif hasattr(model, "coef_"):
+    else:
+        check_is_ours(model)
         coef = model.coef_
         w = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
-        b, loss = np.atleast_1d(model.intercept_), model._loss() if hasattr(model, "_loss") else None
-    else:
-        raise TypeError(f"model must be a fitted estimator or a Learner, got {type(model).__name__}")
+        b, loss = np.atleast_1d(model.intercept_), loss_of_fit(model)
     known = (Loss.predict, Binary.predict, Logistic.predict, Exponential.predict, Poisson.predict)
     if isinstance(loss, Loss) and type(loss).predict not in known:
         raise TypeError(f"{type(loss).__name__} has a predict of its own, which has no graph")
     return w, b, loss
+
+
+def loss_of_fit(model: Any) -> Loss | JointLoss | None:
+    """The loss that a fitted estimator has learned with, whatever its parameter says today; None for passive ones."""
+    if not hasattr(model, "learners_"):
+        return None
+    learner = model.learners_[0]
+    return learner.loss if isinstance(learner, JointLearner) else learner.update.loss
 
 
 def add_mean(graph: Graph, scores: str, loss: Loss | JointLoss | None) -> str:

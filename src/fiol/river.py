@@ -53,6 +53,13 @@ NAMED: dict[str, tuple[tuple[str, ...], type]] = {
     "geometry": (tuple(GEOMETRIES), Geometry),
     "solver": (tuple(SOLVERS), Solver),
 }
+#: Parameters that are True or False.
+FLAGS = ("average", "positive", "fit_intercept")
+#: What a step size that is a number is called where it is checked, and here.
+STEP_SIZE_CALLED = {"Constant.size": "step_size", "aggressiveness": "step_size"}
+#: The same for the arguments of one round, and of many.
+ONE_CALLED = {"sample_weight[0]": "w", "sample_weight": "w", "y[0]": "y"}
+MANY_CALLED = {"sample_weight": "w"}
 
 
 class LinearModel(base.Estimator):
@@ -98,12 +105,18 @@ class LinearModel(base.Estimator):
         check_choice("loss", self.loss, tuple(self._losses), Loss)
         check_choice("algorithm", self.algorithm, tuple(ALGORITHMS), None)
         for name, (known, kind) in NAMED.items():
-            value = getattr(self, name)
-            if value is not None and not (name == "step_size" and is_number(value)):
-                check_choice(name, value, known, kind)
+            value, number = getattr(self, name), name == "step_size"
+            if value is not None or number:
+                check_choice(name, value, known, kind, number)
+        for name in FLAGS:
+            check_flag(name, getattr(self, name))
         check_number("alpha", self.alpha, 0.0, np.inf)
         check_number("l1_ratio", self.l1_ratio, 0.0, 1.0)
-        return make_update(named(self.loss, self._losses), **{name: getattr(self, name) for name in OF_UPDATE})
+        try:
+            return make_update(named(self.loss, self._losses), **{name: getattr(self, name) for name in OF_UPDATE})
+        except ValueError as error:
+            call_it(error, {} if isinstance(self.step_size, StepSize) else STEP_SIZE_CALLED)
+            raise
 
     def _set_update(self, update: Update) -> None:
         """From now on, new learners have this update; whatever is wrong with it is wrong now."""
@@ -165,8 +178,9 @@ class LinearModel(base.Estimator):
             try:
                 row = words.encode_one(with_names(x))
                 first.learn_one(*row, target, w)
-            except BaseException:
+            except BaseException as error:
                 words.forget(size)
+                call_it(error, ONE_CALLED)
                 raise
         for learner, target in tasks[1:]:
             if not self._plain or learner._learn_ready(*row, target, w) is None:  # it has to grow
@@ -180,8 +194,9 @@ class LinearModel(base.Estimator):
             rows = encode_frame(words, X, grow=True)
             weights = np.full(rows.rows, w) if is_number(w) else w
             first.learn(rows, targets, weights)
-        except BaseException:
+        except BaseException as error:
             words.forget(size)
+            call_it(error, {"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED)
             raise
         for learner, targets in tasks[1:]:
             learner.learn(rows, targets, weights)
@@ -305,6 +320,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
+        check_frame(X)
         labels = as_list(y)
         if len(labels) != len(X):
             raise ValueError(f"y must have one label per row: {len(X)}, got {len(labels)}")
@@ -348,7 +364,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         return self._rest.classes[codes_of(scores, len(self._rest.numbers))[0]]
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """The probability of every class; NotImplementedError if the loss has none."""
+        """The probability of every class, {} before there is any; NotImplementedError if the loss has none."""
         self._has_probabilities()
         if self._rest is None:
             return {}
@@ -356,14 +372,16 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         return {label: float(column[0]) for label, column in zip(self._rest.numbers, p, strict=True)}
 
     def predict_many(self, X: Any) -> Any:
-        """The class of every row, as a series."""
+        """The class of every row, as a series; None before there is any."""
+        check_frame(X)
         if self._rest is None:
             return series_like(X, [None] * len(X), self._y_name)
         scores, classes = self._scores_many(X, self._rest.learners.values()), self._rest.classes
         return series_like(X, [classes[code] for code in codes_of(scores, len(classes))], self._y_name)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """The probability of every class for every row, as a frame."""
+        """The probability of every class for every row, as a frame, which has no columns before there is any class."""
+        check_frame(X)
         self._has_probabilities()
         if self._rest is None:
             return frame_like(X, {})
@@ -471,6 +489,7 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
+        check_frame(X)
         self._rounds(X, ((self._learner, y),), w)
         self._y_name = getattr(y, "name", None)
 
@@ -483,6 +502,7 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def predict_many(self, X: Any) -> Any:
         """The same for every row of a frame, as a series."""
+        check_frame(X)
         scores = self._scores_many(X, [self._learner])[0]
         return series_like(X, self._learner._engine.predictions(scores), self._y_name)
 
@@ -524,6 +544,12 @@ def with_names(x: Any) -> Any:
 def one_row(indices: Indices, data: Floats) -> Chunk:
     """One row as a chunk."""
     return Chunk(np.array([0, indices.shape[0]]), indices, data)
+
+
+def check_frame(X: Any) -> None:
+    """TypeError unless X has columns with names."""
+    if not (hasattr(X, "column_names") or hasattr(X, "columns")):
+        raise TypeError(f"X must be a pandas or polars frame or an Arrow table, got {type(X).__name__}")
 
 
 def encode_frame(words: Vocabulary | Hashing, X: Any, grow: bool) -> Chunk:
@@ -605,12 +631,20 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_choice(name: str, value: Any, known: tuple[str, ...], kind: type | None) -> None:
-    """ValueError unless a parameter is a known name, or a component of the right kind."""
+def check_choice(name: str, value: Any, known: tuple[str, ...], kind: type | None, number: bool = False) -> None:
+    """ValueError unless a parameter is a known name, a component of the right kind, or, if it may be, a number."""
     if (isinstance(value, str) and value in known) or (kind is not None and isinstance(value, kind)):
         return
-    other = "" if kind is None else f", or a fiol.{kind.__name__}"
+    if number and is_number(value):
+        return
+    other = (", a number" if number else "") + ("" if kind is None else f", or a fiol.{kind.__name__}")
     raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}{other}; got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """ValueError unless a parameter is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
 def check_number(name: str, value: Any, low: float, high: float) -> None:
@@ -618,3 +652,18 @@ def check_number(name: str, value: Any, low: float, high: float) -> None:
     if not (is_number(value) and low <= value <= high):
         wanted = f"at least {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
         raise ValueError(f"{name} must be a number {wanted}, got {value!r}")
+
+
+def call_it(error: BaseException, names: Mapping[str, str]) -> None:
+    """Let an error that begins with one of these names call it as the caller does.
+
+    >>> error = ValueError("sample_weight[0] is missing")
+    >>> call_it(error, {"sample_weight[0]": "w"})
+    >>> str(error)
+    'w is missing'
+    """
+    text = str(error)
+    for name, called in names.items():
+        if isinstance(error, (TypeError, ValueError)) and text.startswith(name):
+            error.args = (called + text[len(name) :],)
+            return
