@@ -903,7 +903,7 @@ def weights_of(class_weight: dict[Any, Any], classes: list[Any], closed: bool) -
     [1.0, 2.0]
     """
     for label, weight in class_weight.items():
-        if not (isinstance(weight, Real) and 0.0 <= weight < np.inf):
+        if not (isinstance(weight, Real) and 0.0 <= float(weight) < np.inf):
             where = f"class_weight[{plain(label)!r}]"
             raise ValueError(f"{where} must be a finite number of at least 0, got {plain(weight)!r}")
     strange = [plain(label) for label in class_weight if label not in classes]
