@@ -209,8 +209,13 @@ def test_warm_start_goes_on():
     assert number.t_ == 401.0
     streamed = FIOLClassifier(**ONE_PASS, warm_start=True).partial_fit(X[:100], codes[:100]).fit(X[100:], codes[100:])
     same(streamed, in_pieces(FIOLClassifier(), X, codes, 100, classes=[0, 1]))  # the learner of class 0 is not needed
-    with pytest.raises(ValueError, match="all classes at once cannot go on from one against the rest"):
+    with pytest.raises(ValueError, match=r"all classes at once cannot go on from one against the rest.*name the loss"):
         streamed.set_params(loss="softmax").fit(X, codes)
+    for going in (number, streamed.set_params(loss="auto")):
+        with pytest.raises(ValueError, match="with warm_start, X must have the 12 features of the last fit, got 11"):
+            going.fit(X[:, 1:], codes)
+    with pytest.raises(TypeError, match=r'Softmax goes with Ridge.*: use penalty=None or "l2", or loss="log_loss"$'):
+        FIOLClassifier("softmax", penalty="l1").fit(X, codes)
     assert streamed.t_ == 201.0
 
 
@@ -383,6 +388,12 @@ def test_every_preset_has_a_name(algorithm):
         ({"step_size": 0.0}, r"The 'step_size' parameter .* in the range \(0.0, inf\)"),
         ({"max_iter": 0}, r"The 'max_iter' parameter .* in the range \[1, inf\)"),
         ({"n_jobs": 1.5}, "The 'n_jobs' parameter .* Got 1.5 instead"),
+        ({"n_jobs": 0}, "The 'n_jobs' parameter .* Got 0 instead"),
+        ({"class_weight": {0: np.nan}}, r"^class_weight\[0\] must be a finite number of at least 0, got nan$"),
+        ({"class_weight": {0: np.inf}}, r"^class_weight\[0\] must be a finite number of at least 0, got inf$"),
+        ({"class_weight": {0: -1}}, r"^class_weight\[0\] must be a finite number of at least 0, got -1$"),
+        ({"class_weight": {np.int64(7): "x"}}, r"^class_weight\[7\] must be a finite number of at least 0, got 'x'$"),
+        ({"class_weight": {0: 1e31}}, r"^class_weight times sample_weight\[\d+\] must be at most 1e\+30, got 1e\+31$"),
         ({"class_weight": "even"}, "The 'class_weight' parameter .* Got 'even' instead"),
         ({"algorithm": "PA", "penalty": "l2"}, "^PA has no use for penalty='l2'$"),
         ({"algorithm": "IOL", "positive": True}, "^IOL has no use for positive=True$"),
@@ -399,6 +410,20 @@ def test_wrong_parameters_are_refused_at_fit(parameters, message):
         with pytest.raises(ValueError, match=message):
             getattr(model, learn)(X, codes)
         assert not hasattr(model, "coef_")
+
+
+def test_class_weights_of_what_is_no_class():
+    X, codes = blobs()
+    wrong = r"^class_weight has keys that are no classes: \[7\]; the classes are \[0, 1\]$"
+    model = FIOLClassifier("log_loss", **ONE_PASS, class_weight={0: 2.0, 7: 3.0})
+    with pytest.raises(ValueError, match=wrong):
+        model.fit(X, codes)
+    with pytest.raises(ValueError, match=wrong):
+        model.partial_fit(X, codes, classes=[0, 1])
+    full = clone(model).set_params(class_weight={0: 2.0, 1: 1.0, 7: 3.0})  # scikit-learn: a fold may lack a class
+    same(full.fit(X, codes), FIOLClassifier("log_loss", **ONE_PASS, class_weight={0: 2.0}).fit(X, codes))
+    y = np.where(np.arange(200) < 150, codes, 7)  # a class that comes later has its weight
+    same(model.partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:]), clone(model).fit(X, y))
 
 
 # --- wrong rows and labels --------------------------------------------------------------------
@@ -443,8 +468,47 @@ def test_fit_that_fails_leaves_the_model_as_it_was():
         if is_regressor(model):
             with pytest.raises(ValueError, match="all have sample weight 0"):
                 model.fit(X, target, sample_weight=np.where(held, 0.0, 1.0))
+        frame = pd.DataFrame(X[:, 1:]).add_prefix("x")
+        state = model.__dict__.copy()
+        for wrong in (frame, frame.to_numpy()):  # the columns are noted before the weights are looked at
+            with pytest.raises(ValueError, match="sample_weight"):
+                model.fit(wrong, target, sample_weight=np.full(200, -1.0))
+        assert model.__dict__ == state
         assert np.array_equal(model.predict(X), before)
         assert model.t_ == 201.0
+
+
+def test_first_partial_fit_that_fails_leaves_nothing_behind():
+    X, codes = blobs()
+    for model, y, options in (
+        (FIOLClassifier(), codes, {"classes": [1, 2]}),
+        (FIOLClassifier("log_loss"), codes, {"sample_weight": np.full(200, -1.0)}),
+        (FIOLRegressor(), codes, {"sample_weight": np.full(200, -1.0)}),
+        (FIOLRegressor("poisson"), -1.0 - codes, {}),
+    ):
+        state = model.__dict__.copy()
+        with pytest.raises(ValueError, match=r"no classes: \[0\]|sample_weight|for Poisson"):
+            model.partial_fit(X, y, **options)
+        assert model.__dict__ == state
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+        model.partial_fit(X[:, 1:], codes)  # other columns, other classes
+
+
+def test_another_loss_for_the_next_fit_does_not_reinterpret_the_weights():
+    X, codes = blobs()
+    model = FIOLClassifier("hinge", **ONE_PASS).fit(X, codes).set_params(loss="log_loss")
+    assert not hasattr(model, "predict_proba")
+    assert isinstance(model.to_sklearn(), LinearSVC)
+    assert hasattr(model.fit(X, codes).set_params(loss="hinge"), "predict_proba")
+    assert isinstance(model.to_sklearn(), LogisticRegression)
+    joint = FIOLClassifier("softmax", **ONE_PASS).fit(X, codes).set_params(loss="hinge")
+    assert joint.predict_proba(X[:2]).shape == (2, 2)
+    counts = FIOLRegressor("poisson", **ONE_PASS).fit(X, codes).set_params(loss="squared_error")
+    assert isinstance(counts.to_sklearn(), PoissonRegressor)
+    assert isinstance(FIOLRegressor(**ONE_PASS).fit(X, codes).set_params(loss="poisson").to_sklearn(), LinearRegression)
+    with pytest.raises(ValueError, match="no model of scikit-learn knows a single class: 0 is the only one"):
+        FIOLClassifier().partial_fit(X[:2], [0, 0]).to_sklearn()
 
 
 def test_unseen_labels():
@@ -456,7 +520,8 @@ def test_unseen_labels():
     ):
         for rows in (X[:1], sparse.csr_matrix(X[:1]), X[:2]):
             with pytest.raises(
-                ValueError, match=r"labels that are no classes: \['kiwi'\]; the classes are \['apple', 'ch"
+                ValueError,
+                match=r"no classes: \['kiwi'\]; the classes are \['apple', 'cherry'\] \(fit, or classes=, has fixed",
             ):
                 model.partial_fit(rows, ["kiwi"] * rows.shape[0])
             with pytest.raises(ValueError, match="labels that are no classes"):
@@ -464,13 +529,15 @@ def test_unseen_labels():
         with pytest.raises(ValueError, match="classes must be those of the first call"):
             model.partial_fit(X, y, classes=["apple", "kiwi"])
         model.partial_fit(X, y, classes=["cherry", "apple"])
-    with pytest.raises(ValueError, match="at least two classes, got 1 class"):
-        FIOLClassifier().fit(X, np.ones(200))
+    with pytest.raises(ValueError, match=r"at least two classes, got 1 class: 1$"):
+        FIOLClassifier().fit(X, np.ones(200, int))
     with pytest.raises(ValueError, match="at least two classes, got 1 class"):
         FIOLClassifier().partial_fit(X, np.ones(200), classes=[1])
     with pytest.raises(ValueError, match="Unknown label type"):
         FIOLClassifier().partial_fit(X, X[:, 0])
-    with pytest.raises(ValueError, match=r"labels that are no classes: \[0, 1\]"):  # words and numbers do not mix
+    with pytest.raises(
+        ValueError, match=r"no classes: \[0, 1\]; the classes are .*'\]$"
+    ):  # words and numbers do not mix
         FIOLClassifier().partial_fit(X, y).partial_fit(X, codes)
     with pytest.raises(ValueError, match="compute_class_weight"):
         FIOLClassifier(class_weight="balanced").partial_fit(X, y)

@@ -159,6 +159,23 @@ def test_errors_are_those_of_the_ecosystem():
         PassiveAggressiveRegressor(max_iter=2).fit(X, target)
 
 
+def test_what_is_refused_changes_nothing():
+    X, y, target = rows()
+    model = PassiveAggressiveClassifier(max_iter=1, tol=None)
+    new = model.__dict__.copy()
+    with pytest.raises(ValueError, match="class_weight"):
+        model.set_params(class_weight={7: 2.0}).partial_fit(X, y, classes=[0, 1, 2])
+    assert model.set_params(class_weight=None).__dict__ == new
+    number = PassiveAggressiveRegressor(max_iter=1, tol=None)
+    for fitted, labels, message in ((model, y, "at least two classes"), (number, target, "coef_init")):
+        state = fitted.fit(X, labels).__dict__.copy()
+        with pytest.raises(ValueError, match=message):
+            fitted.fit(X[:, 1:], np.ones(len(y)), coef_init=np.ones(3))
+        assert fitted.__dict__ == state
+    with pytest.raises(ValueError, match="The 'n_jobs' parameter"):
+        PassiveAggressiveClassifier(n_jobs=0).fit(X, y)
+
+
 def test_no_warning_that_they_are_going_away():
     assert tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 3)
     with warnings.catch_warnings():

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -32,7 +32,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from fiol.chunks import Chunk, check_targets, check_weights, to_chunk
+from fiol.chunks import HEAVIEST, Chunk, check_range, check_targets, check_weights, to_chunk
 from fiol.engine import IN_ORDER
 from fiol.epochs import Course, Stopping, run
 from fiol.geometries import Geometry
@@ -55,7 +55,7 @@ from fiol.parameters import (
     named,
 )
 from fiol.regret import Ledger
-from fiol.regularizers import Regularizer
+from fiol.regularizers import Regularizer, Ridge, Unregularized
 from fiol.row import Floats
 from fiol.solvers import Solver
 from fiol.step_sizes import StepSize
@@ -88,17 +88,24 @@ OF_PASSES: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
+#: What n_jobs may be.
+THREADS: list[Any] = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]
+
 PARAMETERS = """
     penalty : None, "l1", "l2", "elasticnet", or a `fiol.Regularizer`
         What is added to the loss of every row: alpha (l1_ratio abs(w) + (1 - l1_ratio) w^2 / 2) for the elastic net,
         l1_ratio 1 for "l1" and 0 for "l2". Absent features are shrunk too, exactly. The intercept is not penalised.
-    alpha, l1_ratio : strength of a penalty given by name, and the share of l1 in the elastic net.
+    alpha : float, by default 0.0001
+        Strength of a penalty given by name. Without a penalty it has no effect.
+    l1_ratio : float from 0 to 1, by default 0.15
+        The share of l1 in "elasticnet"; no effect elsewhere.
     algorithm : name of a preset, "FIOL" by default: "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD",
         "FTRLProximal", "ImplicitFTRL" (see `fiol.presets`).
     step_size : "auto" (what the preset prefers; for FIOL steps that need no tuning), "scale_free", "adagrad",
         "inverse_sqrt", a number (constant steps of that size; the aggressiveness of PA1 and PA2), or a
         `fiol.StepSize`.
-    geometry, solver : None (Euclidean; the fastest), a name, or a component.
+    geometry : None (Euclidean), "euclidean", "entropy", "signed_entropy", "simplex", or a `fiol.Geometry`.
+    solver : None (the fastest), "newton", "closed_form", "bisection", "sorting", "partition", or a `fiol.Solver`.
     average : predict with the average of the weights over all rounds.
     positive : keep the weights at 0 or above.
     fit_intercept : whether there is an intercept.
@@ -107,13 +114,14 @@ PARAMETERS = """
         learned from, or the score on held-out rows. None makes max_iter passes.
     early_stopping, validation_fraction, n_iter_no_change : whether `fit` holds out a part of the rows to decide when
         to stop, how much, and how many passes it waits.
-    shuffle : whether `fit` shuffles the rows before every pass, in the order in which scikit-learn's SGD estimators
-        would. `partial_fit` takes rows in their order.
-    random_state : seed of shuffling and holding out.
+    shuffle : whether `fit` shuffles the rows before every pass, for the regressor into the order that scikit-learn's
+        `SGDRegressor` gives them (its classifiers draw their seeds otherwise). `partial_fit` takes rows in their order.
+    random_state : None (another order every time), an int, or a `numpy.random.RandomState`
+        Seed of shuffling and holding out.
     warm_start : `fit` goes on from where the last one ended, with what has been learned about steps as well if no
         parameter of the update has changed.
     record_every : keep an account of every round (`fiol.regret.Ledger`) in `ledgers_`, recorded every so many rounds.
-    verbose : print a line per pass."""
+    verbose : print a line per pass of `fit`; `partial_fit` prints nothing."""
 
 
 class LinearEstimator(BaseEstimator):  # type: ignore[misc]
@@ -138,6 +146,13 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     def _loss(self) -> Any:
         """The loss that the parameter names."""
         raise NotImplementedError
+
+    def _fitted_loss(self) -> Any:
+        """The loss that the weights were learned with; before that, the one that the parameter names."""
+        if not hasattr(self, "learners_"):
+            return self._loss()
+        learner = self.learners_[0]
+        return learner.loss if isinstance(learner, JointLearner) else learner.update.loss
 
     def _update(self) -> Update:
         """The update that the parameters describe."""
@@ -185,6 +200,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         if self.record_every is not None:
             Ledger(new, every=self.record_every)
         return new
+
+    def _goes_on(self) -> bool:
+        """Whether `fit` goes on from where the last one ended."""
+        return self.warm_start and hasattr(self, "learners_")
 
     def _begin(self) -> None:
         """What `fit` and the first `partial_fit` have in common."""
@@ -326,8 +345,10 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     n_jobs : classes are learned in so many threads.
 
     `fit` with one pass and no shuffling, `partial_fit` in chunks of any size and `fiol.Learner.learn` give the
-    same weights to the bit. `partial_fit` reads the parameters in its first call.
+    same weights to the bit; for more than two classes if the loss is named, or the first `partial_fit` names the
+    classes, as "auto" may choose another loss otherwise. `partial_fit` reads the parameters in its first call.
 
+    `fit` closes the set of classes: a later `partial_fit` refuses labels that `fit` has not seen.
     If the first `partial_fit` names no `classes`, new ones may appear at any time. One against the rest, the model is
     exactly the one that knew them from the start, for the work of two more classes: a learner that was told "no" in
     every round stands by for the next one. Where all classes are learned at once, the weights of a new one start at 0.
@@ -353,7 +374,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         **LinearEstimator._parameter_constraints,
         "loss": [StrOptions({"auto", *CLASSIFICATION, *JOINT}), Loss, JointLoss],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "n_jobs": [Integral, None],
+        "n_jobs": THREADS,
     }
     _model: OneVsRest | JointLearner
 
@@ -424,19 +445,18 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         X is an array, a scipy sparse matrix or a frame; y has one label per row; sample_weight multiplies the loss.
         """
         self._validate_params()
-        again = self.warm_start and hasattr(self, "learners_")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
-        chunk, weights = to_chunk(X), self._weights(sample_weight, X)
-        classes, codes = numbered(y)
-        check_labels(classes)
-        if len(classes) < 2:
-            raise ValueError(f"y must have at least two classes, got {len(classes)} class: {classes[0]!r}")
-        if again and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"with warm_start, y must have the classes of the last fit, {self.classes_}; got {classes}"
-            )
-        before = self.__dict__.copy()
-        try:
+        again = self._goes_on()
+        with unless_refused(self):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+            chunk, weights = to_chunk(X), self._weights(sample_weight, X)
+            classes, codes = numbered(y)
+            check_labels(classes)
+            if len(classes) < 2:
+                raise ValueError(f"y must have at least two classes, got {len(classes)} class: {classes.tolist()[0]!r}")
+            if again and not np.array_equal(classes, self.classes_):
+                raise ValueError(
+                    f"with warm_start, y must have the classes of the last fit, {self.classes_}; got {classes}"
+                )
             self._set_classes(classes, closed=True)
             if self.class_weight == "balanced":
                 self._class_weights = compute_class_weight("balanced", classes=classes, y=y)
@@ -444,11 +464,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             held_out = self._held_out(codes, weights, StratifiedShuffleSplit)
             new = self._new_model()
             self._model = continued(self._model, new) if again else new
-        except Exception:  # the old learners know the old classes
-            self.__dict__.update(before)
-            raise
-        if not again:
-            self._begin()
+            if not again:
+                self._begin()
         score, courses = None, []
         rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
         for learner, target in self._tasks(codes):
@@ -479,20 +496,21 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                     'class_weight="balanced" needs all rows: use compute_class_weight("balanced", classes=..., y=...) '
                     "on a sample and pass the weights as a dict"
                 )
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
-        if first:
-            closed = classes is not None
-            classes = unique_labels(classes) if closed else np.unique(y)
-            check_labels(classes)
-            if closed and len(classes) < 2:
-                raise ValueError(f"classes must name at least two classes, got {len(classes)} class")
-            self._set_classes(classes, closed)
-            new = self._new_model()
-            self._begin()
-            self._model = new
-        elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
-            raise ValueError(f"classes must be those of the first call, {self.classes_}, got {classes!r}")
-        return self._learn(X, y, sample_weight)
+        with unless_refused(self) if first else nullcontext():
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
+            if first:
+                closed = classes is not None
+                classes = unique_labels(classes) if closed else np.unique(y)
+                check_labels(classes)
+                if closed and len(classes) < 2:
+                    raise ValueError(f"classes must name at least two classes, got {len(classes)} class")
+                self._set_classes(classes, closed)
+                new = self._new_model()
+                self._begin()
+                self._model = new
+            elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
+                raise ValueError(f"classes must be those of the first call, {self.classes_}, got {classes!r}")
+            return self._learn(X, y, sample_weight)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> FIOLClassifier:
         """One round per row for every learner; an error before the first of them."""
@@ -534,7 +552,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         """Fix the classes, and the weights that a dict gives them."""
         weights = None
         if isinstance(self.class_weight, dict):
-            weights = np.array([self.class_weight.get(k, 1.0) for k in classes.tolist()], np.float64)
+            weights = np.array(weights_of(self.class_weight, classes.tolist(), closed), np.float64)
         self.classes_, self._closed, self._class_weights = classes, closed, weights
 
     def _codes(self, y: Any) -> Any:
@@ -545,7 +563,10 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             return codes
         new = np.setdiff1d(classes, old) if alike else classes
         if self._closed or not alike:
-            raise ValueError(f"y has labels that are no classes: {new.tolist()}; the classes are {old.tolist()}")
+            why = " (fit, or classes=, has fixed them; start with partial_fit without classes to keep them open)"
+            raise ValueError(
+                f"y has labels that are no classes: {new.tolist()}; the classes are {old.tolist()}" + why * self._closed
+            )
         check_labels(new)
         self._set_classes(classes, closed=False)
         if isinstance(self._model, JointLearner):
@@ -568,7 +589,14 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                 raise ValueError(f"{type(loss).__name__} has no use for {name}={getattr(self, name)!r}")
         regularizer = make_regularizer(self.penalty, self.alpha, self.l1_ratio)
         step_size = make_step_size("scale_free" if self.step_size == "auto" else self.step_size)
-        return JointLearner(loss, self.n_features_in_, len(self.classes_), regularizer, step_size, self.fit_intercept)
+        parts = (regularizer, step_size, self.fit_intercept)
+        try:
+            return JointLearner(loss, self.n_features_in_, len(self.classes_), *parts)
+        except TypeError as error:
+            if isinstance(regularizer, Ridge | Unregularized):
+                raise
+            one = "log_loss" if loss.link == "logit" else "hinge"
+            raise TypeError(f'{error}: use penalty=None or "l2", or loss="{one}"') from error
 
     def _tasks(self, codes: Any) -> list[tuple[Any, Any]]:
         """Every learner and its targets."""
@@ -578,7 +606,11 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def _weighted(self, weights: Floats, codes: Any) -> Floats:
         """The weights of rows times those of their classes."""
-        return weights if self._class_weights is None else weights * self._class_weights[codes]
+        if self._class_weights is None:
+            return weights
+        weights = weights * self._class_weights[codes]
+        check_range("class_weight times sample_weight", weights, 0.0, HEAVIEST, f"at most {HEAVIEST:g}")
+        return weights
 
     # --- predicting -------------------------------------------------------------------------------
 
@@ -606,7 +638,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def _has_probabilities(self) -> bool:
         """AttributeError unless scores are log-odds."""
-        loss = self._loss()
+        loss = self._fitted_loss()
         if loss.link == "logit":
             return True
         raise AttributeError(
@@ -654,7 +686,11 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         from sklearn.svm import LinearSVC
 
         check_is_fitted(self)
-        loss = self._loss()
+        if len(self.classes_) == 1:
+            raise ValueError(
+                f"no model of scikit-learn knows a single class: {self.classes_.tolist()[0]!r} is the only one so far"
+            )
+        loss = self._fitted_loss()
         if isinstance(loss, Softmax) or (isinstance(loss, Logistic) and len(self.classes_) == 2):
             model = LogisticRegression()
         else:
@@ -753,16 +789,17 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         X is an array, a scipy sparse matrix or a frame; y has one number per row; sample_weight multiplies the loss.
         """
         self._validate_params()
-        again = self.warm_start and hasattr(self, "learners_")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        chunk, weights = to_chunk(X), self._weights(sample_weight, X)
-        update = self._update()
-        y = check_targets(y, len(y), update.loss)
-        held_out = self._held_out(y, weights, ShuffleSplit)
-        new = self._new_learner(update)
-        if not again:
-            self._begin()
-        self.learners_ = [continued(self.learners_[0], new) if again else new]
+        again = self._goes_on()
+        with unless_refused(self):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+            chunk, weights = to_chunk(X), self._weights(sample_weight, X)
+            update = self._update()
+            y = check_targets(y, len(y), update.loss)
+            held_out = self._held_out(y, weights, ShuffleSplit)
+            new = self._new_learner(update)
+            self.learners_ = [continued(self.learners_[0], new) if again else new]
+            if not again:
+                self._begin()
         score, learner = None, self.learners_[0]
         if held_out is not None:
             score = r2_on(learner, chunk.take(np.flatnonzero(held_out)), y[held_out], weights[held_out])
@@ -789,12 +826,13 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         first = not hasattr(self, "learners_")
         if first:
             self._first_checks()
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=first)
-        if first:
-            update = self._update()
-            self._begin()
-            self.learners_ = [self._new_learner(update)]
-        return self._learn(X, y, sample_weight)
+        with unless_refused(self) if first else nullcontext():
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=first)
+            if first:
+                update = self._update()
+                self._begin()
+                self.learners_ = [self._new_learner(update)]
+            return self._learn(X, y, sample_weight)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> FIOLRegressor:
         learner = self.learners_[0]
@@ -823,7 +861,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         from sklearn.linear_model import LinearRegression, PoissonRegressor
 
         check_is_fitted(self)
-        if self._loss().link == "log":
+        if self._fitted_loss().link == "log":
             model = with_weights(PoissonRegressor(), self, self.coef_, float(self.intercept_[0]))
             model._base_loss = model._get_loss()
             return model
@@ -833,19 +871,61 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 # --- parts --------------------------------------------------------------------------------------
 
 
+@contextmanager
+def unless_refused(estimator: Any) -> Iterator[None]:
+    """Takes back what an estimator is told about itself, should an error follow: scikit-learn's checks write first."""
+    before = estimator.__dict__.copy()
+    try:
+        yield
+    except Exception:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
+
+
 def check_labels(classes: Any) -> None:
     """ValueError unless classes are words or whole numbers, in scikit-learn's words."""
     if classes.dtype.kind not in "biuU":
         check_classification_targets(np.repeat(classes, 2))  # once each, it would take many for numbers
 
 
+def plain(value: Any) -> Any:
+    """A value without numpy's type, to show."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def weights_of(class_weight: dict[Any, Any], classes: list[Any], closed: bool) -> list[float]:
+    """The weight of every class, 1 by default.
+
+    As in scikit-learn, a key that is no class is an error where another class has no weight: it may be misspelt.
+
+    >>> weights_of({"pear": 2.0}, ["apple", "pear"], closed=True)
+    [1.0, 2.0]
+    """
+    for label, weight in class_weight.items():
+        if not (isinstance(weight, Real) and 0.0 <= float(weight) < np.inf):
+            where = f"class_weight[{plain(label)!r}]"
+            raise ValueError(f"{where} must be a finite number of at least 0, got {plain(weight)!r}")
+    strange = [plain(label) for label in class_weight if label not in classes]
+    if closed and strange and len(class_weight) - len(strange) < len(classes):
+        raise ValueError(f"class_weight has keys that are no classes: {strange}; the classes are {classes}")
+    return [class_weight.get(label, 1.0) for label in classes]
+
+
 def continued(old: Any, new: Any) -> Any:
     """What goes on from where an old model ended: that one, or if the new one would do other steps, the new one."""
     if type(old) is not type(new):
-        raise ValueError("with warm_start, all classes at once cannot go on from one against the rest, or vice versa")
+        raise ValueError(
+            "with warm_start, all classes at once cannot go on from one against the rest, or vice versa: name the loss "
+            'of the last fit, such as loss="log_loss" or loss="softmax"'
+        )
     if isinstance(old, OneVsRest):
         new.learners = {label: continued(old.learners[label], learner) for label, learner in new.learners.items()}
         return new
+    if old.n_features != new.n_features:
+        raise ValueError(
+            f"with warm_start, X must have the {old.n_features} features of the last fit, got {new.n_features}"
+        )
     if isinstance(old, JointLearner):
         same = (old.plan, old.intercept_fitted) == (new.plan, new.intercept_fitted)
     else:

@@ -35,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fiol.chunks import Chunk, to_chunk
 from fiol.epochs import Course, Stopping, run
-from fiol.estimators import LARGEST_SEED, OF_PASSES, Progress, held_out, validate_data
+from fiol.estimators import LARGEST_SEED, OF_PASSES, THREADS, Progress, held_out, unless_refused, validate_data
 from fiol.learner import Learner
 from fiol.losses import EpsilonInsensitive, Hinge, Loss, SquaredEpsilonInsensitive, SquaredHinge
 from fiol.presets import PA1, PA2
@@ -194,7 +194,7 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
         **PassiveAggressive._parameter_constraints,
         "loss": [StrOptions({"hinge", "squared_hinge"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "n_jobs": [Integral, None],
+        "n_jobs": THREADS,
     }
     _judge = Hinge()
 
@@ -240,15 +240,16 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
         """Learn from the rows until the loss no longer improves, from `coef_init` and `intercept_init` if given."""
         self._validate_params()
         start = self._start(coef_init, intercept_init)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
-        classes = np.unique(y)
-        if hasattr(self, "classes_"):
-            del self.classes_
-        _check_partial_fit_first_call(self, classes)
-        if len(classes) < 2:
-            raise ValueError(f"y must have at least two classes, got {len(classes)} class")
-        self._new_learners(X, len(classes) if len(classes) > 2 else 1, *start)
-        return self._learn(X, y, self.max_iter)
+        with unless_refused(self):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+            classes = np.unique(y)
+            if hasattr(self, "classes_"):
+                del self.classes_
+            _check_partial_fit_first_call(self, classes)
+            if len(classes) < 2:
+                raise ValueError(f"y must have at least two classes, got {len(classes)} class")
+            self._new_learners(X, len(classes) if len(classes) > 2 else 1, *start)
+            return self._learn(X, y, self.max_iter)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> PassiveAggressiveClassifier:
         """One pass over the rows; `classes` are all there will ever be, and needed in the first call."""
@@ -257,11 +258,12 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
             self._before_partial_fit()
             if isinstance(self.class_weight, str):
                 raise ValueError("class_weight 'balanced' is not supported for partial_fit: pass the weights as a dict")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
-        _check_partial_fit_first_call(self, classes)
-        if first:
-            self._new_learners(X, len(self.classes_) if len(self.classes_) > 2 else 1)
-        return self._learn(X, y, 1)
+        with unless_refused(self):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
+            _check_partial_fit_first_call(self, classes)
+            if first:
+                self._new_learners(X, len(self.classes_) if len(self.classes_) > 2 else 1)
+            return self._learn(X, y, 1)
 
     def _learn(self, X: Any, y: Any, epochs: int) -> PassiveAggressiveClassifier:
         chunk, rng = self._rows(X), check_random_state(self.random_state)
@@ -369,19 +371,21 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
         """Learn from the rows until the loss no longer improves, from `coef_init` and `intercept_init` if given."""
         self._validate_params()
         start = self._start(coef_init, intercept_init)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        self._new_learners(X, 1, *start)
-        return self._learn(X, y, self.max_iter)
+        with unless_refused(self):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+            self._new_learners(X, 1, *start)
+            return self._learn(X, y, self.max_iter)
 
     def partial_fit(self, X: Any, y: Any) -> PassiveAggressiveRegressor:
         """One pass over the rows."""
         first = not hasattr(self, "coef_")
         if first:
             self._before_partial_fit()
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=first)
-        if first:
-            self._new_learners(X, 1)
-        return self._learn(X, y, 1)
+        with unless_refused(self):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=first)
+            if first:
+                self._new_learners(X, 1)
+            return self._learn(X, y, 1)
 
     def _learn(self, X: Any, y: Any, epochs: int) -> PassiveAggressiveRegressor:
         chunk, held, target = self._rows(X), held_out(self, y, ShuffleSplit), np.array(y, np.float64)
