@@ -3,6 +3,7 @@
 python examples/own_loss.py [--quick]
 
 A shop that orders too little loses a sale; one that orders too much has to store the rest, at a fifth of the cost.
+The first run compiles each loss, for some seconds; later ones find the code in a cache on disk.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     new, asked = make_sales(300 if quick else 5_000, seed=1)
     costs = {}
     print(f"Orders for {len(asked):,} new days after learning from {len(demand):,}:\n")
+    print("(compiling for some seconds, if this is the first run)\n")
     print(f"  {'':<28}{'mean cost':>10}{'too little':>12}{'mean order':>12}")
     for name, each in {"squared error": "squared_error", repr(loss): loss}.items():
         estimator = fiol.FIOLRegressor(each, max_iter=4 if quick else 20, tol=None, random_state=0)

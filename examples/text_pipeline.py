@@ -58,10 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     texts, topics = make_texts(400 if quick else 10_000, seed=0)
     new_texts, new_topics = make_texts(200 if quick else 5_000, seed=1)
     vectorizer = HashingVectorizer(n_features=2**12 if quick else 2**18, alternate_sign=False, norm=None)
+    once = {"max_iter": 1, "tol": None, "random_state": 0}
     models = {
-        "FIOL, one pass": FIOLClassifier(max_iter=1, tol=None, random_state=0),
-        "FIOL, one pass, l1": FIOLClassifier(penalty="l1", alpha=2e-3, max_iter=1, tol=None, random_state=0),
-        "SGD of scikit-learn, until it stops": SGDClassifier("log_loss", random_state=0),
+        "FIOL, one pass": FIOLClassifier(**once),
+        "SGD of scikit-learn, one pass": SGDClassifier("log_loss", penalty=None, **once),
+        "FIOL, one pass, l1": FIOLClassifier(penalty="l1", alpha=2e-3, **once),
+        "SGD of scikit-learn, one pass, l1": SGDClassifier("log_loss", penalty="l1", alpha=2e-3, **once),
     }
     print(f"{len(texts):,} texts about {', '.join(TOPICS)}, hashed into {vectorizer.n_features:,} columns\n")
     print(f"  {'':<38}{'right':>8}{'weights that are not 0':>26}")
@@ -71,6 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
         model.fit(texts, topics)
         right[name] = model.score(new_texts, new_topics)
         print(f"  {name:<38}{right[name]:>8.1%}{np.count_nonzero(classifier.coef_):>26,}")
+    print(
+        "\nFIOL's steps are larger for rare words, which few texts make too much of; a penalty, or a number as step_size, helps."
+    )
     sparse = make_pipeline(vectorizer, models["FIOL, one pass, l1"])
     print("\nThe words that tell most:")
     for topic in TOPICS:

@@ -86,6 +86,97 @@ def test_equal_seeds_shuffle_alike():
     )
 
 
+def weighted(y, class_weight, *, ours):
+    """Explicit steps on the logistic loss, with weights for classes: ours, or scikit-learn's."""
+    if ours:
+        model = fiol.FIOLClassifier("log_loss", algorithm="SGD", step_size=0.1, class_weight=class_weight, **ONCE)
+    else:
+        step = {"penalty": None, "learning_rate": "constant", "eta0": 0.1}
+        model = SGDClassifier("log_loss", class_weight=class_weight, **step, **ONCE)
+    return model.fit(data()[0], y)
+
+
+@pytest.mark.parametrize("class_weight", [{0: 1.0, 1: 3.0}, "balanced"])
+def test_weights_of_two_classes(class_weight):
+    y = (data()[1] > 0.5).astype(int)
+    same(weighted(y, class_weight, ours=True), weighted(y, class_weight, ours=False))
+
+
+def test_weights_of_three_classes():
+    """Theirs: only a class's own rows have its weight, in its own problem. Ours: rows have it in every problem."""
+    X, y = data()
+    y, of_class = np.digitize(y, [-1.0, 1.0]), np.array([1.0, 3.0, 0.5])
+    ours, theirs = (weighted(y, dict(enumerate(of_class)), ours=mine) for mine in (True, False))
+    for k in range(3):
+        own = weighted((y == k).astype(int), {1: of_class[k]}, ours=True)
+        every = fiol.FIOLClassifier("log_loss", algorithm="SGD", step_size=0.1, **ONCE).fit(X, y == k, of_class[y])
+        assert np.allclose(theirs.coef_[k], own.coef_[0], rtol=1e-10)
+        assert np.array_equal(ours.coef_[k], every.coef_[0])
+        assert not np.allclose(ours.coef_[k], theirs.coef_[k], rtol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("learning_rate", "theirs", "ours"),
+    [
+        ("pa1", "hinge", "hinge"),
+        ("pa2", "hinge", "squared_hinge"),
+        ("pa1", "epsilon_insensitive", fiol.EpsilonInsensitive(0.1)),
+        ("pa2", "epsilon_insensitive", fiol.SquaredEpsilonInsensitive(0.1)),
+    ],
+)
+def test_passive_aggressive_rates_of_scikit_learn(learning_rate, theirs, ours):
+    """The same without an intercept, which their step does not count."""
+    pytest.importorskip("sklearn", minversion="1.8")
+    X, y = data()
+    kinds = (SGDClassifier, fiol.FIOLClassifier) if theirs == "hinge" else (SGDRegressor, fiol.FIOLRegressor)
+    y = y > 0 if theirs == "hinge" else y
+    for intercept in (False, True):
+        both = {"fit_intercept": intercept, **ONCE}
+        a = kinds[0](theirs, penalty=None, learning_rate=learning_rate, eta0=0.1, **both).fit(X, y)
+        b = kinds[1](ours, algorithm=learning_rate.upper(), step_size=0.1, **both).fit(X, y)
+        assert np.allclose(a.coef_, b.coef_, rtol=1e-10, atol=1e-14) is not intercept
+
+
+@pytest.mark.parametrize(
+    ("loss", "classes", "alike"),
+    [("auto", None, False), ("auto", [0, 1, 2], True), ("log_loss", None, True), ("softmax", None, True)],
+)
+def test_one_pass_and_partial_fit_with_three_classes(loss, classes, alike):
+    X, y = data()
+    y = np.digitize(y, [-1.0, 1.0])
+    whole, part = fiol.FIOLClassifier(loss, **ONCE).fit(X, y), fiol.FIOLClassifier(loss)
+    for rows in np.split(np.arange(len(y)), [50, 51]):
+        part.partial_fit(X[rows], y[rows], classes=classes)
+    assert np.array_equal(whole.coef_, part.coef_) is alike
+
+
+@pytest.mark.parametrize("closing", ["fit", "partial_fit"])
+def test_classes_that_are_given_are_all(closing):
+    X, y = data()
+    model = fiol.FIOLClassifier("log_loss", **ONCE)
+    getattr(model, closing)(X, y > 0, **({"classes": [False, True]} if closing == "partial_fit" else {}))
+    with pytest.raises(ValueError, match="no classes"):
+        model.partial_fit(X[:1], [2])
+
+
+def test_parameters_are_read_in_the_first_call():
+    X, y = data()
+    ours = fiol.FIOLRegressor(algorithm="SGD", step_size=0.02)
+    theirs = SGDRegressor(penalty=None, learning_rate="constant", eta0=0.02)
+    ours.partial_fit(X[:60], y[:60]).set_params(step_size=1e-9).partial_fit(X[60:], y[60:])
+    before = theirs.partial_fit(X[:60], y[:60]).coef_.copy()
+    theirs.set_params(eta0=1e-9).partial_fit(X[60:], y[60:])
+    assert np.array_equal(ours.coef_, fiol.FIOLRegressor(algorithm="SGD", step_size=0.02).partial_fit(X, y).coef_)
+    assert np.allclose(theirs.coef_, before, atol=1e-6)
+
+
+def test_only_scikit_learn_counts_rows_held_out():
+    X, y = data()
+    both = {"early_stopping": True, "max_iter": 2, "tol": None, "random_state": 0}
+    assert SGDRegressor(**both).fit(X, y).t_ == 1 + 2 * 120
+    assert fiol.FIOLRegressor(**both).fit(X, y).t_ == 1 + 2 * 108
+
+
 def test_rare_features_are_shrunk():
     """The first example of the page."""
     X = sparse.csr_matrix(np.array([[1.0, 1.0]] + 200 * [[1.0, 0.0], [-1.0, 0.0]]))
@@ -194,6 +285,35 @@ def test_the_same_as_rivers(theirs, ours):
     assert weights == pytest.approx(dict(theirs.weights), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("mode", "loss", "ours"),
+    [
+        (0, fiol.EpsilonInsensitive(0.1), {"algorithm": "PA"}),
+        (1, fiol.EpsilonInsensitive(0.1), {"algorithm": "PA1", "step_size": 0.2}),
+        (2, fiol.SquaredEpsilonInsensitive(0.1), {"algorithm": "PA2", "step_size": 0.2}),
+    ],
+)
+def test_passive_aggressive_regression_of_river(monkeypatch, mode, loss, ours):
+    """Once its loss takes the target itself, not 2 y - 1."""
+    X, y = data()
+    theirs = linear_model.PARegressor(C=0.2, mode=mode, eps=0.1, learn_intercept=False)
+    loss_of = theirs.loss
+    assert loss_of(3.0, 5.0) == 0.0  # 2 y - 1
+    monkeypatch.setattr(theirs, "loss", lambda target, z: loss_of((target + 1.0) / 2.0, z))
+    weights = learned(at_river.FIOLRegressor(loss, fit_intercept=False, **ours), X, y).weights
+    assert weights == pytest.approx(dict(learned(theirs, X, y).weights), rel=1e-9)
+
+
+def test_rivers_log_loss_with_weights():
+    X, y = data()
+    theirs = linear_model.LogisticRegression(optim.SGD(0.1), loss=optim.losses.Log(3.0, 0.5), intercept_lr=0.1)
+    ours = at_river.FIOLClassifier(algorithm="SGD", step_size=0.1)
+    learned(theirs, X, y > 0)
+    for row, label in zip(X.tolist(), (y > 0).tolist(), strict=True):
+        ours.learn_one(dict(zip("abcde", row, strict=True)), label, w=3.0 if label else 0.5)
+    assert ours.weights[True] == pytest.approx(dict(theirs.weights), rel=1e-9)
+
+
 # --- Vowpal Wabbit ------------------------------------------------------------------------------
 
 
@@ -232,6 +352,24 @@ def test_every_option_of_river_is_on_the_page(model):
         assert re.search(rf"`[^`]*\b{name}\b[^`]*`", section), name
     for name in linear_model.__all__:
         assert name in section or name == "base", name
+    for name in optim.losses.__all__:
+        assert name in section or name in ("BinaryLoss", "MultiClassLoss", "RegressionLoss"), name
+
+
+@pytest.mark.parametrize("view", [fiol, at_river], ids=["scikit-learn", "River"])
+def test_every_call_on_the_page_is_one(view):
+    river = PAGE.index("## River")
+    calls = re.findall(r"`(FIOL(?:Classifier|Regressor)\([^`]*\))`", PAGE[river:] if view is at_river else PAGE[:river])
+    assert len(calls) > 5
+    for call in calls:
+        names = {"fiol": fiol, "C": 0.1, "eps": 0.1, "epsilon": 0.1, "passes": 2}
+        for kind in ("FIOLClassifier", "FIOLRegressor"):
+            names[kind] = getattr(view, kind)
+        model = eval(call, names)
+        if view is at_river:
+            model.learn_one({"a": 1.0}, 1)
+        else:
+            model.partial_fit([[1.0]], [1])
 
 
 def test_whatever_the_page_names_exists():
