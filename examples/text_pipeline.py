@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     texts, topics = make_texts(400 if quick else 10_000, seed=0)
     new_texts, new_topics = make_texts(200 if quick else 5_000, seed=1)
     vectorizer = HashingVectorizer(n_features=2**12 if quick else 2**18, alternate_sign=False, norm=None)
-    once = {"max_iter": 1, "tol": None, "random_state": 0}
+    once: dict[str, Any] = {"max_iter": 1, "tol": None, "random_state": 0}
     models = {
         "FIOL, one pass": FIOLClassifier(**once),
         "SGD of scikit-learn, one pass": SGDClassifier("log_loss", penalty=None, **once),
@@ -73,9 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
         model.fit(texts, topics)
         right[name] = model.score(new_texts, new_topics)
         print(f"  {name:<38}{right[name]:>8.1%}{np.count_nonzero(classifier.coef_):>26,}")
-    print(
-        "\nFIOL's steps are larger for rare words, which few texts make too much of; a penalty, or a number as step_size, helps."
-    )
+    print("\nSteps of FIOL are larger for rare words: on few texts those count too much without a penalty.")
     sparse = make_pipeline(vectorizer, models["FIOL, one pass, l1"])
     print("\nThe words that tell most:")
     for topic in TOPICS:

@@ -150,6 +150,16 @@ def test_one_pass_and_partial_fit_with_three_classes(loss, classes, alike):
     assert np.array_equal(whole.coef_, part.coef_) is alike
 
 
+@pytest.mark.parametrize(("loss", "alike"), [("log_loss", True), ("softmax", False)])
+def test_one_pass_and_partial_fit_with_a_late_class(loss, alike):
+    X, y = data()
+    y = np.sort(np.digitize(y, [-1.0, 1.0]))
+    whole, part = fiol.FIOLClassifier(loss, **ONCE).fit(X, y), fiol.FIOLClassifier(loss)
+    for rows in np.array_split(np.arange(len(y)), 8):
+        part.partial_fit(X[rows], y[rows])
+    assert np.array_equal(whole.coef_, part.coef_) is alike
+
+
 @pytest.mark.parametrize("closing", ["fit", "partial_fit"])
 def test_classes_that_are_given_are_all(closing):
     X, y = data()
