@@ -108,21 +108,31 @@ def stream(rows=60, d=5, classes=3, seed=0):
     return X, (X @ w + 0.3 * rng.standard_normal((rows, classes))).argmax(axis=1), rng.uniform(0.0, 3.0, rows)
 
 
-def play(loss, X, y, weight, lam=0.0, eta=0.7, adagrad=False, classes=3):
+def play(loss, X, y, weight, lam=0.0, eta=0.7, steps="constant", classes=3):
     """The same by a loop over all features in every round, each step by the optimality of the whole matrix."""
     d = X.shape[1]
     W, b, scores = np.zeros((d, classes)), np.zeros(classes), []
-    squares, b_square = np.zeros(d), 0.0
+    squares, peak, b_square = np.zeros(d), np.zeros(d), 0.0
     for x, target, c in zip(X, y, weight, strict=True):
+        seen = x != 0.0
+        if steps == "scale_free":  # a value larger than any before shrinks its weights first
+            grown = (np.abs(x) > peak) & (peak > 0.0)
+            W[grown] *= (peak[grown] / np.abs(x[grown]))[:, None]
+            peak = np.maximum(peak, np.abs(x))
         z = x @ W + b
         scores.append(z)
         step, b_step = np.full(d, eta), eta
-        if adagrad:
-            slope = c * loss.steepness(z, target)
-            seen = x != 0.0
+        if steps != "constant":
+            slope, unit = c * loss.steepness(z, target), np.ones(d)
+            if steps == "scale_free":  # in units of 8, times the length of the row and its intercept
+                unit = np.where(peak > 0.0, peak, 1.0)
+                slope *= np.hypot(1.0, np.linalg.norm(x / unit)) / 8.0
             squares[seen] += (slope * x[seen]) ** 2
             b_square += slope**2
-            step, b_step = eta / (0.1 + np.sqrt(squares)), eta / (0.1 + np.sqrt(b_square))
+            step = eta / (unit**2 * (0.1 + np.sqrt(squares) / unit))
+            b_step = eta / (0.1 + np.sqrt(b_square))
+            if steps == "scale_free":
+                step[peak == 0.0] = 0.0  # nothing is known of these
         shrink = 1.0 / (1.0 + step * lam)
         p = b_step + np.sum(shrink * step * x * x)
         beta = c * duals(loss, x @ (shrink[:, None] * W) + b, c * p, int(target))
@@ -132,14 +142,17 @@ def play(loss, X, y, weight, lam=0.0, eta=0.7, adagrad=False, classes=3):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize(("lam", "adagrad"), [(0.0, False), (0.3, True)])
-def test_learners_do_what_a_loop_over_all_features_does(loss, lam, adagrad):
+@pytest.mark.parametrize(
+    ("lam", "steps"), [(0.0, "constant"), (0.3, "adagrad"), (0.0, "scale_free"), (0.3, "scale_free")]
+)
+def test_learners_do_what_a_loop_over_all_features_does(loss, lam, steps):
     X, y, weight = stream()
     regularizer = fiol.Ridge(lam) if lam else fiol.Unregularized()
-    step_size = fiol.AdaGrad(0.7, 0.1) if adagrad else fiol.Constant(0.7)
+    adagrad = fiol.AdaGrad(0.7, 0.1)
+    step_size = {"constant": fiol.Constant(0.7), "adagrad": adagrad, "scale_free": fiol.ScaleFree(adagrad)}[steps]
     learner = fiol.JointLearner(loss, 5, 3, regularizer, step_size)
     scores = learner.learn(X, y, weight)
-    W, b, expected = play(loss, X, y, weight, lam, adagrad=adagrad)
+    W, b, expected = play(loss, X, y, weight, lam, steps=steps)
     np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(learner.weights, W, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(learner.intercept, b, rtol=1e-9, atol=1e-10)

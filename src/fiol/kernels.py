@@ -95,6 +95,7 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     if bias.w.shape[0] > 0:
         z += begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room)
     plan.laziness.sweep(plan, state, eta, clock)
+    # What the row adds to the sums of squared gradients, per square of a value.
     square = plan.step_size.square_slope(plan.problem.loss, z, y)
     slopes = clock.slopes + square
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fiol.learner import Learner
 from fiol.losses import Binary, Exponential, Logistic, Loss, Poisson
-from fiol.multiclass import JointLearner, JointLoss
+from fiol.multiclass import JointLoss
 from fiol.row import Floats
 from fiol.scalars import LOG_HUGE
 
@@ -102,19 +102,12 @@ def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
         check_is_ours(model)
         coef = model.coef_
         w = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
-        b, loss = np.atleast_1d(model.intercept_), loss_of_fit(model)
+        b = np.atleast_1d(model.intercept_)
+        loss = model._fitted_loss() if hasattr(model, "_fitted_loss") else None  # passive ones have no link
     known = (Loss.predict, Binary.predict, Logistic.predict, Exponential.predict, Poisson.predict)
     if isinstance(loss, Loss) and type(loss).predict not in known:
         raise TypeError(f"{type(loss).__name__} has a predict of its own, which has no graph")
     return w, b, loss
-
-
-def loss_of_fit(model: Any) -> Loss | JointLoss | None:
-    """The loss that a fitted estimator has learned with, whatever its parameter says today; None for passive ones."""
-    if not hasattr(model, "learners_"):
-        return None
-    learner = model.learners_[0]
-    return learner.loss if isinstance(learner, JointLearner) else learner.update.loss
 
 
 def add_mean(graph: Graph, scores: str, loss: Loss | JointLoss | None) -> str:
