@@ -102,7 +102,7 @@ def regularizers(draw, d, boxed=True):
 
 
 def targets(loss):
-    if isinstance(loss, fiol.losses.Binary):
+    if isinstance(loss, fiol.Binary):
         return st.sampled_from([-1.0, 1.0])
     return magnitudes(-2, 3) if isinstance(loss, fiol.Poisson) else st.one_of(st.just(0.0), signed(-2, 3))
 

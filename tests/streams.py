@@ -56,7 +56,7 @@ class Draws:
         x = rng.choice([0.0, 0.0, 1.0, -1.0, 2.0, np.nan], (n, d))
         x = np.where(np.isnan(x), rng.standard_normal((n, d)), x) * 10.0 ** rng.choice(scales, d)
         sign, size = rng.choice([-1.0, 1.0], n), 10.0 ** rng.uniform(-1.0, 1.0, n)
-        y = sign if isinstance(loss, fiol.losses.Binary) else size if isinstance(loss, fiol.Poisson) else sign * size
+        y = sign if isinstance(loss, fiol.Binary) else size if isinstance(loss, fiol.Poisson) else sign * size
         return Stream(x, y, rng.choice([1.0, 1.0, 1.0, 0.5, 0.0, heavy], n))
 
     def penalty(self, d, per_feature=True, boxed=True):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fiol
-from fiol.component import Component
+from fiol.components.component import Component
 
 MODULES = ["fiol", *(f"fiol.{module.name}" for module in pkgutil.iter_modules(fiol.__path__))]
 

@@ -65,8 +65,9 @@ from fiol import (
     Update,
     model_file,
 )
-from fiol.chunks import Chunk
-from fiol.model_file import ModelFileError
+from fiol.files.model_file import ModelFileError
+from fiol.files.recipe import to_json
+from fiol.intake.chunks import Chunk
 
 D, ROWS = 9, 24
 
@@ -109,7 +110,7 @@ COMPILED = [FIOL(Logistic(), L1(0.01)), SGD(Hinge(), Ridge(0.01))]
 def short(value):
     """How a test calls an update: by its parts that are not the default."""
     if not isinstance(value, Update):
-        return repr(value) if isinstance(value, fiol.component.Component) else None
+        return repr(value) if isinstance(value, fiol.components.component.Component) else None
     usual = Update(value.loss)
     parts = [getattr(value, field) for field in Update.__dataclass_fields__]
     return "-".join(type(part).__name__ for part in parts if part is value.loss or part not in vars(usual).values())
@@ -162,7 +163,7 @@ def data(loss, rows=ROWS, seed=0):
     y = np.where(score + 0.3 * draw.standard_normal(rows) > 0, 1.0, -1.0)
     if isinstance(loss, Poisson):
         y = draw.poisson(2.0, rows).astype(float)
-    elif not isinstance(loss, fiol.losses.Binary):
+    elif not isinstance(loss, fiol.Binary):
         y = score + 0.1 * draw.standard_normal(rows)
     return Data(sparse.csr_matrix(x), y, draw.choice([0.0, 0.5, 1.0, 2.0], rows))
 
@@ -1061,7 +1062,7 @@ def test_running_out_of_memory_is_no_round(monkeypatch):
         model = learner(FIOL(Squared()))
         before = whole(model), names_of(model)
         with monkeypatch.context() as patch:
-            patch.setattr("fiol.engine.grown", full)
+            patch.setattr("fiol.engine.engine.grown", full)
             with pytest.raises(MemoryError):
                 model.learn(rows, [1.0])
         assert (whole(model), names_of(model)) == before
@@ -1110,7 +1111,7 @@ def unscaled(loss, rows=60):
     draw = np.random.default_rng(5)
     x = draw.standard_normal((rows, 6)) * 10.0 ** np.array([-6, -3, 0, 0, 3, 6])
     score = x @ (draw.standard_normal(6) / 10.0 ** np.array([-6, -3, 0, 0, 3, 6]))
-    y = np.where(score > 0, 1.0, -1.0) if isinstance(loss, fiol.losses.Binary) else score
+    y = np.where(score > 0, 1.0, -1.0) if isinstance(loss, fiol.Binary) else score
     return x, np.exp(np.clip(score, -3, 3)) if isinstance(loss, Poisson) else y
 
 
@@ -1226,11 +1227,17 @@ ALTERED = [
     (drop("header", "kind"), r"it holds None, not a learner$"),
     *((drop("header", key), rf"'{key}' is missing") for key in ("update", "options", "features", "columns", "names")),
     (put("update", "component", value="os.system"), r"os\.system before loading$"),
-    (put("update", value=fiol.recipe.to_json(L1(0.1))), r"its recipe is a L1, not an Update$"),
+    (put("update", value=to_json(L1(0.1))), r"its recipe is a L1, not an Update$"),
     (put("update", "fields", "regularizer", "fields", "lam", value=-1), r"recipe\.regularizer\.lam must be at least 0"),
-    (put("update", "fields", "loss", value=fiol.recipe.to_json(L1(0.1))), r"loss must be a fiol\.Loss"),
-    (put("update", "fields", "step_size", value=fiol.recipe.to_json(AdaGrad())), r"array .* does not fit the update$"),
-    (put("update", "fields", "regularizer_step", value=fiol.recipe.to_json(fiol.RegularizerOnce())), r"goes with anch"),
+    (put("update", "fields", "loss", value=to_json(L1(0.1))), r"loss must be a fiol\.Loss"),
+    (
+        put("update", "fields", "step_size", value=to_json(AdaGrad())),
+        r"array .* does not fit the update$",
+    ),
+    (
+        put("update", "fields", "regularizer_step", value=to_json(fiol.RegularizerOnce())),
+        r"goes with anch",
+    ),
     (put("options", value=[]), r"must be a mapping|argument"),
     (put("options", "depth", value=3), r"unexpected keyword argument 'depth'"),
     (put("options", "n_features", value="nine"), r"n_features must be an integer"),

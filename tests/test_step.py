@@ -78,7 +78,7 @@ def test_answer_satisfies_the_optimality_conditions(case):
     scale = 1.0 + abs(step.beta) + abs(step.z) + case.weight * abs(case.y)
     size = np.sum(np.abs(np.ravel([case.x * v for v in np.atleast_2d(step.w)])))
     assert step.residual <= 1e-9 * (scale + size)
-    if not isinstance(case.geometry, fiol.geometries.Quadratic):
+    if not isinstance(case.geometry, fiol.components.geometries.Quadratic):
         return
     r = case.regularizer
     lo, hi = r.clip(-np.inf), r.clip(np.inf)
@@ -97,7 +97,7 @@ def test_agrees_with_a_general_convex_solver(seed):
     loss = LOSSES[seed % len(LOSSES)]
     d = 5
     x, w, y = rng.standard_normal(d), rng.standard_normal(d), float(rng.integers(0, 4))
-    y = (1.0 if y > 1 else -1.0) if isinstance(loss, fiol.losses.Binary) else y
+    y = (1.0 if y > 1 else -1.0) if isinstance(loss, fiol.Binary) else y
     l1, l2, eta, weight = rng.uniform(0, 1), rng.uniform(0, 1), rng.uniform(0.1, 3), rng.uniform(0.5, 2)
     box = (-0.5, 0.8) if seed % 3 == 0 else (-np.inf, np.inf)
     kind = ("Euclidean", "DiagonalMetric", "Mahalanobis", "Entropy", "Simplex")[seed % 5]

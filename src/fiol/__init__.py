@@ -9,7 +9,7 @@ array([0.        , 1.34146341])
 """
 
 from fiol import checks
-from fiol.geometries import (
+from fiol.components.geometries import (
     DiagonalMetric,
     Entropy,
     Euclidean,
@@ -19,9 +19,10 @@ from fiol.geometries import (
     SignedEntropy,
     Simplex,
 )
-from fiol.learner import Learner
-from fiol.losses import (
+from fiol.components.joint_losses import CrammerSinger, JointLoss, Softmax
+from fiol.components.losses import (
     Absolute,
+    Binary,
     EpsilonInsensitive,
     Exponential,
     Hinge,
@@ -34,10 +35,8 @@ from fiol.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from fiol.multiclass import CrammerSinger, JointLearner, JointLoss, Softmax
-from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
-from fiol.regularizers import L1, Box, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
-from fiol.solvers import (
+from fiol.components.regularizers import L1, Box, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
+from fiol.components.solvers import (
     Bisection,
     ClosedForm,
     MedianOfMedians,
@@ -47,31 +46,40 @@ from fiol.solvers import (
     Solver,
     Sorting,
 )
-from fiol.step import Step, solve_step
-from fiol.step_sizes import AdaGrad, Anytime, Constant, FixedHorizon, Inverse, Polynomial, ScaleFree, StepSize
-from fiol.switches import (
-    AllIterates,
-    IgnoredRegularizer,
-    ImplicitLoss,
-    ImplicitRegularizer,
-    ImportanceAware,
-    LastIterate,
-    LinearizedLoss,
-    LinearizedRegularizer,
-    Origin,
-    RegularizerOnce,
-    Truncated,
+from fiol.components.step_sizes import (
+    AdaGrad,
+    Adaptive,
+    Anytime,
+    Constant,
+    FixedHorizon,
+    Inverse,
+    Polynomial,
+    ScaleFree,
+    Schedule,
+    StepSize,
 )
-from fiol.updates import Update
+from fiol.learner import Learner
+from fiol.models.joint import JointLearner
+from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
+from fiol.step import Step, solve_step
+from fiol.update.anchors import AllIterates, LastIterate, Origin
+from fiol.update.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, Truncated
+from fiol.update.regularizer_steps import (
+    IgnoredRegularizer,
+    ImplicitRegularizer,
+    LinearizedRegularizer,
+    RegularizerOnce,
+)
+from fiol.update.update import Update
 
 __version__ = "0.1.0"
 
 #: Names that need scikit-learn, and are loaded when asked for.
 _OPTIONAL = {
-    "FIOLClassifier": "estimators",
-    "FIOLRegressor": "estimators",
-    "PassiveAggressiveClassifier": "passive_aggressive",
-    "PassiveAggressiveRegressor": "passive_aggressive",
+    "FIOLClassifier": "doors.estimators",
+    "FIOLRegressor": "doors.estimators",
+    "PassiveAggressiveClassifier": "doors.passive_aggressive",
+    "PassiveAggressiveRegressor": "doors.passive_aggressive",
 }
 
 
@@ -100,8 +108,10 @@ __all__ = [
     "SGD",
     "Absolute",
     "AdaGrad",
+    "Adaptive",
     "AllIterates",
     "Anytime",
+    "Binary",
     "Bisection",
     "Box",
     "ClosedForm",
@@ -149,6 +159,7 @@ __all__ = [
     "RegularizerOnce",
     "Ridge",
     "ScaleFree",
+    "Schedule",
     "Separable",
     "SignedEntropy",
     "Simplex",

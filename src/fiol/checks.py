@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from fiol.component import Component, check_complete
-from fiol.geometries import Euclidean, Geometry, Separable, SignedEntropy
-from fiol.losses import Huber, Loss, Poisson, Squared
-from fiol.regularizers import L1, Box, ElasticNet, Regularizer, Unregularized
-from fiol.row import Floats
-from fiol.solvers import Bisection, Solver
+from fiol.components.component import Component, check_complete
+from fiol.components.geometries import Euclidean, Geometry, Separable, SignedEntropy
+from fiol.components.losses import Huber, Loss, Poisson, Squared
+from fiol.components.regularizers import L1, Box, ElasticNet, Regularizer, Unregularized
+from fiol.components.row import Floats
+from fiol.components.solvers import Bisection, Solver
 from fiol.step import Step, solve_step
 
 SCORES = (-100.0, -10.0, -3.0, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 2.0, 10.0, 100.0)

@@ -11,9 +11,13 @@ from typing import Any, TypeVar, Union
 
 import numpy as np
 
-from fiol import model_file, recipe
-from fiol.bounded import renumbered, rows_that_fit
-from fiol.chunks import (
+from fiol.components.component import per_feature_sizes
+from fiol.components.problem import expect
+from fiol.components.row import Floats
+from fiol.engine.engine import IN_ORDER, Engine
+from fiol.files import model_file, recipe
+from fiol.intake.bounds import renumbered, rows_that_fit
+from fiol.intake.chunks import (
     FEATURES,
     Chunk,
     as_matrix,
@@ -23,14 +27,11 @@ from fiol.chunks import (
     column_names,
     to_chunk,
 )
-from fiol.component import per_feature_sizes
-from fiol.engine import IN_ORDER, Engine
-from fiol.plan import Plan, make_plan, rotated
-from fiol.problem import expect
-from fiol.row import Floats
-from fiol.switches import ImplicitLoss, LastIterate
-from fiol.updates import Update
-from fiol.vocabulary import Hashing, Vocabulary
+from fiol.intake.vocabulary import Hashing, Vocabulary
+from fiol.update.anchors import LastIterate
+from fiol.update.loss_steps import ImplicitLoss
+from fiol.update.plan import Plan, make_plan, rotated
+from fiol.update.update import Update
 
 Path = Union[str, "os.PathLike[str]"]
 Self = TypeVar("Self", bound="Learner")
@@ -55,7 +56,7 @@ class Learner:
 
     The same rows give the same bits however they are cut into chunks, whatever holds them, and whether or not
     the learner was saved and loaded in between. Every weight is what a loop over all features in every round
-    would have made of it, at a cost that depends on the entries of a row alone (`fiol.laziness` has the few
+    would have made of it, at a cost that depends on the entries of a row alone (`fiol.update.laziness` has the few
     exceptions). If anything is wrong with a chunk, an error names the place and nothing has been learned from it.
 
     Memory beyond the data is `nbytes`: 8 bytes per feature (4 for float32), and 8 more for a mark if absent
@@ -382,7 +383,7 @@ class Learner:
     # --- files --------------------------------------------------------------------------------
 
     def save(self, path: Path) -> None:
-        """Write everything to a file (see `fiol.model_file`): atomically, checksummed, without pickle.
+        """Write everything to a file (see `fiol.files.model_file`): atomically, checksummed, without pickle.
 
         A learner loaded from it goes on exactly, to the bit, as this one would have.
         """

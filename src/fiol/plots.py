@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fiol.geometries import Euclidean, Geometry
-from fiol.losses import Loss
-from fiol.problem import Problem, make_problem
-from fiol.regularizers import Regularizer, Unregularized
-from fiol.row import Floats, Row
-from fiol.solvers import Sorting, breakpoints
+from fiol.components.geometries import Euclidean, Geometry
+from fiol.components.losses import Loss
+from fiol.components.problem import Problem, make_problem
+from fiol.components.regularizers import Regularizer, Unregularized
+from fiol.components.row import Floats, Row
+from fiol.components.solvers import Sorting, breakpoints
 from fiol.step import check_weights, make_row, solve_step
 
 if TYPE_CHECKING:

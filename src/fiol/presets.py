@@ -15,24 +15,21 @@
 
 from __future__ import annotations
 
-from fiol.component import require
-from fiol.geometries import Euclidean, Geometry
-from fiol.losses import Hinge, Loss, SquaredHinge
-from fiol.regularizers import Regularizer, Unregularized
-from fiol.solvers import Solver
-from fiol.step_sizes import AdaGrad, Constant, Polynomial, ScaleFree, StepSize
-from fiol.switches import (
-    AllIterates,
+from fiol.components.component import require
+from fiol.components.geometries import Euclidean, Geometry
+from fiol.components.losses import Hinge, Loss, SquaredHinge
+from fiol.components.regularizers import Regularizer, Unregularized
+from fiol.components.solvers import Solver
+from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, ScaleFree, StepSize
+from fiol.update.anchors import AllIterates, LastIterate, Origin
+from fiol.update.loss_steps import ImplicitLoss, LinearizedLoss
+from fiol.update.regularizer_steps import (
     IgnoredRegularizer,
-    ImplicitLoss,
     ImplicitRegularizer,
-    LastIterate,
-    LinearizedLoss,
     LinearizedRegularizer,
-    Origin,
     RegularizerOnce,
 )
-from fiol.updates import Update
+from fiol.update.update import Update
 
 NONE, EUCLIDEAN = Unregularized(), Euclidean()
 DECAYING, ADAPTIVE, TUNING_FREE = Polynomial(0.5), AdaGrad(), ScaleFree(AdaGrad())

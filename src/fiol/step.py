@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fiol.component import Component, per_feature_sizes, place
-from fiol.geometries import Euclidean, Geometry, SignedEntropy
-from fiol.losses import Loss
-from fiol.problem import Problem, make_problem
-from fiol.regularizers import Regularizer, Unregularized
-from fiol.row import Floats, Indices, Row
-from fiol.solvers import Solver
+from fiol.components.component import Component, per_feature_sizes, place
+from fiol.components.geometries import Euclidean, Geometry, SignedEntropy
+from fiol.components.losses import Loss
+from fiol.components.problem import Problem, make_problem
+from fiol.components.regularizers import Regularizer, Unregularized
+from fiol.components.row import Floats, Indices, Row
+from fiol.components.solvers import Solver
 
 
 class Step(NamedTuple):
@@ -116,8 +116,8 @@ def make_row(
 
 def kernels(compiled: bool) -> tuple[Any, Any]:
     """The compiled kernels, or the functions they were made from."""
-    from fiol import compiled as layer  # imported here: `import fiol` loads no compiler
-    from fiol import kernels as k
+    from fiol.compiler import compiled as layer  # imported here: `import fiol` loads no compiler
+    from fiol.engine import kernels as k
 
     return (k.step_row, k.settle) if compiled else (layer.interpreted(k.step_row), layer.interpreted(k.settle))
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.chunks import to_chunk
-from fiol.component import Component
-from fiol.engine import Engine
+from fiol.components.component import Component
+from fiol.components.row import Floats
+from fiol.components.step_sizes import Polynomial
+from fiol.engine.engine import Engine
 from fiol.experiments.work import Task
-from fiol.plan import make_plan
-from fiol.row import Floats
-from fiol.step_sizes import Polynomial
-from fiol.updates import Update
+from fiol.intake.chunks import to_chunk
+from fiol.update.plan import make_plan
+from fiol.update.update import Update
 
 
 class Algorithm(NamedTuple):

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fiol.chunks import Chunk
-from fiol.row import Floats
+from fiol.components.row import Floats
+from fiol.intake.chunks import Chunk
 
 
 class Optimum(NamedTuple):

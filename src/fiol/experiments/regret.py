@@ -14,18 +14,18 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
+from fiol.components.losses import Hinge, Logistic, Loss, Squared
+from fiol.components.regularizers import L1, Ridge
+from fiol.components.row import Floats
+from fiol.components.step_sizes import Anytime, Constant, FixedHorizon, Inverse, StepSize
 from fiol.experiments.report import Claim, Picture, Report, Table, number, power_of_ten, prose
 from fiol.experiments.timing import exponent
 from fiol.experiments.work import Task, follow
 from fiol.learner import Learner
-from fiol.losses import Hinge, Logistic, Loss, Squared
 from fiol.plots import BLUE, GREEN, GREY, ORANGE, RED
 from fiol.presets import COMID, FIOL
-from fiol.regret import audit
-from fiol.regularizers import L1, Ridge
-from fiol.row import Floats
-from fiol.step_sizes import Anytime, Constant, FixedHorizon, Inverse, StepSize
-from fiol.updates import Update
+from fiol.regret.ledger import audit
+from fiol.update.update import Update
 
 LOSSES: dict[str, Loss] = {"squared": Squared(), "hinge": Hinge(), "logistic": Logistic()}
 STREAMS = ("random", "adversarial")

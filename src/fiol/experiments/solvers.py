@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.component import Component
+from fiol.components.component import Component
+from fiol.components.geometries import Euclidean
+from fiol.components.losses import Squared
+from fiol.components.problem import make_problem
+from fiol.components.regularizers import L1
+from fiol.components.row import Floats, Indices, Row
+from fiol.components.solvers import Bisection, MedianOfMedians, Newton, Partition, Sorting
 from fiol.experiments.lasso import Lasso
 from fiol.experiments.report import Claim, Picture, Report, Table, prose
 from fiol.experiments.timing import Contestant, decades, exponent, fit_ranges, take_turns
 from fiol.experiments.work import follow
-from fiol.geometries import Euclidean
-from fiol.losses import Squared
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED
-from fiol.problem import make_problem
-from fiol.regularizers import L1
-from fiol.row import Floats, Indices, Row
-from fiol.solvers import Bisection, MedianOfMedians, Newton, Partition, Sorting
 
 LAM = Lasso.lam
 EXPLICIT, PLAIN = "explicit SGD", "explicit, no penalty"
@@ -110,7 +110,7 @@ class NoPenalty(Component):
 @cache
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
     """The same loop, compiled."""
-    from fiol.compiled import jit
+    from fiol.compiler.compiled import jit
 
     return jit(loop)
 

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.chunks import to_chunk
+from fiol.components.losses import EpsilonInsensitive, Hinge, Logistic, Loss, Squared
+from fiol.components.regularizers import L1, Regularizer
+from fiol.components.row import Floats
 from fiol.experiments.arena import Algorithm
 from fiol.experiments.lasso import Lasso
 from fiol.experiments.report import Claim, Picture, Report, Table, number, power_of_ten, prose
 from fiol.experiments.work import follow
-from fiol.losses import EpsilonInsensitive, Hinge, Logistic, Loss, Squared
+from fiol.intake.chunks import to_chunk
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from fiol.presets import COMID, FIOL, IOL, ISGD, RDA, SGD, FTRLProximal, ImplicitFTRL
-from fiol.regularizers import L1, Regularizer
-from fiol.row import Floats
 
 #: A run survives if its loss is below so many times that of w = 0.
 LIMIT = 10.0

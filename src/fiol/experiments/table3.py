@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.chunks import Chunk
+from fiol.components.losses import Squared
+from fiol.components.regularizers import L1
+from fiol.components.row import Floats
+from fiol.components.solvers import Partition, Sorting
 from fiol.experiments.arena import Algorithm, compilations
 from fiol.experiments.lasso import Lasso, norm1
 from fiol.experiments.report import Claim, Picture, Report, Table, number, power_of_ten, prose
 from fiol.experiments.work import follow
-from fiol.losses import Squared
+from fiol.intake.chunks import Chunk
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from fiol.presets import COMID, FIOL, ISGD, RDA, SGD, FTRLProximal, ImplicitFTRL
-from fiol.regularizers import L1
-from fiol.row import Floats
-from fiol.solvers import Partition, Sorting
 
 PARTS = Squared(), L1(Lasso.lam)
 SORTING, PARTITION, NEWTON = "FIOL by sorting (Alg. 2)", "FIOL by partition (Alg. 3)", "FIOL by Newton"

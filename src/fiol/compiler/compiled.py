@@ -1,0 +1,315 @@
+"""Components as compiled values: the only file, beside `kernels`, that knows numba.
+
+The type of a component is named by strings alone: module, class, fingerprint of the code it runs, and
+the types of its fields. Hence a cached kernel is found again by any later process, also for classes
+defined in a script; editing a component or a helper it calls changes the name and compiles anew;
+and reading the cache never imports a user's module.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import functools
+import inspect
+import itertools
+import types as python_types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, typeof
+from numba.core import cgutils, types
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    intrinsic,
+    lower_getattr_generic,
+    models,
+    overload,
+    overload_method,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+from fiol.compiler.fingerprint import bytecode, code_parts, digest, fingerprint, methods_of
+from fiol.components.component import Component, at, common, own
+
+#: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
+FAST = {"nsz", "arcp", "contract", "reassoc"}
+
+#: Part of every type's name, so that an edit of this file compiles anew too.
+LAYER = digest(bytecode(inspect.currentframe().f_code, set(), set()))  # type: ignore[union-attr]
+
+_classes: dict[str, type[Component]] = {}
+_tags: dict[type[Component], str] = {}
+_verbs: dict[str, Any] = {}
+_helpers: set[python_types.FunctionType] = set()
+_types: dict[Any, ComponentType] = {}
+_bound: dict[Any, Any] = {}
+_warned = False
+
+
+#: How everything is compiled.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile `function` into the kernels that call it."""
+    return njit(**OPTIONS)(function)
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile `function` on first call, cached on disk wherever a directory can be written."""
+    global _warned
+    try:
+        return njit(cache=True, **OPTIONS)(function)
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+        if not _warned:
+            _warned = True
+            message = "fiol found no writable directory to cache compiled code in; set NUMBA_CACHE_DIR to one"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+        return inlined(function)
+
+
+@functools.cache
+def interpreted(kernel: Any) -> Callable[..., Any]:
+    """The plain Python function behind a kernel, calling the plain functions behind the kernels it calls."""
+    function = getattr(kernel, "py_func", kernel)
+    names = {i.argval for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}
+    kernels = {name: function.__globals__.get(name) for name in names}
+    plain = {name: interpreted(found) for name, found in kernels.items() if hasattr(found, "py_func")}
+    return python_types.FunctionType(function.__code__, {**function.__globals__, **plain}, function.__name__)
+
+
+def bind(kernel: Any, *arguments: Any) -> Callable[..., Any]:
+    """`kernel` compiled for arguments of these types, to be called without looking at types again."""
+    if not hasattr(kernel, "compile"):
+        return kernel
+    key = kernel, *map(kind_of, arguments)
+    if key not in _bound:
+        _bound[key] = kernel.compile(tuple(map(typeof, arguments)))
+    return _bound[key]
+
+
+def kind_of(value: Any) -> Any:
+    """What the compiled type of a value depends on, found in a tenth of the time that the type takes."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num
+    if isinstance(value, tuple):
+        return type(value), *map(kind_of, value)
+    return typeof(value) if isinstance(value, Component) else type(value)
+
+
+class ComponentType(types.Type):  # type: ignore[misc]
+    """A struct of a component's fields."""
+
+    def __init__(self, tag: str, fields: list[tuple[str, types.Type]]) -> None:
+        self.tag, self.fields = tag, tuple(fields)
+        super().__init__(f"{tag}({', '.join(f'{name}: {kind}' for name, kind in self.fields)})")
+
+
+def type_of(component: Component) -> ComponentType:
+    """The compiled type of `component`, its methods and their helpers registered."""
+    cls = type(component)
+    if cls not in _tags:
+        for verb, method in methods_of(cls).items():
+            _register(verb, method, cls)
+        code, helpers = fingerprint(cls)
+        for helper in helpers - _helpers:
+            _helpers.add(helper)
+            _register_helper(helper)
+        tag = f"{cls.__module__}.{cls.__qualname__}@{code}.{LAYER}"
+        _tags[cls], _classes[tag] = tag, cls
+    fields = tuple((f.name, typeof(getattr(component, f.name))) for f in dataclasses.fields(cls))  # type: ignore[arg-type]
+    key = cls, fields
+    if key not in _types:  # its name is long
+        _types[key] = ComponentType(_tags[cls], list(fields))
+    return _types[key]
+
+
+@functools.cache
+def portable(function: python_types.FunctionType) -> python_types.FunctionType:
+    """A copy fit for the cache: from this file, and with a name that no other code has.
+
+    Cached code imports the modules of its functions when it is loaded, and two pieces of it that both
+    contain a function of one name end up with the same one.
+    """
+    parts = (function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    copy = python_types.FunctionType(function.__code__, *parts)
+    copy.__module__ = __name__
+    copy.__qualname__ = f"{function.__qualname__}@{digest(code_parts(function, set()))}"
+    return copy
+
+
+def _register_helper(helper: python_types.FunctionType) -> None:
+    """Make calls of `helper` from a component's method compile to its own code."""
+    overload(helper, strict=False)(lambda *args, **kwargs: portable(helper))  # type: ignore[call-arg]
+
+
+def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
+    """Make `component.verb(...)` compile to the method of the component's own class."""
+    signature = inspect.signature(method)
+    arity, owner = len(signature.parameters), f"{cls.__module__}.{cls.__qualname__}"
+    if verb in _verbs:
+        known = _verbs[verb]
+        if arity == len(known.__signature__.parameters):
+            return
+        if owner != known.owner:
+            raise TypeError(
+                f"{cls.__qualname__}.{verb} takes {arity - 1} arguments where {known.owner}.{verb} takes "
+                f"{len(known.__signature__.parameters) - 1}: one name has one number of arguments, so rename it"
+            )
+        known.__signature__ = signature  # the class was defined again, as one does in a notebook
+        return
+
+    def resolve(self: ComponentType, *args: Any) -> Any:
+        method = getattr(_classes[self.tag], verb, None)
+        return method and portable(method)
+
+    resolve.__signature__, resolve.owner = signature, owner  # type: ignore[attr-defined]
+    _verbs[verb] = resolve
+    overload_method(ComponentType, verb, strict=False)(resolve)  # type: ignore[call-arg]
+
+
+@typeof_impl.register(Component)
+def _typeof(value: Component, context: Any) -> ComponentType:
+    # Kept on the instance under the name numba looks for first, so that later calls dispatch fast.
+    if not hasattr(value, "_numba_type_"):
+        object.__setattr__(value, "_leaves_", tuple(leaves(value)))
+        object.__setattr__(value, "_numba_type_", type_of(value))
+    return value._numba_type_  # type: ignore[attr-defined]
+
+
+@register_model(ComponentType)
+class _Model(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: ComponentType) -> None:
+        super().__init__(manager, kind, list(kind.fields))
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):  # type: ignore[misc]
+    key = ComponentType
+
+    def generic_resolve(self, kind: ComponentType, name: str) -> Any:
+        fields = dict(kind.fields)
+        if name in fields:
+            return fields[name]
+        constant = getattr(_classes[kind.tag], name, None)
+        return typeof(constant) if isinstance(constant, (int, float)) else None
+
+
+@lower_getattr_generic(ComponentType)
+def _getattr(context: Any, builder: Any, kind: ComponentType, value: Any, name: str) -> Any:
+    fields = dict(kind.fields)
+    if name not in fields:
+        constant = getattr(_classes[kind.tag], name)
+        return context.get_constant(typeof(constant), constant)
+    struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+    return impl_ret_borrowed(context, builder, fields[name], getattr(struct, name))
+
+
+def leaves(component: Component) -> list[Any]:
+    """The numbers and arrays of a component and of those inside it, in the order of the fields."""
+    values = (getattr(component, field.name) for field in dataclasses.fields(component))  # type: ignore[arg-type]
+    return [leaf for value in values for leaf in (leaves(value) if isinstance(value, Component) else [value])]
+
+
+@unbox(ComponentType)
+def _unbox(kind: ComponentType, obj: Any, c: Any) -> NativeValue:
+    # From one flat tuple: fetching attribute by attribute takes longer than a round with twenty features.
+    flat, places = c.pyapi.object_getattr_string(obj, "_leaves_"), itertools.count()
+
+    def build(part: ComponentType) -> Any:
+        struct = cgutils.create_struct_proxy(part)(c.context, c.builder)
+        for name, field in part.fields:
+            if isinstance(field, ComponentType):
+                setattr(struct, name, build(field))
+            else:
+                setattr(struct, name, c.unbox(field, c.pyapi.tuple_getitem(flat, next(places))).value)
+        return struct._getvalue()
+
+    value = build(kind)
+    c.pyapi.decref(flat)
+    failed = cgutils.is_not_null(c.builder, c.pyapi.err_occurred())
+    return NativeValue(value, is_error=failed)
+
+
+@overload(at, strict=False)
+def _at(values: Any, i: Any) -> Any:
+    if isinstance(values, types.Array):
+        return lambda values, i: values[np.uint64(i)]
+    return lambda values, i: values
+
+
+@overload(common, strict=False)
+def _common(values: Any) -> Any:
+    return (lambda values: 1.0) if isinstance(values, types.Array) else lambda values: values
+
+
+@overload(own, strict=False)
+def _own(values: Any, k: Any) -> Any:
+    if isinstance(values, types.Array):
+        return lambda values, k: values[np.uint64(k)]
+    return lambda values, k: 1.0
+
+
+def borrowed(values: Any) -> Any:
+    """The same array, or tuple of arrays, without a share in its ownership: loops then count no references to it.
+
+    The caller must keep the arrays alive. Counting took most of the time of a short row.
+    """
+    return values
+
+
+@overload(borrowed, strict=False)
+def _borrowed(values: Any) -> Any:
+    return lambda values: _without_owner(values)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _without_owner(typing_context: Any, values: Any) -> Any:
+    def strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.BaseTuple):
+            items = cgutils.unpack_tuple(builder, value)
+            parts = [strip(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]  # type: ignore[attr-defined]
+            return context.make_tuple(builder, kind, parts)
+        array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        array.parent = cgutils.get_null_value(array.parent.type)
+        return array._getvalue()
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return strip(context, builder, values, arguments[0])
+
+    return values(values), codegen
+
+
+def prefetch(values: Any, i: Any) -> None:
+    """Ask for values[i] to be in the cache soon. Rows in random order otherwise wait for memory one after the other."""
+
+
+@overload(prefetch, strict=False)
+def _prefetch(values: Any, i: Any) -> Any:
+    return lambda values, i: _ask_for(values, np.int64(i))  # type: ignore[call-arg]
+
+
+@intrinsic
+def _ask_for(typing_context: Any, values: Any, i: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = cgutils.create_struct_proxy(values)(context, builder, value=arguments[0])
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), byte)
+        builder.call(ask, [place, word(0), word(3), word(1)])  # to read, into all caches, data
+        return context.get_dummy_value()
+
+    return types.void(values, i), codegen

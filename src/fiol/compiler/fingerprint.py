@@ -1,0 +1,106 @@
+"""Which code a component runs: a hash that changes with its methods and with everything they refer to.
+
+The names of compiled types contain it, so that cached code is used for exactly the source it was made from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import enum
+import hashlib
+import inspect
+import numbers
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from fiol.components.component import BY_KIND, Component
+
+
+def own_methods(cls: type) -> list[tuple[str, types.FunctionType]]:
+    """The methods defined in the body of `cls`, by name."""
+    methods = [(n, m) for n, m in vars(cls).items() if isinstance(m, types.FunctionType)]
+    return sorted((n, m) for n, m in methods if not n.startswith("__"))
+
+
+def methods_of(cls: type) -> dict[str, types.FunctionType]:
+    """All methods of a component class, inherited ones included, without Component's own."""
+    found: dict[str, types.FunctionType] = {}
+    for klass in reversed(cls.__mro__):
+        if klass not in (object, Component):
+            found.update(own_methods(klass))
+    return found
+
+
+def constants_of(cls: type) -> dict[str, float]:
+    """The numbers that are attributes of a component class, and not of its instances."""
+    names = set(dir(cls)) - {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    values = {name: getattr(cls, name) for name in names if not name.startswith("__")}
+    return {name: value for name, value in values.items() if isinstance(value, (int, float))}
+
+
+def fingerprint(cls: type) -> tuple[str, set[types.FunctionType]]:
+    """A hash of the code the methods of `cls` reach, in whatever file, and the helpers reached."""
+    methods, reached = methods_of(cls), set[types.FunctionType]()
+    parts = [repr(sorted(constants_of(cls).items())).encode()]
+    for name in sorted(methods):
+        parts += [name.encode(), *code_parts(methods[name], reached)]
+    return digest(parts), reached - set(methods.values())
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """A short hash of all parts."""
+    return hashlib.sha256(b"|".join(parts)).hexdigest()[:12]
+
+
+def code_parts(function: types.FunctionType, reached: set[types.FunctionType]) -> Iterator[bytes]:
+    """The bytecode, constants and defaults of `function` and of everything it refers to by name."""
+    if function in reached:
+        return
+    reached.add(function)
+    names, attributes = set[str](), set[str]()
+    yield from bytecode(function.__code__, names, attributes)
+    scope = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    yield from value_parts("defaults", function.__defaults__, attributes, reached)
+    for name in sorted(names & scope.keys()):
+        yield from value_parts(name, scope[name], attributes, reached)
+
+
+def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.FunctionType]) -> Iterator[bytes]:
+    """What `value` adds to a fingerprint: its code, its digits, or else only what it is called."""
+    value = getattr(value, "py_func", value)
+    yield f"{name}: {getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}".encode()
+    if isinstance(value, types.FunctionType):
+        if value not in BY_KIND:
+            yield from code_parts(value, reached)
+    elif isinstance(value, types.ModuleType):
+        if value.__name__.partition(".")[0] not in ("math", "numpy", "builtins"):
+            for attribute in sorted(attributes & vars(value).keys()):  # one name less each time: modules form circles
+                yield from value_parts(attribute, vars(value)[attribute], attributes - {attribute}, reached)
+    elif isinstance(value, tuple):
+        for k, item in enumerate(value):
+            yield from value_parts(str(k), item, attributes, reached)
+    elif isinstance(value, (numbers.Number, np.bool_, str, bytes)):
+        yield f"{type(value).__name__} {value!r}".encode()
+    elif isinstance(value, enum.EnumMeta):
+        yield repr(list(value)).encode()
+    elif isinstance(value, np.ndarray):
+        yield f"{value.dtype}{value.shape}".encode() + value.tobytes()
+
+
+def bytecode(code: types.CodeType, names: set[str], attributes: set[str]) -> Iterator[bytes]:
+    """The instructions and constants of `code`; adds the names it looks up outside itself."""
+    names.update(code.co_freevars, (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"))
+    attributes.update(code.co_names)
+    yield code.co_code
+    yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from bytecode(constant, names, attributes)
+        elif isinstance(constant, frozenset):  # iteration order differs between processes
+            yield repr(sorted(map(repr, constant))).encode()
+        else:
+            yield repr(constant).encode()

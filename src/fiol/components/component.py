@@ -1,0 +1,219 @@
+"""What a component is: a frozen value whose methods are plain Python on scalars.
+
+Losses, regularizers, geometries and solvers are components. A component prints, compares,
+hashes, pickles and copies by its fields, and nothing in it refers to a compiler;
+`fiol.compiler.compiled` turns it into a compiled value the first time a kernel sees one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import numbers
+import types
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        return lambda cls: cls
+
+
+#: A strength that is one number for all features, or an array with one number per feature.
+PerFeature = Union[float, "np.ndarray[Any, np.dtype[np.float64]]"]
+Self = TypeVar("Self", bound="Component")
+
+
+def at(values: PerFeature, i: int) -> float:
+    """The number for feature `i`: `values` itself, or its i-th entry if it is an array.
+
+    >>> at(0.5, 3), at(np.array([1.0, 2.0]), 1)
+    (0.5, 2.0)
+    """
+    return float(values[i]) if isinstance(values, np.ndarray) else values
+
+
+def common(values: PerFeature) -> float:
+    """The factor shared by all of `values`: the number itself, or 1 for an array.
+
+    With `own` it splits a product so that a common factor can be taken out of a sum:
+    at(values, k) = common(values) * own(values, k).
+    """
+    return 1.0 if isinstance(values, np.ndarray) else values
+
+
+def own(values: PerFeature, k: int) -> float:
+    """The factor of entry `k` alone: 1 for a number, or the k-th entry of an array."""
+    return float(values[k]) if isinstance(values, np.ndarray) else 1.0
+
+
+#: The helpers that see whether they got a number or an array: their compiled forms are not their sources.
+BY_KIND = (at, common, own)
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+class Component:
+    """A frozen dataclass with scalar methods; subclassing is all it takes.
+
+    Every field is a number, an array of numbers (one per feature) or another component, and is
+    annotated `int`, `float`, `PerFeature` (a number or an array) or with the component's family.
+    Numbers are stored as float unless annotated `int`; arrays as read-only float64 copies.
+
+    >>> class Scaled(Component):
+    ...     factor: float = 2
+    ...     def times(self, z): return self.factor * z
+    >>> Scaled(), Scaled(3) == Scaled(3.0), Scaled(3).times(2.0)
+    (Scaled(factor=2.0), True, 6.0)
+    """
+
+    #: Methods a family knows, with their parameters; a subclass's methods are held to them.
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {}
+    #: The methods of `protocol` without which a member of the family is not complete.
+    required: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in cls.protocol.keys() & vars(cls).keys():
+            check_signature(cls, name, vars(cls)[name])
+        dataclasses.dataclass(frozen=True, eq=False)(cls)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = canonical(f"{type(self).__name__}.{field.name}", getattr(self, field.name), field.type)
+            object.__setattr__(self, field.name, value)
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError if a field is out of range. Called once, at construction."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and comparable(self) == comparable(other)  # type: ignore[arg-type]
+
+    def __hash__(self) -> int:
+        return hash((type(self), comparable(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Rebuilding through the constructor leaves compiled leftovers behind.
+        return type(self), field_values(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # skops before 0.12 looks at this and not at __reduce__.
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def has(self, verb: str) -> bool:
+        """Whether this component defines the method `verb`.
+
+        >>> import fiol
+        >>> fiol.Logistic().has("hess"), fiol.Hinge().has("hess")
+        (True, False)
+        """
+        return callable(getattr(self, verb, None))
+
+    def missing(self) -> str:
+        """The first method of `required` that this component lacks, or ''."""
+        return next((verb for verb in self.required if not self.has(verb)), "")
+
+    def replace(self: Self, **changes: Any) -> Self:
+        """A copy with some fields changed.
+
+        >>> import fiol
+        >>> fiol.ElasticNet(0.1, 0.2).replace(lam2=0.3)
+        ElasticNet(lam1=0.1, lam2=0.3)
+        """
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+
+def check_complete(component: Component) -> None:
+    """Raise TypeError if `component` lacks a method its family requires."""
+    verb = component.missing()
+    if verb:
+        signature = ", ".join(("self", *component.protocol[verb]))
+        raise TypeError(f"{type(component).__name__} has no `{verb}`: define {verb}({signature})")
+
+
+def check_signature(cls: type, name: str, method: Any) -> None:
+    """Raise TypeError unless `method` is one and takes as many arguments as the family's protocol says."""
+    expected = ("self", *cls.protocol[name])  # type: ignore[attr-defined]
+    if not isinstance(method, types.FunctionType):
+        raise TypeError(f"{cls.__name__}.{name} must be a method ({', '.join(expected)}), not {method!r}")
+    found = tuple(map(str, inspect.signature(method).parameters.values()))
+    if len(found) != len(expected):
+        raise TypeError(f"{cls.__name__}.{name} must take ({', '.join(expected)}), not ({', '.join(found)})")
+
+
+def canonical(name: str, value: Any, annotation: Any) -> Any:
+    """The one stored form of a field: int, float, read-only float64 array, or component."""
+    kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    if (isinstance(value, Component) and kind not in EXPECTED) or (value is None and "None" in str(annotation)):
+        return value
+    if isinstance(value, type) and issubclass(value, Component):
+        raise TypeError(f"{name} must be an instance, not the class: write {value.__name__}(...)")
+    expected = EXPECTED.get(kind, "a number, an array of numbers or a component")
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        number = float(value)
+        if np.isnan(number):
+            raise ValueError(f"{name} must be a number, got NaN")
+        if kind == "int" and not (number.is_integer() and abs(number) < 2**63):
+            raise TypeError(f"{name} must be {expected}, got {value!r}")
+        return int(value) if kind == "int" else number  # type: ignore[call-overload]
+    try:
+        array = np.array(value, order="C")
+    except ValueError:  # a nested list with rows of different lengths
+        array = np.array(None)
+    if array.dtype.kind not in "iuf" or kind in ("int", "float"):
+        raise TypeError(f"{name} must be {expected}, got {value!r}")
+    array = array.astype(np.float64, copy=False)
+    if np.isnan(array).any():
+        raise ValueError(f"{name}{place(np.isnan(array))} must be a number, got NaN")
+    array.setflags(write=False)
+    return array
+
+
+#: What the annotation of a field asks for, in words for error messages.
+EXPECTED = {"int": "an integer of 64 bits", "float": "a number", "PerFeature": "a number or an array of numbers"}
+
+
+def place(wrong: Any) -> str:
+    """The index of the first entry of `wrong` that is true, as one writes it behind a name."""
+    if not np.ndim(wrong):
+        return ""
+    return f"[{', '.join(map(str, np.unravel_index(int(np.argmax(wrong)), np.shape(wrong))))}]"
+
+
+def require(name: str, value: PerFeature, low: float, high: float = np.inf, open_low: bool = False) -> None:
+    """Raise ValueError unless every entry of `value` lies in [low, high] (or ]low, high])."""
+    array = np.asarray(value)
+    wrong = ~((array > low if open_low else array >= low) & (array <= high))
+    if wrong.any():
+        bound = f"{'greater than' if open_low else 'at least'} {low:g}"
+        if high < np.inf:
+            bound += f" and at most {high:g}" if high < np.finfo(float).max else " and finite"
+        raise ValueError(f"{name}{place(wrong)} must be {bound}, got {array[wrong].flat[0]:g}")
+
+
+def field_values(component: Component) -> tuple[Any, ...]:
+    """The values of the fields, in their order."""
+    return tuple(getattr(component, f.name) for f in dataclasses.fields(component))  # type: ignore[arg-type]
+
+
+def comparable(component: Component) -> tuple[Any, ...]:
+    """The fields as values that compare and hash, arrays included."""
+    values = field_values(component)
+    return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values)
+
+
+def per_feature_sizes(component: Component) -> list[tuple[str, tuple[int, ...]]]:
+    """Every array in a component, or in a component inside it: its name and its shape."""
+    found = []
+    for field, value in zip(dataclasses.fields(component), field_values(component), strict=True):  # type: ignore[arg-type]
+        if isinstance(value, Component):
+            found += per_feature_sizes(value)
+        elif isinstance(value, np.ndarray):
+            found.append((f"{type(component).__name__}.{field.name}", value.shape))
+    return found

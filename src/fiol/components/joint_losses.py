@@ -1,0 +1,172 @@
+"""Losses of one score per class, of all scores at once.
+
+For weights W with a column per class the round is
+
+    argmin_W  weight * phi(W'x; y) + lam |W|^2 / 2 + sum_ik h_i (W_ik - V_ik)^2 / (2 eta)
+
+Along W(beta) = (V + step x beta') / (1 + step lam) the scores are the line q + p beta, with one slope p for all
+classes, and the minimiser is the beta with beta = -weight phi'(q + p beta). A `JointLoss` knows it.
+"""
+
+from __future__ import annotations
+
+from math import exp, inf, log, sqrt
+from typing import TYPE_CHECKING, ClassVar
+
+from fiol.components.component import Component
+from fiol.components.losses import EPS, MARGIN
+from fiol.components.row import Floats
+from fiol.components.scalars import wright_omega
+
+
+class JointLoss(Component):
+    """A convex loss of one score per class; y is the number of the right one.
+
+    | method | meaning |
+    |---|---|
+    | `value(z, y)` | phi(z; y) |
+    | `steepness(z, y)` | the Euclidean norm of its gradient |
+    | `duals(q, p, y, out)` | writes the beta with beta = -phi'(q + p beta; y) |
+    """
+
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        "value": ("z", "y"),
+        "steepness": ("z", "y"),
+        "duals": ("q", "p", "y", "out"),
+    }
+    required: ClassVar[tuple[str, ...]] = ("value", "steepness", "duals")
+    #: How scores relate to predictions, see `fiol.Loss`: logit if their softmax is the probability of each class.
+    link: ClassVar[str] = "sign"
+
+    if TYPE_CHECKING:
+
+        def value(self, z: Floats, y: int) -> float: ...
+        def steepness(self, z: Floats, y: int) -> float: ...
+        def duals(self, q: Floats, p: float, y: int, out: Floats) -> None: ...
+
+    def square_slope_unit(self, slopes: float, t: float) -> float:
+        """Scores of a few units more than with two classes tell many apart."""
+        return (2.0 * MARGIN) ** 2
+
+
+class Softmax(JointLoss):
+    """Cross-entropy: phi(z; y) = log sum_k exp(z_k) - z_y.
+
+    The new probabilities pi solve p pi_k + log(p pi_k) = log p + b_k - l, with b = q + p e_y: each is a Wright omega,
+    and the one number l is such that they add up to 1.
+
+    >>> import numpy as np
+    >>> beta = np.empty(2)
+    >>> Softmax().duals(np.zeros(2), 1.0, 0, beta)
+    >>> beta.round(6)  # with two classes this is logistic loss at twice the slope
+    array([ 0.337416, -0.337416])
+    """
+
+    link: ClassVar[str] = "logit"
+
+    def value(self, z: Floats, y: int) -> float:
+        top, others = z.max(), 0.0
+        for k in range(z.shape[0]):
+            others += exp(z[k] - top)
+        return top - z[y] + log(others)
+
+    def steepness(self, z: Floats, y: int) -> float:
+        top, mass, rest, squares = z.max(), 0.0, 0.0, 0.0
+        for k in range(z.shape[0]):
+            e = exp(z[k] - top)
+            mass += e
+            if k != y:
+                rest += e
+                squares += e * e
+        return sqrt(squares + rest * rest) / mass
+
+    def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
+        top = -inf
+        for k in range(q.shape[0]):
+            top = max(top, q[k] + p if k == y else q[k])
+        mass, squares = 0.0, 0.0
+        for k in range(q.shape[0]):
+            out[k] = (q[k] + p if k == y else q[k]) - top
+            e = exp(out[k])
+            mass += e
+            squares += e * e
+        high = log(mass)  # pi > 0 ...
+        low = high - p  # ... and pi < 1
+        level = high - p * (squares / (mass * mass))
+        for _ in range(100 if p > 0.0 else 0):
+            total, slope = 0.0, 0.0
+            for k in range(q.shape[0]):
+                omega = wright_omega(log(p) + out[k] - level)
+                total += omega
+                slope += omega / (1.0 + omega)
+            if total > p:
+                low = level
+            else:
+                high = level
+            new = level + log(total / p) * total / slope if total > 0.0 else -inf
+            if abs(new - level) <= 4.0 * EPS * max(1.0, abs(level)):
+                break
+            if not low < new < high:
+                new = 0.5 * (low + high)
+                if new in (low, high):
+                    break
+            level = new
+        rest = 0.0
+        for k in range(q.shape[0]):
+            out[k] = -wright_omega(log(p) + out[k] - level) / p if p > 0.0 else -exp(out[k] - high)
+            if k != y:
+                rest -= out[k]
+        out[y] = rest  # 1 - pi_y, which may be tiny
+
+
+class CrammerSinger(JointLoss):
+    """Multiclass hinge: phi(z; y) = max_k (z_k + 1[k != y]) - z_y (Crammer and Singer 2001).
+
+    The new pull -beta + e_y is the projection of e_y + (q + 1 - e_y) / p on the simplex: one threshold.
+
+    >>> import numpy as np
+    >>> beta = np.empty(3)
+    >>> CrammerSinger().duals(np.zeros(3), 10.0, 0, beta)
+    >>> beta.round(6)
+    array([ 0.066667, -0.033333, -0.033333])
+    """
+
+    def value(self, z: Floats, y: int) -> float:
+        top = z[y]
+        for k in range(z.shape[0]):
+            if k != y:
+                top = max(top, z[k] + 1.0)
+        return top - z[y]
+
+    def steepness(self, z: Floats, y: int) -> float:
+        return sqrt(2.0) if self.value(z, y) > 0.0 else 0.0
+
+    def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
+        for k in range(q.shape[0]):  # what is projected, times p; from the score of y
+            out[k] = (0.0 if k == y else 1.0) + (q[k] - q[y])
+        best = out.argmax()
+        if p <= 0.0:
+            for k in range(q.shape[0]):
+                out[k] = 0.0
+            out[best] = -1.0
+            out[y] = 0.0 if best == y else 1.0
+            return
+        top, level = out[best], -inf
+        for k in range(q.shape[0]):
+            out[k] -= top
+        out[y] += p
+        while True:  # the threshold only rises; what is below it stays out
+            total, count = 0.0, 0
+            for k in range(q.shape[0]):
+                if out[k] > level:
+                    total += out[k]
+                    count += 1
+            if count == 0 or not (total - p) / count > level:
+                break
+            level = (total - p) / count
+        rest = 0.0
+        for k in range(q.shape[0]):
+            out[k] = -max(out[k] - level, 0.0) / p
+            if k != y:
+                rest -= out[k]
+        out[y] = rest

@@ -1,0 +1,668 @@
+"""Losses: convex functions of the score z = <x, w> and the target y, per sample.
+
+A loss is its value, its derivative and its one-dimensional prox. The prox is given in dual form,
+because that is the number the fully implicit step looks for and the one that keeps its digits:
+on a line g(beta) = p * beta + q the new score is
+
+    z = argmin_z  phi(z; y) + (z - q)^2 / (2 p),        beta = (z - q) / p = -phi'(z; y)
+
+and `dual(q, p, y)` returns beta (with p = 0 it is -phi'(q; y)).
+
+Between that implicit step and the explicit one, whose beta is -phi'(q; y), lies the limit of many
+small ones: the score follows z' = -phi'(z; y) from z = q for the time p and stops at a kink, and
+`flow(q, p, y)` returns beta = (z - q) / p for the z it reaches (Karampatziakis and Langford,
+"Online importance weight aware updates", 2011).
+
+Targets are -1 or +1 for the binary losses. Everything is finite for scores and targets up to 1e6
+and p from 0 to 1e12.
+"""
+
+from __future__ import annotations
+
+from math import copysign, exp, expm1, inf, log, log1p, sqrt
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fiol.components.component import Component, require
+from fiol.components.scalars import HUGE, between, clamp, safe_exp, sigmoid, softplus, wright_omega
+
+EPS = 2.220446049250313e-16
+#: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
+MARGIN = 4.0
+
+
+class Loss(Component):
+    """A convex loss. A user's own needs `value` and `grad`; everything else is optional.
+
+    | method | meaning |
+    |---|---|
+    | `value(z, y)` | phi(z; y) |
+    | `grad(z, y)` | d phi / d z (any subgradient at a kink) |
+    | `hess(z, y)` | second derivative, where there is one; lets the default `dual` use Newton |
+    | `dual(q, p, y)` | beta on the line (p, q), see the module; the default finds the root of `grad` |
+    | `flow(q, p, y)` | beta of the importance-aware step, see the module; there is no default |
+    | `guess(q, p, y)` | a rough `dual` to start from, where that is much cheaper; the default is `dual` |
+    | `near(q, p, y, beta)` | `dual` from a guess, where that helps; the default is `dual` |
+    | `conjugate_grad(beta, y)` | derivative of beta -> phi*(-beta), infinite outside its domain |
+    | `predict(z)` | what the score says about y: the mean, the probability of +1, or the label |
+    | `accepts(y)` | whether y is a valid target |
+    | `lower(y)` | infimum of phi(.; y) |
+    | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
+
+    >>> class LogCosh(Loss):
+    ...     def value(self, z, y): return abs(z - y) + log1p(safe_exp(-2 * abs(z - y))) - log(2)
+    ...     def grad(self, z, y): return 2 * sigmoid(2 * (z - y)) - 1
+    >>> round(LogCosh().dual(0.0, 2.0, 3.0), 6)
+    0.857704
+    """
+
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        "value": ("z", "y"),
+        "grad": ("z", "y"),
+        "hess": ("z", "y"),
+        "dual": ("q", "p", "y"),
+        "guess": ("q", "p", "y"),
+        "near": ("q", "p", "y", "beta"),
+        "flow": ("q", "p", "y"),
+        "conjugate_grad": ("beta", "y"),
+        "predict": ("z",),
+        "accepts": ("y",),
+        "lower": ("y",),
+        "square_slope_unit": ("slopes", "t"),
+    }
+    required: ClassVar[tuple[str, ...]] = ("value", "grad")
+    #: What the targets are, in words for error messages.
+    targets: ClassVar[str] = "any finite number"
+    #: How the score relates to the prediction: identity, sign, logit or log.
+    link: ClassVar[str] = "identity"
+    #: The largest known gamma with phi(z) - gamma z^2 / 2 convex: the paper's strong convexity of the loss.
+    convexity: ClassVar[float] = 0.0
+
+    if TYPE_CHECKING:
+
+        def value(self, z: float, y: float) -> float: ...
+        def grad(self, z: float, y: float) -> float: ...
+        def hess(self, z: float, y: float) -> float: ...
+        def flow(self, q: float, p: float, y: float) -> float: ...
+        def conjugate_grad(self, beta: float, y: float) -> float: ...
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = vars(cls)
+        if "grad" in own and "dual" not in own:  # an inherited prox belongs to the inherited derivative
+            cls.dual = Loss.dual  # type: ignore[method-assign]
+        if cls.dual is Loss.dual and hasattr(cls, "hess") and ("hess" in own or "grad" not in own):
+            cls.dual = Loss.newton_dual  # type: ignore[method-assign]
+        if "grad" in own and "flow" not in own and hasattr(cls, "flow"):  # so does an inherited flow
+            cls.flow = None  # type: ignore[method-assign, assignment]
+        if "grad" in own and "convexity" not in own:  # and what was known of its curvature
+            cls.convexity = 0.0
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        """Root of beta + phi'(q + p beta) = 0 by bisection between 0 and -phi'(q)."""
+        start, end = 0.0, -self.grad(q, y)
+        if p == 0.0:
+            return end
+        for _ in range(200):
+            beta = between(start, end)
+            if beta in (start, end):
+                break
+            gap = beta + self.grad(q + p * beta, y)
+            if gap == 0.0:
+                return beta
+            if (gap > 0.0) == (end > 0.0):
+                end = beta
+            else:
+                start = beta
+        return end
+
+    def newton_dual(self, q: float, p: float, y: float) -> float:
+        """The same root by Newton's method, kept inside the shrinking bracket."""
+        start, end = 0.0, -self.grad(q, y)
+        beta = end / (1.0 + p * self.hess(q, y))
+        last = abs(end)
+        for _ in range(200):
+            z = q + p * beta
+            gap = beta + self.grad(z, y)
+            if gap == 0.0:
+                break
+            if (gap > 0.0) == (end > 0.0):
+                end = beta
+            else:
+                start = beta
+            step = -gap / (1.0 + p * self.hess(z, y))
+            new = beta + step
+            if not min(start, end) < new < max(start, end) or abs(step) > 0.5 * last:
+                new = between(start, end)
+            last = abs(new - beta)
+            beta = new
+            if last <= EPS * abs(beta):
+                break
+        return beta
+
+    def guess(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
+
+    def near(self, q: float, p: float, y: float, beta: float) -> float:
+        return self.dual(q, p, y)
+
+    def predict(self, z: float) -> float:
+        return z
+
+    def accepts(self, y: float) -> bool:
+        return abs(y) < inf
+
+    def lower(self, y: float) -> float:
+        return 0.0
+
+    def square_slope_unit(self, slopes: float, t: float) -> float:
+        """Targets have units: twice the root of the mean of `slopes`, which are the squared derivatives of t rounds."""
+        return 4.0 * slopes / t
+
+
+class Binary(Loss):
+    """Losses of the margin m = y z, for targets -1 and +1."""
+
+    targets: ClassVar[str] = "-1 or +1"
+    link: ClassVar[str] = "sign"
+
+    def predict(self, z: float) -> float:
+        return copysign(1.0, z)
+
+    def accepts(self, y: float) -> bool:
+        return abs(y) == 1.0
+
+    def square_slope_unit(self, slopes: float, t: float) -> float:
+        """Margins have none: scores of a few units tell two classes apart, whatever the data."""
+        return MARGIN * MARGIN
+
+
+# --- regression -------------------------------------------------------------------------------
+
+
+class Squared(Loss):
+    """Squared error: phi(z; y) = (z - y)^2 / 2.
+
+    >>> Squared().value(1.0, 3.0), Squared().dual(1.0, 1.0, 3.0), round(Squared().flow(1.0, 1.0, 3.0), 6)
+    (2.0, 1.0, 1.264241)
+    """
+
+    convexity: ClassVar[float] = 1.0
+
+    def value(self, z: float, y: float) -> float:
+        return 0.5 * (z - y) * (z - y)
+
+    def grad(self, z: float, y: float) -> float:
+        return z - y
+
+    def hess(self, z: float, y: float) -> float:
+        return 1.0
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return (y - q) / (1.0 + p)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return (y - q) * mean_decay(p)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return beta - y
+
+
+class Quantile(Loss):
+    """Pinball loss: phi(z; y) = tau (y - z) below the target, (1 - tau) (z - y) above it.
+
+    Its minimiser is the tau-quantile of y. `Quantile(0.5)` is half the absolute error.
+
+    >>> Quantile(0.9).value(0.0, 10.0), Quantile(0.9).dual(0.0, 1.0, 10.0)
+    (9.0, 0.9)
+    """
+
+    tau: float = 0.5
+
+    def validate(self) -> None:
+        require("Quantile.tau", self.tau, 0.0, 1.0)
+
+    def value(self, z: float, y: float) -> float:
+        return max(self.tau * (y - z), (1.0 - self.tau) * (z - y))
+
+    def grad(self, z: float, y: float) -> float:
+        return (1.0 - self.tau) * (z > y) - self.tau * (z < y)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return slope_to(y - q, p, self.tau - 1.0, self.tau)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return barrier(beta, self.tau - 1.0, self.tau) - y
+
+
+class Absolute(Loss):
+    """Absolute error: phi(z; y) = |z - y|.
+
+    >>> Absolute().value(1.0, 3.0), Absolute().dual(1.0, 4.0, 3.0)
+    (2.0, 0.5)
+    """
+
+    def value(self, z: float, y: float) -> float:
+        return abs(z - y)
+
+    def grad(self, z: float, y: float) -> float:
+        return 1.0 * (z > y) - 1.0 * (z < y)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return slope_to(y - q, p, -1.0, 1.0)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return barrier(beta, -1.0, 1.0) - y
+
+
+class EpsilonInsensitive(Loss):
+    """Absolute error beyond a tube: phi(z; y) = max(0, |z - y| - epsilon).
+
+    >>> EpsilonInsensitive(0.5).value(1.0, 3.0), EpsilonInsensitive(0.5).dual(2.8, 1.0, 3.0)
+    (1.5, 0.0)
+    """
+
+    epsilon: float = 0.1
+
+    def validate(self) -> None:
+        require("EpsilonInsensitive.epsilon", self.epsilon, 0.0)
+
+    def value(self, z: float, y: float) -> float:
+        return max(0.0, abs(z - y) - self.epsilon)
+
+    def grad(self, z: float, y: float) -> float:
+        return 1.0 * (z - y > self.epsilon) - 1.0 * (y - z > self.epsilon)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return slope_to(beyond(y - q, self.epsilon), p, -1.0, 1.0)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        edge = self.epsilon * ((beta > 0.0) * 1.0 - (beta < 0.0) * 1.0)
+        return barrier(beta, -1.0, 1.0) + edge - y
+
+
+class SquaredEpsilonInsensitive(Loss):
+    """Squared error beyond a tube: phi(z; y) = max(0, |z - y| - epsilon)^2 / 2.
+
+    >>> SquaredEpsilonInsensitive(1.0).value(0.0, 3.0), SquaredEpsilonInsensitive(1.0).dual(0.0, 1.0, 3.0)
+    (2.0, 1.0)
+    """
+
+    epsilon: float = 0.1
+
+    def validate(self) -> None:
+        require("SquaredEpsilonInsensitive.epsilon", self.epsilon, 0.0)
+
+    def value(self, z: float, y: float) -> float:
+        return 0.5 * beyond(z - y, self.epsilon) ** 2
+
+    def grad(self, z: float, y: float) -> float:
+        return beyond(z - y, self.epsilon)
+
+    def hess(self, z: float, y: float) -> float:
+        return 1.0 * (abs(z - y) > self.epsilon)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return beyond(y - q, self.epsilon) / (1.0 + p)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return beyond(y - q, self.epsilon) * mean_decay(p)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        edge = self.epsilon * ((beta > 0.0) * 1.0 - (beta < 0.0) * 1.0)
+        return beta + edge - y
+
+
+class Huber(Loss):
+    """Squared near the target, linear beyond delta: phi(z; y) = e^2/2 if |e| <= delta, else delta |e| - delta^2/2.
+
+    flow: the score moves at speed delta until it is within delta of y, then as for the squared error.
+
+    >>> Huber(1.0).value(0.0, 3.0), Huber(1.0).dual(0.0, 1.0, 3.0), Huber(1.0).flow(0.0, 1.0, 3.0)
+    (2.5, 1.0, 1.0)
+    """
+
+    delta: float = 1.0
+
+    def validate(self) -> None:
+        require("Huber.delta", self.delta, 0.0, open_low=True)
+
+    def value(self, z: float, y: float) -> float:
+        inner = min(abs(z - y), self.delta)
+        return inner * (abs(z - y) - 0.5 * inner)
+
+    def grad(self, z: float, y: float) -> float:
+        return clamp(z - y, -self.delta, self.delta)
+
+    def hess(self, z: float, y: float) -> float:
+        return 1.0 * (abs(z - y) < self.delta)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return clamp((y - q) / (1.0 + p), -self.delta, self.delta)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        near, far = min(abs(y - q), self.delta), max(0.0, abs(y - q) - self.delta)
+        rest = p - far / self.delta  # what is left of p once the score is within delta
+        if rest < 0.0 or p == 0.0:
+            return copysign(near, y - q)
+        return copysign(far - near * expm1(-rest), y - q) / p
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return barrier(beta, -self.delta, self.delta) + beta - y
+
+
+# --- binary classification --------------------------------------------------------------------
+
+
+class Hinge(Binary):
+    """Hinge loss of the support vector machine: phi(z; y) = max(0, 1 - y z).
+
+    >>> Hinge().value(0.5, 1.0), Hinge().dual(0.0, 2.0, 1.0)
+    (0.5, 0.5)
+    """
+
+    def value(self, z: float, y: float) -> float:
+        return max(0.0, 1.0 - y * z)
+
+    def grad(self, z: float, y: float) -> float:
+        return -y * (y * z < 1.0)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return y * slope_to(1.0 - y * q, p, 0.0, 1.0)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return self.dual(q, p, y)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return y * (barrier(y * beta, 0.0, 1.0) - 1.0)
+
+
+class SquaredHinge(Binary):
+    """Squared hinge loss: phi(z; y) = max(0, 1 - y z)^2 / 2.
+
+    >>> SquaredHinge().value(0.0, 1.0), SquaredHinge().dual(0.0, 1.0, 1.0)
+    (0.5, 0.5)
+    """
+
+    def value(self, z: float, y: float) -> float:
+        return 0.5 * max(0.0, 1.0 - y * z) ** 2
+
+    def grad(self, z: float, y: float) -> float:
+        return -y * max(0.0, 1.0 - y * z)
+
+    def hess(self, z: float, y: float) -> float:
+        return 1.0 * (y * z < 1.0)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        return y * max(0.0, 1.0 - y * q) / (1.0 + p)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return y * max(0.0, 1.0 - y * q) * mean_decay(p)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return beta + y * (barrier(y * beta, 0.0, inf) - 1.0)
+
+
+class Logistic(Binary):
+    """Logistic loss: phi(z; y) = log(1 + exp(-y z)).
+
+    dual: beta = y c where c = sigmoid(-(y q + p c)) lies between 0 and 1.
+    flow: beta = y d / p where the margin m = y q rises by d, and d + exp(m) (exp(d) - 1) = p.
+
+    >>> Logistic().predict(0.0), round(Logistic().dual(0.0, 1.0, 1.0), 6), round(Logistic().flow(0.0, 1.0, 1.0), 6)
+    (0.5, 0.401058, 0.442854)
+    """
+
+    link: ClassVar[str] = "logit"
+
+    def value(self, z: float, y: float) -> float:
+        return softplus(-y * z)
+
+    def grad(self, z: float, y: float) -> float:
+        return -y * sigmoid(-y * z)
+
+    def hess(self, z: float, y: float) -> float:
+        return sigmoid(z) * sigmoid(-z)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        if p > 2.0:
+            return self.near(q, p, y, self.guess(q, p, y))
+        return self.near(q, p, y, y if y * q < -0.5 * p else 0.0)  # q itself is not far
+
+    def guess(self, q: float, p: float, y: float) -> float:
+        m = y * q
+        # Where c would exceed a half, solve for 1 - c instead: the same equation, reflected.
+        high = m < -0.5 * p
+        c = rough_logistic_root(-m - p if high else m, p)
+        return y * (1.0 - c if high else c)
+
+    def near(self, q: float, p: float, y: float, beta: float) -> float:
+        m, c = y * q, y * beta
+        high = m < -0.5 * p
+        c = logistic_root(-m - p if high else m, p, 1.0 - c if high else c)
+        return y * (1.0 - c if high else c)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        return y * logistic_flow(y * q, p)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        c = y * beta
+        if c <= 0.0 or c >= 1.0:
+            return y * copysign(inf, c - 0.5)
+        return y * (log(c) - log1p(-c))
+
+    def predict(self, z: float) -> float:
+        return sigmoid(z)
+
+
+class Exponential(Binary):
+    """Exponential loss of boosting: phi(z; y) = exp(-y z).
+
+    dual: beta = y c where c = exp(-(y q + p c)).
+    flow: beta = y log(1 + p exp(-y q)) / p.
+    Where exp(-y z) is no double any more, the largest double stands for it.
+
+    >>> round(Exponential().dual(0.0, 1.0, 1.0), 6), round(Exponential().flow(0.0, 1.0, 1.0), 6)
+    (0.567143, 0.693147)
+    """
+
+    link: ClassVar[str] = "logit"
+
+    def value(self, z: float, y: float) -> float:
+        return safe_exp(-y * z)
+
+    def grad(self, z: float, y: float) -> float:
+        return -y * safe_exp(-y * z)
+
+    def hess(self, z: float, y: float) -> float:
+        return safe_exp(-y * z)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        m = y * q
+        if p == 0.0 or log(p) - m < -36.0:  # p c is below the rounding error of m
+            return y * safe_exp(-m)
+        return y * min(wright_omega(log(p) - m) / p, HUGE)
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        m = y * q
+        if p == 0.0 or log(p) - m < -36.0:  # p exp(-m) is below the rounding error of 1
+            return y * safe_exp(-m)
+        return y * min(softplus(log(p) - m) / p, HUGE)
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return y * log(y * beta) if y * beta > 0.0 else -y * inf
+
+    def predict(self, z: float) -> float:
+        return sigmoid(2.0 * z)
+
+
+# --- counts -----------------------------------------------------------------------------------
+
+
+class Poisson(Loss):
+    """Poisson deviance with log link: phi(z; y) = exp(z) - y z, for y >= 0.
+
+    flow: beta = -log(1 + (exp(q) - y) (1 - exp(-p y)) / y) / p.
+
+    >>> Poisson().predict(0.0), round(Poisson().dual(0.0, 1.0, 2.0), 6), round(Poisson().flow(0.0, 1.0, 2.0), 6)
+    (1.0, 0.442854, 0.566219)
+    """
+
+    targets: ClassVar[str] = "a finite number of at least 0"
+    link: ClassVar[str] = "log"
+
+    def value(self, z: float, y: float) -> float:
+        return safe_exp(z) - y * z
+
+    def grad(self, z: float, y: float) -> float:
+        # Near 0 the difference keeps its digits through exp(z) - 1.
+        return expm1(z) - (y - 1.0) if abs(z) < 0.5 else safe_exp(z) - y
+
+    def hess(self, z: float, y: float) -> float:
+        return safe_exp(z)
+
+    def dual(self, q: float, p: float, y: float) -> float:
+        if p == 0.0 or log(p) + q + p * y < -36.0:  # p exp(z) is below the rounding error of z
+            return y - safe_exp(q + p * y)
+        # Where p y is huge, the difference has no digits left; but there z is log(y) to six.
+        z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else log(y)
+        for _ in range(20):
+            step = ((z - q) / p + self.grad(z, y)) / (1.0 / p + safe_exp(z))
+            z -= step
+            if abs(step) <= EPS * abs(z):
+                break
+        # Two ways to beta; take the one whose terms cancel less.
+        e = safe_exp(z)
+        return (z - q) / p if (abs(z) + abs(q)) / p < y + e * (1.0 + abs(z)) else y - e
+
+    def flow(self, q: float, p: float, y: float) -> float:
+        slope = mean_decay(p * y) * self.grad(q, y)
+        if abs(p * slope) < EPS:
+            return -slope
+        if -0.5 < p * slope < 1e3:
+            return -log1p(p * slope) / p
+        # 1 + p slope as a sum of two positive terms, given by their logarithms.
+        a, b = -p * y, q + log(p * mean_decay(p * y))
+        return -(max(a, b) + log1p(exp(-abs(a - b)))) / p
+
+    def conjugate_grad(self, beta: float, y: float) -> float:
+        return -log(y - beta) if beta < y else inf
+
+    def predict(self, z: float) -> float:
+        return safe_exp(z)
+
+    def accepts(self, y: float) -> bool:
+        return 0.0 <= y < inf
+
+    def lower(self, y: float) -> float:
+        return y - y * log(y) if y > 0.0 else 0.0
+
+
+# --- the shapes several losses share ----------------------------------------------------------
+
+
+def slope_to(e: float, p: float, low: float, high: float) -> float:
+    """e / p kept in [low, high], for any p >= 0: how hard to pull a score over the distance e."""
+    if e > high * p:
+        return high
+    if e < low * p:
+        return low
+    return e / p if p > 0.0 else 0.0
+
+
+def beyond(e: float, epsilon: float) -> float:
+    """The part of e outside [-epsilon, epsilon]."""
+    return e - clamp(e, -epsilon, epsilon)
+
+
+def mean_decay(p: float) -> float:
+    """(1 - exp(-p)) / p, and 1 at p = 0: the mean of exp(-t) over 0 <= t <= p."""
+    return -expm1(-p) / p if p > 0.0 else 1.0
+
+
+def barrier(beta: float, low: float, high: float) -> float:
+    """0 inside [low, high], infinite outside: the edge of a conjugate's domain."""
+    return -inf if beta < low else (inf if beta > high else 0.0)
+
+
+def rough_logistic_root(m: float, p: float) -> float:
+    """The c <= 1/2 with c = sigmoid(-(m + p c)), for m >= -p/2, to two digits or so where p is not large.
+
+    The root u of u = m + p / (2 + 1.2 u), then a step of Newton's method with three more terms of 1 + exp(u).
+    """
+    if p > 1000.0 or m > 40.0:
+        return logistic_root(m, p, 0.0)
+    a = 0.6 * m - 1.0
+    u = (a + sqrt(a * a + 1.2 * (2.0 * m + p))) * (1.0 / 1.2)
+    d = 2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0)))
+    u = max(u - ((u - m) * d - p) * d / (d * d + p * (1.0 + u * (1.0 + 0.5 * u))), 0.0)
+    return 1.0 / (2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0))))
+
+
+def logistic_root(m: float, p: float, c: float) -> float:
+    """The c <= 1/2 with c = sigmoid(-(m + p c)), for m >= -p/2, from a guess.
+
+    Householder's method of third order for u = m + p sigmoid(-u): two or three exponentials from a rough guess.
+    """
+    if p > 1000.0:
+        return steep_logistic_root(m, p)
+    if m > 40.0:  # p c is below the rounding error of m
+        return sigmoid(-m)
+    least = max(m, 0.0)  # to its right the equation is concave, so that no step goes astray
+    u = max(m + p * min(c, 0.5), least)
+    for _ in range(40):
+        e = exp(-u)
+        c = e / (1.0 + e)
+        k = c * (1.0 - c)
+        f, f1, f2, f3 = u - m - p * c, 1.0 + p * k, -p * k * (1.0 - 2.0 * c), p * k * (1.0 - 6.0 * k)
+        step = f * (6.0 * f1 * f1 - 3.0 * f * f2) / (6.0 * f1 * (f1 * f1 - f * f2) + f * f * f3)
+        if abs(step) <= 1e-4:  # the next one would be of the order of its fourth power
+            break
+        u = max(u - step, least)
+    return c + k * step * (1.0 + step * ((0.5 - c) + step * (1.0 / 6.0 - k)))
+
+
+def steep_logistic_root(m: float, p: float) -> float:
+    """The same for large p, by Newton's method on log(c / (1 - c)) + m + p c.
+
+    The start solves the same equation with log(1 - c) replaced by -c.
+    """
+    c = min(wright_omega(log1p(p) - m) / (1.0 + p), 0.5)
+    if p * c < EPS:
+        return sigmoid(-m)
+    for _ in range(20):
+        step = (log(c) - log1p(-c) + m + p * c) / (1.0 / (1.0 - c) + p * c)
+        c *= 1.0 - step
+        if abs(step) <= 1e-9:  # the next step would be of the order of its square
+            break
+    return c
+
+
+def logistic_flow(m: float, p: float) -> float:
+    """d / p for the d >= 0 with d + exp(m) (exp(d) - 1) = p; d lies between log(1 + p c) and p c, c = sigmoid(-m)."""
+    c = sigmoid(-m)
+    if p * c < EPS:
+        return c
+    d = log1p(p * c)  # for m >= 0 off by log(2) at most
+    if m < 0.0:
+        # The new margin u has u + exp(u) = end. This loses digits of d, but never comes out far from it.
+        end = m + p + exp(m)
+        e = wright_omega(end)
+        d = clamp((end - e if end < 1.0 else log(e)) - m, d, p * c)
+    for _ in range(20):
+        # Halley's method, all divided by the derivative 1 + exp(m + d), so that nothing overflows.
+        bend = sigmoid(m + d)
+        step = (d - p) * sigmoid(-m - d) - bend * expm1(-d)
+        step /= 1.0 - 0.5 * step * bend
+        d -= step
+        if abs(step) <= 1e-5 * min(d, 1.0):  # the next one would be of the order of its cube
+            break
+    return d / p

@@ -1,0 +1,388 @@
+"""Regularizers: convex penalties of one weight, added once per round, and the set Omega.
+
+In the Euclidean and diagonal geometries a regularizer acts through its prox,
+
+    prox(u, step) = argmin_w  r(w) + (w - u)^2 / (2 step),
+
+which for everything here is piecewise linear in u. `piece` names the linear piece at u, `kink` the
+places where pieces meet. Strengths are numbers, or arrays with one number per feature; every
+method takes the feature's index `i` for that reason.
+"""
+
+from __future__ import annotations
+
+from math import copysign, floor, inf, log1p
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fiol.components.component import Component, PerFeature, at, check_complete, require
+from fiol.components.row import Floats, Indices, nth
+from fiol.components.scalars import clamp, decay, is_mild, mild_decay, power_sums
+
+
+class Regularizer(Component):
+    """A convex penalty. A user's own needs `value`, and `prox` or `piece`.
+
+    | method | meaning | needed by |
+    |---|---|---|
+    | `value(w, i)` | r(w) | accounting, checks |
+    | `prox(u, step, i)` | see the module; follows from `piece` if that is given | Bisection |
+    | `piece(u, step, i)` | (m, b) with prox = m u + b around u | Newton |
+    | `kinks()`, `kink(j, step, i)` | how many kinks the prox has, and where in u the j-th is | Sorting, Partition |
+    | `slope(w, side, i)` | r'(w); at a kink the left, middle or right one for side -1, 0, 1 | linearized updates, Box |
+    | `catch_up(w, step, n, i)` | prox applied n times: the rounds an absent feature missed | lazy updates |
+    | `catch_up_sum(w, step, n, i)` | the sum of the weights in those rounds | lazy averages |
+    | `l1(i)`, `l2(i)`, `clip(w)` | strengths of the l1 and ridge parts, projection on Omega | entropic geometries |
+    """
+
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        "value": ("w", "i"),
+        "prox": ("u", "step", "i"),
+        "piece": ("u", "step", "i"),
+        "share": ("x", "w", "beta", "step", "i"),
+        "value_and_slope": ("x", "w", "beta", "step", "i"),
+        "kinks": (),
+        "kink": ("j", "step", "i"),
+        "slope": ("w", "side", "i"),
+        "catch_up": ("w", "step", "n", "i"),
+        "catch_up_sum": ("w", "step", "n", "i"),
+        "l1": ("i",),
+        "l2": ("i",),
+        "clip": ("w",),
+    }
+    required: ClassVar[tuple[str, ...]] = ("value", "prox")
+
+    if TYPE_CHECKING:
+
+        def value(self, w: float, i: int) -> float: ...
+        def piece(self, u: float, step: float, i: int) -> tuple[float, float]: ...
+        def kinks(self) -> int: ...
+        def kink(self, j: int, step: float, i: int) -> float: ...
+        def slope(self, w: float, side: int, i: int) -> float: ...
+        def l1(self, i: int) -> float: ...
+        def l2(self, i: int) -> float: ...
+
+    def missing(self) -> str:
+        if type(self).prox is Regularizer.prox and not self.has("piece"):
+            return "prox"
+        return super().missing()
+
+    def prox(self, u: float, step: float, i: int) -> float:
+        m, b = self.piece(u, step, i)
+        return m * u + b
+
+    def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        """(a, b) with x prox(w + step beta x) = step a beta + b around beta: what Newton sums over a row."""
+        m, b = self.piece(w + step * beta * x, step, i)
+        return m * x * x, x * (m * w + b)
+
+    def value_and_slope(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        """(v, a): v = prox(w + step beta x), and x v moves by step a per unit of beta there."""
+        m, b = self.piece(w + step * beta * x, step, i)
+        return m * (w + step * beta * x) + b, m * x * x
+
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
+        for _ in range(int(n)):
+            w = self.prox(w, step, i)
+        return w
+
+    def catch_up_row(self, feature: Indices, steps: Floats, n: Floats, w: Floats) -> None:
+        """`catch_up` for the weights of a row, in place; `steps` and `n` are used up."""
+        for k in range(feature.shape[0]):
+            w[k] = self.catch_up(w[k], steps[k], n[k], nth(feature, k))
+
+    def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
+        return prox_sum(self, w, step, n, i)
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        """The strengths of the l1 and ridge parts, if that is all there is; for choosing how to be lazy."""
+        return None
+
+    def clip(self, w: float) -> float:
+        return w
+
+
+class Elastic(Regularizer):
+    """Penalties l1 |w| + l2 w^2 / 2: every formula once, for all strengths.
+
+    prox(u, step) = soft(u, step l1) / (1 + step l2), where soft(u, t) = u - clamp(u, -t, t).
+    """
+
+    def l1(self, i: int) -> float:
+        return 0.0
+
+    def l2(self, i: int) -> float:
+        return 0.0
+
+    def value(self, w: float, i: int) -> float:
+        return self.l1(i) * abs(w) + 0.5 * self.l2(i) * w * w
+
+    def slope(self, w: float, side: int, i: int) -> float:
+        sign = 1.0 * (w > 0.0) - 1.0 * (w < 0.0) if w != 0.0 else 1.0 * side
+        return self.l1(i) * sign + self.l2(i) * w
+
+    def shrink(self, step: float, i: int) -> float:
+        l2 = self.l2(i)  # a literal 0 here vanishes from the compiled loops
+        return 1.0 / (1.0 + step * l2) if l2 != 0.0 else 1.0
+
+    def prox(self, u: float, step: float, i: int) -> float:
+        tau = step * self.l1(i)
+        return (u - clamp(u, -tau, tau)) * self.shrink(step, i)
+
+    def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
+        tau = step * self.l1(i)
+        c = clamp(u, -tau, tau)
+        m = self.shrink(step, i)
+        return (m, -m * c) if u != c else (0.0, 0.0)
+
+    def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        # Selecting x or 0, rather than branching or multiplying by a mask, halves the time of the loop.
+        tau = step * self.l1(i)
+        u = w + step * beta * x
+        on = x if abs(u) > tau else 0.0
+        m = self.shrink(step, i)
+        return m * (on * x), m * (on * (w - copysign(tau, u)))
+
+    def value_and_slope(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        tau = step * self.l1(i)
+        u = w + step * beta * x
+        on = x if abs(u) > tau else 0.0
+        m = self.shrink(step, i)
+        return m * (u - clamp(u, -tau, tau)), m * (on * x)
+
+    def kinks(self) -> int:
+        return 2
+
+    def kink(self, j: int, step: float, i: int) -> float:
+        return (2 * j - 1) * step * self.l1(i)
+
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
+        """n rounds at once: |w| <- max(0, |w| s - l1 (1 - s) / l2) with s = (1 + step l2)^-n."""
+        kept, lost = decay(step * self.l2(i), n)
+        return self.caught_up(w, step, n, kept, lost, i)
+
+    def caught_up(self, w: float, step: float, n: float, kept: float, lost: float, i: int) -> float:
+        """`catch_up`, where s = kept = 1 - lost."""
+        l1, l2 = self.l1(i), self.l2(i)
+        tau = l1 * (lost / l2 if lost > 0.0 else n * step)
+        w *= kept
+        return w - clamp(w, -tau, tau)
+
+    def catch_up_row(self, feature: Indices, steps: Floats, n: Floats, w: Floats) -> None:
+        for k in range(feature.shape[0]):
+            i = nth(feature, k)
+            if not is_mild(steps[k] * self.l2(i), n[k]):
+                w[k], steps[k], n[k] = self.catch_up(w[k], steps[k], n[k], i), 0.0, 0.0
+        for k in range(feature.shape[0]):  # all the others: without calls, this vectorises
+            i = nth(feature, k)
+            kept, lost = mild_decay(steps[k] * self.l2(i), n[k])
+            w[k] = self.caught_up(w[k], steps[k], n[k], kept, lost, i)
+
+    def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
+        """The sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, up to the round m where it meets 0."""
+        tau, rate, m = step * self.l1(i), step * self.l2(i), n
+        if tau > 0.0:
+            m = min(n, floor(log1p(abs(w) * rate / tau) / log1p(rate) if rate > 0.0 else abs(w) / tau))
+        kept, lost = power_sums(rate, m)
+        return copysign(abs(w) * kept - tau * lost, w)
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return 0.0, 0.0
+
+
+class Unregularized(Elastic):
+    """No penalty: r(w) = 0.
+
+    >>> Unregularized().prox(0.3, 1.0, 0)
+    0.3
+    """
+
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
+        return w
+
+    def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        return x * x, x * w
+
+    def value_and_slope(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        return w + step * beta * x, x * x
+
+    def kinks(self) -> int:
+        return 0
+
+
+class L1(Elastic):
+    """The lasso penalty: r(w) = lam |w|. Its prox sets small weights to exactly 0.
+
+    >>> L1(0.1).prox(0.3, 1.0, 0), L1(0.1).prox(0.05, 1.0, 0), L1(0.1).catch_up(1.0, 1.0, 4, 0)
+    (0.19999999999999998, 0.0, 0.6)
+    >>> L1([0.1, 0.0]).prox(0.3, 1.0, 1)  # one strength per feature
+    0.3
+    """
+
+    lam: PerFeature
+
+    def validate(self) -> None:
+        require("L1.lam", self.lam, 0.0, np.finfo(float).max)
+
+    def l1(self, i: int) -> float:
+        return at(self.lam, i)
+
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
+        return self.prox(w, n * step, i)
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return self.lam, 0.0
+
+
+class Ridge(Elastic):
+    """The ridge penalty: r(w) = lam w^2 / 2.
+
+    >>> Ridge(1.0).prox(0.5, 1.0, 0), round(Ridge(1.0).catch_up(1.0, 1.0, 3, 0), 12)
+    (0.25, 0.125)
+    """
+
+    lam: PerFeature
+
+    def validate(self) -> None:
+        require("Ridge.lam", self.lam, 0.0, np.finfo(float).max)
+
+    def l2(self, i: int) -> float:
+        return at(self.lam, i)
+
+    def caught_up(self, w: float, step: float, n: float, kept: float, lost: float, i: int) -> float:
+        return w * kept
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return 0.0, self.lam
+
+    def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
+        return self.shrink(step, i), 0.0
+
+    def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        m = self.shrink(step, i)
+        return m * (x * x), m * (x * w)
+
+    def value_and_slope(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
+        m = self.shrink(step, i)
+        return m * (w + step * beta * x), m * (x * x)
+
+    def kinks(self) -> int:
+        return 0
+
+
+class ElasticNet(Elastic):
+    """Lasso and ridge together: r(w) = lam1 |w| + lam2 w^2 / 2.
+
+    >>> ElasticNet(0.5, 1.0).prox(2.5, 1.0, 0), ElasticNet(0.5, 1.0).prox(0.4, 1.0, 0)
+    (1.0, 0.0)
+    """
+
+    lam1: PerFeature
+    lam2: PerFeature
+
+    def validate(self) -> None:
+        require("ElasticNet.lam1", self.lam1, 0.0, np.finfo(float).max)
+        require("ElasticNet.lam2", self.lam2, 0.0, np.finfo(float).max)
+
+    def l1(self, i: int) -> float:
+        return at(self.lam1, i)
+
+    def l2(self, i: int) -> float:
+        return at(self.lam2, i)
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return self.lam1, self.lam2
+
+
+class Box(Regularizer):
+    """A penalty on the set Omega = [lo, hi]: infinite outside it.
+
+    >>> Box(L1(0.1), 0.0, 1.0).prox(0.3, 1.0, 0), Box(L1(0.1), 0.0, 1.0).prox(-0.3, 1.0, 0)
+    (0.19999999999999998, 0.0)
+    """
+
+    regularizer: Regularizer
+    lo: float = -inf
+    hi: float = inf
+
+    def validate(self) -> None:
+        if not isinstance(self.regularizer, Regularizer):
+            raise TypeError(f"Box.regularizer must be a Regularizer, got {self.regularizer!r}")
+        check_complete(self.regularizer)
+        if not self.lo <= self.hi or self.lo == inf or self.hi == -inf:
+            raise ValueError(f"Box needs lo <= hi with a number between them, got lo={self.lo:g}, hi={self.hi:g}")
+
+    def has(self, verb: str) -> bool:
+        inner = {"clip": (), "kink": ("kink", "slope")}.get(verb, (verb,))
+        return super().has(verb) and all(map(self.regularizer.has, inner))
+
+    def l1(self, i: int) -> float:
+        return self.regularizer.l1(i)
+
+    def l2(self, i: int) -> float:
+        return self.regularizer.l2(i)
+
+    def clip(self, w: float) -> float:
+        return clamp(w, self.lo, self.hi)
+
+    def value(self, w: float, i: int) -> float:
+        return self.regularizer.value(w, i) if self.lo <= w <= self.hi else inf
+
+    def slope(self, w: float, side: int, i: int) -> float:
+        return self.regularizer.slope(w, side, i)
+
+    def prox(self, u: float, step: float, i: int) -> float:
+        return self.clip(self.regularizer.prox(u, step, i))
+
+    def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
+        m, b = self.regularizer.piece(u, step, i)
+        w = m * u + b
+        c = clamp(w, self.lo, self.hi)
+        return (m, b) if w == c else (0.0, c)
+
+    def kinks(self) -> int:
+        return self.regularizer.kinks() + 2
+
+    def kink(self, j: int, step: float, i: int) -> float:
+        inner = self.regularizer.kinks()
+        if j == inner:  # the last u whose prox does not exceed lo
+            return self.lo + step * self.regularizer.slope(self.lo, 1, i) if self.lo > -inf else -inf
+        if j == inner + 1:
+            return self.hi + step * self.regularizer.slope(self.hi, -1, i) if self.hi < inf else inf
+        return self.regularizer.kink(j, step, i)
+
+    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
+        if n > 0 and not self.lo <= w <= self.hi:  # weights may start outside; one round brings them in
+            w, n = self.prox(w, step, i), n - 1
+        # From inside, the unboxed weight moves towards the penalty's minimum: it leaves the box once, if at all.
+        return self.clip(self.regularizer.catch_up(w, step, n, i)) if n > 0 else w
+
+    def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
+        if self.lo <= 0.0 <= self.hi and self.lo <= w <= self.hi:  # towards 0 a weight never leaves such a box
+            return self.regularizer.catch_up_sum(w, step, n, i)
+        return prox_sum(self, w, step, n, i)
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        return self.regularizer.strengths()
+
+
+def non_negative(regularizer: Regularizer) -> Box:
+    """The penalty with weights kept at 0 or above.
+
+    >>> non_negative(L1(0.1))
+    Box(regularizer=L1(lam=0.1), lo=0.0, hi=inf)
+    """
+    return Box(regularizer, lo=0.0)
+
+
+def prox_sum(regularizer: Regularizer, w: float, step: float, n: float, i: int) -> float:
+    """The sum of n proxes, each of the one before: what `catch_up_sum` has a shortcut for, or not."""
+    total = 0.0
+    for _ in range(int(n)):
+        w = regularizer.prox(w, step, i)
+        total += w
+    return total

@@ -1,0 +1,36 @@
+"""One row of data beside the weights it touches: what a solver sees of the problem."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.component import PerFeature
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Indices = np.ndarray[Any, np.dtype[np.int32]]
+#: Many rows: where each starts and the last ends, feature of each entry, its value.
+CSR = tuple["np.ndarray[Any, np.dtype[np.int64]]", Indices, Floats]
+
+
+class Row(NamedTuple):
+    """The touched coordinates of one round, contiguous and in the same order.
+
+    The intercept is one more coordinate with x = 1 and no penalty, so it adds the line `lift` beta + `shift`.
+    """
+
+    feature: Indices  #: which feature each coordinate is
+    x: Floats  #: its value
+    w: Floats  #: where its step starts: the weight before the step, unless the anchor says otherwise
+    eta: PerFeature  #: step size, one for all or one per coordinate
+    y: float  #: target
+    weight: float  #: sample weight: multiplies the loss
+    rounds: float = 1.0  #: how many times the regularizer counts
+    lift: float = 0.0  #: step size of the intercept, 0 without one
+    shift: float = 0.0  #: where the intercept's step starts
+
+
+def nth(feature: Indices, k: int) -> int:
+    """The k-th feature of a row, in such a way that compiled loops know it does not count from the end."""
+    return np.uint64(np.uint32(feature[k]))  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""The library as others expect it: scikit-learn, River, ONNX."""

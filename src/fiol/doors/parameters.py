@@ -1,0 +1,165 @@
+"""Updates by words and numbers: the parameters of estimators, as other libraries have them, as components."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any
+
+from fiol import presets
+from fiol.components.geometries import Entropy, Euclidean, Geometry, SignedEntropy, Simplex
+from fiol.components.joint_losses import CrammerSinger, JointLoss, Softmax
+from fiol.components.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Exponential,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    Poisson,
+    Quantile,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
+from fiol.components.regularizers import L1, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
+from fiol.components.solvers import Bisection, ClosedForm, Newton, Partition, Solver, Sorting
+from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, ScaleFree, StepSize
+from fiol.update.update import Update
+
+ALGORITHMS: dict[str, Callable[..., Update]] = {
+    name: getattr(presets, name)
+    for name in ("FIOL", "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD", "FTRLProximal", "ImplicitFTRL")
+}
+#: Losses for numbers.
+REGRESSION: dict[str, Loss] = {
+    "squared_error": Squared(),
+    "absolute_error": Absolute(),
+    "huber": Huber(),
+    "quantile": Quantile(),
+    "epsilon_insensitive": EpsilonInsensitive(),
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive(),
+    "poisson": Poisson(),
+}
+#: Losses for two classes; most of those for numbers take -1 and +1 as well.
+CLASSIFICATION: dict[str, Loss] = {
+    "log_loss": Logistic(),
+    "hinge": Hinge(),
+    "squared_hinge": SquaredHinge(),
+    "exponential": Exponential(),
+    **{name: loss for name, loss in REGRESSION.items() if loss.accepts(-1.0)},
+}
+#: Losses for several classes at once.
+JOINT: dict[str, JointLoss] = {"softmax": Softmax(), "crammer_singer": CrammerSinger()}
+PENALTIES = ("l1", "l2", "elasticnet")
+STEP_SIZES: dict[str, StepSize] = {
+    "scale_free": ScaleFree(AdaGrad()),
+    "adagrad": AdaGrad(),
+    "inverse_sqrt": Polynomial(),
+}
+GEOMETRIES: dict[str, Geometry] = {
+    "euclidean": Euclidean(),
+    "entropy": Entropy(),
+    "signed_entropy": SignedEntropy(),
+    "simplex": Simplex(),
+}
+SOLVERS: dict[str, Solver] = {
+    "newton": Newton(),
+    "closed_form": ClosedForm(),
+    "bisection": Bisection(),
+    "sorting": Sorting(),
+    "partition": Partition(),
+}
+
+
+def make_update(
+    loss: Loss,
+    penalty: Any = None,
+    alpha: float = 1e-4,
+    l1_ratio: float = 0.15,
+    algorithm: str = "FIOL",
+    step_size: Any = "auto",
+    geometry: Any = None,
+    solver: Any = None,
+    positive: bool = False,
+) -> Update:
+    """The update that parameters describe; ValueError if the algorithm has no use for one that is given.
+
+    Components may be given by name; a number as step_size is a constant one, or PA's aggressiveness.
+
+    >>> from fiol import Logistic
+    >>> make_update(Logistic(), "elasticnet", 0.1, 0.5, step_size=2).regularizer
+    ElasticNet(lam1=0.05, lam2=0.05)
+    >>> make_update(Logistic(), "l1", algorithm="PA1")
+    Traceback (most recent call last):
+    ValueError: PA1 has no use for penalty='l1'
+    """
+    preset = ALGORITHMS[algorithm]
+    accepted = accepted_by(preset)
+    regularizer = make_regularizer(penalty, alpha, l1_ratio, positive)
+    given: dict[str, tuple[str, Any, Any]] = {
+        "regularizer": ("positive", positive, regularizer) if penalty is None else ("penalty", penalty, regularizer),
+        "geometry": ("geometry", geometry, named(geometry, GEOMETRIES)),
+        "solver": ("solver", solver, named(solver, SOLVERS)),
+    }
+    if isinstance(regularizer, Unregularized):
+        del given["regularizer"]
+    if isinstance(step_size, Real) and "aggressiveness" in accepted:
+        given["aggressiveness"] = "step_size", step_size, step_size
+    elif step_size != "auto":
+        given["step_size"] = "step_size", step_size, make_step_size(step_size)
+    parts = {}
+    for part, (name, value, component) in given.items():
+        if component is not None:
+            if part not in accepted:
+                raise ValueError(f"{algorithm} has no use for {name}={value!r}")
+            parts[part] = component
+    return preset(loss=loss, **parts)
+
+
+@functools.cache
+def accepted_by(preset: Callable[..., Update]) -> Mapping[str, Any]:
+    """The parameters of a preset."""
+    return inspect.signature(preset).parameters
+
+
+def make_step_size(given: Any) -> StepSize:
+    """A step size by name, as a component, or as a number: a constant one.
+
+    >>> make_step_size(2)
+    Constant(size=2.0)
+    """
+    return Constant(given) if isinstance(given, Real) else named(given, STEP_SIZES)  # type: ignore[arg-type]
+
+
+def make_regularizer(penalty: Any, alpha: float, l1_ratio: float, positive: bool = False) -> Regularizer:
+    """alpha (l1_ratio abs(w) + (1 - l1_ratio) w^2 / 2), or the part of it that `penalty` names.
+
+    >>> make_regularizer("l1", 0.1, 0.5), make_regularizer("l2", 0.1, 0.5), make_regularizer(None, 0.1, 0.5)
+    (L1(lam=0.1), Ridge(lam=0.1), Unregularized())
+    """
+    found = penalty
+    if not isinstance(penalty, Regularizer):
+        share = {"l1": 1.0, "l2": 0.0, "elasticnet": l1_ratio, None: 0.0}[penalty]
+        strength = 0.0 if penalty is None else alpha
+        found = elastic(strength * share, strength * (1.0 - share))
+    return non_negative(found) if positive else found
+
+
+def elastic(lam1: float, lam2: float) -> Regularizer:
+    """The simplest penalty with these strengths.
+
+    >>> elastic(0.0, 0.0), elastic(0.1, 0.0), elastic(0.0, 0.2), elastic(0.1, 0.2)
+    (Unregularized(), L1(lam=0.1), Ridge(lam=0.2), ElasticNet(lam1=0.1, lam2=0.2))
+    """
+    if lam1 and lam2:
+        return ElasticNet(lam1, lam2)
+    return L1(lam1) if lam1 else Ridge(lam2) if lam2 else Unregularized()
+
+
+def named(given: Any, known: dict[str, Any]) -> Any:
+    """The component that a parameter names, or is."""
+    return known[given] if isinstance(given, str) else given

@@ -1,0 +1,669 @@
+"""River's view of a learner: `FIOLClassifier` and `FIOLRegressor`.
+
+No mathematics of its own: parameters become a preset (`fiol.doors.parameters`), dicts become rows (`fiol.intake`), and
+`fiol.Learner` does the rest. Needs River, the extra `fiol[river]`.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+try:
+    from river import base
+except ImportError as error:
+    raise ImportError("fiol.river needs River: pip install fiol[river]") from error
+
+from fiol.components.geometries import Geometry
+from fiol.components.losses import Loss
+from fiol.components.regularizers import Regularizer
+from fiol.components.row import Floats, Indices
+from fiol.components.solvers import Solver
+from fiol.components.step_sizes import StepSize
+from fiol.doors.parameters import (
+    ALGORITHMS,
+    CLASSIFICATION,
+    GEOMETRIES,
+    PENALTIES,
+    REGRESSION,
+    SOLVERS,
+    STEP_SIZES,
+    make_update,
+    named,
+)
+from fiol.intake.bounds import renumbered
+from fiol.intake.chunks import Chunk, to_chunk
+from fiol.intake.vocabulary import NAMES, Hashing, Vocabulary
+from fiol.learner import Learner
+from fiol.models.one_vs_rest import OneVsRest, normalized
+from fiol.update.update import Update
+
+#: Parameters that describe the update, all but the loss; these can be changed in the middle of a stream.
+OF_UPDATE = ("penalty", "alpha", "l1_ratio", "algorithm", "step_size", "geometry", "solver", "positive")
+#: Names that a parameter may have, and the component that it may be instead.
+NAMED: dict[str, tuple[tuple[str, ...], type]] = {
+    "penalty": (PENALTIES, Regularizer),
+    "step_size": (("auto", *STEP_SIZES), StepSize),
+    "geometry": (tuple(GEOMETRIES), Geometry),
+    "solver": (tuple(SOLVERS), Solver),
+}
+#: Parameters that are True or False.
+FLAGS = ("average", "positive", "fit_intercept")
+#: What a step size that is a number is called where it is checked, and here.
+STEP_SIZE_CALLED = {"Constant.size": "step_size", "aggressiveness": "step_size"}
+#: The same for the arguments of one round, and of many.
+ONE_CALLED = {"sample_weight[0]": "w", "sample_weight": "w", "y[0]": "y"}
+MANY_CALLED = {"sample_weight": "w"}
+
+
+class LinearModel(base.Estimator):
+    """What both models share: parameters to an update, dicts and frames to rows."""
+
+    _losses: ClassVar[dict[str, Loss]]
+
+    def __init__(
+        self,
+        loss: Any,
+        penalty: Any,
+        alpha: float,
+        l1_ratio: float,
+        algorithm: str,
+        step_size: Any,
+        geometry: Any,
+        solver: Any,
+        average: bool,
+        positive: bool,
+        fit_intercept: bool,
+        bits: int | None,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.algorithm = algorithm
+        self.step_size = step_size
+        self.geometry = geometry
+        self.solver = solver
+        self.average = average
+        self.positive = positive
+        self.fit_intercept = fit_intercept
+        self.bits = bits
+        self._words: Vocabulary | Hashing = Vocabulary() if bits is None else Hashing(bits)
+        self._y_name: Any = None
+        self._set_update(self._make_update())
+
+    # --- parameters -------------------------------------------------------------------------------
+
+    def _make_update(self) -> Update:
+        """The update that the parameters describe; an error names one that is wrong, and what it may be."""
+        check_choice("loss", self.loss, tuple(self._losses), Loss)
+        check_choice("algorithm", self.algorithm, tuple(ALGORITHMS), None)
+        for name, (known, kind) in NAMED.items():
+            value, number = getattr(self, name), name == "step_size"
+            if value is not None or number:
+                check_choice(name, value, known, kind, number)
+        for name in FLAGS:
+            check_flag(name, getattr(self, name))
+        check_number("alpha", self.alpha, 0.0, np.inf)
+        check_number("l1_ratio", self.l1_ratio, 0.0, 1.0)
+        try:
+            return make_update(named(self.loss, self._losses), **{name: getattr(self, name) for name in OF_UPDATE})
+        except ValueError as error:
+            call_it(error, {} if isinstance(self.step_size, StepSize) else STEP_SIZE_CALLED)
+            raise
+
+    def _set_update(self, update: Update) -> None:
+        """From now on, new learners have this update; whatever is wrong with it is wrong now."""
+        self._update = update
+        learner = self._new_learner()
+        #: Whether single rows are ready for an engine as they are.
+        self._plain = learner._plain
+        #: Whether features that were never seen have a weight.
+        self._counts_unseen = learner._plan.first_weight(1) != 0.0
+
+    def _new_learner(self) -> Learner:
+        width = self._words.size if isinstance(self._words, Hashing) else None
+        return Learner(self._update, n_features=width, intercept=self.fit_intercept, average=self.average)
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"loss", *OF_UPDATE}
+
+    def mutate(self, new_attrs: dict[str, Any]) -> None:
+        """Change parameters of the update, in the middle of a stream.
+
+        The weights stay; what has been learned about steps is forgotten. Nothing changes if there is an error.
+        """
+        before = self.__dict__.copy()
+        try:
+            super().mutate(new_attrs)
+            update = self._make_update()
+            if update != self._update:
+                self._set_update(update)
+                self._replace(self._continued)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        """Bytes it takes to store the model. River would walk into the compiled code that all models share."""
+        return len(pickle.dumps(self))
+
+    def _replace(self, change: Callable[[Learner], Learner]) -> None:
+        """Put another learner in the place of each."""
+        raise NotImplementedError
+
+    def _continued(self, old: Learner) -> Learner:
+        """A learner with the update of today that starts from the weights of an old one."""
+        new = self._new_learner()
+        if old.rounds:
+            new.start_from(old.weights, old.intercept)
+        return new
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def _round(self, x: Any, tasks: Sequence[tuple[Learner, Any]], w: Any) -> None:
+        """One round of every learner with its target; an error before the first of them."""
+        words, (first, target) = self._words, tasks[0]
+        row = words.again(x) if type(x) is dict and self._plain else None
+        if row is None or first._learn_ready(*row, target, w) is None:
+            size = words.size
+            try:
+                row = words.encode_one(with_names(x))
+                first.learn_one(*row, target, w)
+            except BaseException as error:
+                words.forget(size)
+                call_it(error, ONE_CALLED)
+                raise
+        for learner, target in tasks[1:]:
+            if not self._plain or learner._learn_ready(*row, target, w) is None:  # it has to grow
+                learner.learn_one(*row, target, w)
+
+    def _rounds(self, X: Any, tasks: Sequence[tuple[Learner, Any]], w: Any) -> None:
+        """The same for every row of a frame."""
+        words, (first, targets) = self._words, tasks[0]
+        size = words.size
+        try:
+            rows = encode_frame(words, X, grow=True)
+            weights = np.full(rows.rows, w) if is_number(w) else w
+            first.learn(rows, targets, weights)
+        except BaseException as error:
+            words.forget(size)
+            call_it(error, {"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED)
+            raise
+        for learner, targets in tasks[1:]:
+            learner.learn(rows, targets, weights)
+
+    def _scores_one(self, x: Any, learners: Iterable[Learner]) -> list[Floats]:
+        """The score of one row by every learner, in an array each."""
+        row = self._words.again(x) if type(x) is dict else None
+        if row is not None:
+            rows = one_row(*row)
+            scores = [learner._scores_checked(rows) for learner in learners]
+            if all(math.isfinite(z[0]) for z in scores):  # else nobody has looked at the values yet
+                return scores
+        return self._scores(lambda grow: one_row(*self._words.encode_one(with_names(x), None, grow)), learners)
+
+    def _scores_many(self, X: Any, learners: Iterable[Learner]) -> list[Floats]:
+        """The scores of the rows of a frame by every learner."""
+        return self._scores(lambda grow: encode_frame(self._words, X, grow), learners)
+
+    def _scores(self, encode: Callable[[bool], Chunk], learners: Iterable[Learner]) -> list[Floats]:
+        """The scores of the rows that `encode(grow)` gives; new names, if they count, are not remembered."""
+        size = self._words.size
+        rows = encode(self._counts_unseen)
+        try:
+            return [learner._scores_checked(rows) for learner in learners]
+        finally:
+            if self._words.size > size:
+                self._words.forget(size)
+
+    def _named_weights(self, learner: Learner) -> dict[Any, float]:
+        """Weights that are not 0 by the names of their features, or by their numbers if these are hashes."""
+        w = learner.weights
+        found = np.flatnonzero(w)
+        names = self._words.names if isinstance(self._words, Vocabulary) else None
+        return {int(i) if names is None else names[i]: float(w[i]) for i in found}
+
+
+class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
+    """A linear classifier for River that learns event by event with exact steps.
+
+    Every round solves argmin_w loss(<x, w>; y) + penalty(w) + B(w, w_old) / eta; see `fiol.presets`. Features and
+    classes may appear at any time: the model is exactly the one that knew them from the start. Labels are
+    bool, of which there are two, or anything else, of which there may be any number, learned one against the
+    rest for the work of one class more.
+
+    Parameters
+    ----------
+    loss
+        "log_loss", "hinge", "squared_hinge", "exponential", a loss for numbers ("squared_error", ...) with targets -1
+        and +1, or a `fiol.Loss`.
+    penalty, alpha, l1_ratio, algorithm, step_size, geometry, solver, average, positive, fit_intercept
+        As in `fiol.FIOLClassifier`, scikit-learn's door. Nothing has to be scaled or tuned by default.
+    bits
+        Fold all features into 2**bits by hashing. By default there is room for all.
+
+    Values are numbers; a text is part of the name: {"color": "red"} is {"color=red": 1}. `learn_many` gives exactly,
+    to the bit, what `learn_one` gives for the same rows one by one.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from fiol.doors.river import FIOLClassifier
+    >>> evaluate.progressive_val_score(datasets.Phishing(), FIOLClassifier(), metrics.Accuracy())
+    Accuracy: 87.27%
+
+    Classes appear:
+
+    >>> model = FIOLClassifier()
+    >>> for color, fruit in [("red", "apple"), ("yellow", "banana"), ("green", "apple"), ("orange", "orange")]:
+    ...     model.learn_one({"color": color}, fruit)
+    >>> model.predict_one({"color": "yellow"}), model.classes
+    ('banana', ['apple', 'banana', 'orange'])
+    """
+
+    _losses = CLASSIFICATION
+
+    def __init__(
+        self,
+        loss: Any = "log_loss",
+        penalty: Any = None,
+        alpha: float = 0.0001,
+        l1_ratio: float = 0.15,
+        algorithm: str = "FIOL",
+        step_size: Any = "auto",
+        geometry: Any = None,
+        solver: Any = None,
+        average: bool = False,
+        positive: bool = False,
+        fit_intercept: bool = True,
+        bits: int | None = None,
+    ) -> None:
+        super().__init__(
+            loss,
+            penalty,
+            alpha,
+            l1_ratio,
+            algorithm,
+            step_size,
+            geometry,
+            solver,
+            average,
+            positive,
+            fit_intercept,
+            bits,
+        )
+        self._rest: OneVsRest | None = None
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """One round with the features x, the label y and the weight w, which multiplies the loss."""
+        rest = self._rest
+        if rest is not None and y in rest.numbers:
+            self._round(x, rest.told(y), w)
+        else:
+            with self._meeting([y]) as rest:
+                self._round(x, rest.told(y), w)
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """One round for every row of a frame, in order. w is one weight, or one for each."""
+        check_frame(X)
+        labels = as_list(y)
+        if len(labels) != len(X):
+            raise ValueError(f"y must have one label per row: {len(X)}, got {len(labels)}")
+        if labels:
+            with self._meeting(labels) as rest:
+                self._rounds(X, rest.told_all(np.array([rest.numbers[label] for label in labels])), w)
+        self._y_name = getattr(y, "name", None)
+
+    @contextmanager
+    def _meeting(self, labels: list[Any]) -> Iterator[OneVsRest]:
+        """Take in the classes that are new, unless their first round fails."""
+        before, known = self._rest, 0 if self._rest is None else len(self._rest.numbers)
+        rest = before
+        try:
+            if rest is None:
+                closed = isinstance(labels[0], (bool, np.bool_))
+                rest = OneVsRest(self._new_learner, [False, True] if closed else [], closed)
+            rest.meet(plain_label(label) for label in labels)
+            self._rest = rest
+            yield rest
+        except BaseException:
+            self._rest = before
+            if before is not None:
+                before.forget(known)
+            raise
+
+    def _replace(self, change: Callable[[Learner], Learner]) -> None:
+        rest = self._rest
+        if rest is not None:
+            learners = {label: change(learner) for label, learner in rest.learners.items()}
+            rest.standby = None if rest.standby is None else change(rest.standby)
+            rest.learners = learners
+
+    # --- predicting -------------------------------------------------------------------------------
+
+    def predict_one(self, x: dict[Any, Any]) -> Any:  # type: ignore[override]
+        """The class with the highest score; None before there is any."""
+        if self._rest is None:
+            return None
+        scores = self._scores_one(x, self._rest.learners.values())
+        return self._rest.classes[codes_of(scores, len(self._rest.numbers))[0]]
+
+    def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
+        """The probability of every class, {} before there is any; NotImplementedError if the loss has none."""
+        self._has_probabilities()
+        if self._rest is None:
+            return {}
+        p = self._probabilities(self._scores_one(x, self._rest.learners.values()))
+        return {label: float(column[0]) for label, column in zip(self._rest.numbers, p, strict=True)}
+
+    def predict_many(self, X: Any) -> Any:
+        """The class of every row, as a series; None before there is any."""
+        check_frame(X)
+        if self._rest is None:
+            return series_like(X, [None] * len(X), self._y_name)
+        scores, classes = self._scores_many(X, self._rest.learners.values()), self._rest.classes
+        return series_like(X, [classes[code] for code in codes_of(scores, len(classes))], self._y_name)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """The probability of every class for every row, as a frame, which has no columns before there is any class."""
+        check_frame(X)
+        self._has_probabilities()
+        if self._rest is None:
+            return frame_like(X, {})
+        p = self._probabilities(self._scores_many(X, self._rest.learners.values()))
+        return frame_like(X, dict(zip(self._rest.numbers, p, strict=True)))
+
+    def _has_probabilities(self) -> None:
+        loss = self._update.loss
+        if loss.link != "logit":
+            raise NotImplementedError(f"{type(loss).__name__} has no probabilities: use loss='log_loss'")
+
+    def _probabilities(self, scores: list[Floats]) -> list[Floats]:
+        """The probabilities of every class, one for each row."""
+        learner = next(iter(self.learners.values()))
+        p = [learner._engine.predictions(z) for z in scores]
+        return list(normalized(np.column_stack(p)).T) if len(p) == len(self.classes) else [1.0 - p[0], p[0]]
+
+    # --- the model --------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes that have appeared, in this order."""
+        return [] if self._rest is None else self._rest.classes
+
+    @property
+    def learners(self) -> dict[Any, Learner]:
+        """The `fiol.Learner` of every class, or that of True."""
+        return {} if self._rest is None else self._rest.learners
+
+    @property
+    def weights(self) -> dict[Any, dict[Any, float]]:
+        """For every class, or True, the weights that are not 0 by feature."""
+        return {label: self._named_weights(learner) for label, learner in self.learners.items()}
+
+    @property
+    def intercept(self) -> dict[Any, float]:
+        """The intercept of every class, or that of True."""
+        return {label: learner.intercept for label, learner in self.learners.items()}
+
+
+class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
+    """A linear regression for River that learns event by event with exact steps.
+
+    Every round solves argmin_w loss(<x, w>; y) + penalty(w) + B(w, w_old) / eta; see `fiol.presets`. Features may
+    appear at any time.
+
+    Parameters
+    ----------
+    loss
+        "squared_error", "absolute_error", "huber", "quantile", "epsilon_insensitive", "squared_epsilon_insensitive",
+        "poisson" (for counts: predicts exp(score)), or a `fiol.Loss`, such as `fiol.Quantile(0.9)`.
+    penalty, alpha, l1_ratio, algorithm, step_size, geometry, solver, average, positive, fit_intercept
+        As in `fiol.FIOLRegressor`, scikit-learn's door. Nothing has to be scaled or tuned by default.
+    bits
+        Fold all features into 2**bits by hashing. By default there is room for all.
+
+    Values are numbers; a text is part of the name: {"color": "red"} is {"color=red": 1}. `learn_many` gives exactly,
+    to the bit, what `learn_one` gives for the same rows one by one.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from fiol.doors.river import FIOLRegressor
+    >>> mae = evaluate.progressive_val_score(datasets.TrumpApproval(), FIOLRegressor(), metrics.MAE())
+    >>> round(mae.get(), 2)
+    0.3
+    """
+
+    _losses = REGRESSION
+
+    def __init__(
+        self,
+        loss: Any = "squared_error",
+        penalty: Any = None,
+        alpha: float = 0.0001,
+        l1_ratio: float = 0.15,
+        algorithm: str = "FIOL",
+        step_size: Any = "auto",
+        geometry: Any = None,
+        solver: Any = None,
+        average: bool = False,
+        positive: bool = False,
+        fit_intercept: bool = True,
+        bits: int | None = None,
+    ) -> None:
+        super().__init__(
+            loss,
+            penalty,
+            alpha,
+            l1_ratio,
+            algorithm,
+            step_size,
+            geometry,
+            solver,
+            average,
+            positive,
+            fit_intercept,
+            bits,
+        )
+        self._learner = self._new_learner()
+
+    def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
+        """One round with the features x, the target y and the weight w, which multiplies the loss."""
+        self._round(x, ((self._learner, y),), w)
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """One round for every row of a frame, in order. w is one weight, or one for each."""
+        check_frame(X)
+        self._rounds(X, ((self._learner, y),), w)
+        self._y_name = getattr(y, "name", None)
+
+    def _replace(self, change: Callable[[Learner], Learner]) -> None:
+        self._learner = change(self._learner)
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """What the score says: the mean, or exp(score) for counts."""
+        return float(self._learner._engine.predictions(self._scores_one(x, [self._learner])[0])[0])
+
+    def predict_many(self, X: Any) -> Any:
+        """The same for every row of a frame, as a series."""
+        check_frame(X)
+        scores = self._scores_many(X, [self._learner])[0]
+        return series_like(X, self._learner._engine.predictions(scores), self._y_name)
+
+    @property
+    def learner(self) -> Learner:
+        """The `fiol.Learner`."""
+        return self._learner
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """The weights that are not 0, by feature."""
+        return self._named_weights(self._learner)
+
+    @property
+    def intercept(self) -> float:
+        """The intercept."""
+        return self._learner.intercept
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def name_of(key: Any) -> str | int:
+    """What a feature is called: River allows any hashable, such as the pairs of words of a `BagOfWords`.
+
+    >>> name_of("age"), name_of(7), name_of(("new", "york"))
+    ('age', 7, "('new', 'york')")
+    """
+    return key if isinstance(key, (str, Integral)) and not isinstance(key, bool) else repr(key)  # type: ignore[return-value]
+
+
+def with_names(x: Any) -> Any:
+    """A row whose keys are names."""
+    if isinstance(x, Mapping) and not NAMES.issuperset(map(type, x)):
+        return {name_of(key): value for key, value in x.items()}
+    return x
+
+
+def one_row(indices: Indices, data: Floats) -> Chunk:
+    """One row as a chunk."""
+    return Chunk(np.array([0, indices.shape[0]]), indices, data)
+
+
+def check_frame(X: Any) -> None:
+    """TypeError unless X has columns with names."""
+    if not (hasattr(X, "column_names") or hasattr(X, "columns")):
+        raise TypeError(f"X must be a pandas or polars frame or an Arrow table, got {type(X).__name__}")
+
+
+def encode_frame(words: Vocabulary | Hashing, X: Any, grow: bool) -> Chunk:
+    """The rows of a frame, to the bit as `words` encodes them as dicts."""
+    columns = [name_of(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
+    try:
+        chunk = to_chunk(X)
+    except TypeError:  # texts, perhaps
+        return words.encode((dict(zip(columns, row, strict=True)) for row in rows_of(X)), grow)
+    seen, first = np.unique(chunk.indices, return_index=True)
+    numbers = np.full(len(columns), -1, np.int64)
+    for i in seen[np.argsort(first)]:  # new names are numbered as they appear
+        if grow or words.knows(columns[i]):
+            numbers[i] = words.number(columns[i])
+    return renumbered(chunk, numbers)
+
+
+def rows_of(X: Any) -> Iterator[Any]:
+    """The values of every row of a frame."""
+    if hasattr(X, "itertuples"):
+        return iter(X.itertuples(index=False, name=None))
+    return iter(X.rows()) if hasattr(X, "rows") else (tuple(row.values()) for row in X.to_pylist())
+
+
+def series_like(X: Any, values: Any, name: Any) -> Any:
+    """Values as a series of the library of a frame, pandas or polars."""
+    if hasattr(X, "iloc"):
+        from pandas import Series
+
+        return Series(values, index=X.index, name=name)
+    from polars import Series
+
+    return Series("" if name is None else name, values)
+
+
+def frame_like(X: Any, columns: dict[Any, Floats]) -> Any:
+    """Columns as a frame of the library of a frame, pandas or polars, whose columns have names that are str."""
+    if hasattr(X, "iloc"):
+        from pandas import DataFrame
+
+        return DataFrame(columns, index=X.index)
+    from polars import DataFrame
+
+    return DataFrame({str(name): values for name, values in columns.items()})
+
+
+# --- labels -------------------------------------------------------------------------------------
+
+
+def plain_label(label: Any) -> Any:
+    """A label without numpy around it; ValueError if it is missing."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    if label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and math.isnan(label)):
+        raise ValueError("y is missing")
+    return label
+
+
+def as_list(y: Any) -> list[Any]:
+    """The labels of a series of whatever library."""
+    for verb in ("tolist", "to_list", "to_pylist"):
+        if hasattr(y, verb):
+            return list(getattr(y, verb)())
+    return list(y)
+
+
+def codes_of(scores: list[Floats], classes: int) -> Any:
+    """The number of the class with the highest score, for every row; one score tells two classes apart."""
+    if len(scores) == classes:
+        return np.argmax(scores, axis=0)
+    return (scores[0] > 0.0).astype(np.int64)
+
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, and not True or False."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_choice(name: str, value: Any, known: tuple[str, ...], kind: type | None, number: bool = False) -> None:
+    """ValueError unless a parameter is a known name, a component of the right kind, or, if it may be, a number."""
+    if (isinstance(value, str) and value in known) or (kind is not None and isinstance(value, kind)):
+        return
+    if number and is_number(value):
+        return
+    other = (", a number" if number else "") + ("" if kind is None else f", or a fiol.{kind.__name__}")
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}{other}; got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """ValueError unless a parameter is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def check_number(name: str, value: Any, low: float, high: float) -> None:
+    """ValueError unless a parameter is a number in a range."""
+    if not (is_number(value) and low <= value <= high):
+        wanted = f"at least {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
+        raise ValueError(f"{name} must be a number {wanted}, got {value!r}")
+
+
+def call_it(error: BaseException, names: Mapping[str, str]) -> None:
+    """Let an error that begins with one of these names call it as the caller does.
+
+    >>> error = ValueError("sample_weight[0] is missing")
+    >>> call_it(error, {"sample_weight[0]": "w"})
+    >>> str(error)
+    'w is missing'
+    """
+    text = str(error)
+    for name, called in names.items():
+        if isinstance(error, (TypeError, ValueError)) and text.startswith(name):
+            error.args = (called + text[len(name) :],)
+            return

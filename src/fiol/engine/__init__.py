@@ -1,0 +1,1 @@
+"""The compiled rounds, and the state they work on."""

@@ -1,0 +1,269 @@
+"""The engine: a plan and the state it works on. Rows come in canonical, see `fiol.intake.chunks`."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats, Indices
+from fiol.intake.chunks import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.update.plan import Plan, intercept_plan
+from fiol.update.state import START, State, aligned, empty_state, grown, make_room
+
+#: All rows as they come.
+IN_ORDER = np.empty(0, np.int64)
+
+
+class Engine:
+    """Learns from canonical chunks, keeps the state, and reads weights from it without changing it.
+
+    `features` weights are there at first; `grow` makes room for more.
+    """
+
+    def __init__(
+        self, plan: Plan, features: int, first: float, intercept: bool, average: bool, dtype: Any, compiled: bool = True
+    ) -> None:
+        self.plan, self.bias_plan = plan, intercept_plan(plan)
+        self.compiled, kept = compiled, plan.kept(average)
+        self.fresh = empty_state(1, first, dtype, kept)  # a feature that was never seen
+        self.state = empty_state(features, first, dtype, kept)
+        self.bias = empty_state(int(intercept), 0.0, dtype, self.bias_plan.kept(average))
+        self.bias.peak.fill(1.0)
+        self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
+        self.room, self.bias_room = make_room(16), make_room(1)
+        self.bound: dict[str, Any] = {}
+        self.accountant: Any = None  # learns instead, if there is one: see `fiol.regret.accounting`
+
+    # Learning.
+
+    def learn(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
+        """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
+        self.fit_in(chunk)
+        if self.accountant is None:
+            return self.learn_plainly(chunk, y, weight, order)
+        if not len(order):
+            return self.accountant.learn(chunk, y, weight)
+        scores = np.zeros(chunk.rows)
+        scores[order] = self.accountant.learn(chunk.take(order), y[order], weight[order])
+        return scores
+
+    def learn_plainly(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
+        """`learn` for rows that fit in, unaccounted."""
+        scores = np.zeros(chunk.rows)
+        self.call("learn_rows", *self.plans, chunk, order, y, weight, *self.memory, scores)
+        return scores
+
+    def learn_one(self, feature: Indices, x: Floats, y: float, weight: float, features: int) -> float | None:
+        """A round for one row, and its score before; None, and no round, if the row needs a second look.
+
+        That is so too if it has a feature beyond the first `features`, for which there must be room.
+        """
+        if self.accountant is not None:
+            return None
+        kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, weight, features)
+        fine, z = kernel(
+            self.plan,
+            self.bias_plan,
+            feature,
+            x,
+            y,
+            weight,
+            self.state,
+            self.bias,
+            self.ticks,
+            self.room,
+            self.bias_room,
+            features,
+            SMALLEST,
+            LARGEST,
+            HEAVIEST,
+        )
+        return z if fine else None
+
+    def one_row_kernel(self, *row: Any) -> Any:
+        arguments = (*self.plans, *row[:4], *self.memory, row[4], SMALLEST, LARGEST, HEAVIEST)
+        self.bound["learn_one_row"] = self.bind("learn_one_row", arguments)
+        return self.bound["learn_one_row"]
+
+    def start_from(self, w: Floats, intercept: float) -> None:
+        """Take over weights."""
+        self.grow(w.shape[0])
+        self.call("store_weights", self.plan, self.state, self.ticks, w)
+        if self.bias.w.shape[0] > 0:
+            self.call("intercept: store_weights", self.bias_plan, self.bias, self.ticks, np.array([intercept]))
+
+    def settle(self) -> None:
+        """Bring every stored weight up to date. Changes no result by more than rounding."""
+        ticks = self.ticks.copy()
+        self.call("settle_all", self.plan, self.fresh, ticks)
+        self.call("settle_all", self.plan, self.state, self.ticks)
+
+    # Reading.
+
+    def scores(self, chunk: Chunk, linear: bool = False) -> Floats:
+        """The scores of rows, by the averages if they are kept."""
+        scores = np.empty(chunk.rows)
+        self.call("score_rows", *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, linear, scores)
+        return scores
+
+    def weights(self, features: int, averaged: bool) -> Floats:
+        """The first `features` weights, or their averages."""
+        self.grow(features)
+        out = np.empty(features)
+        self.call("read_weights", self.plan, self.state, self.ticks, averaged, out)
+        return out
+
+    def bias_weight(self, averaged: bool) -> float:
+        """The intercept, or its average; 0 without one."""
+        out = np.zeros(1)
+        self.call(
+            "intercept: read_weights", self.bias_plan, self.bias, self.ticks, averaged, out[: self.bias.w.shape[0]]
+        )
+        return float(out[0])
+
+    def predictions(self, scores: Floats) -> Floats:
+        """What scores say about the target, in place."""
+        self.call("predict_all", self.plan.problem.loss, scores)
+        return scores
+
+    def mean_loss(self, scores: Floats, y: Floats, weight: Floats, order: Any = IN_ORDER) -> float:
+        """The weighted mean of the losses of scores, all or those that `order` names; 0 if nothing has weight."""
+        total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, weight)
+        return total / mass if mass > 0.0 else 0.0
+
+    @property
+    def rounds(self) -> int:
+        """Rounds made."""
+        return int(self.ticks[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the state."""
+        return sum(array.nbytes for array in (*self.state, *self.bias, self.ticks))
+
+    # The state as a whole.
+
+    def grow(self, features: int) -> None:
+        """Make room for so many features."""
+        have = self.state.w.shape[0]
+        if features > have:
+            self.state = grown(self.state, max(features, 2 * have), self.fresh)
+
+    def fit_in(self, chunk: Chunk) -> None:
+        """Make room for the features and the longest row of a chunk."""
+        if chunk.rows and chunk.data.shape[0]:
+            self.grow(int(chunk.indices.max()) + 1)
+            longest = int(np.diff(chunk.indptr).max())
+            if longest > self.room.shape[1]:
+                self.room = make_room(2 * longest)
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything that changes while learning, by name."""
+        parts = {"state": self.state, "intercept": self.bias, "fresh": self.fresh}
+        named = {f"{part}.{name}": a for part, s in parts.items() for name, a in s._asdict().items()}
+        return {**named, "clock": self.ticks}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Copies of `arrays`, and where the accountant stands: what `restore` needs to take rounds back."""
+        mark = None if self.accountant is None else self.accountant.account.mark()
+        return {**{name: a.copy() for name, a in self.arrays().items()}, "mark": mark}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Take over copies of the arrays of an engine with the same plan; ValueError if they do not fit."""
+        features = arrays["state.w"].shape[:1] if "state.w" in arrays else (0,)
+        for name, own in self.arrays().items():
+            used = name.startswith("state.") and getattr(self.fresh, name.removeprefix("state.")).shape[0] > 0
+            found, shape = arrays.get(name), features if used else own.shape
+            if found is None or found.dtype != own.dtype or found.shape != shape:
+                raise ValueError(f"array {name!r} is missing or does not fit the update")
+        if not (arrays["clock"][0] >= 0.0 and arrays["clock"][0].is_integer()):
+            raise ValueError(f"its number of rounds is given as {arrays['clock'][0]}")
+        parts = {part: State(*(realigned(arrays[f"{part}.{n}"]) for n in State._fields)) for part in PARTS}
+        self.state, self.bias, self.fresh = parts["state"], parts["intercept"], parts["fresh"]
+        self.ticks = arrays["clock"].copy()
+        if self.accountant is not None and "mark" in arrays:
+            self.accountant.account.rewind(arrays["mark"])
+
+    def select(self, kept: Any) -> None:
+        """Keep these features only, in this order."""
+        self.state = State(*(realigned(a[kept]) if a.shape[0] else a for a in self.state))
+
+    def copy(self) -> Engine:
+        """An engine of its own with the same state."""
+        new = copy.copy(self)
+        new.accountant = None
+        new.restore(self.arrays())
+        new.room, new.bias_room = make_room(self.room.shape[1]), make_room(1)
+        return new
+
+    def average(self, engines: list[Engine], share: Floats) -> None:
+        """Become the weighted average of engines with the same plan."""
+        settled = [engine.copy() for engine in engines]
+        features = max(engine.state.w.shape[0] for engine in engines)
+        for engine in settled:
+            engine.state = grown(engine.state, features, engine.fresh)
+            engine.settle()
+        rounds = [engine.ticks[0] for engine in settled]
+        t = float(round(share @ rounds))
+        eta, slopes = self.plan.step_size.eta(max(t, 1.0)), share @ [engine.ticks[-1] for engine in settled]
+        self.ticks = np.array(START._replace(t=t, eta=eta, slopes=slopes))
+        self.state = self.averaged("", self.plan, [engine.state for engine in settled], share, rounds)
+        self.fresh = self.averaged("", self.plan, [engine.fresh for engine in settled], share, rounds)
+        self.bias = self.averaged("intercept: ", self.bias_plan, [engine.bias for engine in settled], share, rounds)
+
+    def averaged(self, key: str, plan: Plan, states: list[State], share: Floats, rounds: list[float]) -> State:
+        """The average of settled states, as at the time of the clock; an average over rounds is one of averages."""
+        states = [
+            s._replace(total=s.total * (self.ticks[0] / t if t else 0.0)) for s, t in zip(states, rounds, strict=True)
+        ]
+        whole = State(*(sum(c * a for c, a in zip(share, arrays, strict=True)) for arrays in zip(*states, strict=True)))
+        peak = np.max([state.peak for state in states], axis=0)
+        new = State(
+            *(realigned(np.asarray(a, b.dtype)) for a, b in zip(whole._replace(peak=peak), self.state, strict=True))
+        )
+        self.call(f"{key}store_weights", plan, new, self.ticks, new.w.astype(np.float64))
+        return new
+
+    # Compiled code.
+
+    @property
+    def plans(self) -> tuple[Plan, Plan]:
+        return self.plan, self.bias_plan
+
+    @property
+    def memory(self) -> tuple[Any, ...]:
+        return self.state, self.bias, self.ticks, self.room, self.bias_room
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a kernel by name; its types never change, so they are looked at once."""
+        kernel = self.bound.get(name)
+        if kernel is None:
+            kernel = self.bound[name] = self.bind(name.removeprefix("intercept: "), arguments)
+        return kernel(*arguments)
+
+    def bind(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        from fiol.compiler import compiled
+        from fiol.engine import kernels  # imported here: `import fiol` loads no compiler
+
+        kernel = getattr(kernels, name)
+        if self.compiled and hasattr(kernel, "py_func"):
+            return compiled.bind(kernel, *arguments)
+        plain = compiled.interpreted(kernel)
+
+        def quiet(*args: Any) -> Any:
+            with np.errstate(all="ignore"):  # the interpreter warns where compiled code goes on with infinity
+                return plain(*args)
+
+        return quiet
+
+
+PARTS = ("state", "intercept", "fresh")
+
+
+def realigned(array: Any) -> Any:
+    """A copy that starts at a cache line."""
+    new = aligned(array.shape[0], array.dtype)
+    new[:] = array
+    return new

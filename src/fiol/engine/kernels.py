@@ -1,0 +1,599 @@
+"""The compiled loops over rows. A kernel calls only components' methods and other kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fiol.compiler.compiled import borrowed, inlined, jit, prefetch
+from fiol.components.component import at
+from fiol.components.row import Row
+from fiol.update.state import Clock, Room, Sums
+
+#: The intercept as a row of its own: feature 0 with value 1.
+ZERO = np.zeros(1, np.int32)
+ONE = np.ones(1)
+#: So many rows before its turn, a row in random order is asked for.
+AHEAD = 4
+
+
+# --- one exact step ---------------------------------------------------------------------------
+
+
+@jit
+def step_row(problem, row, out):  # type: ignore[no-untyped-def]
+    """Solve one row into `out`; return beta, new score, passes, residual, and how far a unit of pull can reach."""
+    beta, z, passes = problem.step(row, out)
+    reach, _ = problem.start(row)
+    return beta, z, passes, problem.residual(row, beta, z), row.weight * reach
+
+
+@jit
+def settle(problem, w, eta, out):  # type: ignore[no-untyped-def]
+    """What a round does to weights whose feature is absent."""
+    for i in range(w.shape[0]):
+        out[i] = problem.geometry.weight(problem.regularizer, w[i], 0.0, 0.0, eta, i)
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+@inlined
+def clock_from(ticks):  # type: ignore[no-untyped-def]
+    """The clock, as it is kept between calls."""
+    return Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4], ticks[5])
+
+
+@inlined
+def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
+    """Keep the clock until the next call."""
+    ticks[0], ticks[1], ticks[2] = clock.t, clock.eta, clock.scale
+    ticks[3], ticks[4], ticks[5] = clock.shrunk, clock.path, clock.slopes
+
+
+@inlined
+def rooms(space):  # type: ignore[no-untyped-def]
+    """Working space, one row of the array for each use."""
+    space = borrowed(space)
+    return Room(space[0], space[1], space[2], space[3], space[4], space[5], space[6])
+
+
+@inlined
+def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped-def]
+    """Bring the weights of a row up to date, and return their score."""
+    plan.step_size.collect(feature, state.square, state.peak, room)
+    if state.total.shape[0] > 0:
+        for k in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[k]))
+            state.total[i] += plan.laziness.missed(plan, state, i, clock)
+    return plan.anchor.gather(plan, state, feature, x, eta, clock, room)
+
+
+@inlined
+def centers(plan, state, feature, x, square, eta, room):  # type: ignore[no-untyped-def]
+    """The steps of a row's weights, and where their paths start."""
+    steps = plan.step_size.steps(x, square, eta, room)
+    start = plan.anchor.centers_of_row(plan, state, feature, room.w[: x.shape[0]], steps, eta, room)
+    return steps, start
+
+
+@inlined
+def remember(plan, state, feature, x, beta, room, clock):  # type: ignore[no-untyped-def]
+    """Keep what the round did to a row's weights."""
+    plan.step_size.store(feature, state.square, state.peak, room)
+    plan.anchor.finish(plan, state, feature, x, beta, room.new, clock)
+    if state.total.shape[0] > 0 and not plan.laziness.everywhere:
+        for k in range(x.shape[0]):
+            state.total[np.uint64(np.uint32(feature[k]))] += room.new[k]
+
+
+@inlined
+def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room):  # type: ignore[no-untyped-def]
+    """One round; returns the score before it, and the clock after it. `bias` is the intercept's state, or empty."""
+    eta = plan.step_size.eta(clock.t + 1.0)
+    clock = plan.laziness.ahead(plan, state, clock, eta)
+    z = begin(plan, state, feature, x, eta, clock, room)
+    if bias.w.shape[0] > 0:
+        z += begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room)
+    plan.laziness.sweep(plan, state, eta, clock)
+    # What the row adds to the sums of squared gradients, per square of a value.
+    square = plan.step_size.square_slope(plan.problem.loss, z, y)
+    slopes = clock.slopes + square
+    unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
+    square *= weight * weight * plan.step_size.square_length(x, 1.0 * bias.w.shape[0], room)
+    square = square / unit if unit > 0.0 else 0.0
+    lift = shift = 0.0
+    if bias.w.shape[0] > 0:
+        plan.laziness.sweep(bias_plan, bias, eta, clock)
+        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, eta, bias_room)
+        lift, shift = at(bias_steps, 0), bias_start[0]
+    steps, start = centers(plan, state, feature, x, square, eta, room)
+    rounds = plan.anchor.rounds(plan, clock.t + 1.0)
+    row = Row(feature, x, start, steps, y, weight, rounds, lift, shift)
+    beta, _ = plan.loss_step.pull(plan.problem, row, z, room.new[: x.shape[0]])
+    clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
+    after = plan.laziness.behind(plan, state, feature, plan.laziness.tick(plan, clock, eta))
+    remember(plan, state, feature, x, beta, room, after)
+    if bias.w.shape[0] > 0:
+        bias_room.new[0] = shift + lift * beta
+        remember(bias_plan, bias, ZERO, ONE, beta, bias_room, after)
+    plan.laziness.tally(plan, state, after)
+    return z, after
+
+
+@jit
+def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
+    """A round for every row, in `order` unless that is empty; writes the scores before each."""
+    (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
+    state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
+    clock = clock_from(ticks)
+    shuffled = order.shape[0] > 0
+    for k in range(order.shape[0] if shuffled else y.shape[0]):
+        if shuffled and k + 2 * AHEAD < order.shape[0]:
+            prefetch(indptr, order[k + 2 * AHEAD])
+            soon = order[k + AHEAD]
+            prefetch(y, soon)
+            prefetch(weight, soon)
+            prefetch(indices, indptr[soon])
+            prefetch(data, indptr[soon])
+            prefetch(data, indptr[soon] + 8)
+        r = order[k] if shuffled else k
+        first, last = indptr[r], indptr[r + 1]
+        feature, x = indices[first:last], data[first:last]
+        scores[r], clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
+    clock_into(ticks, clock)
+
+
+@jit
+def learn_one_row(  # type: ignore[no-untyped-def]
+    plan, bias_plan, feature, x, y, weight, state, bias, ticks, room, bias_room, features, low, high, heaviest
+):
+    """A round for one row that nobody has looked at: returns whether it is in order, and its score.
+
+    Out of order is whatever needs a second look: indices that do not rise or have no place yet, values that
+    are 0 or out of range, a target or weight that may be wrong. Then nothing has happened.
+    """
+    feature, x, state, bias = borrowed(feature), borrowed(x), borrowed(state), borrowed(bias)
+    room, bias_room, n = rooms(room), rooms(bias_room), x.shape[0]
+    fine = feature.shape[0] == n and n <= room.w.shape[0]
+    fine &= abs(y) <= high and 0.0 <= weight <= heaviest and plan.problem.loss.accepts(y)
+    if not fine:
+        return False, 0.0
+    last = -1
+    for k in range(n):
+        fine &= feature[k] > last and low <= abs(x[k]) <= high
+        last = feature[k]
+    if not fine or last >= min(features, state.w.shape[0]):
+        return False, 0.0
+    clock = clock_from(ticks)
+    z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room)
+    clock_into(ticks, clock)
+    return True, z
+
+
+@jit
+def predict_all(loss, scores):  # type: ignore[no-untyped-def]
+    """What each score says, in place."""
+    for r in range(scores.shape[0]):
+        scores[r] = loss.predict(scores[r])
+
+
+@jit
+def total_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
+    """The weighted sum of the losses of all scores, or of those that `order` names, and that of the weights.
+
+    A score is a number, or a row of them where there is one per class.
+    """
+    total = mass = 0.0
+    for k in range(order.shape[0] if order.shape[0] > 0 else y.shape[0]):
+        r = order[k] if order.shape[0] > 0 else k
+        total += weight[r] * loss.value(scores[r], y[r])
+        mass += weight[r]
+    return total, mass
+
+
+@inlined
+def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
+    """The weight of feature i, or its average over all rounds if that is kept."""
+    if state.total.shape[0] > 0 and clock.t > 0.0:
+        return (state.total[i] + plan.laziness.missed(plan, state, i, clock)) / clock.t
+    return plan.anchor.weight_of_feature(plan, state, i, clock)
+
+
+@jit
+def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores):  # type: ignore[no-untyped-def]
+    """The scores of rows; `fresh` stands for features that have no place in the state yet.
+
+    Weights are ready for the row's values as before learning from it, unless scores are to be linear in these.
+    """
+    (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
+    clock = clock_from(ticks)
+    shift = value_of(bias_plan, bias, np.uint64(0), clock) if bias.w.shape[0] > 0 else 0.0
+    unseen = value_of(plan, fresh, np.uint64(0), clock)
+    for r in range(scores.shape[0]):
+        z = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[k]))
+            if i < state.w.shape[0]:
+                w = value_of(plan, state, i, clock)
+                z += data[k] * (w if linear else plan.anchor.ready(plan, state, i, data[k], w))
+            else:
+                z += data[k] * unseen
+        scores[r] = z + shift
+
+
+@jit
+def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-def]
+    """All weights, or all averages, without changing the state."""
+    clock = clock_from(ticks)
+    for i in range(np.uint64(out.shape[0])):
+        out[i] = value_of(plan, state, i, clock) if averaged else plan.anchor.weight_of_feature(plan, state, i, clock)
+
+
+@jit
+def settle_all(plan, state, ticks):  # type: ignore[no-untyped-def]
+    """Bring every weight up to date."""
+    clock = plan.laziness.settled(plan, state, clock_from(ticks))
+    clock_into(ticks, clock)
+
+
+@jit
+def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
+    """Take over weights that are up to date."""
+    clock = clock_from(ticks)
+    for i in range(np.uint64(w.shape[0])):
+        plan.laziness.keep(plan, state, i, w[i], clock)
+
+
+# --- accounts ---------------------------------------------------------------------------------
+
+#: The end of weights that are not in the books.
+NOT_BOOKED = -1.0
+#: So many ends a round may be looked at to see which are near.
+ENTRIES = 32.0
+
+
+@inlined
+def sit(books, k, i, key):  # type: ignore[no-untyped-def]
+    """Put feature i in place k of the heap."""
+    books.queue[k] = i
+    books.key[k] = key
+    books.seat[i] = k
+
+
+@inlined
+def sift_up(books, k, i, key):  # type: ignore[no-untyped-def]
+    """Put feature i into the heap, starting at place k, which is free."""
+    while k > 0 and key < books.key[(k - 1) // 2]:
+        up = (k - 1) // 2
+        sit(books, k, books.queue[up], books.key[up])
+        k = up
+    sit(books, k, i, key)
+
+
+@inlined
+def sift_down(books, i, key):  # type: ignore[no-untyped-def]
+    """Put feature i into the heap, whose first place is free."""
+    k, waiting = 0, books.waiting[0]
+    while 2 * k + 1 < waiting:
+        down = 2 * k + 1
+        if down + 1 < waiting and books.key[down + 1] < books.key[down]:
+            down += 1
+        if key <= books.key[down]:
+            break
+        sit(books, k, books.queue[down], books.key[down])
+        k = down
+    sit(books, k, i, key)
+
+
+@inlined
+def drop_first(books):  # type: ignore[no-untyped-def]
+    """Take the first feature out of the heap."""
+    books.seat[books.queue[0]] = -1
+    books.waiting[0] -= 1
+    last = books.waiting[0]
+    if last > 0:
+        sift_down(books, books.queue[last], books.key[last])
+
+
+@inlined
+def queue_up(books, i, end):  # type: ignore[no-untyped-def]
+    """Let feature i come up at `end` at the latest."""
+    if books.seat[i] < 0:
+        books.waiting[0] += 1
+        sift_up(books, books.waiting[0] - 1, i, end)
+    elif end < books.key[books.seat[i]]:
+        sift_up(books, books.seat[i], i, end)
+
+
+@inlined
+def look_ahead(books, near):  # type: ignore[no-untyped-def]
+    """Let all features come up whose end is before `near`."""
+    books.near[0] = near
+    for i in range(np.uint64(books.end.shape[0])):
+        if 0.0 <= books.end[i] < near:
+            queue_up(books, i, books.end[i])
+
+
+@inlined
+def rate_of(plan, state, i):  # type: ignore[no-untyped-def]
+    """What an absent weight loses per unit of `clock.shrunk`."""
+    l1 = plan.regularizer.l1(i)
+    return l1 * plan.step_of(state, i, 1.0) if l1 > 0.0 else 0.0
+
+
+@inlined
+def add_to(sums, times, u, rate, along):  # type: ignore[no-untyped-def]
+    """Add a weight to the sums (`times` = 1), or take it away (-1)."""
+    return Sums(
+        sums.number + times,
+        sums.size + times * u,
+        sums.rate + times * rate,
+        sums.square + times * u * u,
+        sums.fall + times * rate * u,
+        sums.rate_square + times * rate * rate,
+        sums.along + times * along * u,
+        sums.rate_along + times * along * rate,
+    )
+
+
+@inlined
+def book(books, sums, i, w, rate, clock):  # type: ignore[no-untyped-def]
+    """Enter weight i, whose feature is absent from now on."""
+    if w == 0.0:
+        return sums
+    u = abs(w) / clock.scale
+    books.end[i] = np.inf
+    if rate > 0.0:
+        end = clock.shrunk + u / rate
+        books.end[i] = end
+        if end < books.near[0]:
+            queue_up(books, i, end)
+    return add_to(sums, 1.0, u, rate, books.best[i] if w > 0.0 else -books.best[i])
+
+
+@inlined
+def unbook(books, sums, i, u, positive, rate):  # type: ignore[no-untyped-def]
+    """Take weight i out. The books, not the last bit of the weight, know whether it is in them."""
+    if books.end[i] < 0.0:
+        return sums
+    books.end[i] = NOT_BOOKED
+    return add_to(sums, -1.0, u, rate, books.best[i] if positive else -books.best[i])
+
+
+@inlined
+def open_books(plan, state, books, clock):  # type: ignore[no-untyped-def]
+    """The sums over all weights, from nothing."""
+    sums = Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    books.end[:] = NOT_BOOKED
+    books.seat[:] = -1
+    books.waiting[0] = 0
+    books.near[0] = 0.0
+    for i in range(np.uint64(state.w.shape[0])):
+        w = plan.anchor.weight_of_feature(plan, state, i, clock)
+        sums = book(books, sums, i, w, rate_of(plan, state, i), clock)
+    return sums
+
+
+@inlined
+def pass_round(plan, state, books, sums, clock, after):  # type: ignore[no-untyped-def]
+    """A round of all absent weights: the sums after it, and the sum of (w_new - w)^2."""
+    moved, more = 0.0, after.shrunk - clock.shrunk
+    if after.shrunk >= books.near[0] and more > 0.0:
+        look_ahead(books, after.shrunk + more * max(16.0, books.end.shape[0] / ENTRIES))
+    while books.waiting[0] > 0 and books.key[0] <= after.shrunk:
+        i = books.queue[0]
+        end = books.end[i]
+        if end > after.shrunk:
+            sift_down(books, i, end)  # the key was too early
+            continue
+        drop_first(books)
+        if end >= 0.0:
+            rate = rate_of(plan, state, i)
+            u = rate * (end - clock.shrunk)
+            sums = unbook(books, sums, i, u, state.w[i] > 0.0, rate)
+            moved += (clock.scale * u) * (clock.scale * u)
+    lost = clock.scale - after.scale
+    taken = after.scale * more
+    moved += lost * lost * sums.square + 2.0 * lost * taken * sums.fall + taken * taken * sums.rate_square
+    return moved, Sums(
+        sums.number,
+        sums.size - more * sums.rate,
+        sums.rate,
+        sums.square + more * (more * sums.rate_square - 2.0 * sums.fall),
+        sums.fall - more * sums.rate_square,
+        sums.rate_square,
+        sums.along - more * sums.rate_along,
+        sums.rate_along,
+    )
+
+
+@jit
+def account_rows(  # type: ignore[no-untyped-def]
+    plan,
+    bias_plan,
+    chunk,
+    y,
+    weight,
+    state,
+    bias,
+    ticks,
+    room,
+    bias_room,
+    books,
+    l1,
+    l2,
+    far,
+    bias_best,
+    stale,
+    scores,
+    out,
+):
+    """`learn_rows` with an account of every round, at a cost that hardly depends on the number of features.
+
+    For the last iterate in Euclidean geometry, with a penalty l1 |w| + l2 w^2 / 2. The columns of `out` are those of
+    `fiol.regret.accounting.COLUMNS`. `far` is the comparator's square; `stale` says, coming in and going out, that the
+    books have to be opened anew.
+    """
+    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
+    state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
+    books = borrowed(books)
+    loss, clock, zero, kept = plan.problem.loss, clock_from(ticks), np.uint64(0), books.sums
+    sums = Sums(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7])
+    for r in range(y.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        feature, x, h = indices[first:last], data[first:last], weight[r]
+        eta = plan.step_size.eta(clock.t + 1.0)
+        ready = plan.laziness.ahead(plan, state, clock, eta)
+        if stale or ready.scale != clock.scale:
+            sums = open_books(plan, state, books, ready)
+        clock = ready
+        # The weights of the row leave the books.
+        for k in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[k]))
+            w = plan.anchor.weight_of_feature(plan, state, i, clock)
+            sums = unbook(books, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
+            books.before[k] = plan.anchor.ready(plan, state, i, x[k], w)
+        old_bias = bias_plan.anchor.weight_of_feature(bias_plan, bias, zero, clock) if bias.w.shape[0] > 0 else 0.0
+        # What the others say, before the round and after it.
+        scale = clock.scale
+        penalty = scale * (l1 * sums.size + 0.5 * l2 * scale * sums.square)
+        norm = l1 * l1 * sums.number + l2 * scale * (2.0 * l1 * sums.size + l2 * scale * sums.square)
+        distance = far + scale * (scale * sums.square - 2.0 * sums.along)
+        z, new = learn_row(plan, bias_plan, feature, x, y[r], h, state, bias, clock, room, bias_room)
+        after = plan.laziness.tick(plan, clock, eta)
+        moved, sums = pass_round(plan, state, books, sums, clock, after)
+        penalty_after = after.scale * (l1 * sums.size + 0.5 * l2 * after.scale * sums.square)
+        # What the row's own weights say.
+        slope = h * loss.grad(z, y[r])
+        bent = z_after = z_best = square = 0.0
+        for k in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[k]))
+            old, best = books.before[k], books.best[i]
+            w = plan.anchor.weight_of_feature(plan, state, i, new)
+            sign = 1.0 * (old > 0.0) - 1.0 * (old < 0.0)
+            pull = slope * x[k] + (l1 * sign + l2 * old)
+            penalty += l1 * abs(old) + 0.5 * l2 * old * old
+            penalty_after += l1 * abs(w) + 0.5 * l2 * w * w
+            bent += abs(w) - sign * w  # |w| - |old| - sign (w - old)
+            moved += (w - old) * (w - old)
+            norm += pull * pull
+            distance += (best - old) * (best - old) - best * best
+            square += x[k] * x[k]
+            z_after += x[k] * w
+            z_best += x[k] * best
+            sums = book(books, sums, i, w, rate_of(plan, state, i), after)
+        if bias.w.shape[0] > 0:
+            z_after += bias_plan.anchor.weight_of_feature(bias_plan, bias, zero, new)
+            z_best += bias_best
+            square += 1.0
+            norm += slope * slope
+            distance += (bias_best - old_bias) * (bias_best - old_bias)
+        stale = new.scale != after.scale
+        if sums.number == 0.0:  # nothing is left: neither is rounding
+            sums = Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        clock = new
+        value, value_after = h * loss.value(z, y[r]), h * loss.value(z_after, y[r])
+        improvement = (value_after - value - slope * (z_after - z)) + l1 * bent + 0.5 * l2 * moved
+        scores[r] = z
+        out[r, 0], out[r, 1], out[r, 2], out[r, 3] = value, penalty, improvement, np.sqrt(norm)
+        out[r, 4], out[r, 5], out[r, 6], out[r, 7] = 0.5 * distance, sums.number, value_after, penalty_after
+        out[r, 8], out[r, 9], out[r, 10], out[r, 11] = abs(slope), square, h * loss.value(z_best, y[r]), h
+    kept[0], kept[1], kept[2], kept[3] = sums.number, sums.size, sums.rate, sums.square
+    kept[4], kept[5], kept[6], kept[7] = sums.fall, sums.rate_square, sums.along, sums.rate_along
+    clock_into(ticks, clock)
+    return stale
+
+
+# --- one score per class ----------------------------------------------------------------------
+
+
+@inlined
+def catch_up_joint(plan, state, i, t):  # type: ignore[no-untyped-def]
+    """What the missed rounds left of the weights of feature i."""
+    if state.mark.shape[0] == 0:
+        return 1.0
+    step = plan.step_of(state, i, plan.step_size.eta(1.0))
+    return plan.regularizer.catch_up(1.0, step, t - state.mark[i], i)
+
+
+@jit
+def learn_joint(plan, chunk, order, y, weight, state, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
+    """A round for every row, in `order` unless that is empty; writes the scores before each."""
+    (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
+    state, room, bias_room, w, b = borrowed(state), rooms(room), rooms(bias_room), borrowed(state.w), borrowed(state.b)
+    classes, shuffled = w.shape[1], order.shape[0] > 0
+    q, beta = np.zeros(classes), np.zeros(classes)
+    t, slopes = ticks[0], ticks[1]
+    for turn in range(order.shape[0] if shuffled else y.shape[0]):
+        r = order[turn] if shuffled else turn
+        feature, x = indices[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
+        eta, z = plan.step_size.eta(t + 1.0), scores[r]
+        plan.step_size.collect(feature, state.square, state.peak, room)
+        for k in range(b.shape[0]):
+            z[k] = b[k]
+        for j in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[j]))
+            kept = catch_up_joint(plan, state, i, t)
+            kept *= plan.step_size.shrink_for(x[j], room.peak[j])
+            for k in range(classes):
+                w[i, k] *= kept
+                z[k] += x[j] * w[i, k]
+            if state.mark.shape[0] > 0:
+                state.mark[i] = t + 1.0
+        square = 0.0
+        if state.square.shape[0] > 0:
+            square = plan.loss.steepness(z, y[r]) ** 2
+            slopes += square
+        unit = plan.step_size.square_unit(plan.loss, slopes, t + 1.0)
+        square *= weight[r] * weight[r] * plan.step_size.square_length(x, 1.0 * (b.shape[0] > 0), room)
+        square = square / unit if unit > 0.0 else 0.0
+        lift = 0.0
+        if b.shape[0] > 0:
+            plan.step_size.collect(ZERO, state.bias_square, state.bias_peak, bias_room)
+            lift = at(plan.step_size.steps(ONE, square, eta, bias_room), 0)
+            plan.step_size.store(ZERO, state.bias_square, state.bias_peak, bias_room)
+        steps = plan.step_size.steps(x, square, eta, room)
+        plan.step_size.store(feature, state.square, state.peak, room)
+        p = lift
+        for k in range(classes):
+            q[k] = z[k]
+        for j in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[j]))
+            m = plan.regularizer.shrink(at(steps, j), i)
+            p += m * at(steps, j) * x[j] * x[j]
+            if m != 1.0:
+                for k in range(classes):
+                    q[k] -= (1.0 - m) * x[j] * w[i, k]
+        plan.loss.duals(q, weight[r] * p, y[r], beta)
+        for j in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[j]))
+            m, pull = plan.regularizer.shrink(at(steps, j), i), weight[r] * at(steps, j) * x[j]
+            for k in range(classes):
+                w[i, k] = m * (w[i, k] + pull * beta[k])
+        for k in range(b.shape[0]):
+            b[k] += weight[r] * lift * beta[k]
+        t += 1.0
+    ticks[0], ticks[1] = t, slopes
+
+
+@jit
+def score_joint(plan, chunk, state, ticks, scores):  # type: ignore[no-untyped-def]
+    """The scores of rows, one per class."""
+    (indptr, indices, data), state = borrowed(chunk), borrowed(state)
+    for r in range(scores.shape[0]):
+        for k in range(state.b.shape[0]):
+            scores[r, k] = state.b[k]
+        for j in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[j]))
+            value = data[j] * catch_up_joint(plan, state, i, ticks[0])
+            for k in range(scores.shape[1]):
+                scores[r, k] += value * state.w[i, k]
+
+
+@jit
+def read_joint(plan, state, ticks, out):  # type: ignore[no-untyped-def]
+    """All weights, a column per class, without changing the state."""
+    for i in range(np.uint64(out.shape[0])):
+        kept = catch_up_joint(plan, state, i, ticks[0])
+        for k in range(out.shape[1]):
+            out[i, k] = kept * state.w[i, k]

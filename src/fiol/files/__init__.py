@@ -1,0 +1,1 @@
+"""Models as files: recipes of components, and a header with arrays."""

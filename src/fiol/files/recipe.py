@@ -1,0 +1,176 @@
+"""Components as JSON values, and back, without importing or running anything a file names.
+
+| value | as JSON |
+|---|---|
+| component | `{"component": "module.Class", "fields": {name: value, ...}}`, every field present |
+| number | a number, as many digits as it takes to be exact; infinities as `"inf"` and `"-inf"` |
+| array | `{"array": base64 of little-endian float64 in C order, "shape": [...]}` |
+| None | `null` |
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import math
+import reprlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fiol.components.component import Component
+
+INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+FLOAT64 = np.dtype("<f8")
+
+
+def to_json(component: Component) -> dict[str, Any]:
+    """`component` as a JSON value that `from_json` turns into an equal one; see the module for its form.
+
+    >>> from fiol import L1, Box
+    >>> to_json(Box(L1(0.5), lo=0.0))["fields"]["regularizer"]
+    {'component': 'fiol.components.regularizers.L1', 'fields': {'lam': 0.5}}
+    >>> to_json(L1([1.0, 2.0]))["fields"]["lam"]
+    {'array': 'AAAAAAAA8D8AAAAAAAAAQA==', 'shape': [2]}
+    """
+    if not isinstance(component, Component):
+        raise TypeError(f"only a component has a recipe, got {component!r}")
+    names = [field.name for field in dataclasses.fields(component)]  # type: ignore[arg-type]
+    own = type(component).__name__
+    fields = {name: field_to_json(f"{own}.{name}", getattr(component, name)) for name in names}
+    return {"component": name_of(type(component)), "fields": fields}
+
+
+def from_json(value: Any) -> Component:
+    """The component `to_json` made `value` from. ValueError, with the path to what is wrong, if there is none.
+
+    The class must be defined already; if it was defined more than once, the newest definition is taken.
+
+    >>> from fiol import L1, Box
+    >>> from_json(to_json(Box(L1([0.5, 1.0]), lo=0.0)))
+    Box(regularizer=L1(lam=array([0.5, 1. ])), lo=0.0, hi=inf)
+    >>> from_json({"component": "fiol.components.regularizers.L1", "fields": {"lam": -0.5}})
+    Traceback (most recent call last):
+    ValueError: recipe.lam must be at least 0 and finite, got -0.5
+    >>> from_json({"component": "os.system", "fields": {}})
+    Traceback (most recent call last):
+    ValueError: recipe names os.system, which is no component known here: define or import os.system before loading
+    """
+    try:
+        return component_from_json("recipe", value)
+    except RecursionError:
+        raise ValueError("recipe is nested too deeply") from None
+
+
+# --- pieces of the above ----------------------------------------------------------------------
+
+
+def field_to_json(path: str, value: Any) -> Any:
+    """One field; TypeError if it is nothing a component holds."""
+    if isinstance(value, Component):
+        return to_json(value)
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        data = value.astype(FLOAT64, copy=False).tobytes()
+        return {"array": base64.b64encode(data).decode("ascii"), "shape": list(value.shape)}
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, float) and not math.isnan(value):
+        return float(value) if math.isfinite(value) else str(float(value))
+    raise TypeError(f"{path} must be a number, a float64 array, a component or None to be written, got {value!r}")
+
+
+def component_from_json(path: str, value: Any) -> Component:
+    """The component at `path`, its fields first."""
+    check_keys(path, value, ("component", "fields"))
+    name, fields = value["component"], value["fields"]
+    if not isinstance(name, str):
+        raise ValueError(f"{path} must name its class, got {reprlib.repr(name)}")
+    if not isinstance(fields, dict):
+        raise ValueError(f"{path} must have fields by name, got {reprlib.repr(fields)}")
+    cls = find_class(name)
+    if cls is None:
+        raise ValueError(
+            f"{path} names {name}, which is no component known here: define or import {name} before loading"
+        )
+    known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    for field in fields:
+        if field not in known:
+            raise ValueError(f"{path}.{field} is unknown: {cls.__name__} has {', '.join(known) or 'no fields'}")
+    for field in known:
+        if field not in fields:
+            raise ValueError(f"{path}.{field} is missing")
+    values = {field: field_from_json(f"{path}.{field}", fields[field]) for field in known}
+    try:
+        return cls(**values)
+    except Exception as error:  # a user's `validate` may stumble over anything
+        own, message = f"{cls.__name__}.", str(error)
+        where = f"{path}.{message[len(own) :]}" if message.startswith(own) else f"{path}: {message}"
+        raise ValueError(where) from error
+
+
+def field_from_json(path: str, value: Any) -> Any:
+    """A number, array, component or None; whether it suits the field is for the constructor to say."""
+    if isinstance(value, dict):
+        return array_from_json(path, value) if "array" in value else component_from_json(path, value)
+    if isinstance(value, str) and value in INFINITIES:
+        return INFINITIES[value]
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise ValueError(f"{path} must be a number, an array, a component or null, got {reprlib.repr(value)}")
+    return value
+
+
+def array_from_json(path: str, value: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The array at `path`; its shape must account for every byte."""
+    check_keys(path, value, ("array", "shape"))
+    shape = value["shape"]
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"{path} must have a shape of whole numbers, got {reprlib.repr(shape)}")
+    try:
+        data = base64.b64decode(value["array"], validate=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} must be an array in base64: {error}") from error
+    if len(data) != 8 * math.prod(shape):
+        raise ValueError(f"{path} must have 8 bytes per entry, got {len(data)} for the shape {reprlib.repr(shape)}")
+    try:
+        return np.frombuffer(data, FLOAT64).astype(np.float64).reshape(shape)
+    except (ValueError, OverflowError) as error:  # an empty array, but of absurd extent
+        raise ValueError(f"{path} cannot have the shape {reprlib.repr(shape)}: {error}") from error
+
+
+def check_keys(path: str, value: Any, keys: tuple[str, str]) -> None:
+    """Raise ValueError unless `value` is a dict with exactly these keys."""
+    if not isinstance(value, dict) or value.keys() != set(keys):
+        raise ValueError(f'{path} must be {{"{keys[0]}": ..., "{keys[1]}": ...}}, got {reprlib.repr(value)}')
+
+
+def name_of(cls: type) -> str:
+    """The name of a class in recipes."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def find_class(name: str) -> type[Component] | None:
+    """The newest component class of that name among those defined so far, or None. Imports nothing.
+
+    >>> find_class("fiol.components.losses.Huber"), find_class("os.system")
+    (<class 'fiol.components.losses.Huber'>, None)
+    """
+    found = [cls for cls in subclasses(Component) if name_of(cls) == name]
+    # Siblings are listed in order of definition, cousins are not: there, the name in the module tells the newest.
+    return next((cls for cls in found if is_bound(cls)), found[-1] if found else None)
+
+
+def subclasses(cls: type[Component]) -> Iterator[type[Component]]:
+    """All classes derived from `cls`, directly or not."""
+    for child in type.__subclasses__(cls):
+        yield child
+        yield from subclasses(child)
+
+
+def is_bound(cls: type) -> bool:
+    """Whether the name of `cls` in its module stands for this very class."""
+    scope: Any = sys.modules.get(cls.__module__)
+    for part in cls.__qualname__.split("."):
+        scope = getattr(scope, "__dict__", {}).get(part)  # getattr might run a module's __getattr__
+    return scope is cls

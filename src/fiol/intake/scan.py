@@ -1,0 +1,176 @@
+"""The compiled loops that check rows and bring them into one form. Arrays come in one type each."""
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined, jit
+
+
+@jit
+def survey(data, low, high):  # type: ignore[no-untyped-def]
+    """How many values are 0, and how many others leave [low, high] in size."""
+    zeros, fits = 0, 0
+    for k in range(data.shape[0]):
+        zeros += data[k] == 0.0
+        fits += (abs(data[k]) >= low) & (abs(data[k]) <= high)
+    return zeros, data.shape[0] - zeros - fits
+
+
+@jit
+def flaws(indptr, indices, data, low, high):  # type: ignore[no-untyped-def]
+    """How many indices do not rise within their row, how many values are 0, how many others leave [low, high] in size.
+
+    The first loop compares neighbours across rows too, so that it vectorises; the last takes those back.
+    """
+    falls, last, n = 0, 0, data.shape[0]
+    for k in range(1, n):
+        falls += indices[k] <= indices[k - 1]
+    for r in range(1, indptr.shape[0] - 1):
+        k = indptr[r]
+        if last < k < n:  # a start that several rows share is one place
+            falls -= indices[k] <= indices[k - 1]
+        last = k
+    zeros, wrong = survey(data, low, high)
+    return falls, zeros, wrong
+
+
+@jit
+def compact(indptr, indices, data, new_indptr, new_indices, new_data):  # type: ignore[no-untyped-def]
+    """Rows with rising indices: add up equal ones in their order, drop zeros; return how many entries are left."""
+    n = 0
+    new_indptr[0] = 0
+    for r in range(indptr.shape[0] - 1):
+        start = n
+        for k in range(indptr[r], indptr[r + 1]):
+            if data[k] == 0.0:
+                continue
+            if n > start and new_indices[n - 1] == indices[k]:
+                new_data[n - 1] += data[k]
+                continue
+            if n > start and new_data[n - 1] == 0.0:  # the ones before have cancelled
+                n -= 1
+            new_indices[n], new_data[n] = indices[k], data[k]
+            n += 1
+        if n > start and new_data[n - 1] == 0.0:
+            n -= 1
+        new_indptr[r + 1] = n
+    return n
+
+
+@jit
+def count(x, indptr):  # type: ignore[no-untyped-def]
+    """Where the rows of the dense `x` start without their zeros."""
+    indptr[0] = 0
+    for r in range(x.shape[0]):
+        zeros = 0
+        for i in range(x.shape[1]):
+            zeros += x[r, i] == 0.0
+        indptr[r + 1] = indptr[r] + x.shape[1] - zeros
+
+
+@jit
+def fill(x, indices, data):  # type: ignore[no-untyped-def]
+    """The entries of the dense `x` that are not 0, row by row; one place more than they need is there."""
+    n = 0
+    for r in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            indices[n], data[n] = i, x[r, i]
+            n += x[r, i] != 0.0
+
+
+@jit
+def take(indptr, indices, data, order, new_indptr, new_indices, new_data):  # type: ignore[no-untyped-def]
+    """The rows that `order` names, in that order; where each starts must be known."""
+    for r in range(order.shape[0]):
+        n, start = new_indptr[r], indptr[order[r]]
+        for k in range(new_indptr[r + 1] - n):
+            new_indices[n + k], new_data[n + k] = indices[start + k], data[start + k]
+
+
+@jit
+def shuffle(order, seed):  # type: ignore[no-untyped-def]
+    """Shuffle in place as scikit-learn's stochastic gradient does: Fisher-Yates with a 32-bit xorshift generator."""
+    word = 0xFFFFFFFF
+    state = seed if seed != 0 else 1
+    for r in range(order.shape[0] - 1):
+        state ^= (state << 13) & word
+        state ^= state >> 17
+        state ^= (state << 5) & word
+        other = r + (state & 0x7FFFFFFF) % (order.shape[0] - r)
+        order[r], order[other] = order[other], order[r]
+
+
+@inlined
+def sort_by_insertion(indices, data, n):  # type: ignore[no-untyped-def]
+    """Sort the first n entries by index, stably."""
+    for k in range(1, n):
+        index, value, j = indices[k], data[k], k
+        while j > 0 and indices[j - 1] > index:
+            indices[j], data[j] = indices[j - 1], data[j - 1]
+            j -= 1
+        indices[j], data[j] = index, value
+
+
+@inlined
+def sort_by_digits(indices, data, n, top):  # type: ignore[no-untyped-def]
+    """The same for longer rows, by the bytes of the indices up to `top`: no comparison that could be guessed wrong."""
+    a, x, b, y = indices[:n], data[:n], np.empty(n, np.int32), np.empty(n)
+    starts, shift = np.empty(257, np.int64), 0
+    while top >> shift > 0:
+        starts[:] = 0
+        for k in range(n):
+            starts[((a[k] >> shift) & 255) + 1] += 1
+        for digit in range(256):
+            starts[digit + 1] += starts[digit]
+        for k in range(n):
+            digit = (a[k] >> shift) & 255
+            b[starts[digit]], y[starts[digit]] = a[k], x[k]
+            starts[digit] += 1
+        a, x, b, y = b, y, a, x
+        shift += 8
+    if (shift // 8) % 2:  # they are in the other arrays
+        b[:], y[:] = a, x
+
+
+@jit
+def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
+    """One row in place: drop zeros, sort, add up equal indices in their order; return how many entries are left.
+
+    -1 if a value leaves [low, high] in size.
+    """
+    n, falls, top = 0, 0, 0
+    for k in range(data.shape[0]):
+        if data[k] != 0.0:
+            if not low <= abs(data[k]) <= high:
+                return -1
+            indices[n], data[n] = indices[k], data[k]
+            falls += n > 0 and indices[n] <= indices[n - 1]
+            top = max(top, indices[n])
+            n += 1
+    if falls == 0:
+        return n
+    if n > 32:
+        sort_by_digits(indices, data, n, top)
+    else:
+        sort_by_insertion(indices, data, n)
+    left, k = 0, 0
+    while k < n:
+        index, value = indices[k], data[k]
+        k += 1
+        while k < n and indices[k] == index:
+            value += data[k]
+            k += 1
+        if value != 0.0:
+            if not low <= abs(value) <= high:
+                return -1
+            indices[left], data[left] = index, value
+            left += 1
+    return left
+
+
+@jit
+def refused(loss, y, high):  # type: ignore[no-untyped-def]
+    """The first target beyond `high` in size or not accepted by the loss, or the number of targets."""
+    for k in range(y.shape[0]):
+        if not (abs(y[k]) <= high and loss.accepts(y[k])):
+            return k
+    return y.shape[0]

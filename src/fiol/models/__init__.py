@@ -1,0 +1,1 @@
+"""Models of several learners, and several passes over the same rows."""

@@ -1,0 +1,86 @@
+"""Many passes over the same rows: in which order, and when to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.engine.engine import IN_ORDER
+from fiol.intake.chunks import loops
+
+#: Does one thing for each of many, perhaps in threads.
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+class Stopping(NamedTuple):
+    """Stop after `epochs` passes, or once `patience` passes in a row did not improve the best one by `tol`.
+
+    What has to improve is the mean loss of rows before they are learned from, or the score on rows held out.
+    """
+
+    epochs: int = 1
+    tol: float | None = None  #: None: all epochs are made
+    patience: int = 5
+
+
+class Course:
+    """One learner on its way through the epochs.
+
+    Parameters
+    ----------
+    learn : makes one pass over the rows in a given order, or as they come; returns their mean loss before learning.
+    score : how good the learner is on rows held out, called after every pass; None if there are none.
+    """
+
+    def __init__(self, learn: Callable[[Any], float], score: Callable[[], float] | None = None) -> None:
+        self.learn, self.score = learn, score
+        self.losses: list[float] = []  #: of every pass
+        self.best, self.waited = -np.inf, 0
+
+    def make_pass(self, order: Any, stopping: Stopping) -> None:
+        """Learn from the rows that `order` names once, from all as they come if it is empty."""
+        self.losses.append(self.learn(order))
+        merit = -self.losses[-1] if self.score is None else self.score()
+        improved = stopping.tol is None or merit >= self.best + stopping.tol
+        self.waited = 0 if improved else self.waited + 1
+        self.best = max(self.best, merit)
+
+
+def run(
+    courses: list[Course],
+    rows: int,
+    stopping: Stopping,
+    seed: int | None = None,
+    kept: Any = None,
+    each: Map = map,
+    tell: Callable[[int, list[Course]], None] | None = None,
+) -> int:
+    """Let every learner pass over the rows until it stops; returns the most passes that one of them made.
+
+    Parameters
+    ----------
+    seed : rows are shuffled before every pass, in the order in which scikit-learn would; None keeps their order.
+    kept : which rows are learned from; by default all.
+    tell : called after every pass with its number and the learners that made it.
+
+    >>> orders = []
+    >>> run([Course(lambda order: orders.append(order.tolist()) or 1.0)], 3, Stopping(epochs=2), seed=1)
+    2
+    >>> orders
+    [[0, 2, 1], [0, 1, 2]]
+    """
+    order = IN_ORDER if seed is None and kept is None else np.arange(rows)
+    for epoch in range(1, stopping.epochs + 1):
+        if seed is not None:
+            loops().shuffle(order, seed)
+        now = order if kept is None else order[kept[order]]
+        active = [course for course in courses if course.waited < stopping.patience]
+        for _ in each(lambda course: course.make_pass(now, stopping), active):  # noqa: B023
+            pass
+        if tell is not None:
+            tell(epoch, active)
+        if all(course.waited >= stopping.patience for course in active):
+            break
+    return max(len(course.losses) for course in courses)

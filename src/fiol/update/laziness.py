@@ -1,0 +1,268 @@
+"""How an absent feature catches up: exactly what a loop over all features in every round would have left of it.
+
+A feature that is not in a row still meets the regularizer in that round. For the anchors that keep all
+rounds its weight follows from sums and the clock. For the last iterate the missed rounds are replayed when
+the feature is seen again:
+
+| laziness | replays by | exact for |
+|---|---|---|
+| `UpToDate` | nothing to replay | no regularizer; anchors that keep all rounds, without averages |
+| `Resting` | the number of rounds | no regularizer, with averages |
+| `BySums` | the sum of the steps: proxes of l1 add up | l1 (and a box), any step sizes, any separable geometry |
+| `ByScale` | a common factor | ridge and elastic net (and a box) of one ridge strength, any schedule, Euclidean |
+| `ByRidge`, `ByRidgePath` | the same without marks, and with sums for averages | ridge |
+| `ByRounds` | the number of rounds, in closed form | all of these and per-feature metrics, where eta(t) is constant |
+| `Eager` | a loop over all features in every round | everything else |
+
+Everything else is, for anchors that keep all rounds: averages, a linearized regularizer, and all past iterates
+where eta(t) changes. For the last iterate: a linearized regularizer other than a common ridge; and, where eta(t)
+changes or the geometry is not quadratic, ridges per feature or in a metric, and averages with l1 or a box.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fiol.components.component import Component, at
+from fiol.components.row import Indices, nth
+from fiol.components.scalars import clamp
+from fiol.update.state import Clock, Room, State
+
+if TYPE_CHECKING:
+    from fiol.update.plan import Plan
+
+#: Below this, the common factor of all weights is multiplied out and starts again at 1; earlier if sums of it are
+#: kept, whose differences would have no digits left.
+SMALLEST, SMALLEST_OF_SUMS = 1e-120, 1e-3
+
+
+class Laziness(Component):
+    """How weights are kept between rounds.
+
+    | method | meaning |
+    |---|---|
+    | `load(plan, state, i, clock)` | weight i after `clock.t` rounds |
+    | `load_row(plan, state, feature, clock, room)` | `load` for a row whose steps differ, into `room.w`, if `by_row` |
+    | `keep(plan, state, i, w, clock)` | store w as weight i after `clock.t` rounds |
+    | `missed(plan, state, i, clock)` | sum of weight i over the rounds since its mark |
+    | `tick(plan, clock, eta)` | the clock after one more round |
+    | `ahead(plan, state, clock, eta)` | the clock with which a round may begin |
+    | `sweep(plan, state, eta, clock)` | the round of all features, where they cannot wait |
+    | `behind(plan, state, feature, clock)` | the clock with which a round may end; called before the row is kept |
+    | `tally(plan, state, clock)` | add all weights to their sums, where they cannot wait |
+    """
+
+    #: Whether all features take part in every round.
+    everywhere: ClassVar[bool] = False
+    #: Whether `state.mark` is used.
+    marks: ClassVar[bool] = True
+    #: Whether there is a `load_row`, which pays where every weight has its own step.
+    by_row: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+
+        def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float: ...
+        def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None: ...
+
+    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
+        pass
+
+    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return 0.0
+
+    def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
+        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk, clock.path, clock.slopes)
+
+    def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
+        return clock
+
+    def behind(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
+        return clock
+
+    def sweep(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
+        pass
+
+    def tally(self, plan: Plan, state: State, clock: Clock) -> None:
+        pass
+
+    def settled(self, plan: Plan, state: State, clock: Clock) -> Clock:
+        """Bring every weight up to date; the clock, its sums started again."""
+        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
+        for i in range(np.uint64(state.w.shape[0])):
+            if state.total.shape[0] > 0:
+                state.total[i] += self.missed(plan, state, i, clock)
+            self.keep(plan, state, i, self.load(plan, state, i, clock), new)
+        return new
+
+
+class UpToDate(Laziness):
+    """Absent features are not touched by anything."""
+
+    marks: ClassVar[bool] = False
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return state.w[i]
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w
+
+
+class Resting(Laziness):
+    """Absent weights do not change, and their average counts the rounds."""
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return state.w[i]
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w
+        state.mark[i] = clock.t
+
+    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return (clock.t - state.mark[i]) * state.w[i]
+
+
+class Eager(UpToDate):
+    """Every feature takes part in every round: time grows with the number of features."""
+
+    everywhere: ClassVar[bool] = True
+
+    def sweep(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
+        for i in range(np.uint64(state.w.shape[0])):
+            plan.anchor.pass_by(plan, state, i, eta, clock)
+
+    def tally(self, plan: Plan, state: State, clock: Clock) -> None:
+        for i in range(np.uint64(state.total.shape[0])):
+            state.total[i] += plan.anchor.weight_of_feature(plan, state, i, clock)
+
+
+class BySums(Laziness):
+    """n proxes of l1 with steps eta_s are one with the sum of the steps, in any separable geometry."""
+
+    by_row: ClassVar[bool] = True
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        step = plan.step_of(state, i, 1.0) * (clock.shrunk - state.mark[i])
+        return plan.problem.geometry.weight(plan.regularizer, state.w[i], 0.0, 0.0, step, i)
+
+    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
+        if not collect_marks(state, feature, clock.shrunk, room):
+            return
+        step = plan.step_size.steps_now(feature.shape[0], 1.0, room)
+        for k in range(feature.shape[0]):
+            passed = at(step, k) * room.center[k]
+            room.w[k] = plan.problem.geometry.weight(plan.regularizer, room.w[k], 0.0, 0.0, passed, nth(feature, k))
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w
+        state.mark[i] = clock.shrunk
+
+    def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
+        return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk + eta, clock.path, clock.slopes)
+
+
+class ByScale(Laziness):
+    """Ridge multiplies all weights by the same factor; `state.w` holds weight / (product of these factors).
+
+    In those units l1 takes eta / (product so far) in each round, so its sums add up again (Lipton and Elkan 2015).
+    """
+
+    smallest: ClassVar[float] = SMALLEST
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        v = state.w[i]
+        tau = plan.regularizer.l1(i) * (clock.shrunk - state.mark[i])
+        return plan.regularizer.clip(clock.scale * (v - clamp(v, -tau, tau)))
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w / clock.scale
+        state.mark[i] = clock.shrunk
+
+    def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
+        scale = clock.scale * plan.regularizer_step.decay(eta * plan.regularizer.l2(0))
+        shrunk = clock.shrunk + eta / clock.scale
+        return Clock(clock.t + 1.0, eta, scale, shrunk, clock.path + scale, clock.slopes)
+
+    def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
+        """Multiply the factor out before it becomes too small to divide by."""
+        return self.settled(plan, state, clock) if abs(self.tick(plan, clock, eta).scale) < self.smallest else clock
+
+    def behind(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
+        """A round that alone leaves next to nothing of the weights cannot be divided by: store what is left of them."""
+        if abs(clock.scale) >= self.smallest:
+            return clock
+        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
+        for i in range(np.uint64(state.w.shape[0])):
+            w = self.load(plan, state, i, clock)
+            self.keep(plan, state, i, w, new)
+            if state.total.shape[0] > 0:
+                state.total[i] += w
+        if state.total.shape[0] > 0:  # the row's own weights are added when they are kept
+            for k in range(feature.shape[0]):
+                i = nth(feature, k)
+                state.total[i] -= self.load(plan, state, i, new)
+        return new
+
+
+class ByRidge(ByScale):
+    """`ByScale` without l1: no marks are needed."""
+
+    marks: ClassVar[bool] = False
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return plan.regularizer.clip(clock.scale * state.w[i])
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w / clock.scale
+
+
+class ByRidgePath(ByRidge):
+    """`ByRidge` with sums for the average: over the missed rounds only the common factor changed."""
+
+    marks: ClassVar[bool] = True
+    smallest: ClassVar[float] = SMALLEST_OF_SUMS
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w / clock.scale
+        state.mark[i] = clock.path
+
+    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return state.w[i] * (clock.path - state.mark[i])
+
+
+class ByRounds(Laziness):
+    """All steps were alike, so the regularizer replays n rounds at once."""
+
+    by_row: ClassVar[bool] = True
+
+    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
+        if not collect_marks(state, feature, clock.t, room):
+            return
+        step = plan.step_size.steps_now(feature.shape[0], clock.eta, room)
+        for k in range(feature.shape[0]):
+            room.step[k] = at(step, k) / plan.problem.geometry.metric(nth(feature, k))
+        plan.regularizer.catch_up_row(feature, room.step, room.center, room.w)
+
+    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        n = clock.t - state.mark[i]
+        return plan.regularizer.catch_up(state.w[i], plan.euclidean_step(state, i, clock.eta), n, i)
+
+    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
+        state.w[i] = w
+        state.mark[i] = clock.t
+
+    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        n = clock.t - state.mark[i]
+        return plan.regularizer.catch_up_sum(state.w[i], plan.euclidean_step(state, i, clock.eta), n, i)
+
+
+def collect_marks(state: State, feature: Indices, now: float, room: Room) -> bool:
+    """The stored weights of a row into `room.w`, what passed since their marks into `room.center`; whether any did."""
+    most = 0.0
+    for k in range(feature.shape[0]):
+        i = nth(feature, k)
+        room.w[k] = state.w[i]
+        room.center[k] = now - state.mark[i]
+        most = max(most, room.center[k])
+    return most > 0.0

@@ -1,0 +1,165 @@
+"""What a round does, all choices made: the value the compiled loops are specialised on."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from fiol.components.component import Component
+from fiol.components.geometries import Euclidean, Geometry, SignedEntropy
+from fiol.components.problem import Problem, make_problem, refuse
+from fiol.components.regularizers import Box, Regularizer, Unregularized
+from fiol.components.step_sizes import Schedule, StepSize, entry
+from fiol.update.anchors import AllIterates, Anchor, LastIterate
+from fiol.update.laziness import (
+    ByRidge,
+    ByRidgePath,
+    ByRounds,
+    ByScale,
+    BySums,
+    Eager,
+    Laziness,
+    Resting,
+    UpToDate,
+)
+from fiol.update.loss_steps import LossStep
+from fiol.update.regularizer_steps import IgnoredRegularizer, RegularizerOnce, RegularizerStep, omega_of
+from fiol.update.state import State
+from fiol.update.update import Update
+
+
+class Plan(Component):
+    """An `Update` in the form its loops take: with the subproblem its solver sees, and how absent features wait."""
+
+    problem: Problem
+    regularizer: Regularizer
+    loss_step: LossStep
+    regularizer_step: RegularizerStep
+    anchor: Anchor
+    step_size: StepSize
+    laziness: Laziness
+
+    def h_of(self, state: State, i: int) -> float:
+        """The metric of feature i."""
+        return self.step_size.h(entry(state.square, i), entry(state.peak, i))
+
+    def step_of(self, state: State, i: int, eta: float) -> float:
+        """The step of feature i; 0 for a feature about which nothing is known."""
+        return self.step_size.step_of_feature(eta, entry(state.square, i), entry(state.peak, i))
+
+    def euclidean_step(self, state: State, i: int, eta: float) -> float:
+        """The step of feature i in the prox of a quadratic geometry."""
+        return self.step_of(state, i, eta) / self.problem.geometry.metric(i)
+
+    def first_weight(self, features: int) -> float:
+        """Every weight before the first round: the origin of the geometry, on the set Omega."""
+        return self.regularizer.clip(self.problem.geometry.first_weight(features))
+
+    def first_entry(self, features: int) -> float:
+        """Every entry of `State.w` before the first round: the weight, or the empty sum of pulls."""
+        return self.first_weight(features) if isinstance(self.anchor, LastIterate) else 0.0
+
+    def kept(self, averaging: bool) -> dict[str, bool]:
+        """Which arrays of a `State` this plan uses."""
+        square, peak = self.step_size.statistics()
+        return {"mark": self.laziness.marks, "square": square, "peak": peak, "total": averaging}
+
+
+@functools.lru_cache(maxsize=64)  # learners of equal updates share a plan, and with it compiled code
+def make_plan(update: Update, averaging: bool = False) -> Plan:
+    """The plan of an update; TypeError if its parts do not fit."""
+    regularizer = update.geometry.enter_strengths(update.regularizer)
+    seen = update.regularizer_step.seen(regularizer)
+    problem = make_problem(update.loss, seen, update.geometry, update.solver)
+    refuse(objection(update, problem.geometry))
+    laziness = choose_laziness(update, problem.geometry, averaging)
+    ignored = isinstance(update.regularizer_step, IgnoredRegularizer)
+    parts = update.loss_step, update.regularizer_step, update.anchor, update.step_size
+    return Plan(problem, seen if ignored else regularizer, *parts, laziness)
+
+
+@functools.lru_cache(maxsize=64)
+def intercept_plan(plan: Plan) -> Plan:
+    """The same update for the intercept: one Euclidean weight, always present, never penalised."""
+    problem = make_problem(plan.problem.loss, Unregularized(), Euclidean())
+    parts = plan.loss_step, IgnoredRegularizer(), plan.anchor, plan.step_size
+    return Plan(problem, Unregularized(), *parts, UpToDate())
+
+
+def objection(update: Update, geometry: Geometry) -> str:
+    """Why the parts of an update do not fit (`geometry` is the one that does the work), or ''."""
+    name = type(update.geometry).__name__
+    if not update.loss.has(update.loss_step.asks):
+        step, loss, verb = type(update.loss_step).__name__, type(update.loss).__name__, update.loss_step.asks
+        return f"{step} needs `{verb}`; {loss} has none: use ImplicitLoss()"
+    if update.regularizer_step.pushes and not update.regularizer.has("slope"):
+        return (
+            f"LinearizedRegularizer needs `slope`; {type(update.regularizer).__name__} has none: "
+            "use ImplicitRegularizer()"
+        )
+    last = isinstance(update.anchor, LastIterate)
+    if last and isinstance(update.regularizer_step, RegularizerOnce):
+        return "RegularizerOnce goes with anchors that keep all rounds, Origin() and AllIterates()"
+    if rotated(update.geometry):
+        if not isinstance(update.step_size, Schedule):
+            return f"{name} mixes the features, so steps per feature make no sense: use Constant() or another Schedule"
+        if not last:
+            return f"{name} goes with LastIterate(), not {update.anchor}"
+        if update.regularizer_step.pushes and not geometry.quadratic:
+            return f"{name} goes with ImplicitRegularizer(), not {update.regularizer_step}"
+    return ""
+
+
+def rotated(geometry: Geometry) -> bool:
+    """Whether every row holds all features once it has entered the geometry."""
+    return geometry.whole_rows and not isinstance(geometry, SignedEntropy)
+
+
+def choose_laziness(update: Update, geometry: Geometry, averaging: bool) -> Laziness:
+    """The cheapest exact way for absent features to wait; see `fiol.update.laziness`.
+
+    >>> from fiol import L1, AdaGrad, ElasticNet, Euclidean, Logistic, Polynomial, Ridge
+    >>> [choose_laziness(Update(Logistic(), r, s), Euclidean(), False) for r, s in [
+    ...     (L1(0.1), Polynomial()), (Ridge(0.1), Polynomial()), (ElasticNet(0.1, 0.1), AdaGrad())]]
+    [BySums(), ByRidge(), ByRounds()]
+    """
+    penalty, step_size, push = update.regularizer, update.step_size, update.regularizer_step.pushes
+    if isinstance(update.regularizer_step, IgnoredRegularizer):
+        penalty = omega_of(penalty)
+    l1, l2 = strengths(penalty)
+    if rotated(update.geometry):
+        return Resting() if averaging else UpToDate()
+    if not isinstance(update.anchor, LastIterate):
+        moving = isinstance(update.anchor, AllIterates) and not step_size.is_constant()
+        return Eager() if averaging or moving or (push and (l1 or l2)) else UpToDate()
+    constant = step_size.is_constant()
+    common = isinstance(geometry, Euclidean) and isinstance(step_size, Schedule) and ridge_is_common(penalty)
+    replayed = geometry.quadratic and constant and penalty.has("catch_up")
+    if push and (l1 or l2):
+        if common and not l1 and not isinstance(penalty, Box):
+            return ByRidgePath() if averaging else ByRidge()
+        return Eager()
+    if not l1 and not l2:
+        return Resting() if averaging else UpToDate()
+    if averaging:
+        if replayed:
+            return ByRounds()
+        return ByRidgePath() if common and not l1 and not isinstance(penalty, Box) else Eager()
+    if not l2:
+        return BySums()
+    if common:
+        return ByScale() if l1 else ByRidge()
+    return ByRounds() if replayed else Eager()
+
+
+def strengths(penalty: Regularizer) -> tuple[bool, bool]:
+    """Whether there is an l1 part, and a ridge part; both for a penalty of unknown form."""
+    parts = penalty.strengths()
+    return (True, True) if parts is None else (bool(np.any(parts[0])), bool(np.any(parts[1])))
+
+
+def ridge_is_common(penalty: Regularizer) -> bool:
+    """Whether the ridge has one strength for all features."""
+    parts = penalty.strengths()
+    return parts is not None and isinstance(parts[1], float)

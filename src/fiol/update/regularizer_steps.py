@@ -1,0 +1,96 @@
+"""The second switch of Table 1, B(w): what a round does with the regularizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from fiol.components.component import Component, PerFeature, at
+from fiol.components.regularizers import Box, Regularizer, Unregularized
+from fiol.components.row import Floats, Indices, nth
+
+if TYPE_CHECKING:
+    from fiol.update.plan import Plan
+
+
+class RegularizerStep(Component):
+    """How the regularizer enters a round.
+
+    | method | meaning |
+    |---|---|
+    | `seen(regularizer)` | what is left of it for the solver |
+    | `push(plan, w, i)` | the pull on weight i that replaces the rest |
+    | `decay(ridge)` | the factor that a ridge, times the step, leaves of an absent weight |
+    | `count(t)` | how often the regularizer counts after t rounds, where all rounds are kept |
+    """
+
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {"push": ("plan", "w", "i"), "decay": ("ridge",), "count": ("t",)}
+    #: Whether `push` is ever anything but 0.
+    pushes: ClassVar[bool] = False
+
+    def seen(self, regularizer: Regularizer) -> Regularizer:
+        return regularizer
+
+    def push(self, plan: Plan, w: float, i: int) -> float:
+        return 0.0
+
+    def centers(self, plan: Plan, feature: Indices, w: Floats, steps: PerFeature, out: Floats) -> Floats:
+        """Where the paths of a row's weights start: the weights themselves, if nothing pushes."""
+        return w
+
+    def decay(self, ridge: float) -> float:
+        return 1.0 / (1.0 + ridge)
+
+    def count(self, t: float) -> float:
+        return t
+
+
+class ImplicitRegularizer(RegularizerStep):
+    """B(w) = r(w): the penalty itself, through its prox. Gives exact zeros."""
+
+
+class LinearizedRegularizer(RegularizerStep):
+    """B(w) = <r'(w_hat), w>, on the set Omega if the regularizer is a `Box`."""
+
+    pushes: ClassVar[bool] = True
+
+    def seen(self, regularizer: Regularizer) -> Regularizer:
+        return omega_of(regularizer)
+
+    def push(self, plan: Plan, w: float, i: int) -> float:
+        return -plan.regularizer.slope(w, 0, i)
+
+    def centers(self, plan: Plan, feature: Indices, w: Floats, steps: PerFeature, out: Floats) -> Floats:
+        for k in range(w.shape[0]):
+            i = nth(feature, k)
+            out[k] = plan.problem.geometry.moved(w[k], self.push(plan, w[k], i), at(steps, k), i)
+        return out[: w.shape[0]]
+
+    def decay(self, ridge: float) -> float:
+        return 1.0 - ridge
+
+
+class IgnoredRegularizer(RegularizerStep):
+    """B(w) = 0, on the set Omega if the regularizer is a `Box`."""
+
+    def seen(self, regularizer: Regularizer) -> Regularizer:
+        return omega_of(regularizer)
+
+
+class RegularizerOnce(RegularizerStep):
+    """r(w) counts once for the whole stream, not once per round; for anchors that keep all rounds.
+
+    The FTRL-Proximal of McMahan et al. 2013, whose penalty fades as data come in.
+    """
+
+    def count(self, t: float) -> float:
+        return min(t, 1.0)
+
+
+def omega_of(regularizer: Regularizer) -> Regularizer:
+    """What is left of a regularizer without its penalty.
+
+    >>> from fiol import L1, Box
+    >>> omega_of(Box(L1(0.1), 0.0, 1.0)), omega_of(L1(0.1))
+    (Box(regularizer=Unregularized(), lo=0.0, hi=1.0), Unregularized())
+    """
+    return regularizer.replace(regularizer=Unregularized()) if isinstance(regularizer, Box) else Unregularized()

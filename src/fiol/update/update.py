@@ -1,0 +1,49 @@
+"""One update with three switches: every algorithm of the paper's Table 1, and those that followed it."""
+
+from __future__ import annotations
+
+from fiol.components.component import Component
+from fiol.components.geometries import Euclidean, Geometry
+from fiol.components.losses import Loss
+from fiol.components.problem import expect
+from fiol.components.regularizers import Regularizer, Unregularized
+from fiol.components.solvers import Solver
+from fiol.components.step_sizes import AdaGrad, ScaleFree, StepSize
+from fiol.update.anchors import Anchor, LastIterate
+from fiol.update.loss_steps import ImplicitLoss, LossStep
+from fiol.update.regularizer_steps import ImplicitRegularizer, RegularizerStep
+
+
+class Update(Component):
+    """What a learner does in every round:
+
+        w_new = argmin_w  A(w) + B(w) + C(w)
+
+    with A the loss (implicit, linearized, importance-aware or truncated), B the regularizer (implicit,
+    linearized, ignored, or once for all rounds) and C the anchor (the last iterate, the origin, or all past
+    iterates). The default is fully implicit with steps that need no tuning. `fiol.presets` has the named ones.
+
+    >>> from fiol import L1, Logistic
+    >>> Update(Logistic(), L1(0.01)).anchor
+    LastIterate()
+    """
+
+    loss: Loss
+    regularizer: Regularizer = Unregularized()
+    step_size: StepSize = ScaleFree(AdaGrad())
+    loss_step: LossStep = ImplicitLoss()
+    regularizer_step: RegularizerStep = ImplicitRegularizer()
+    anchor: Anchor = LastIterate()
+    geometry: Geometry = Euclidean()
+    solver: Solver | None = None
+
+    def validate(self) -> None:
+        expect("loss", self.loss, Loss)
+        expect("regularizer", self.regularizer, Regularizer)
+        expect("step_size", self.step_size, StepSize)
+        expect("loss_step", self.loss_step, LossStep)
+        expect("regularizer_step", self.regularizer_step, RegularizerStep)
+        expect("anchor", self.anchor, Anchor)
+        expect("geometry", self.geometry, Geometry)
+        if self.solver is not None:
+            expect("solver", self.solver, Solver)

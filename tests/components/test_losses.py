@@ -1,0 +1,256 @@
+"""Losses: the public checks, extreme arguments, and prox and flow against many-digit arithmetic."""
+
+import math
+
+import mpmath as mp
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from material import LOSSES, magnitudes, name, signed, targets
+from oracles.precise import derivatives, position, root
+
+import fiol
+from fiol.checks import CheckError, check_loss
+from fiol.compiler.compiled import FAST
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_keeps_its_promises(loss):
+    check_loss(loss)
+
+
+class Line:
+    """g(beta) = p beta + q."""
+
+    def __init__(self, p, q):
+        self.p, self.q = mp.mpf(p), mp.mpf(q)
+
+    def score(self, beta):
+        return self.p * beta + self.q
+
+
+@settings(max_examples=750)
+@given(st.data())
+def test_dual_is_exact_for_any_slope_and_score(data):
+    loss = data.draw(st.sampled_from(LOSSES))
+    y = data.draw(targets(loss))
+    p = data.draw(st.one_of(st.just(0.0), magnitudes(-12, 12)))
+    q = data.draw(st.one_of(st.just(0.0), signed(-3, 6)))
+    beta = loss.dual(q, p, y)
+    assert math.isfinite(beta)
+    if p == 0.0:
+        assert beta == pytest.approx(-loss.grad(q, y), rel=1e-14)
+        return
+    if isinstance(loss, fiol.Exponential) and -y * q > 700.0 + math.log(max(1.0, 1 / p)):
+        return  # the answer is no double
+    exact = root(Line(p, q), y, loss)
+    # An error of q in its last place moves beta by this much, whoever computes it.
+    shift = mp.mpf(4 * np.spacing(abs(q) + abs(y) + 1.0))
+    room = abs(root(Line(p, q), y, loss, shift=shift) - root(Line(p, q), y, loss, shift=-shift))
+    assert abs(beta - exact) <= 1e-9 * abs(exact) + room + mp.mpf(10) ** -300
+
+
+@st.composite
+def flows(draw):
+    """A loss and where it flows from; some start next to the minimiser."""
+    loss = draw(st.sampled_from(LOSSES))
+    poisson = isinstance(loss, fiol.Poisson)
+    y = draw(st.one_of(st.just(0.0), targets(loss)) if poisson else targets(loss))
+    best = math.log(y) if poisson and y > 0.0 else y
+    q = draw(st.one_of(st.just(0.0), signed(-3, 6), signed(-6, 0).map(lambda off: best + off)))
+    return loss, q, y
+
+
+@settings(max_examples=300)
+@given(flows(), magnitudes(-2, 2))
+def test_the_oracle_of_the_flow_obeys_its_equation(start, p):
+    loss, q, y = start
+    q = math.fmod(q, 30.0)
+    assert abs(position(loss, q, 0.0, y) - q) < mp.mpf(10) ** -30
+    rate = mp.diff(lambda t: position(loss, q, t, y), p)
+    left, right = derivatives(loss, position(loss, q, p, y), mp.mpf(y))
+    slack = mp.mpf(10) ** -15 * (1 + abs(rate))
+    assert left - slack <= -rate <= right + slack
+
+
+@settings(max_examples=750)
+@given(flows(), st.one_of(st.just(0.0), magnitudes(-12, 12)))
+def test_flow_is_exact_for_any_slope_and_score(start, p):
+    loss, q, y = start
+    beta = loss.flow(q, p, y)
+    assert math.isfinite(beta)
+    if p == 0.0:
+        assert beta == -loss.grad(q, y)
+        return
+    with mp.workdps(400):
+
+        def exact(shift):
+            return (position(loss, mp.mpf(q) + shift, p, y) - mp.mpf(q) - shift) / mp.mpf(p)
+
+        # An error of q in its last place moves beta by this much, whoever computes it.
+        shift = mp.mpf(np.spacing(abs(q) + abs(y)))
+        room = abs(exact(shift) - exact(-shift))
+        assert abs(beta - exact(0)) <= 2e-14 * abs(exact(0)) + 2 * room + mp.mpf(10) ** -300
+
+
+@settings(max_examples=750)
+@given(flows(), magnitudes(-6, 6), magnitudes(-6, 6))
+def test_flow_splits_lies_between_the_steps_and_never_crosses_the_minimiser(start, p1, p2):
+    loss, q, y = start
+    p = p1 + p2
+    beta = loss.flow(q, p, y)
+    once, half = q + p * beta, q + p1 * loss.flow(q, p1, y)
+    twice = half + p2 * loss.flow(half, p2, y)
+    off = 1e-14 * (abs(q) + abs(y) + abs(p * beta) + 1.0)  # convex flows shrink errors
+    assert abs(once - twice) <= off
+    explicit, implicit = -loss.grad(q, y), loss.dual(q, p, y)
+    room = 1e-12 * abs(explicit) + 2.0 * off / p
+    assert min(explicit, implicit) - room <= beta <= max(explicit, implicit) + room
+    ahead = math.copysign(1.0, explicit)
+    assert ahead * loss.grad(once - ahead * off, y) <= 0.0
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_flow_compiles(loss):
+    @numba.njit(error_model="numpy", fastmath=FAST)
+    def flow(loss, q, p, y):
+        return loss.flow(q, p, y)
+
+    for y in [t for t in (-1.0, 0.0, 1.0, 3.7) if loss.accepts(t)]:
+        for q in (-1e6, -30.0, -1.0, 0.0, 0.3, 5.0, 800.0):
+            for p in (0.0, 1e-12, 1e-3, 1.0, 50.0, 1e12):
+                assert flow(loss, q, p, y) == pytest.approx(loss.flow(q, p, y), rel=1e-13, abs=1e-300)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+@pytest.mark.parametrize("z", [-1e6, -1e3, 1e3, 1e6])
+def test_everything_is_finite_at_scores_of_a_million(loss, z):
+    for y in [t for t in (-1.0, 0.0, 1.0, 1e6) if loss.accepts(t)]:
+        numbers = [loss.value(z, y), loss.grad(z, y), loss.predict(z), loss.lower(y)]
+        numbers += [loss.hess(z, y)] if loss.has("hess") else []
+        numbers += [step(z, p, y) for p in (0.0, 1e-12, 1.0, 1e12) for step in (loss.dual, loss.flow)]
+        assert all(map(math.isfinite, numbers))
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_conjugate_derivative_inverts_the_derivative(data):
+    """phi'(z) = -beta exactly where d/dbeta phi*(-beta) = -z, and it never decreases."""
+    loss = data.draw(st.sampled_from(LOSSES))
+    y = data.draw(targets(loss))
+    beta = data.draw(signed(-3, 1)) if not isinstance(loss, fiol.Logistic) else y * data.draw(st.floats(0.001, 0.999))
+    z = -loss.conjugate_grad(beta, y)
+    if math.isfinite(z):
+        off = 1e-12 * (abs(z) + abs(y) + 1.0)  # a kink is where rounding puts it
+        left, _ = derivatives(loss, mp.mpf(z - off), mp.mpf(y))
+        _, right = derivatives(loss, mp.mpf(z + off), mp.mpf(y))
+        slack = 1e-9 * (abs(beta) + abs(y) + 1.0)
+        assert left - slack <= -beta <= right + slack
+    higher = beta + abs(beta) * 0.5
+    assert loss.conjugate_grad(higher, y) >= loss.conjugate_grad(beta, y)
+
+
+def test_generic_prox_equals_the_closed_forms():
+    """A loss with only `value` and `grad`, or with `hess` as well, gets the same beta from the default root."""
+
+    class Plain(fiol.Loss):
+        def value(self, z, y):
+            return fiol.Logistic().value(z, y)
+
+        def grad(self, z, y):
+            return fiol.Logistic().grad(z, y)
+
+    class Curved(Plain):
+        def hess(self, z, y):
+            return fiol.Logistic().hess(z, y)
+
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        q, p, y = rng.uniform(-20, 20), 10 ** rng.uniform(-6, 6), rng.choice([-1.0, 1.0])
+        expected = fiol.Logistic().dual(q, p, y)
+        assert Plain().dual(q, p, y) == pytest.approx(expected, rel=1e-12)
+        assert Curved().dual(q, p, y) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "z", "prediction"),
+    [
+        (fiol.Squared(), 2.5, 2.5),
+        (fiol.Hinge(), -0.1, -1.0),
+        (fiol.Logistic(), 0.0, 0.5),
+        (fiol.Exponential(), 0.0, 0.5),
+        (fiol.Poisson(), 1.0, math.e),
+    ],
+)
+def test_predictions(loss, z, prediction):
+    assert loss.predict(z) == pytest.approx(prediction)
+
+
+def test_checks_catch_a_wrong_derivative_prox_curvature_and_flow():
+    class Steep(fiol.Squared):
+        def grad(self, z, y):
+            return 1.01 * (z - y)
+
+    class Far(fiol.Squared):
+        def dual(self, q, p, y):
+            return (y - q) / (1.01 + p)
+
+    class Bent(fiol.Squared):
+        def hess(self, z, y):
+            return 1.1
+
+    class Concave(fiol.Loss):
+        def value(self, z, y):
+            return -z * z
+
+        def grad(self, z, y):
+            return -2 * z
+
+    class Implicit(fiol.Squared):
+        def flow(self, q, p, y):
+            return self.dual(q, p, y)
+
+    class Fast(fiol.Logistic):
+        def flow(self, q, p, y):
+            return 1.01 * fiol.components.losses.logistic_flow(y * q, p) * y
+
+    class Overshooting(fiol.Absolute):
+        def flow(self, q, p, y):
+            return -self.grad(q, y)
+
+    class Overflowing(fiol.Squared):
+        def flow(self, q, p, y):
+            return math.inf
+
+    flawed = [(Steep(), "grad"), (Far(), "dual"), (Bent(), "hess"), (Concave(), "grad")]
+    flawed += [(loss(), "flow") for loss in (Implicit, Fast, Overshooting, Overflowing)]
+    for loss, method in flawed:
+        with pytest.raises(CheckError, match=method):
+            check_loss(loss)
+
+
+def test_a_subclass_with_its_own_derivative_inherits_neither_prox_nor_flow():
+    class Double(fiol.Squared):
+        def value(self, z, y):
+            return (z - y) ** 2
+
+        def grad(self, z, y):
+            return 2.0 * (z - y)
+
+    assert Double().dual(0.0, 1.0, 3.0) == pytest.approx(2.0)
+    assert not Double().has("flow")
+    assert fiol.solve_step([1.0], 3.0, [0.0], loss=Double()).beta == pytest.approx(2.0)
+
+
+def test_flow_is_optional():
+    class Plain(fiol.Loss):
+        def value(self, z, y):
+            return abs(z - y)
+
+        def grad(self, z, y):
+            return np.sign(z - y)
+
+    assert not Plain().has("flow")
+    assert not fiol.Loss().has("flow")

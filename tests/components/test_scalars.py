@@ -1,0 +1,63 @@
+"""Scalar helpers against scipy and high precision."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import special
+
+from fiol.components import scalars
+
+
+@settings(max_examples=500)
+@given(st.floats(-800, 1e15))
+def test_wright_omega(x):
+    assert scalars.wright_omega(x) == pytest.approx(float(special.wrightomega(x)), rel=4e-15 * (1 + abs(min(x, 0))))
+
+
+@pytest.mark.parametrize("x", [1e20, 1e150, 1e300])
+def test_wright_omega_of_huge_numbers(x):
+    assert scalars.wright_omega(x) + np.log(x) == pytest.approx(x, rel=1e-15)
+
+
+@given(st.floats(-1e6, 1e6))
+def test_sigmoid_and_softplus(z):
+    assert scalars.sigmoid(z) == pytest.approx(float(special.expit(z)), rel=1e-14)
+    assert scalars.softplus(z) == pytest.approx(float(np.logaddexp(0.0, z)), rel=1e-14)
+
+
+@given(st.floats(-1e308, 1e308), st.floats(-1e308, 1e308))
+def test_between_lies_between(a, b):
+    middle = scalars.between(a, b)
+    assert min(a, b) <= middle <= max(a, b)
+
+
+@given(st.floats(1e-300, 1e300), st.floats(0, 1), st.floats(0.9, 1.0))
+def test_halving_by_between_reaches_neighbours_quickly(high, low_share, root_share):
+    low, root, steps = low_share * high * 1e-200, root_share * high * 1e-100, 0
+    while True:
+        middle = scalars.between(low, high)
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if middle <= root else (low, middle)
+        steps += 1
+    assert steps <= 80
+    assert low <= root <= high
+
+
+def exact_decay(rate, n):
+    with mpmath.workdps(50):
+        y = -n * mpmath.log1p(mpmath.mpf(rate))
+        return float(mpmath.exp(y)), float(-mpmath.expm1(y))
+
+
+@given(st.floats(0, 1e6), st.integers(0, 1000))
+def test_decay(rate, n):
+    assert scalars.decay(rate, n) == pytest.approx(exact_decay(rate, n), rel=1e-12, abs=1e-300)
+
+
+@given(st.floats(0, 2.0**-10), st.integers(0, 10**6))
+def test_mild_decay(rate, n):
+    assume(scalars.is_mild(rate, n))
+    assert scalars.mild_decay(rate, n) == pytest.approx(exact_decay(rate, n), rel=1e-15, abs=1e-300)

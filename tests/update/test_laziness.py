@@ -1,0 +1,331 @@
+"""Lazy weights are what a loop over all features in every round makes of them."""
+
+from __future__ import annotations
+
+from math import inf
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from material import magnitudes, regularizers, signed
+from streams import Draws, Stream, switched
+
+import fiol
+from fiol.components.scalars import power_sums
+from fiol.engine.engine import Engine
+from fiol.intake.chunks import Chunk, to_chunk
+from fiol.update.laziness import Eager
+from fiol.update.plan import make_plan
+
+seeds = st.integers(0, 2**32)
+
+
+def sparse_stream(draws, loss, n=40, d=6, present=0.25):
+    rng = draws.rng
+    x = rng.standard_normal((n, d)) * (rng.random((n, d)) < present)
+    y = rng.standard_normal(n)
+    y = np.sign(y) if isinstance(loss, fiol.Binary) else y
+    return Stream(x, y, rng.choice([1.0, 0.0, 10.0], n))
+
+
+def assert_lazy_is_eager(draws, update, stream, average=False, tol=1e-12):
+    """Scores, weights, averages and zeros, at random pauses; a third engine settles there, which must not matter.
+
+    Weights are compared in parts of the largest there has been: shrinking cancels, and so do scores.
+    """
+    plan, d = make_plan(update, average), stream.x.shape[1]
+    size, largest = update.geometry.entered(d), 0.0
+    plans = plan.replace(laziness=Eager()), plan, plan
+    eager, lazy, settled = (
+        Engine(p, size, p.first_entry(size), True, average, np.float64, compiled=False) for p in plans
+    )
+    cuts = np.unique([0, len(stream.y), *draws.rng.integers(0, len(stream.y), 3)])
+    for rows in map(slice, cuts[:-1], cuts[1:]):
+        chunk = Chunk(*update.geometry.enter_rows(tuple(to_chunk(stream.x[rows])), d))
+        expected = None
+        for engine in (eager, lazy, settled):
+            scores = engine.learn(chunk, stream.y[rows], stream.weight[rows])
+            weights = [engine.weights(size, averaged) for averaged in (False, average)]
+            found = scores, *weights, *(engine.bias_weight(averaged) for averaged in (False, average))
+            if expected is None:
+                expected = found
+                largest = max(largest, *(np.abs(part).max(initial=0.0) for part in found))
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=tol, atol=tol * largest)
+            if plan.regularizer.has("l1") and any(plan.regularizer.l1(i) > 0.0 for i in range(d)):
+                np.testing.assert_array_equal(weights[0] == 0.0, expected[1] == 0.0)
+        settled.settle()
+    return plan.laziness
+
+
+# --- every way to be lazy ---------------------------------------------------------------------
+
+
+def boxed(draws, penalty):
+    return draws.pick(
+        penalty, penalty, fiol.non_negative(penalty), fiol.Box(penalty, -0.3, 0.2), fiol.Box(penalty, 0.1, 0.7)
+    )
+
+
+def moving(draws):
+    size = draws.size()
+    return draws.pick(fiol.Inverse(size), fiol.Polynomial(size, 0.5), fiol.Anytime(size, draws.size()))
+
+
+def steady(draws):
+    size = draws.size()
+    return draws.pick(fiol.Constant(size), fiol.FixedHorizon(size, 1.0, 10.0))
+
+
+def adaptive(draws, schedule):
+    adagrad = fiol.AdaGrad(draws.size(), draws.pick(0.0, 1.0))
+    return draws.pick(adagrad, fiol.ScaleFree(adagrad), fiol.ScaleFree(schedule))
+
+
+def metric(draws):
+    return draws.pick(fiol.Euclidean(), fiol.DiagonalMetric(draws.size(6)))
+
+
+def up_to_date(draws, loss):
+    step = draws.pick(moving(draws), steady(draws), adaptive(draws, moving(draws)))
+    if draws.pick(False, True):
+        return fiol.IOL(loss, step, metric(draws)), False
+    if draws.pick(False, True):
+        return fiol.RDA(loss, boxed(draws, draws.penalty(6, boxed=False)), step, metric(draws)), False
+    return fiol.ImplicitFTRL(
+        loss, draws.penalty(6), adaptive(draws, steady(draws)), once=draws.pick(False, True)
+    ), False
+
+
+def resting(draws, loss):
+    step = draws.pick(moving(draws), steady(draws), adaptive(draws, moving(draws)))
+    return fiol.IOL(loss, step, draws.pick(fiol.Entropy(), metric(draws))), True
+
+
+def by_sums(draws, loss):
+    step = draws.pick(moving(draws), steady(draws), adaptive(draws, moving(draws)))
+    geometry = draws.pick(fiol.Entropy(), fiol.SignedEntropy(), metric(draws))
+    penalty = fiol.L1(draws.pick(draws.size(), draws.size(6)))
+    entropic = isinstance(geometry, fiol.Entropy)
+    return fiol.FIOL(loss, penalty if entropic else boxed(draws, penalty), step, geometry), False
+
+
+def by_scale(draws, loss):
+    penalty = fiol.ElasticNet(draws.pick(draws.size(), draws.size(6)), draws.size())
+    return fiol.FIOL(loss, boxed(draws, penalty), draws.pick(moving, steady)(draws)), False
+
+
+def by_ridge(draws, loss):
+    penalty, step = fiol.Ridge(draws.size()), draws.pick(moving, steady)(draws)
+    return draws.pick(fiol.FIOL(loss, boxed(draws, penalty), step), fiol.ISGD(loss, penalty, step)), False
+
+
+def by_ridge_path(draws, loss):
+    penalty, step = fiol.Ridge(draws.size()), moving(draws)
+    return draws.pick(fiol.FIOL, fiol.ISGD)(loss, penalty, step), True
+
+
+def by_rounds(draws, loss):
+    average, own = draws.pick(False, True), draws.size(6)
+    penalty = draws.pick(fiol.Ridge(own), fiol.ElasticNet(own, own), fiol.ElasticNet(draws.size(), own))
+    if average:
+        penalty = draws.pick(penalty, fiol.L1(own), fiol.Ridge(draws.size()), fiol.ElasticNet(own, draws.size()))
+    step = draws.pick(steady(draws), adaptive(draws, steady(draws)))
+    return fiol.FIOL(loss, boxed(draws, penalty), step, metric(draws)), average
+
+
+WAYS = {
+    "UpToDate": up_to_date,
+    "Resting": resting,
+    "BySums": by_sums,
+    "ByScale": by_scale,
+    "ByRidge": by_ridge,
+    "ByRidgePath": by_ridge_path,
+    "ByRounds": by_rounds,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_lazy_is_eager(way):
+    @settings(max_examples=60)
+    @given(seeds)
+    def run(seed):
+        draws = Draws(seed)
+        loss = draws.pick(fiol.Squared(), fiol.Logistic(), fiol.Huber(0.5))  # no jumps: there rounding would decide
+        update, average = WAYS[way](draws, loss)
+        laziness = assert_lazy_is_eager(draws, update, sparse_stream(draws, loss), average)
+        assert type(laziness).__name__ == way
+
+    run()
+
+
+@settings(max_examples=400)
+@given(seeds)
+def test_whatever_is_chosen_is_eager(seed):
+    """All switches, penalties, steps and geometries at random: being lazy is never a guess."""
+    draws = Draws(seed)
+    kind = draws.pick("Euclidean", "DiagonalMetric", "Mahalanobis", "Entropy", "SignedEntropy")
+    update, (_, _, average), _ = switched(draws, kind, "implicit")
+    loss, own = fiol.Logistic(), update.geometry
+    d = next((len(v) for c in (update.regularizer, own, inner(update.regularizer)) for v in arrays(c)), 4)
+    assert_lazy_is_eager(draws, update.replace(loss=loss), sparse_stream(draws, loss, n=12, d=d), average, tol=1e-11)
+
+
+def inner(regularizer):
+    return getattr(regularizer, "regularizer", regularizer)
+
+
+def arrays(component):
+    return [v for v in vars(component).values() if isinstance(v, np.ndarray)]
+
+
+def strength(update, *names):
+    """The l1 or the ridge strength; 0 if the penalty is ignored."""
+    ignored = isinstance(update.regularizer_step, fiol.IgnoredRegularizer)
+    return 0.0 if ignored else next((v for n, v in vars(inner(update.regularizer)).items() if n in names), 0.0)
+
+
+def documented_as_lazy(update, average):
+    """The table of `fiol.update.laziness`, row by row."""
+    kind = type(inner(update.regularizer))
+    lam1, lam2 = (
+        strength(update, name, "lam" * (kind is own)) for name, own in (("lam1", fiol.L1), ("lam2", fiol.Ridge))
+    )
+    l1, ridge = np.any(lam1), np.any(lam2)
+    base = getattr(update.step_size, "step_size", update.step_size)
+    steady = isinstance(base, (fiol.Constant, fiol.FixedHorizon, fiol.AdaGrad))
+    linearized = isinstance(update.regularizer_step, fiol.LinearizedRegularizer) and (l1 or ridge)
+    if not isinstance(update.anchor, fiol.LastIterate):
+        return not average and not linearized and (steady or type(update.anchor) is fiol.Origin)
+    box, one_step = (
+        isinstance(update.regularizer, fiol.Box),
+        not isinstance(update.step_size, fiol.Adaptive),
+    )
+    common = isinstance(update.geometry, fiol.Euclidean) and one_step and isinstance(lam2, float)
+    only_ridge = ridge and not l1 and common
+    if linearized:
+        return only_ridge and not box
+    replayed = steady and isinstance(update.geometry, (fiol.Euclidean, fiol.DiagonalMetric))
+    if average:
+        return not (l1 or ridge) or replayed or (only_ridge and not box)
+    return not ridge or common or replayed
+
+
+@settings(max_examples=500)
+@given(seeds)
+def test_eager_exactly_where_documented(seed):
+    draws = Draws(seed)
+    update, (_, _, average), _ = switched(draws, draws.pick("Euclidean", "DiagonalMetric", "Entropy", "SignedEntropy"))
+    laziness = make_plan(update, average).laziness
+    assert isinstance(laziness, Eager) != documented_as_lazy(update, average), (update, average, laziness)
+
+
+# --- factors that vanish ----------------------------------------------------------------------
+
+FACTORS = {
+    "1e-3 a round": (fiol.FIOL, fiol.Ridge(1.0), fiol.Constant(999.0)),
+    "1e-30 a round": (fiol.FIOL, fiol.Ridge(1e30), fiol.Constant(1.0)),
+    "1e-200 a round": (fiol.FIOL, fiol.Ridge(1e100), fiol.Constant(1e100)),
+    "1e-3 a round and l1": (fiol.FIOL, fiol.ElasticNet(1e-3, 1.0), fiol.Constant(999.0)),
+    "1e-130 a round and l1": (fiol.FIOL, fiol.ElasticNet(1e-3, 1e130), fiol.Constant(1.0)),
+    "0 in the first round": (fiol.SGD, fiol.Ridge(0.1), fiol.Inverse(0.1)),
+    "0 in every round": (fiol.ISGD, fiol.Ridge(0.1), fiol.Constant(10.0)),
+    "0 in round 7": (fiol.ISGD, fiol.Ridge(0.5), fiol.Inverse(1.0 / 14.0)),
+    "-0.5 a round": (fiol.ISGD, fiol.Ridge(0.1), fiol.Constant(15.0)),
+    "-1 a round": (fiol.ISGD, fiol.Ridge(0.1), fiol.Constant(20.0)),
+    "-1.2 a round": (fiol.ISGD, fiol.Ridge(0.1), fiol.Constant(22.0)),
+    "1e-5 in every round": (fiol.ISGD, fiol.Ridge(0.1), fiol.Constant(10.0 * (1.0 - 1e-5))),
+    "1e-13 in every round": (fiol.ISGD, fiol.Ridge(0.1), fiol.Constant(10.0 * (1.0 - 1e-13))),
+}
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("factor", FACTORS)
+def test_renormalisation(factor, average):
+    """The common factor of all weights vanishes, at once or by and by. Small weights are compared in their own size."""
+    preset, penalty, step = FACTORS[factor]
+    draws, loss = Draws(1), fiol.Squared()
+    update = preset(loss, penalty, step)
+    stream = sparse_stream(draws, loss, n=200, present=0.1)
+    stream = stream._replace(x=0.1 * stream.x)
+    laziness = assert_lazy_is_eager(draws, update, stream, average)
+    assert average or type(laziness).__name__.startswith(("ByScale", "ByRidge"))
+    size, plan, largest = stream.x.shape[1], make_plan(update, average), 0.0
+    engines = [Engine(p, size, 0.0, False, average, np.float64, False) for p in (plan, plan.replace(laziness=Eager()))]
+    for k in range(len(stream.y)):
+        row = slice(k, k + 1)
+        for engine in engines:
+            engine.learn(to_chunk(stream.x[row]), stream.y[row], stream.weight[row])
+        lazy, eager = (engine.weights(size, False) for engine in engines)
+        largest = max(largest, np.abs(eager).max())
+        cancels = 1e-15 * largest if preset is not fiol.FIOL else 0.0  # w - eta lam w, with eta lam near 1
+        np.testing.assert_allclose(lazy, eager, rtol=1e-11, atol=cancels + 1e-300)
+
+
+# --- many rounds at once ----------------------------------------------------------------------
+
+
+def replay(regularizer, w, step, n, i):
+    """The weights of n rounds in 50 digits."""
+    with mp.workdps(50):
+        lam1, lam2, (lo, hi) = regularizer.l1(i), regularizer.l2(i), (regularizer.clip(-inf), regularizer.clip(inf))
+        w, weights = mp.mpf(w), []
+        for _ in range(n):
+            soft = max(abs(w) - mp.mpf(step) * lam1, 0) * mp.sign(w)
+            w = min(max(soft / (1 + mp.mpf(step) * lam2), lo), hi)
+            weights.append(w)
+        return weights
+
+
+@settings(max_examples=500)
+@given(regularizers(2), st.one_of(st.just(0.0), signed(-3, 3)), magnitudes(-18, 12), st.integers(0, 40))
+def test_catch_up_and_its_sum_are_loops(regularizer, w, step, n):
+    for i in range(2):
+        weights = replay(regularizer, w, step, n, i)
+        last, total = float(weights[-1]) if n else w, float(mp.fsum(weights))
+        size = max([abs(w), *(abs(float(v)) for v in weights)])  # what is subtracted from
+        assert regularizer.catch_up(w, step, n, i) == pytest.approx(last, rel=1e-12, abs=1e-14 * size)
+        found = regularizer.catch_up_sum(w, step, n, i)
+        assert found == pytest.approx(total, rel=1e-12, abs=1e-13 * float(mp.fsum(map(abs, weights))) + 1e-14 * size)
+
+
+@settings(max_examples=500)
+@given(st.one_of(st.integers(1, 60), magnitudes(0, 12).map(int)), st.one_of(magnitudes(-8, 2), magnitudes(-280, 280)))
+def test_power_sums_are_exact(n, total):
+    assert power_sums(0.0, n) == (n, n * (n + 1) / 2)
+    rate = total / n
+    with mp.workdps(700):
+        r = mp.mpf(rate)
+        kept = (1 - (1 + r) ** -n) / r if rate else mp.mpf(n)
+        lost = (n - kept) / r if rate else mp.mpf(n) * (n + 1) / 2
+        found = power_sums(rate, float(n))
+        assert found == pytest.approx((float(kept), float(lost)), rel=1e-13, abs=0.0)
+
+
+# --- features that appear later ---------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(seeds)
+def test_features_may_appear_at_any_time(seed):
+    """A learner that grows gives what one gives that knew all features, also for those it has never seen."""
+    draws = Draws(seed)
+    update, (stream, _, average), _ = switched(draws, draws.pick("Euclidean", "Entropy", "SignedEntropy"), "implicit")
+    d, options = stream.x.shape[1], {"intercept": False, "average": average, "compiled": False}
+    known = fiol.Learner(update, n_features=d, **options)
+    plan = make_plan(update, average)
+    if plan.laziness.everywhere and plan.first_weight(1) != 0.0 and not arrays(inner(update.regularizer)):
+        with pytest.raises(TypeError, match="needs to know how many features"):
+            fiol.Learner(update, **options)
+        return
+    grown = fiol.Learner(update, **options)
+    with np.errstate(all="ignore"):
+        for x, y, weight in zip(*stream, strict=True):
+            index = np.flatnonzero(x)
+            pair = [learner.learn_one(index, x[index], y, weight) for learner in (grown, known)]
+            assert pair[0] == pair[1]
+    each = [[learner.score_one([i], [1.0]) for i in range(d)] for learner in (grown, known)]
+    assert each[0] == each[1]
+    np.testing.assert_array_equal(grown.weights, known.weights[: grown.n_features])
