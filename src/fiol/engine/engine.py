@@ -33,7 +33,7 @@ class Engine:
         self.bias.peak.fill(1.0)
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
         self.room, self.bias_room = make_room(16), make_room(1)
-        self.bound: dict[str, Any] = {}
+        self.bound: dict[Any, Any] = {}  # kernels, by name or themselves, compiled for this engine's types
         self.accountant: Any = None  # learns instead, if there is one: see `fiol.regret.accounting`
 
     # Learning.
@@ -236,18 +236,20 @@ class Engine:
     def memory(self) -> tuple[Any, ...]:
         return self.state, self.bias, self.ticks, self.room, self.bias_room
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Call a kernel by name; its types never change, so they are looked at once."""
-        kernel = self.bound.get(name)
-        if kernel is None:
-            kernel = self.bound[name] = self.bind(name.removeprefix("intercept: "), arguments)
-        return kernel(*arguments)
+    def call(self, kernel: Any, *arguments: Any) -> Any:
+        """Call a kernel of this package by name, or any kernel; its types never change, so they are looked at once."""
+        bound = self.bound.get(kernel)
+        if bound is None:
+            bound = self.bound[kernel] = self.bind(kernel, arguments)
+        return bound(*arguments)
 
-    def bind(self, name: str, arguments: tuple[Any, ...]) -> Any:
+    def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
+        """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled
         from fiol.engine import kernels  # imported here: `import fiol` loads no compiler
 
-        kernel = getattr(kernels, name)
+        if isinstance(kernel, str):
+            kernel = getattr(kernels, kernel.removeprefix("intercept: "))
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)
         plain = compiled.interpreted(kernel)
