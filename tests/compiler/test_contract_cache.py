@@ -1,9 +1,11 @@
 """The cache contract: what compiles again, what does not, in this process and in later ones."""
 
 import copy
+import importlib
 import json
 import os
 import pickle
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,8 @@ import numpy as np
 import pytest
 
 import fiol
+from fiol.compiler import compiled
+from fiol.compiler.fingerprint import source_digest
 from fiol.components.component import Component
 from fiol.engine import kernels
 
@@ -42,8 +46,11 @@ def step(problem, compiled):
     return solve_step(row, 3.0, [0.1, 0.2, 0.3, 0.4], eta=0.2, compiled=compiled, **problem).w
 
 def misses():
+    import sys
     import fiol.engine.kernels
-    return sum(sum(k.stats.cache_misses.values()) for k in vars(fiol.engine.kernels).values() if hasattr(k, "stats"))
+    ours = [module for name, module in sys.modules.items() if name.startswith("fiol.")]
+    kernels = {id(k): k for module in ours for k in vars(module).values() if hasattr(k, "stats")}
+    return sum(sum(k.stats.cache_misses.values()) for k in kernels.values())
 """
 
 
@@ -252,12 +259,96 @@ def test_without_a_directory_to_write_there_is_one_warning(folder):
     assert warning.startswith("RuntimeWarning: fiol found no writable directory to cache compiled code in")
 
 
-def test_an_edit_of_the_compiling_layer_renames_every_type(folder):
-    script = "import fiol.compiler.compiled, json, numba; print(json.dumps(str(numba.typeof(fiol.L1(0.1)))))"
-    before = run(folder, script)
-    layer = folder / "install" / "fiol" / "compiled.py"
-    layer.write_text(layer.read_text() + "\nEXTRA = 1\n")
-    assert run(folder, script) != before
+NAMES_A_TYPE = "import fiol.compiler.compiled, json, numba; print(json.dumps(str(numba.typeof(fiol.L1(0.1)))))"
+
+
+def test_an_edit_of_a_file_that_kernels_call_into_renames_every_type(folder):
+    install, names = folder / "install" / "fiol", [run(folder, NAMES_A_TYPE)]
+    for part in compiled.CALLED:
+        path = install / part
+        assert path.exists(), f"{part} has moved: CALLED must name it"
+        file = path if path.is_file() else max(path.rglob("*.py"), key=lambda file: file.stat().st_size)
+        file.write_text(file.read_text() + "\nEXTRA = 1\n")
+        names.append(run(folder, NAMES_A_TYPE))
+    (install / "engine" / "more.py").touch()  # a new file counts too
+    names.append(run(folder, NAMES_A_TYPE))
+    assert len(set(names)) == len(names)
+
+
+def test_no_other_edit_renames_a_type(folder):
+    before = run(folder, NAMES_A_TYPE)
+    for part in ("components/losses.py", "components/regularizers.py", "learner.py", "intake/scan.py"):
+        file = folder / "install" / "fiol" / part
+        file.write_text(file.read_text() + "\nEXTRA = 1\n")
+    assert run(folder, NAMES_A_TYPE) == before
+
+
+def test_without_sources_types_have_a_name(folder):
+    """The digest of files that are not there is one all the same."""
+    assert source_digest(folder, ["nowhere", "nothing.py"]) == source_digest(folder, ["elsewhere"])
+    (folder / "nothing.py").touch()
+    assert source_digest(folder, ["nowhere", "nothing.py"]) != source_digest(folder, ["elsewhere"])
+
+
+CALLER = """
+from fiol.compiler.compiled import jit
+from fiol.engine.called import slope
+
+@jit
+def twice(loss, z, y): return 2.0 * slope(loss, z, y)
+"""
+
+CALLED_KERNEL = """
+from fiol.compiler.compiled import inlined
+
+@inlined
+def slope(loss, z, y): return {number} * loss.grad(z, y)
+"""
+
+CALLS_ACROSS_FILES = """
+import json
+from fiol import Squared
+from fiol.regret.calling import twice
+
+value = twice(Squared(), 3.0, 1.0)
+plain = not hasattr(twice, "stats")
+print(json.dumps([value, plain or not sum(twice.stats.cache_misses.values())]))
+"""
+
+
+def test_an_edit_of_a_kernel_in_another_file_compiles_its_callers_again(folder):
+    install = folder / "install" / "fiol"
+    (install / "regret" / "calling.py").write_text(CALLER)
+
+    def edit(number):
+        (install / "engine" / "called.py").write_text(CALLED_KERNEL.format(number=number))
+        return run(folder, CALLS_ACROSS_FILES)
+
+    assert [edit(1.0), edit(1.0)] == [[4.0, False], [4.0, True]]
+    assert [edit(5.0), edit(5.0)] == [[20.0, False], [20.0, True]]
+    assert edit(1.0) == [4.0, True]  # what was compiled before is still there
+
+
+@compiling
+def test_kernels_call_kernels_of_their_own_file_or_of_those_that_count():
+    """Numba's cache would not see an edit of any other."""
+    root, seen = SOURCE.as_posix() + "/", 0
+    for module in all_modules():
+        for kernel in {k for k in vars(module).values() if hasattr(k, "py_func")}:
+            own = kernel.py_func.__code__.co_filename
+            for name in kernel.py_func.__code__.co_names:
+                called = getattr(kernel.py_func.__globals__.get(name), "py_func", None)
+                if called is not None:
+                    seen += 1
+                    file = called.__code__.co_filename
+                    assert file == own or file.removeprefix(root).startswith(compiled.CALLED), (own, name)
+    assert seen > 20
+
+
+def all_modules():
+    """Every module of the library, imported, but for those that run something."""
+    found = (module.name for module in pkgutil.walk_packages(fiol.__path__, "fiol."))
+    return [importlib.import_module(name) for name in found if not name.endswith("__main__")]
 
 
 @compiling

@@ -22,8 +22,11 @@ from streams import GEOMETRIES, Draws, geometry_of, penalty_for
 import fiol
 from fiol.components.component import PerFeature, at
 from fiol.intake.chunks import check_weights, to_chunk
-from fiol.regret import comparator
-from fiol.regret.comparator import best_in_hindsight, certify, make_objective
+from fiol.regret import comparator, libraries, objective
+from fiol.regret.certificate import certify
+from fiol.regret.comparator import best_in_hindsight
+from fiol.regret.objective import make_objective
+from fiol.regret.solvers import newton
 
 D = 6
 STRENGTHS = np.array([0.3, 0.0, 0.02, 0.1, 0.0, 0.05])
@@ -232,9 +235,9 @@ def test_solve_bent(density, monkeypatch):
     bend, ridge, slope = rng.random(300), rng.random(20), rng.standard_normal(20)
     H = A.toarray().T @ (bend[:, None] * A.toarray()) + np.diag(ridge)
     expected = np.linalg.solve(H, slope)
-    np.testing.assert_allclose(comparator.solve_bent(A, bend, ridge, slope), expected, rtol=1e-9)
-    monkeypatch.setattr(comparator, "DIRECT", 5)
-    np.testing.assert_allclose(comparator.solve_bent(A, bend, ridge, slope), expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(newton.solve_bent(A, bend, ridge, slope), expected, rtol=1e-9)
+    monkeypatch.setattr(newton, "MOST_UNKNOWNS", 5)
+    np.testing.assert_allclose(newton.solve_bent(A, bend, ridge, slope), expected, rtol=1e-3, atol=1e-4)
 
 
 # --- what is minimised ------------------------------------------------------------------------
@@ -619,8 +622,8 @@ def test_compiled_loops_and_iterative_steps(monkeypatch):
     X, y, weight = rows(fiol.Logistic(), n=200)
     how = {"sample_weight": weight, "intercept": True, "solver": "L-BFGS-B"}
     plain = best_in_hindsight(fiol.Logistic(), fiol.ElasticNet(0.01, 0.02), X, y, **how)
-    monkeypatch.setattr(comparator, "MANY", 100)
-    monkeypatch.setattr(comparator, "DIRECT", 2)
+    monkeypatch.setattr(objective, "ROWS_TO_COMPILE", 100)
+    monkeypatch.setattr(newton, "MOST_UNKNOWNS", 2)
     other = best_in_hindsight(fiol.Logistic(), fiol.ElasticNet(0.01, 0.02), X, y, **how)
     assert other.value == pytest.approx(plain.value, rel=1e-13)
     assert other.error < 1e-11
@@ -722,14 +725,14 @@ def test_wrong_types(changes, message):
     ],
 )
 def test_what_is_missing_has_a_name(monkeypatch, module, package, loss, regularizer):
-    found = comparator.importlib.import_module
+    found = libraries.importlib.import_module
 
     def without(name):
         if name == module:
             raise ImportError(f"No module named {name}")
         return found(name)
 
-    monkeypatch.setattr(comparator.importlib, "import_module", without)
+    monkeypatch.setattr(libraries.importlib, "import_module", without)
     with pytest.raises(ImportError, match=rf'comparators need {package}: pip install "fiol\[regret\]"'):
         best_in_hindsight(loss, regularizer, X2, Y2)
 

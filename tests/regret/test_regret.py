@@ -40,9 +40,8 @@ from fiol import (
     Simplex,
     Squared,
 )
-from fiol.regret import SUMS, Ledger, audit, named
-from fiol.regret.accounting import COLUMNS, Exhaustive, Incremental
-from fiol.regret.comparator import best_in_hindsight
+from fiol.regret import Ledger, Records, audit, best_in_hindsight
+from fiol.regret.measuring import Measurement, MeasuringBySums, MeasuringEveryWeight
 
 D, T = 9, 60
 MATRIX = np.diag(np.linspace(0.5, 2.0, D)) + 0.1
@@ -76,17 +75,17 @@ def traced(update, X, y, h, intercept):
 
 
 def measured(learner, X, y, h, best, cuts=(0, 7, 8, 30, T)):
-    """The rounds as the accountant measured them, and the closed ledger."""
+    """The rounds as they were measured, and the closed ledger."""
     rounds = []
     with Ledger(learner, comparator=best, every=7) as ledger:
-        accountant, add = ledger.accountant, ledger.account.add
-        ledger.account.add = lambda found: (rounds.append(found.copy()), add(found))
+        add = ledger.add
+        ledger.add = lambda found: (rounds.append(found.copy()), add(found))
         for start, stop in pairwise(cuts):
             learner.learn(X[start:stop], y[start:stop], None if h is None else h[start:stop])
-    return dict(zip(COLUMNS, np.concatenate(rounds).T, strict=True)), ledger, accountant
+    return Measurement(*np.concatenate(rounds).T)._asdict(), ledger
 
 
-#: Updates whose account is kept by sums, and those for which every weight is looked at.
+#: Updates whose rounds are measured by sums, and those for which every weight is looked at.
 BY_SUMS = {
     "l1": FIOL(Logistic(), L1(0.05), Constant(0.5)),
     "l1, falling steps": FIOL(Squared(), L1(0.05), Polynomial(1.0)),
@@ -139,8 +138,8 @@ def test_every_measurement_agrees_with_brute_force(name, intercept):
     u = comparator_for(update, u)
     ws, plain = traced(update, X, y, h, intercept)
     learner = Learner(update, n_features=D, intercept=intercept, compiled=False)
-    m, ledger, accountant = measured(learner, X, y, h, u)
-    assert type(accountant) is (Incremental if name in BY_SUMS else Exhaustive)
+    m, ledger = measured(learner, X, y, h, u)
+    assert type(ledger.measuring) is (MeasuringBySums if name in BY_SUMS else MeasuringEveryWeight)
     np.testing.assert_array_equal(learner.weights, plain.weights)  # it learns as before
     etas = [update.step_size.eta(t + 1.0) for t in range(T)]
     best = np.concatenate([np.maximum(u, 0.0), np.maximum(-u, 0.0)]) if name == "signed entropy" else u
@@ -180,7 +179,7 @@ def test_bounds_agree_with_brute_force_and_hold(name):
     u = comparator_for(update, u)
     ws, _ = traced(update, X, y, h, False)
     learner = Learner(update, n_features=D, intercept=False, compiled=False)
-    _, ledger, _ = measured(learner, X, y, h, u)
+    _, ledger = measured(learner, X, y, h, u)
     etas = np.array([update.step_size.eta(t + 1.0) for t in range(T)])
     book = oracle.account(ws, X, y, update.loss, update.regularizer, update.geometry, etas, u, h)
     found = {key: values[-1] for key, values in ledger.bounds.items()}
@@ -227,17 +226,16 @@ def test_sums_agree_with_a_look_at_every_weight(seed, l1, l2, size, kind, densit
     for force in (False, True):
         learner = Learner(update, n_features=D, compiled=False)
         with Ledger(learner, comparator=u, every=1) as ledger:
-            a = ledger.accountant
-            assert isinstance(a, Incremental)
+            m = ledger.measuring
+            assert isinstance(m, MeasuringBySums)
             if force:
-                parts = a.engine, a.geometry, a.regularizer, a.best, a.bias_best, a.account
-                learner._engine.accountant = Exhaustive(*parts)
+                ledger.measuring = MeasuringEveryWeight(m.engine, m.geometry, m.regularizer, m.best, m.bias_best)
             edges = [0, *sorted(cuts), 40]
             for start, stop in pairwise(edges):
                 learner.learn(X[start:stop], y[start:stop], h[start:stop])
-            found.append(ledger.sums)
-    for column, (one, other) in enumerate(zip(found[0].T, found[1].T, strict=True)):
-        if SUMS[column] == "nonzeros":  # rounding may end a weight a round earlier or later
+            found.append(ledger.records)
+    for column, one, other in zip(Records._fields, *found, strict=True):
+        if column == "nonzeros":  # rounding may end a weight a round earlier or later
             assert np.abs(one - other).max() <= 1.0
         else:
             close(one, other)
@@ -249,9 +247,9 @@ def test_compiled_and_sparse_agree_with_the_interpreter():
     plain = Learner(update, n_features=200)
     plain.learn(scipy.sparse.csr_matrix(X), y, h)
     learner, slow = Learner(update, n_features=200), Learner(update, n_features=200, compiled=False)
-    fast, ledger, _ = measured(learner, scipy.sparse.csr_matrix(X), y, h, u, (0, 100, 101, 400))
-    sure, _, _ = measured(slow, X, y, h, u, (0, 400))
-    for column in COLUMNS:
+    fast, ledger = measured(learner, scipy.sparse.csr_matrix(X), y, h, u, (0, 100, 101, 400))
+    sure, _ = measured(slow, X, y, h, u, (0, 400))
+    for column in Measurement._fields:
         close(fast[column], sure[column])
     np.testing.assert_allclose(learner.weights, plain.weights, rtol=0, atol=1e-14)
     assert ledger.records.t[-1] == 400
@@ -261,11 +259,11 @@ def test_compiled_and_sparse_agree_with_the_interpreter():
 def test_rides_along_however_rows_come_in():
     X, y, h, u = stream(3)
     update = FIOL(Logistic(), L1(0.02), Polynomial(1.0))
-    whole, _, _ = measured(Learner(update, n_features=D, compiled=False), X, y, h, u, (0, T))
+    whole, _ = measured(Learner(update, n_features=D, compiled=False), X, y, h, u, (0, T))
     rounds = []
     learner = Learner(update, compiled=False)  # grows
     with Ledger(learner, comparator=u) as ledger:
-        ledger.account.add = lambda found: rounds.append(found.copy())
+        ledger.add = lambda found: rounds.append(found.copy())
         for t in range(T):
             i = np.flatnonzero(X[t]).astype(np.int32)
             learner.learn_one(i, X[t, i], y[t], h[t])
@@ -273,16 +271,16 @@ def test_rides_along_however_rows_come_in():
                 learner.settle()
             if t % 11 == 0:
                 learner.weights, learner.scores(X[:2, : learner.n_features])
-    for column, values in zip(COLUMNS, np.concatenate(rounds).T, strict=True):
+    for column, values in zip(Measurement._fields, np.concatenate(rounds).T, strict=True):
         close(values, whole[column])
     assert learner.rounds == T
 
 
-def test_named_bounded_and_hashed_learners_are_accounted_for():
+def test_named_bounded_and_hashed_learners_are_measured():
     X, y, h, _ = stream(4)
     update = FIOL(Logistic(), L1(0.3), Constant(0.5))
     rows = [{f"f{i}": v for i, v in enumerate(row) if v} for row in X]
-    whole, _, _ = measured(Learner(update, compiled=False), X, y, h, None, (0, T))
+    whole, _ = measured(Learner(update, compiled=False), X, y, h, None, (0, T))
     for options in ({}, {"max_features": D}, {"bits": 12}):
         learner = Learner(update, compiled=False, **options)
         with Ledger(learner, every=T) as ledger:
@@ -297,19 +295,19 @@ def test_named_bounded_and_hashed_learners_are_accounted_for():
         assert ledger.bounds == {}
 
 
-def test_rounds_that_are_taken_back_leave_the_account():
+def test_rounds_that_are_taken_back_leave_the_ledger():
     learner = Learner(FIOL(Squared(), L1(0.1), Constant(0.5)), max_features=2, compiled=False)
     with Ledger(learner, every=1) as ledger:
         learner.learn([{"a": 1.0}, {"b": 1.0}], [1.0, 0.0])
-        before = ledger.sums
+        before = ledger.records
         with pytest.raises(ValueError, match="row 1 brings more features"):
             learner.learn([{"a": 2.0}, {"a": 1.0, "b": 1.0, "c": 1.0}], [9.0, 9.0])
-        np.testing.assert_array_equal(ledger.sums, before)
+        np.testing.assert_array_equal(ledger.records, before)
         learner.learn([{"a": 1.0}], [1.0])
         fresh = Learner(learner.update, compiled=False)
         with Ledger(fresh, every=1) as other:
             fresh.learn([{"a": 1.0}, {"b": 1.0}, {"a": 1.0}], [1.0, 0.0, 1.0])
-        np.testing.assert_array_equal(ledger.sums, other.sums)
+        np.testing.assert_array_equal(ledger.records, other.records)
 
 
 def test_a_closed_ledger_keeps_its_records_and_lets_the_learner_go():
@@ -320,10 +318,10 @@ def test_a_closed_ledger_keeps_its_records_and_lets_the_learner_go():
     learner.learn(X[10:], y[10:])
     assert ledger.records.t[-1] == 10
     assert learner.rounds == T
-    with Ledger(learner, every=1) as later:  # an account that begins in the middle
+    with Ledger(learner, every=1) as later:  # a ledger that begins in the middle
         learner.learn(X, y)
     assert later.records.t[-1] == T
-    assert learner.copy()._engine.accountant is None
+    assert learner.copy()._engine.observer is None
 
 
 def test_no_rounds_no_records():
@@ -365,7 +363,7 @@ def test_errors_name_the_place(make, error, message):
 
 @pytest.mark.filterwarnings("ignore:the score")
 @pytest.mark.parametrize("geometry", [fiol.Euclidean(), DiagonalMetric(1.0)], ids=repr)
-def test_a_learner_that_diverges_is_accounted_for(geometry):
+def test_a_learner_that_diverges_is_measured(geometry):
     update = COMID(Squared(), L1(0.1), Constant(1e3), geometry)
     learner = Learner(update, n_features=1, compiled=False)
     with Ledger(learner, comparator=[0.0], every=1) as ledger, np.errstate(all="ignore"):
@@ -410,7 +408,7 @@ def test_audits_stay_within_their_bounds(update, named_bounds):
         assert (found.regret <= values + found.error).all()
     best = best_in_hindsight(update.loss, update.regularizer, X, y, sample_weight=h, geometry=update.geometry)
     whole = Learner(update, n_features=D, intercept=False, compiled=False)
-    _, ledger, _ = measured(whole, X, y, h, best)
+    _, ledger = measured(whole, X, y, h, best)
     close(found.regret[-1], ledger.records.regret[-1], atol=1e-8)
     close(found.regret[-1], ledger.records.objective[-1] - best.value, atol=1e-8)
 
@@ -439,5 +437,12 @@ def test_loss_convexity_is_not_inherited_by_another_derivative():
     assert (Squared.convexity, Steeper.convexity, fiol.Logistic.convexity) == (1.0, 0.0, 0.0)
 
 
-def test_names_of_sums():
-    assert named(np.zeros((1, len(SUMS)))).keys() == set(SUMS)
+def test_a_ledger_closed_twice_leaves_the_next_one_alone():
+    learner = Learner(FIOL(Squared()), compiled=False)
+    first = Ledger(learner)
+    first.close()
+    second = Ledger(learner)
+    first.close()
+    learner.learn([[1.0]], [1.0])
+    assert learner.ledger is second
+    assert (len(first.records.t), second.records.t[-1]) == (0, 1)

@@ -1,9 +1,12 @@
-"""Components as compiled values: the only file, beside `kernels`, that knows numba.
+"""Components as compiled values: the one file that talks to numba's internals.
 
-The type of a component is named by strings alone: module, class, fingerprint of the code it runs, and
-the types of its fields. Hence a cached kernel is found again by any later process, also for classes
-defined in a script; editing a component or a helper it calls changes the name and compiles anew;
-and reading the cache never imports a user's module.
+The type of a component is named by strings alone: module, class, fingerprint of the code it runs, digest of the
+library's own compiled code, and the types of its fields. Hence a cached kernel is found again by any later process,
+also for classes defined in a script; an edit of a component, of a helper it calls, or of any file in `CALLED` changes
+the name and compiles anew; and reading the cache never imports a user's module.
+
+So a kernel that takes a component may call kernels of its own file and of all files in `CALLED`. A kernel that takes
+none may call kernels of its own file only: numba's cache notices edits of that file alone.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import itertools
 import types as python_types
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,14 +41,16 @@ from numba.extending import (
     unbox,
 )
 
-from fiol.compiler.fingerprint import bytecode, code_parts, digest, fingerprint, methods_of
+from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
 from fiol.components.component import Component, at, common, own
 
 #: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
 FAST = {"nsz", "arcp", "contract", "reassoc"}
 
-#: Part of every type's name, so that an edit of this file compiles anew too.
-LAYER = digest(bytecode(inspect.currentframe().f_code, set(), set()))  # type: ignore[union-attr]
+#: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
+CALLED = ("compiler", "engine", "components/row.py", "update/state.py")
+#: Part of every type's name, so that an edit of any of these files compiles anew.
+LAYER = source_digest(Path(__file__).parents[1], CALLED)
 
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}

@@ -13,6 +13,7 @@ import inspect
 import numbers
 import types
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,17 @@ def fingerprint(cls: type) -> tuple[str, set[types.FunctionType]]:
 def digest(parts: Iterable[bytes]) -> str:
     """A short hash of all parts."""
     return hashlib.sha256(b"|".join(parts)).hexdigest()[:12]
+
+
+def source_digest(root: Path, parts: Iterable[str]) -> str:
+    """A short hash of the source of Python files below `root`: those that `parts` name, and all in folders they name.
+
+    Files that are not there count as empty: an installation without sources runs, and numba caches nothing for it.
+    """
+    named = [root / part for part in parts]
+    files = sorted({file for path in named for file in (path.rglob("*.py") if path.is_dir() else [path])})
+    files = [file for file in files if file.exists()]
+    return digest(piece for file in files for piece in (file.relative_to(root).as_posix().encode(), file.read_bytes()))
 
 
 def code_parts(function: types.FunctionType, reached: set[types.FunctionType]) -> Iterator[bytes]:

@@ -59,7 +59,7 @@ from fiol.learner import Learner
 from fiol.models.epochs import Course, Stopping, run
 from fiol.models.joint import JointLearner
 from fiol.models.one_vs_rest import OneVsRest, normalized, numbered
-from fiol.regret.ledger import Ledger
+from fiol.regret import Ledger
 from fiol.update.update import Update
 
 

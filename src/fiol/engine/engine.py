@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,23 @@ from fiol.update.state import START, State, aligned, empty_state, grown, make_ro
 
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
+
+
+class Observer(Protocol):
+    """Looks at an engine between rounds (`fiol.regret.Ledger` is one): `Engine.observer`, None without one.
+
+    An observed engine makes room for a chunk and leaves its rounds to `observe`, which makes them one by one
+    (`learn_plainly`) or by a kernel that contains the engine's own round.
+    """
+
+    def observe(self, chunk: Chunk, y: Floats, weight: Floats) -> Floats:
+        """A round per row, in order; the score of each before its round."""
+
+    def mark(self) -> Any:
+        """Where the observer stands, for `rewind`."""
+
+    def rewind(self, mark: Any) -> None:
+        """Forget the rounds since `mark`: the engine has taken them back."""
 
 
 class Engine:
@@ -33,24 +50,24 @@ class Engine:
         self.bias.peak.fill(1.0)
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
         self.room, self.bias_room = make_room(16), make_room(1)
-        self.bound: dict[str, Any] = {}
-        self.accountant: Any = None  # learns instead, if there is one: see `fiol.regret.accounting`
+        self.bound: dict[Any, Any] = {}  # kernels, by name or themselves, compiled for this engine's types
+        self.observer: Observer | None = None  # makes the rounds, if there is one
 
     # Learning.
 
     def learn(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
         self.fit_in(chunk)
-        if self.accountant is None:
+        if self.observer is None:
             return self.learn_plainly(chunk, y, weight, order)
         if not len(order):
-            return self.accountant.learn(chunk, y, weight)
+            return self.observer.observe(chunk, y, weight)
         scores = np.zeros(chunk.rows)
-        scores[order] = self.accountant.learn(chunk.take(order), y[order], weight[order])
+        scores[order] = self.observer.observe(chunk.take(order), y[order], weight[order])
         return scores
 
     def learn_plainly(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
-        """`learn` for rows that fit in, unaccounted."""
+        """`learn` for rows that fit in, unobserved."""
         scores = np.zeros(chunk.rows)
         self.call("learn_rows", *self.plans, chunk, order, y, weight, *self.memory, scores)
         return scores
@@ -60,7 +77,7 @@ class Engine:
 
         That is so too if it has a feature beyond the first `features`, for which there must be room.
         """
-        if self.accountant is not None:
+        if self.observer is not None:
             return None
         kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, weight, features)
         fine, z = kernel(
@@ -166,8 +183,8 @@ class Engine:
         return {**named, "clock": self.ticks}
 
     def snapshot(self) -> dict[str, Any]:
-        """Copies of `arrays`, and where the accountant stands: what `restore` needs to take rounds back."""
-        mark = None if self.accountant is None else self.accountant.account.mark()
+        """Copies of `arrays`, and where the observer stands: what `restore` needs to take rounds back."""
+        mark = None if self.observer is None else self.observer.mark()
         return {**{name: a.copy() for name, a in self.arrays().items()}, "mark": mark}
 
     def restore(self, arrays: dict[str, Any]) -> None:
@@ -183,8 +200,8 @@ class Engine:
         parts = {part: State(*(realigned(arrays[f"{part}.{n}"]) for n in State._fields)) for part in PARTS}
         self.state, self.bias, self.fresh = parts["state"], parts["intercept"], parts["fresh"]
         self.ticks = arrays["clock"].copy()
-        if self.accountant is not None and "mark" in arrays:
-            self.accountant.account.rewind(arrays["mark"])
+        if self.observer is not None and "mark" in arrays:
+            self.observer.rewind(arrays["mark"])
 
     def select(self, kept: Any) -> None:
         """Keep these features only, in this order."""
@@ -193,7 +210,7 @@ class Engine:
     def copy(self) -> Engine:
         """An engine of its own with the same state."""
         new = copy.copy(self)
-        new.accountant = None
+        new.observer = None
         new.restore(self.arrays())
         new.room, new.bias_room = make_room(self.room.shape[1]), make_room(1)
         return new
@@ -236,18 +253,20 @@ class Engine:
     def memory(self) -> tuple[Any, ...]:
         return self.state, self.bias, self.ticks, self.room, self.bias_room
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Call a kernel by name; its types never change, so they are looked at once."""
-        kernel = self.bound.get(name)
-        if kernel is None:
-            kernel = self.bound[name] = self.bind(name.removeprefix("intercept: "), arguments)
-        return kernel(*arguments)
+    def call(self, kernel: Any, *arguments: Any) -> Any:
+        """Call a kernel of this package by name, or any kernel; its types never change, so they are looked at once."""
+        bound = self.bound.get(kernel)
+        if bound is None:
+            bound = self.bound[kernel] = self.bind(kernel, arguments)
+        return bound(*arguments)
 
-    def bind(self, name: str, arguments: tuple[Any, ...]) -> Any:
+    def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
+        """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled
         from fiol.engine import kernels  # imported here: `import fiol` loads no compiler
 
-        kernel = getattr(kernels, name)
+        if isinstance(kernel, str):
+            kernel = getattr(kernels, kernel.removeprefix("intercept: "))
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)
         plain = compiled.interpreted(kernel)

@@ -24,7 +24,7 @@ from fiol.experiments.work import Task, follow
 from fiol.learner import Learner
 from fiol.plots import BLUE, GREEN, GREY, ORANGE, RED
 from fiol.presets import COMID, FIOL
-from fiol.regret.ledger import audit
+from fiol.regret import audit
 from fiol.update.update import Update
 
 LOSSES: dict[str, Loss] = {"squared": Squared(), "hinge": Hinge(), "logistic": Logistic()}

@@ -53,40 +53,6 @@ class Room(NamedTuple):
     new: Floats  #: its weights after the round
 
 
-class Sums(NamedTuple):
-    """Sums over all weights that are not 0, with u = abs(w) / clock.scale.
-
-    While its feature is absent, u loses `rate` per unit of `clock.shrunk` until it is 0.
-    """
-
-    number: float  #: of 1
-    size: float  #: of u
-    rate: float  #: of rate
-    square: float  #: of u^2
-    fall: float  #: of rate u
-    rate_square: float  #: of rate^2
-    along: float  #: of u times the comparator's weight, with the sign of w
-    rate_along: float  #: of rate times the same
-
-
-class Books(NamedTuple):
-    """What makes it cheap to say, round by round, what the regularizer thinks of all weights (`kernels.account_rows`).
-
-    `sums` are the `Sums`, kept between calls. The rest says which weights become 0 when: a heap of the features whose
-    end is near. Its keys are never later than the end, and are put right when they come up.
-    """
-
-    sums: Floats
-    best: Floats  #: weights of the comparator
-    end: Floats  #: what `clock.shrunk` will say when the weight becomes 0; negative for weights not in the sums
-    near: Floats  #: ends before this are near, as an array of one
-    queue: Any  #: features in the heap, the earliest first
-    key: Floats  #: and when they come up
-    seat: Any  #: place of a feature in the heap, -1 if it has none
-    waiting: Any  #: how many are in the heap, as an array of one
-    before: Floats  #: the weights of a row before its round
-
-
 def empty_state(features: int, start: float, dtype: Any, kept: dict[str, bool]) -> State:
     """A state of `features` weights at `start`, with the arrays that are `kept`."""
     w = aligned(features, dtype)

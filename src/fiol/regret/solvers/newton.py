@@ -1,0 +1,110 @@
+"""Newton steps: the last digits of smooth losses, which gradients leave open.
+
+The weights found so far tell which weights are at a kink or a bound; the others solve linear equations, step by step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from fiol.components.losses import EPS
+from fiol.components.row import Floats
+from fiol.regret.libraries import load
+from fiol.regret.objective import Objective, fill_bends, fill_slopes, fill_values
+
+#: Up to so many unknowns a step is solved for directly; more are approached by iterations.
+MOST_UNKNOWNS = 1000
+
+
+def newton(o: Objective, w: Floats) -> Floats:
+    """Newton steps, halved where they lead uphill, until rounding is all that is left."""
+    if o.simplex:
+        return newton_on_simplex(o, w)
+    value, last, size = o.value(w), inf, o.size(w, o.each(fill_values, o.scores(w)))
+    for _ in range(100):
+        move, low, high, gain = newton_move(o, w)
+        room = np.where(move == 0.0, inf, (np.where(move > 0.0, high, low) - w) / move)
+        reach = float(np.min(room[room > 0.0], initial=1.0))  # up to where the first weight would have to stop
+        for length in (1.0, reach, *(reach * 0.5**k for k in range(1, 40))):
+            new = np.clip(w + length * move, low, high)
+            reached = o.value(new)
+            if reached <= value - 0.01 * length * gain + 100.0 * EPS * size:
+                break
+        else:
+            return w
+        if not gain > EPS * EPS * size or (gain <= EPS * size and gain > 0.5 * last):
+            return new
+        w, value, last = new, reached, gain
+    return w
+
+
+def newton_on_simplex(o: Objective, w: Floats) -> Floats:
+    """The same where the largest weight is what the others leave of 1: its column is taken off theirs."""
+    csr = load("scipy.sparse").csr_matrix
+    k = int(np.argmax(w[: o.d]))
+    others = np.where(np.arange(w.size) < o.d, 1.0, 0.0)
+    others[k] = 0.0
+    A = (o.A - o.A[:, [k]] @ csr(others)).tocsr()
+    lo, hi, start = o.lo.copy(), o.hi.copy(), w.copy()
+    lo[k] = hi[k] = start[k] = 1.0
+    new = newton(replace(o, A=A, lam1=o.lam1 - o.lam1[k] * others, lo=lo, hi=hi, simplex=False), start)
+    new[k] -= others @ new
+    return o.inside(new)
+
+
+def newton_move(o: Objective, w: Floats) -> tuple[Floats, Floats, Floats, float]:
+    """The way to the minimum of the quadratic model, the range of weights it is good for, and what it promises to gain.
+
+    Weights with an l1 penalty stay on their side of 0. They rest at 0 where it outweighs the pull, and others rest at
+    bounds they are pressed against.
+    """
+    z = o.scores(w)
+    c = o.pull(-o.each(fill_slopes, z))
+    sign = np.where(w != 0.0, np.sign(w), np.where(o.lo >= 0.0, 1.0, np.where(o.hi <= 0.0, -1.0, np.sign(c))))
+    slope = o.lam1 * sign + o.lam2 * w - c
+    rests = (w == 0.0) & (np.abs(c) <= o.lam1) & (o.lam1 > 0.0)
+    rests |= ((w <= o.lo) & (slope > 0.0)) | ((w >= o.hi) & (slope < 0.0)) | (o.sizes.T @ o.weight == 0.0)
+    free, move = np.flatnonzero(~rests), np.zeros(w.size)
+    move[free] = -solve_bent(o.A[:, free], o.weight * o.each(fill_bends, z), o.lam2[free], slope[free])
+    low = np.where((o.lam1 != 0.0) & (sign > 0.0), np.maximum(o.lo, 0.0), o.lo)
+    high = np.where((o.lam1 != 0.0) & (sign < 0.0), np.minimum(o.hi, 0.0), o.hi)
+    return move, low, high, -float(slope @ move)
+
+
+def solve_bent(columns: Any, bend: Floats, ridge: Floats, slope: Floats) -> Floats:
+    """The v with (columns' diag(bend) columns + diag(ridge)) v = slope, the least one if there are many."""
+    n, diagonal = slope.size, np.asarray(columns.multiply(columns).T @ bend) + ridge
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    if n > MOST_UNKNOWNS:
+        sparse = load("scipy.sparse.linalg")
+
+        def times(v: Floats) -> Floats:
+            v = scale * v
+            return scale * (np.asarray(columns.T @ (bend * (columns @ v))) + ridge * v)
+
+        operator = sparse.LinearOperator((n, n), matvec=times, dtype=np.float64)
+        return scale * sparse.minres(operator, scale * slope, rtol=1e-6, maxiter=500)[0]
+    H = scale[:, None] * (gram(columns, bend) + np.diag(ridge)) * scale
+    if not np.isfinite(H).all():
+        return np.zeros(n)
+    values, basis = np.linalg.eigh(H)
+    slopes = basis.T @ (scale * slope)
+    straight = values < 1e-12  # a long way to go, unless the slope is rounding
+    slopes[straight & (np.abs(slopes) < 1e-6 * np.linalg.norm(slopes))] = 0.0
+    return scale * (basis @ (slopes / np.maximum(values, 1e-12)))
+
+
+def gram(columns: Any, bend: Floats) -> Floats:
+    """columns' diag(bend) columns."""
+    rows, n = columns.shape
+    if columns.nnz <= 0.1 * rows * n:
+        return np.asarray((columns.T @ columns.multiply(bend[:, None])).toarray())
+    total, block = np.zeros((n, n)), max(1, 2**22 // n)
+    for k in range(0, rows, block):
+        dense = columns[k : k + block].toarray()
+        total += dense.T @ (bend[k : k + block, None] * dense)
+    return total
