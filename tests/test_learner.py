@@ -63,8 +63,8 @@ from fiol import (
     Truncated,
     Unregularized,
     Update,
-    model_file,
 )
+from fiol.files import model_file
 from fiol.files.model_file import ModelFileError
 from fiol.files.recipe import to_json
 from fiol.intake.chunks import Chunk
