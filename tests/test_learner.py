@@ -1197,9 +1197,12 @@ def test_a_learner_that_learned_nothing_can_be_saved(path):
 
 
 def alter(path, change):
-    header, arrays = model_file.read(path)
+    """Change what a file says; the kind and meta are found beside the keys of the learner's header."""
+    outer, arrays = model_file.read(path)
+    header = {**outer.pop("model"), **outer}
     change(header, arrays)
-    model_file.write(path, header, arrays)
+    outer = {key: header.pop(key) for key in ("kind", "meta") if key in header}
+    model_file.write(path, {**outer, "model": header}, arrays)
 
 
 def put(*keys, value):

@@ -229,7 +229,9 @@ def test_unknown_classes_are_named_and_never_imported(name):
     assert "this" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["Component", "fiol.components.component.Component", "builtins.object", f"{__name__}.Outer"])
+@pytest.mark.parametrize(
+    "name", ["Component", "fiol.components.component.Component", "builtins.object", f"{__name__}.Outer"]
+)
 def test_classes_that_are_no_components_are_unknown(name):
     with pytest.raises(ValueError, match="no component known here"):
         from_json({"component": name, "fields": {}})
@@ -465,9 +467,7 @@ json_values = st.recursive(
         st.lists(inner),
         st.dictionaries(st.text(), inner),
         st.fixed_dictionaries({"array": inner, "shape": inner}),
-        st.fixed_dictionaries(
-            {"component": st.just("L1"), "fields": st.fixed_dictionaries({"lam": inner})}
-        ),
+        st.fixed_dictionaries({"component": st.just("L1"), "fields": st.fixed_dictionaries({"lam": inner})}),
         st.fixed_dictionaries({"component": inner, "fields": inner}),
     ),
 )
