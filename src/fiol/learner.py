@@ -439,6 +439,8 @@ class Learner:
         if not isinstance(update, Update):
             raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
         new = cls(update, **header["options"], compiled=compiled)
+        if new.n_features not in (0, header["features"]):  # 0 if their number is not fixed
+            raise ValueError(f"it has {header['features']} features, but its options say {new.n_features}")
         new._restore(header, records.fill(arrays, new._arrays(), NEEDED_ARRAYS))
         return new
 
@@ -680,6 +682,8 @@ def check_header(header: dict[str, Any]) -> None:
     hashed, bounded = options.get("bits") is not None, options.get("max_features") is not None
     if (names is None and bounded) or (names is not None and hashed):
         raise ValueError("its names do not go with its options")
+    if bounded and features > options["max_features"]:
+        raise ValueError(f"it has {features} features, more than its max_features of {options['max_features']}")
 
 
 #: The types of options in a file; those that are integers may also be null.

@@ -66,7 +66,9 @@ def load(path: Path, compiled: bool = True) -> Any:
     stored = read_model(path)
     if stored.kind not in BUILDERS:
         known = ", ".join(sorted(BUILDERS))
-        raise ModelFileError(f"{os.fspath(path)}: it holds {stored.kind!r}, a kind of model unknown here: known are {known}")
+        raise ModelFileError(
+            f"{os.fspath(path)}: it holds {stored.kind!r}, a kind of model unknown here: known are {known}"
+        )
     return build_model(path, stored, BUILDERS[stored.kind], compiled)
 
 

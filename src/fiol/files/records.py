@@ -101,7 +101,7 @@ def fill(arrays: Mapping[str, Array], new: Mapping[str, Array], needed: tuple[st
 
 
 def owners(arrays: Mapping[str, Array], part: str) -> dict[str, list[str]]:
-    """By owner, the statistics of which there is this part and, of the same type, the record of a feature never seen."""
+    """By owner, the statistics of which there are this part and, of the same type, a record of features never seen."""
     found: dict[str, list[str]] = {}
     for match in filter(None, map(NAME.fullmatch, arrays)):
         array, fresh = arrays[match.string], arrays.get(f"{match['owner']}fresh.{match['statistic']}")
