@@ -1,5 +1,6 @@
 """The learner as its users meet it: the same bits on every way, growth, memory, merging, pruning, errors, files."""
 
+import copy
 import functools
 import pickle
 import signal
@@ -63,8 +64,8 @@ from fiol import (
     Truncated,
     Unregularized,
     Update,
-    model_file,
 )
+from fiol.files import model_file
 from fiol.files.model_file import ModelFileError
 from fiol.files.recipe import to_json
 from fiol.intake.chunks import Chunk
@@ -1197,9 +1198,12 @@ def test_a_learner_that_learned_nothing_can_be_saved(path):
 
 
 def alter(path, change):
-    header, arrays = model_file.read(path)
+    """Change what a file says; the kind and meta are found beside the keys of the learner's header."""
+    outer, arrays = model_file.read(path)
+    header = {**outer.pop("model"), **outer}
     change(header, arrays)
-    model_file.write(path, header, arrays)
+    outer = {key: header.pop(key) for key in ("kind", "meta") if key in header}
+    model_file.write(path, {**outer, "model": header}, arrays)
 
 
 def put(*keys, value):
@@ -1245,6 +1249,20 @@ ALTERED = [
     (put("options", "dtype", value="float32"), r"array 'state\.w' is missing or does not fit the update$"),
     (put("options", "intercept", value=False), r"array 'intercept\.w' is missing or does not fit"),
     (put("options", "max_features", value=20), r"names do not go with"),
+    (put("options", "max_features", value=True), r"its max_features must be an integer or null, got True$"),
+    (put("options", "max_features", value=20.0), r"its max_features must be an integer or null, got 20\.0$"),
+    (put("options", "bits", value=True), r"its bits must be an integer or null, got True$"),
+    (put("options", "n_features", value=9.0), r"its n_features must be an integer or null, got 9\.0$"),
+    (put("options", "n_features", value=8), r"it has 9 features, but its options say 8$"),
+    (put("options", "bits", value=3), r"it has 9 features, but its options say 8$"),
+    (put("options", "intercept", value=1), r"its intercept must be true or false, got 1$"),
+    (put("options", "average", value="yes"), r"its average must be true or false, got 'yes'$"),
+    (put("options", "average", value=None), r"its average must be true or false, got None$"),
+    (put("options", "dtype", value=None), r"its dtype must be a name, got None$"),
+    (put("options", "dtype", value="float16"), r"dtype must be \"float64\" or \"float32\""),
+    (put("options", "compiled", value=True), r"multiple values for keyword argument 'compiled'"),
+    (put("features", value=True), r"its number of features is given as True$"),
+    (put("meta", value=[]), r"its header or its meta is no object$"),
     (put("features", value=-1), r"its number of features is given as -1$"),
     (put("features", value="nine"), r"its number of features is given as 'nine'$"),
     (put("features", value=2**40), r"its number of features is given as 1099511627776$"),
@@ -1277,6 +1295,59 @@ def test_an_altered_file_is_refused_with_a_reason(change, reason, path):
     alter(path, change)
     with pytest.raises(ModelFileError, match=rf"^{path}: .*(?:{reason})"):
         Learner.load(path, compiled=False)
+
+
+def test_later_additions_are_open(path):
+    """A key this version does not know is passed over; one an older version did not write has a default."""
+    model = learner(FIOL(Logistic(), L1(0.01)))
+    model.learn(*data(Logistic()))
+    model.save(path)
+    alter(path, put("mood", value="good"))
+    alter(path, swap("state.mood", np.zeros(3)))
+    for option in ("n_features", "bits", "max_features", "intercept", "average", "dtype"):
+        alter(path, lambda header, _, option=option: header["options"].pop(option))
+    alter(path, drop("header", "meta"))
+    loaded = Learner.load(path, compiled=False)
+    assert whole(loaded) == whole(model)
+    assert loaded.meta == {}
+
+
+def test_meta_is_saved_copied_and_pickled(path):
+    model = learner(FIOL(Logistic()))
+    assert model.meta == {}
+    model.meta = {"target": "price", "columns": [{"größe": 1.5, "unit": None}], "seen": True}
+    meta = copy.deepcopy(model.meta)
+    model.save(path)
+    others = [fiol.load(path, compiled=False), Learner.load(path), model.copy(), pickle.loads(pickle.dumps(model))]
+    model.meta["columns"][0]["unit"] = "m"
+    others.append(Learner.merge([others[0], learner(FIOL(Logistic()))]))
+    for other in others:
+        assert type(other) is Learner
+        assert other.meta == meta
+    others[0].meta["columns"].clear()
+    assert others[-1].meta == meta
+    assert learner(FIOL(Logistic())).meta == {}
+
+
+@pytest.mark.parametrize("meta", [{"a": (1, 2)}, {1: 2}, [], None, {"a": {1: 2}}], ids=repr)
+def test_meta_must_be_json(path, meta):
+    model = learner(FIOL(Logistic()))
+    model.meta = meta
+    with pytest.raises(TypeError, match=r"^meta must be a dict of plain JSON values"):
+        model.save(path)
+    model.meta = {"a": nan}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        model.save(path)
+    assert not path.exists()
+
+
+def test_a_folder_that_is_not_there_is_named_as_it_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("none/model.fiol", tmp_path / "none" / "model.fiol"):
+        with pytest.raises(FileNotFoundError) as caught:
+            learner(FIOL(Logistic())).save(path)
+        assert caught.value.filename == str(path)
+        assert ".tmp" not in str(caught.value)
 
 
 def test_what_is_no_model_file_is_refused(path):

@@ -58,6 +58,7 @@ from fiol.components.step_sizes import (
     Schedule,
     StepSize,
 )
+from fiol.files.model import load
 from fiol.learner import Learner
 from fiol.models.joint import JointLearner
 from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
@@ -175,6 +176,7 @@ __all__ = [
     "Unregularized",
     "Update",
     "checks",
+    "load",
     "non_negative",
     "solve_step",
 ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
-import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from fiol.components.component import per_feature_sizes
 from fiol.components.problem import expect
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER, Engine
-from fiol.files import model_file, recipe
+from fiol.files import recipe, records
+from fiol.files.model import Path, build_model, read_model, register, write_model
 from fiol.intake.bounds import renumbered, rows_that_fit
 from fiol.intake.chunks import (
     FEATURES,
@@ -33,10 +34,11 @@ from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan, make_plan, rotated
 from fiol.update.update import Update
 
-Path = Union[str, "os.PathLike[str]"]
 Self = TypeVar("Self", bound="Learner")
 #: What `Learner.save` writes.
 KIND = "learner"
+#: What every file of a learner has; all that is added later has a value for files without it.
+NEEDED_KEYS, NEEDED_ARRAYS = ("update", "options", "features", "columns", "names"), ("state.w", "clock")
 
 
 class Learner:
@@ -99,6 +101,7 @@ class Learner:
         self.intercept_fitted, self.averages, self.dtype = bool(intercept), bool(average), check_dtype(dtype)
         self.compiled = compiled
         self.columns: tuple[str, ...] | None = None  #: names of the columns, if the first rows had any
+        self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
         self.ledger: Any = None  #: the `fiol.regret.Ledger` that rides along, if there is one
         self._plan = make_plan(update, self.averages)
         self._encoder: Vocabulary | Hashing | None = None if bits is None else Hashing(bits)
@@ -343,12 +346,13 @@ class Learner:
 
     def __getstate__(self) -> dict[str, Any]:
         parts = {"update": self.update, "options": self._options(), "compiled": self.compiled}
-        return {**parts, "header": self._header(), "arrays": self._arrays()}
+        return {**parts, "header": self._header(), "arrays": self._arrays(), "meta": self.meta}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become the learner with this state, which is not shared."""
         Learner.__init__(self, state["update"], **state["options"], compiled=state["compiled"])
         self._restore(state["header"], state["arrays"])
+        self.meta = copy.deepcopy(state["meta"])
 
     @classmethod
     def merge(cls: type[Self], learners: Sequence[Self], weights: Sequence[float] | None = None) -> Self:
@@ -383,25 +387,19 @@ class Learner:
     # --- files --------------------------------------------------------------------------------
 
     def save(self, path: Path) -> None:
-        """Write everything to a file (see `fiol.files.model_file`): atomically, checksummed, without pickle.
+        """Write everything, `meta` included, to a file (see `fiol.files.model`): atomically, checksummed, no pickle.
 
-        A learner loaded from it goes on exactly, to the bit, as this one would have.
+        A learner loaded from it goes on exactly, to the bit, as this one would have. Features never seen take no room.
         """
-        model_file.write(path, self._header(), self._arrays())
+        write_model(path, KIND, self._header(), self._arrays(), self.meta)
 
     @classmethod
     def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:
-        """The learner in a file. Own components must have been defined or imported before."""
-        header, arrays = model_file.read(path)
-        try:
-            if header.get("kind") != KIND:
-                raise ValueError(f"it holds {header.get('kind')!r}, not a learner")
-            for key in ("update", "options", "features", "columns", "names"):
-                if key not in header:
-                    raise ValueError(f"{key!r} is missing from its header")
-            return cls._from_parts(header, arrays, compiled)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise model_file.ModelFileError(f"{os.fspath(path)}: {error}") from error
+        """The learner in a file, by whatever version it was written; ModelFileError for a model of another kind.
+
+        Own components must have been defined or imported before.
+        """
+        return build_model(path, read_model(path, KIND), cls._from_parts, compiled)
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -416,7 +414,6 @@ class Learner:
     def _header(self) -> dict[str, Any]:
         vocabulary = isinstance(self._encoder, Vocabulary)
         return {
-            "kind": KIND,
             "update": recipe.to_json(self.update),
             "options": self._options(),
             "features": self._features,
@@ -436,12 +433,15 @@ class Learner:
 
     @classmethod
     def _from_parts(cls: type[Self], header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Self:
+        """The learner of what a file says; whatever an older version did not write is as in a new learner."""
+        check_header(header)
         update = recipe.from_json(header["update"])
         if not isinstance(update, Update):
             raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
         new = cls(update, **header["options"], compiled=compiled)
-        check_header(header, new.bits, new.max_features)
-        new._restore(header, arrays)
+        if new.n_features not in (0, header["features"]):  # 0 if their number is not fixed
+            raise ValueError(f"it has {header['features']} features, but its options say {new.n_features}")
+        new._restore(header, records.fill(arrays, new._arrays(), NEEDED_ARRAYS))
         return new
 
     def __repr__(self) -> str:
@@ -658,9 +658,18 @@ def check_width(update: Update, plan: Plan, n_features: Any, bits: Any, max_feat
     return n_features
 
 
-def check_header(header: dict[str, Any], bits: int | None, max_features: int | None) -> None:
-    """Refuse what a file says of the features if it makes no sense."""
-    features, columns, names = header["features"], header["columns"], header["names"]
+def check_header(header: dict[str, Any]) -> None:
+    """Refuse what a file says of a learner if it makes no sense."""
+    for key in NEEDED_KEYS:
+        if key not in header:
+            raise ValueError(f"{key!r} is missing from its header")
+    options, features, columns, names = (header[key] for key in NEEDED_KEYS[1:])
+    if not isinstance(options, dict):
+        raise ValueError(f"its options must be a mapping, got {options!r}")
+    for name, value in options.items():
+        kind, words = OPTIONS.get(name, (object, "anything"))  # the constructor refuses those it does not know
+        if type(value) is not kind and kind is not object and not (value is None and kind is int):
+            raise ValueError(f"its {name} must be {words}, got {value!r}")
     if type(features) is not int or not 0 <= features <= FEATURES:
         raise ValueError(f"its number of features is given as {features!r}")
     for what, found, kinds in (("columns", columns, (str,)), ("names", names, (str, int))):
@@ -670,8 +679,19 @@ def check_header(header: dict[str, Any], bits: int | None, max_features: int | N
             raise ValueError(f"its {what} are not one name for each of {features} features")
         if len(set(found)) < len(found):
             raise ValueError(f"its {what} are not all different")
-    if (names is None and max_features is not None) or (names is not None and bits is not None):
+    hashed, bounded = options.get("bits") is not None, options.get("max_features") is not None
+    if (names is None and bounded) or (names is not None and hashed):
         raise ValueError("its names do not go with its options")
+    if bounded and features > options["max_features"]:
+        raise ValueError(f"it has {features} features, more than its max_features of {options['max_features']}")
+
+
+#: The types of options in a file; those that are integers may also be null.
+OPTIONS = {
+    **dict.fromkeys(("n_features", "bits", "max_features"), (int, "an integer or null")),
+    **dict.fromkeys(("intercept", "average"), (bool, "true or false")),
+    "dtype": (str, "a name"),
+}
 
 
 def check_dtype(dtype: Any) -> Any:
@@ -695,3 +715,6 @@ def merge_weights(weights: Sequence[float] | None, rounds: list[int]) -> Floats:
             raise ValueError("weights must not all be 0")
         share = np.ones(len(rounds))
     return share / share.sum()
+
+
+register(KIND, Learner._from_parts)

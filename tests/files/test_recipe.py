@@ -1,7 +1,10 @@
 """Components survive JSON, and JSON that is not theirs is refused by its path."""
 
 import copy
+import dataclasses
+import importlib
 import json
+import pkgutil
 import subprocess
 import sys
 from math import inf
@@ -13,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import fiol
-from fiol import L1, Box, Huber, Logistic, Loss, MedianOfMedians, Newton, Partition, Regularizer
+from fiol import L1, AdaGrad, Box, Huber, Logistic, Loss, MedianOfMedians, Newton, Partition, Regularizer
 from fiol.components.component import Component, PerFeature
 from fiol.components.problem import Problem
-from fiol.files.recipe import from_json, to_json
+from fiol.files.recipe import find_class, from_json, name_of, to_json
 
 
 class Shifted(Loss):
@@ -126,13 +129,13 @@ def test_extreme_integers_survive():
 @pytest.mark.parametrize(
     ("component", "value"),
     [
-        (Logistic(), {"component": "fiol.components.losses.Logistic", "fields": {}}),
-        (Newton(7), {"component": "fiol.components.solvers.Newton", "fields": {"passes": 7}}),
+        (Logistic(), {"component": "Logistic", "fields": {}}),
+        (Newton(7), {"component": "Newton", "fields": {"passes": 7}}),
         (
             Partition(MedianOfMedians()),
             {
-                "component": "fiol.components.solvers.Partition",
-                "fields": {"pivot": {"component": "fiol.components.solvers.MedianOfMedians", "fields": {}}},
+                "component": "Partition",
+                "fields": {"pivot": {"component": "MedianOfMedians", "fields": {}}},
             },
         ),
         (Outer.Inner(-0.0), {"component": f"{__name__}.Outer.Inner", "fields": {"scale": -0.0}}),
@@ -140,10 +143,10 @@ def test_extreme_integers_survive():
         (
             Box(L1([1.0, 2.0])),
             {
-                "component": "fiol.components.regularizers.Box",
+                "component": "Box",
                 "fields": {
                     "regularizer": {
-                        "component": "fiol.components.regularizers.L1",
+                        "component": "L1",
                         "fields": {"lam": {"array": "AAAAAAAA8D8AAAAAAAAAQA==", "shape": [2]}},
                     },
                     "lo": "-inf",
@@ -161,7 +164,7 @@ def test_what_is_written(component, value):
 
 def test_floats_written_as_integers_elsewhere_are_read():
     """Some writers of JSON print 2.0 as 2."""
-    assert_same(from_json({"component": "fiol.components.losses.Huber", "fields": {"delta": 2}}), Huber(2.0))
+    assert_same(from_json({"component": "Huber", "fields": {"delta": 2}}), Huber(2.0))
 
 
 def test_arrays_are_as_if_just_constructed():
@@ -205,7 +208,19 @@ def test_local_classes_are_found():
 
 
 @pytest.mark.parametrize(
-    "name", ["os.system", "builtins.eval", "this.That", "fiol.components.losses.Nope", "fiol.Huber", "", "."]
+    "name",
+    [
+        "os.system",
+        "builtins.eval",
+        "this.That",
+        "fiol.components.losses.Nope",
+        "fiol.components.losses.Huber",
+        "fiol.Huber",
+        "Nope",
+        "huber",
+        "",
+        ".",
+    ],
 )
 def test_unknown_classes_are_named_and_never_imported(name):
     with pytest.raises(ValueError, match=r"^recipe names .* before loading$") as caught:
@@ -214,10 +229,107 @@ def test_unknown_classes_are_named_and_never_imported(name):
     assert "this" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["fiol.components.component.Component", "builtins.object", f"{__name__}.Outer"])
+@pytest.mark.parametrize(
+    "name", ["Component", "fiol.components.component.Component", "builtins.object", f"{__name__}.Outer"]
+)
 def test_classes_that_are_no_components_are_unknown(name):
     with pytest.raises(ValueError, match="no component known here"):
         from_json({"component": name, "fields": {}})
+
+
+def component_classes():
+    """Every component class that a module of the package defines, and the module."""
+    for found in pkgutil.walk_packages(fiol.__path__, "fiol."):
+        if not found.name.endswith("__main__"):
+            module = importlib.import_module(found.name)
+            for value in vars(module).values():
+                if isinstance(value, type) and issubclass(value, Component) and value.__module__ == module.__name__:
+                    yield value
+
+
+def test_every_class_of_the_package_has_a_name_of_its_own():
+    names = {}
+    for cls in component_classes():
+        assert names.setdefault(name_of(cls), cls) is cls
+        assert "." not in name_of(cls)
+        if cls is not Component:
+            assert find_class(name_of(cls)) is cls
+    assert len(names) > 60
+    assert names["L1"] is L1
+    assert names["Update"] is fiol.Update
+
+
+def built_in(source, module="fiol.components.imagined"):
+    """A class as if a module of the package defined it."""
+    scope = {**vars(fiol), "__name__": module}
+    exec(source, scope)
+    return list(scope.values())[-1]
+
+
+def test_classes_may_move_and_be_renamed():
+    old = built_in("class Soft(Loss):\n    scale: float = 1.0")
+    value = to_json(old(3.0))
+    assert value == {"component": "Soft", "fields": {"scale": 3.0}}
+    moved = built_in("class Soft(Regularizer):\n    scale: float = 1.0", "fiol.elsewhere.deep")
+    assert to_json(moved(3.0)) == value
+    old.registered = "Another"  # it is gone
+    assert_same(from_json(value), moved(3.0))
+    moved.registered = "Yet another"
+    renamed = built_in("class Softer(Loss):\n    registered = 'Soft'\n    scale: float = 1.0", "fiol.elsewhere")
+    assert to_json(renamed(3.0)) == value
+    assert_same(from_json(value), renamed(3.0))
+    with pytest.raises(ValueError, match=r"^recipe names Softer, which is no component known here"):
+        from_json({"component": "Softer", "fields": {}})
+
+
+def test_a_registered_name_is_not_inherited():
+    parent = built_in("class Newer(Loss):\n    registered = 'Older'\n    scale: float = 1.0")
+    scope = {"Newer": parent, "__name__": "fiol.components.imagined"}
+    exec("class Newest(Newer):\n    pass", scope)
+    assert to_json(parent())["component"] == "Older"
+    assert to_json(scope["Newest"]())["component"] == "Newest"
+
+
+def test_own_classes_named_like_ours_are_not_confused():
+    scope = {"L1": L1, "Loss": Loss, "__name__": "mine"}
+    exec("class L1(L1):\n    registered = 'L1'\nclass Huber(Loss):\n    delta: float = 2.0", scope)
+    for own, ours in ((scope["L1"](1.0), L1(1.0)), (scope["Huber"](), Huber())):
+        name = type(ours).__name__
+        assert to_json(own)["component"] == f"mine.{name}"
+        assert to_json(ours)["component"] == name
+        assert type(through_text(own)) is type(own)
+        assert type(through_text(ours)) is type(ours)
+
+
+def test_a_package_whose_name_begins_like_ours_is_not_ours():
+    assert to_json(define("Loss", 1.0, "fiolet")())["component"] == "fiolet.Mine"
+    assert to_json(define("Loss", 1.0, "fiol")())["component"] == "fiol.Mine"
+
+
+# --- recipes of other versions ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [fiol.Update, Box, Newton, Huber, AdaGrad, fiol.FixedHorizon, Shifted], ids=repr)
+def test_a_missing_field_takes_its_default(cls):
+    fields = dataclasses.fields(cls)
+    parts = {"Loss": Logistic(), "Regularizer": L1(0.5), "int": 7, "float": 0.125}
+    needed = {f.name: parts[getattr(f.type, "__name__", f.type)] for f in fields if f.default is dataclasses.MISSING}
+    whole, checked = to_json(cls(**needed)), 0
+    for field in fields:
+        less = changed(whole, ("fields", field.name), "!")
+        if field.name in needed:
+            with pytest.raises(ValueError, match=rf"^recipe\.{field.name} is missing$"):
+                from_json(less)
+        else:
+            checked += 1
+            assert_same(from_json(less), cls(**needed))
+    assert checked
+    assert_same(from_json({**whole, "fields": {name: whole["fields"][name] for name in needed}}), cls(**needed))
+
+
+def test_a_default_is_not_taken_for_what_is_there():
+    value = to_json(Box(L1(0.5), -1.0, 2.0))
+    assert_same(from_json(changed(value, ("fields", "lo"), "!")), Box(L1(0.5), hi=2.0))
 
 
 def test_nothing_is_imported_or_executed():
@@ -246,10 +358,10 @@ sys.exit(str(sorted(forbidden.intersection(seen))) if forbidden.intersection(see
 
 # --- what is refused --------------------------------------------------------------------------
 
-LASSO = {"component": "fiol.components.regularizers.L1", "fields": {"lam": 0.5}}
-BOX = {"component": "fiol.components.regularizers.Box", "fields": {"regularizer": LASSO, "lo": 0.0, "hi": 1.0}}
-NESTED = {"component": "fiol.components.regularizers.Box", "fields": {"regularizer": BOX, "lo": 0.0, "hi": 1.0}}
-HUBER = {"component": "fiol.components.losses.Huber", "fields": {"delta": 1.0}}
+LASSO = {"component": "L1", "fields": {"lam": 0.5}}
+BOX = {"component": "Box", "fields": {"regularizer": LASSO, "lo": 0.0, "hi": 1.0}}
+NESTED = {"component": "Box", "fields": {"regularizer": BOX, "lo": 0.0, "hi": 1.0}}
+HUBER = {"component": "Huber", "fields": {"delta": 1.0}}
 
 
 def changed(recipe, path, value):
@@ -318,7 +430,7 @@ def test_what_is_wrong_is_named_by_its_path(path, value, message):
         from_json(changed(NESTED, ("fields", "regularizer", *path), value))
 
 
-@pytest.mark.parametrize("value", [None, 1.0, "fiol.components.losses.Huber", [], {}, [LASSO], b"", {1: 2}], ids=repr)
+@pytest.mark.parametrize("value", [None, 1.0, "Huber", [], {}, [LASSO], b"", {1: 2}], ids=repr)
 def test_what_is_no_recipe_at_all(value):
     with pytest.raises(ValueError, match=r'^recipe must be \{"component": \.\.\., "fields": \.\.\.\}, got '):
         from_json(value)
@@ -340,7 +452,7 @@ def test_nesting_without_end():
     recipe = LASSO
     for _ in range(100_000):
         recipe = {
-            "component": "fiol.components.regularizers.Box",
+            "component": "Box",
             "fields": {"regularizer": recipe, "lo": 0.0, "hi": 1.0},
         }
     with pytest.raises(ValueError, match=r"^recipe is nested too deeply$"):
@@ -355,9 +467,7 @@ json_values = st.recursive(
         st.lists(inner),
         st.dictionaries(st.text(), inner),
         st.fixed_dictionaries({"array": inner, "shape": inner}),
-        st.fixed_dictionaries(
-            {"component": st.just("fiol.components.regularizers.L1"), "fields": st.fixed_dictionaries({"lam": inner})}
-        ),
+        st.fixed_dictionaries({"component": st.just("L1"), "fields": st.fixed_dictionaries({"lam": inner})}),
         st.fixed_dictionaries({"component": inner, "fields": inner}),
     ),
 )

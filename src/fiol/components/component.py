@@ -74,6 +74,8 @@ class Component:
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {}
     #: The methods of `protocol` without which a member of the family is not complete.
     required: ClassVar[tuple[str, ...]] = ()
+    #: The name of a class of this package in model files, by default that of the class; a renamed class keeps the old.
+    registered: ClassVar[str]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -1,1 +1,1 @@
-"""Models as files: recipes of components, and a header with arrays."""
+"""Models as files: recipes of components, records of features, a header with arrays, and the door to them."""

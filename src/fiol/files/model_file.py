@@ -22,6 +22,9 @@ in which they follow one another, `{"name", "dtype", "shape", "offset", "length"
 - `length`: the size in bytes, which is that of an entry times all extents.
 - `offset`: the array begins at byte D + offset. The first has 0, the next the end of the one before it rounded
   up to a multiple of 64. The checksum follows the last array, or D, without padding.
+
+What the header and the arrays of a model say is for `fiol.files.model` to tell. The format is raised by whatever an
+older version would misread, and every version reads all formats from 1 to its own, for ever.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ import os
 import secrets
 import stat
 import struct
-from collections.abc import Iterator
-from typing import Any, BinaryIO, NoReturn
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -57,12 +60,35 @@ class ModelFileError(ValueError):
     """A file that `read` refuses; the message gives the file and the reason."""
 
 
-def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Array]) -> None:
+class Selected(NamedTuple):
+    """Some of the entries of an array along its first axis, gathered piece by piece while they are written."""
+
+    array: Array
+    chosen: Array  #: their indices
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of an entry."""
+        return self.array.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of what is selected."""
+        return (self.chosen.shape[0], *self.array.shape[1:])
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes of what is selected."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, Array | Selected]) -> None:
     """Write a file, or replace it at once: whatever happens, `path` holds the old content or the new, whole.
 
     The header must consist of plain JSON values, the arrays of booleans, integers or floats of at most 64 bits.
-    An existing file keeps its permissions, a symbolic link stays and its target is replaced. A process that is
-    killed can leave a file `.fiol-*.tmp` beside it, which may be deleted.
+    `read` gives back what is `Selected` as an array like any other. An existing file keeps its permissions, a symbolic
+    link stays and its target is replaced. A process that is killed can leave a file `.fiol-*.tmp` beside it, which
+    may be deleted.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.fiol")
@@ -70,10 +96,8 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     >>> read(path)
     ({'rounds': 7}, {'w': array([ 0.5, -1. ])})
     """
-    entries = plan(arrays)
-    text = json.dumps({"header": header, "arrays": entries}, allow_nan=False, separators=(",", ":"))
-    if not isinstance(header, dict) or json.loads(text)["header"] != header:
-        raise TypeError("a header must be a dict of plain JSON values: names are str, lists are no tuples")
+    entries = layout(arrays)
+    text = f'{{"header":{plain_text("a header", header)},"arrays":{plain_text("arrays", entries, list)}}}'
     target = os.path.realpath(path)
     mode = permissions(target)
     initial = 0o666 if mode is None else mode
@@ -87,9 +111,11 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename == temporary:  # nobody has heard of that name
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
     sync_directory(os.path.dirname(target))
 
@@ -112,30 +138,46 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]
 # --- writing ----------------------------------------------------------------------------------
 
 
-def plan(arrays: dict[str, Array]) -> list[dict[str, Any]]:
+def plain_text(name: str, value: Any, kind: type = dict) -> str:
+    """A dict (or what `kind` says) as JSON; TypeError or ValueError unless reading the text gives it back as it is.
+
+    >>> plain_text("meta", {"shape": [2, 3]})
+    '{"shape":[2,3]}'
+    >>> plain_text("meta", {"shape": (2, 3)})
+    Traceback (most recent call last):
+    TypeError: meta must be a dict of plain JSON values: names are str, lists are no tuples
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    if not isinstance(value, kind) or json.loads(text) != value:
+        raise TypeError(f"{name} must be a {kind.__name__} of plain JSON values: names are str, lists are no tuples")
+    return text
+
+
+def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
     """What the header says of each array; TypeError or ValueError if one cannot be written.
 
-    >>> plan({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[1]
+    >>> layout({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[1]
     {'name': 'w', 'dtype': '<f8', 'shape': [2, 2], 'offset': 64, 'length': 32}
     """
     entries, offset = [], 0
     for name, array in arrays.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of an array must be a str, got {name!r}")
-        if type(array) not in (np.ndarray, np.memmap):  # others have more to them, such as a mask
-            raise TypeError(f"{name!r} must be a plain array, got {type(array).__name__}")
+        source = array.array if isinstance(array, Selected) else array
+        if type(source) not in (np.ndarray, np.memmap):  # others have more to them, such as a mask
+            raise TypeError(f"{name!r} must be a plain array, got {type(source).__name__}")
         dtype = array.dtype.newbyteorder("<").str
         if dtype not in DTYPES:
             raise TypeError(f"{name!r} must hold booleans, integers or floats of at most 64 bits, got {array.dtype}")
-        if array.ndim > MAX_NDIM:
-            raise ValueError(f"{name!r} must have at most {MAX_NDIM} dimensions, got {array.ndim}")
+        if source.ndim > MAX_NDIM:
+            raise ValueError(f"{name!r} must have at most {MAX_NDIM} dimensions, got {source.ndim}")
         shape, offset = list(array.shape), aligned(offset)
         entries.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset, "length": array.nbytes})
         offset += array.nbytes
     return entries
 
 
-def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: dict[str, Array]) -> None:
+def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: Mapping[str, Array | Selected]) -> None:
     """Write everything in one pass, and the checksum of it."""
     checksum, position = CHECKSUM(), 0
 
@@ -157,8 +199,13 @@ def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: d
     file.write(checksum.digest())
 
 
-def chunks(array: Array, dtype: np.dtype[Any]) -> Iterator[Array]:
+def chunks(array: Array | Selected, dtype: np.dtype[Any]) -> Iterator[Array]:
     """The bytes of `array` as `dtype` in C order, piece by piece, however it lies in memory."""
+    if isinstance(array, Selected):
+        few = max(1, CHUNK // max(1, dtype.itemsize * math.prod(array.shape[1:])))
+        for first in range(0, array.shape[0], few):
+            yield from chunks(array.array[array.chosen[first : first + few]], dtype)
+        return
     entries: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
     size = CHUNK // dtype.itemsize
     for first in range(0, array.size, size):
@@ -204,7 +251,7 @@ def read_header(file: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, Any], i
     _, version, promised, length = PREFIX.unpack(prefix)
     if version > FORMAT:
         refuse(f"written by a newer fiol (format {version}); this one reads format {FORMAT}")
-    if version < FORMAT:
+    if version < 1:
         refuse(f"not a fiol model file: there is no format {version}")
     if size != promised:
         refuse(f"{'truncated' if size < promised else 'too long'}: expected {promised} bytes, found {size}")

@@ -2,10 +2,15 @@
 
 | value | as JSON |
 |---|---|
-| component | `{"component": "module.Class", "fields": {name: value, ...}}`, every field present |
+| component | `{"component": name, "fields": {name: value, ...}}`, every field present |
 | number | a number, as many digits as it takes to be exact; infinities as `"inf"` and `"-inf"` |
 | array | `{"array": base64 of little-endian float64 in C order, "shape": [...]}` |
 | None | `null` |
+
+A component of this package goes by its registered name, such as `L1`, and may therefore move between modules; with
+`registered = "L1"` in its body the class itself can be renamed. Any other class goes by `module.Class`: a name with a
+dot is never one of ours. Recipes are read for ever: a field that is missing takes its default, so a field added to
+a class of this package needs a default that does what the class did before. An unknown field is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +29,8 @@ from fiol.components.component import Component
 
 INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 FLOAT64 = np.dtype("<f8")
+#: The modules of classes with registered names.
+PACKAGE = "fiol."
 
 
 def to_json(component: Component) -> dict[str, Any]:
@@ -31,7 +38,7 @@ def to_json(component: Component) -> dict[str, Any]:
 
     >>> from fiol import L1, Box
     >>> to_json(Box(L1(0.5), lo=0.0))["fields"]["regularizer"]
-    {'component': 'fiol.components.regularizers.L1', 'fields': {'lam': 0.5}}
+    {'component': 'L1', 'fields': {'lam': 0.5}}
     >>> to_json(L1([1.0, 2.0]))["fields"]["lam"]
     {'array': 'AAAAAAAA8D8AAAAAAAAAQA==', 'shape': [2]}
     """
@@ -51,7 +58,9 @@ def from_json(value: Any) -> Component:
     >>> from fiol import L1, Box
     >>> from_json(to_json(Box(L1([0.5, 1.0]), lo=0.0)))
     Box(regularizer=L1(lam=array([0.5, 1. ])), lo=0.0, hi=inf)
-    >>> from_json({"component": "fiol.components.regularizers.L1", "fields": {"lam": -0.5}})
+    >>> from_json({"component": "Box", "fields": {"regularizer": to_json(L1(1.0)), "hi": 2.0}})
+    Box(regularizer=L1(lam=1.0), lo=-inf, hi=2.0)
+    >>> from_json({"component": "L1", "fields": {"lam": -0.5}})
     Traceback (most recent call last):
     ValueError: recipe.lam must be at least 0 and finite, got -0.5
     >>> from_json({"component": "os.system", "fields": {}})
@@ -94,14 +103,14 @@ def component_from_json(path: str, value: Any) -> Component:
         raise ValueError(
             f"{path} names {name}, which is no component known here: define or import {name} before loading"
         )
-    known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    for field in fields:
-        if field not in known:
-            raise ValueError(f"{path}.{field} is unknown: {cls.__name__} has {', '.join(known) or 'no fields'}")
-    for field in known:
-        if field not in fields:
-            raise ValueError(f"{path}.{field} is missing")
-    values = {field: field_from_json(f"{path}.{field}", fields[field]) for field in known}
+    known = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for name in fields:
+        if name not in known:
+            raise ValueError(f"{path}.{name} is unknown: {cls.__name__} has {', '.join(known) or 'no fields'}")
+    for name, field in known.items():
+        if name not in fields and field.default is dataclasses.MISSING is field.default_factory:
+            raise ValueError(f"{path}.{name} is missing")
+    values = {name: field_from_json(f"{path}.{name}", fields[name]) for name in known if name in fields}
     try:
         return cls(**values)
     except Exception as error:  # a user's `validate` may stumble over anything
@@ -146,14 +155,19 @@ def check_keys(path: str, value: Any, keys: tuple[str, str]) -> None:
 
 
 def name_of(cls: type) -> str:
-    """The name of a class in recipes."""
+    """The name of a class in recipes: the registered one of a class of this package, else `module.Class`.
+
+    A registered name is not inherited: a class derived from a renamed one has a name of its own.
+    """
+    if cls.__module__.startswith(PACKAGE):
+        return vars(cls).get("registered", cls.__name__)
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def find_class(name: str) -> type[Component] | None:
     """The newest component class of that name among those defined so far, or None. Imports nothing.
 
-    >>> find_class("fiol.components.losses.Huber"), find_class("os.system")
+    >>> find_class("Huber"), find_class("os.system")
     (<class 'fiol.components.losses.Huber'>, None)
     """
     found = [cls for cls in subclasses(Component) if name_of(cls) == name]

@@ -1,0 +1,152 @@
+"""Makes the files that must load for ever: `python tests/files/make_golden.py NAME ...`, or `all` that are not there.
+
+Beside every file, a JSON file of its name has rows with targets, and what the model says before and after it learns
+from them. An existing file is never overwritten: once released, it is the proof that old files load.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import fiol
+from fiol.files import model_file
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def words(rows, seed):
+    """Rows of names and numbers, and targets -1 or +1."""
+    draw = np.random.default_rng(seed)
+    made = [{f"word {draw.zipf(1.5) % 9}": 1.0, "größe": round(draw.normal(), 2), "day": "sun"} for _ in range(rows)]
+    return made, [1.0 if row["größe"] > 0.0 else -1.0 for row in made]
+
+
+def numbers(rows, seed):
+    """Rows of five numbers, some of them 0, and a target that depends on them."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(rows, 5)).round(2) * draw.integers(0, 2, (rows, 5))
+    return x.tolist(), (x @ [1.0, -2.0, 0.0, 3.0, 0.5] + 1.0).round(3).tolist()
+
+
+def learner(rows, update, **options):
+    """A learner after 20 rows, and five more."""
+    model = fiol.Learner(update, compiled=False, **options)
+    model.learn(*rows(20, seed=1))
+    model.meta = {"target": "größe", "columns": ["word", None, 7, 0.5]}
+    return model, rows(5, seed=2)
+
+
+def names():
+    """A learner of named features."""
+    return learner(words, fiol.FIOL(fiol.Logistic(), fiol.L1(0.01)))
+
+
+def bits():
+    """A learner of hashed features, most of which it never saw."""
+    return learner(words, fiol.FTRLProximal(fiol.Hinge(), fiol.ElasticNet(0.01, 0.02)), bits=8)
+
+
+def float32_averages():
+    """A learner that keeps averages and stores its weights in 32 bits."""
+    return learner(numbers, fiol.FIOL(fiol.Huber(1.0), fiol.Ridge(0.01)), average=True, dtype="float32")
+
+
+def bounded():
+    """A learner that holds a few features only."""
+    return learner(words, fiol.FIOL(fiol.Logistic(), fiol.L1(0.2), fiol.Constant(0.5)), max_features=6)
+
+
+def per_feature():
+    """A learner of as many features as its recipe has numbers."""
+    regularizer = fiol.Box(fiol.L1([0.0, 0.1, 0.2, 0.3, 0.0]), hi=2.0)
+    return learner(numbers, fiol.FIOL(fiol.Quantile(0.3), regularizer, fiol.Polynomial(0.5)), intercept=False)
+
+
+def save(model, path):
+    """As this version writes."""
+    model.save(path)
+
+
+# --- as an older version would have written it ------------------------------------------------
+
+
+def older():
+    """A learner of AdaGrad, which needs its sums of squares to go on."""
+    return learner(numbers, fiol.FIOL(fiol.Squared(), step_size=fiol.AdaGrad(0.5)))
+
+
+def save_older(model, path):
+    """Without sums of squares, without meta, and without what has a default."""
+    model.save(path)
+    header, arrays = model_file.read(path)
+    del header["meta"], header["model"]["options"]["dtype"]
+    fields = header["model"]["update"]["fields"]
+    header["model"]["update"]["fields"] = {name: fields[name] for name in ("loss", "regularizer", "step_size")}
+    fewer = {name: array for name, array in arrays.items() if not name.endswith(".square")}
+    assert len(fewer) < len(arrays)
+    model_file.write(path, header, fewer)
+
+
+def say_older(model, X, y):
+    """What the model says: from where its weights are, AdaGrad starts with sums of 0."""
+    model.meta = {}
+    before, rounds = say(model, X), model.rounds
+    new = fiol.Learner(model.update, compiled=False)
+    new.start_from(model.weights, model.intercept)
+    new.learn(X, y)
+    return before, {**say(new, X), "rounds": rounds + new.rounds}
+
+
+# --- all of them ------------------------------------------------------------------------------
+
+
+def say(model, X):
+    """All that is expected of a model."""
+    parts = {
+        name: np.asarray(getattr(model, name)).tolist() for name in ("weights", "intercept", "rounds", "n_features")
+    }
+    return {**parts, "scores": model.scores(X).tolist(), "names": model.names, "meta": model.meta}
+
+
+def say_twice(model, X, y):
+    """What a model says before and after it learns."""
+    before = say(model, X)
+    model.learn(X, y)
+    return before, say(model, X)
+
+
+#: How each file is made, written, and what is expected of it.
+MODELS = {
+    "learner-names": (names, save, say_twice),
+    "learner-bits": (bits, save, say_twice),
+    "learner-float32-averages": (float32_averages, save, say_twice),
+    "learner-bounded": (bounded, save, say_twice),
+    "learner-per-feature": (per_feature, save, say_twice),
+    "learner-older": (older, save_older, say_older),
+}
+
+
+def make(name, folder=GOLDEN):
+    """Write the two files of that name; FileExistsError if one is there."""
+    path, expected = folder / f"{name}.fiol", folder / f"{name}.json"
+    for there in (path, expected):
+        if there.exists():
+            raise FileExistsError(f"{there} exists: files that were released must load for ever, so it stays")
+    new, write, tell = MODELS[name]
+    model, (X, y) = new()
+    write(model, path)
+    before, after = tell(model, X, y)
+    text = json.dumps({"X": X, "y": y, "before": before, "after": after}, ensure_ascii=False, indent=1)
+    expected.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    wanted = sys.argv[1:]
+    if wanted == ["all"]:
+        wanted = [name for name in MODELS if not (GOLDEN / f"{name}.fiol").exists()]
+    for name in wanted:
+        make(name)
+        print(name)
