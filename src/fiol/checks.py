@@ -307,22 +307,22 @@ def close(a: float, b: float) -> bool:
 
 
 def is_positive(component: Component) -> bool:
-    """Whether a geometry keeps weights above 0."""
-    return isinstance(component, Separable) and component.mirror(0.0, 0) == -inf
+    """Whether a geometry keeps weights above 0, each by itself."""
+    return isinstance(component, Separable) and component.least_weight() == 0.0
 
 
 def start_weights(geometry: Geometry, d: int, rng: np.random.Generator) -> Floats:
     """Random weights in the geometry's domain."""
     w = rng.standard_normal(d)
-    if isinstance(geometry, SignedEntropy):
-        return geometry.split(w)
+    if geometry.paired:
+        return SignedEntropy.split(w)
     for candidate in (np.abs(w),) if is_positive(geometry) else (w, np.abs(w) / np.abs(w).sum()):
         try:
-            geometry.check_weights(candidate)
+            geometry.check_domain(candidate)
         except ValueError:
             continue
         return candidate
-    raise CheckError(f"{geometry!r}.check_weights: refuses every kind of weights")
+    raise CheckError(f"{geometry!r}.check_domain: refuses every kind of weights")
 
 
 def step(

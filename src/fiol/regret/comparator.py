@@ -42,10 +42,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.component import per_feature_sizes
-from fiol.components.geometries import Euclidean, Geometry, Separable, SignedEntropy, Simplex
+from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.losses import EPS, Absolute, EpsilonInsensitive, Hinge, Logistic, Loss, Quantile, Squared
 from fiol.components.problem import make_problem
-from fiol.components.regularizers import Box, Regularizer, Unregularized
+from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats
 from fiol.intake.chunks import Chunk, check_targets, check_weights, to_chunk
 from fiol.step import check_per_feature
@@ -125,7 +125,7 @@ def best_in_hindsight(
     if chunk.rows == 0 or d == 0:
         raise ValueError(f"X must have at least one row and one column, got {chunk.rows} and {d}")
     check_per_feature(problem, d)
-    geometry.check_weights(np.full(d, geometry.first_weight(d)))
+    geometry.check_domain(np.full(d, geometry.first_weight(d)))
     targets, weights = check_targets(y, chunk.rows, loss), check_weights(sample_weight, chunk.rows)
     o = make_objective(loss, regularizer, geometry, chunk, d, targets, weights, bool(intercept))
     name = choose(o, solver)
@@ -329,20 +329,15 @@ def make_objective(
 ) -> Objective:
     """The objective over the weights of a geometry, and an intercept behind them."""
     sparse = load("scipy.sparse")
-    signed, known = isinstance(geometry, SignedEntropy), regularizer.strengths() is not None
+    signed, known = geometry.paired, regularizer.strengths() is not None
     indptr, indices, data = geometry.enter_rows(rows, d) if signed and not known else rows
     if signed and not known:
         regularizer, d = geometry.enter_strengths(regularizer), geometry.entered(d)
     lam, lo, hi, constant = np.zeros((2, d + bias)), np.full(d + bias, -inf), np.full(d + bias, inf), 0.0
+    lo[:d], hi[:d] = regularizer.bounds()
+    lo[:d] = np.maximum(lo[:d], geometry.least_weight())
     if known:
         lam[:, :d] = rows.rows * np.array([[regularizer.l1(i), regularizer.l2(i)] for i in range(d)]).T
-    inner = regularizer
-    while isinstance(inner, Box):
-        lo[:d], hi[:d] = np.maximum(lo[:d], inner.lo), np.minimum(hi[:d], inner.hi)
-        inner = inner.regularizer
-    simplex = isinstance(geometry, Simplex)
-    if simplex or (isinstance(geometry, Separable) and geometry.mirror(0.0, 0) == -inf):
-        lo[:d] = np.maximum(lo[:d], 0.0)
     if signed and known:  # one of u and v is at lo, so that the other's penalty is one of w = u - v
         least = lo[:d].copy()
         constant = float(np.sum((2.0 * lam[0, :d] + lam[1, :d] * least) * least))
@@ -353,7 +348,7 @@ def make_objective(
         A = sparse.hstack([A, np.ones((rows.rows, 1))], format="csr")
     on = weight > 0.0
     parts = loss, A[on], y[on], weight[on], rows.rows, d, lam[0], lam[1], lo, hi
-    return Objective(*parts, constant, simplex, None if known else regularizer)
+    return Objective(*parts, constant, geometry.sums_to_one, None if known else regularizer)
 
 
 def onto_simplex(u: Floats) -> Floats:

@@ -32,7 +32,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.geometries import Euclidean, Geometry, SignedEntropy
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Inverse, Schedule
@@ -40,7 +39,6 @@ from fiol.intake.chunks import Chunk, check_targets, check_weights, to_chunk
 from fiol.learner import Learner, counted
 from fiol.regret.accounting import COLUMNS, Accountant, make_accountant
 from fiol.regret.comparator import Comparator, best_in_hindsight
-from fiol.update.anchors import LastIterate
 from fiol.update.loss_steps import ImplicitLoss, LinearizedLoss
 from fiol.update.regularizer_steps import ImplicitRegularizer
 from fiol.update.update import Update
@@ -330,10 +328,10 @@ class RunningAccount:
 def bounds(update: Update, sums: Floats, intercept: bool) -> dict[str, Floats]:
     """The bounds that hold for an update, from the sums of its account (see the module)."""
     s = named(sums)
-    plain = isinstance(update.step_size, Schedule) and isinstance(update.anchor, LastIterate)
+    plain = isinstance(update.step_size, Schedule) and not update.anchor.keeps_all_rounds
     if not plain or not isinstance(update.regularizer_step, ImplicitRegularizer):
         return {}
-    euclidean, found = isinstance(update.geometry, Euclidean), {}
+    euclidean, found = update.geometry.unit_metric, {}
     linearized = s["anchor"] + s["first_penalty"] + s["explicit"]
     if isinstance(update.loss_step, ImplicitLoss):
         found["lemma 1"] = s["anchor"] + s["squares"] - s["improvement"]
@@ -400,7 +398,7 @@ def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float
         raise ValueError(f"comparator has {w.shape[0]} weights, but there are {learner.width} features")
     if intercept and not learner.intercept_fitted:
         raise ValueError("comparator has an intercept, but the learner has none")
-    return enter_weights(learner.update.geometry, w), intercept
+    return learner.update.geometry.enter_weights(w), intercept
 
 
 def weights_of(comparator: Any) -> tuple[Floats, float]:
@@ -416,18 +414,6 @@ def weights_of(comparator: Any) -> tuple[Floats, float]:
 def whole_value(regularizer: Regularizer, w: Floats) -> float:
     """r(w), infinite outside a box."""
     return float(sum(regularizer.value(v, i) for i, v in enumerate(w.tolist())))
-
-
-def enter_weights(geometry: Geometry, w: Floats) -> Floats:
-    """Weights of features as weights of the working geometry; those of either sign as the smallest pair.
-
-    >>> enter_weights(SignedEntropy(), np.array([0.5, -2.0]))
-    array([0.5, 0. , 0. , 2. ])
-    """
-    if isinstance(geometry, SignedEntropy):
-        return np.stack([np.maximum(w, 0.0), np.maximum(-w, 0.0)], axis=1).ravel()
-    geometry.check_weights(w)
-    return geometry.enter(np.zeros_like(w), w)[1]
 
 
 def as_csr(chunk: Chunk, features: int) -> Any:
