@@ -43,15 +43,13 @@ import numpy as np
 
 from fiol.components.component import per_feature_sizes
 from fiol.components.geometries import Euclidean, Geometry
-from fiol.components.losses import EPS, Absolute, EpsilonInsensitive, Hinge, Logistic, Loss, Quantile, Squared
+from fiol.components.losses import EPS, Loss
 from fiol.components.problem import make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats
 from fiol.intake.chunks import Chunk, check_targets, check_weights, to_chunk
 from fiol.step import check_per_feature
 
-#: Losses of straight lines: they fall to a first kink, are 0 up to a second one, and rise from there.
-STRAIGHT = (Absolute, EpsilonInsensitive, Hinge, Quantile)
 #: Relative errors: below the first there is nothing left to gain, above the second a warning says so.
 EXACT, POOR = 1e-14, 1e-8
 #: How many unknowns are solved for directly, and how many rows are worth compiling for.
@@ -225,8 +223,8 @@ class Objective:
 
     @property
     def straight(self) -> bool:
-        """Whether the loss is one of straight lines."""
-        return type(self.loss) in STRAIGHT
+        """Whether the loss is one of straight lines: it falls to a first kink, is 0 up to a second one, and rises."""
+        return self.loss.has("valley") and self.loss.has("conjugate_grad")
 
     @functools.cached_property
     def sizes(self) -> Any:
@@ -525,8 +523,8 @@ def choose(o: Objective, solver: str | None) -> str:
     free, above = (np.isinf(o.hi).all() and (o.lo[: o.d] == low).all() and not o.simplex for low in (-inf, 0.0))
     known, lam1, lam2 = o.regularizer is None, o.lam1[: o.d], o.lam2[: o.d]
     equal = known and o.y.size > 0 and np.ptp(lam1) == 0.0 == np.ptp(lam2)
-    lasso = type(o.loss) is Squared and equal and lam1[0] > 0.0 and (free or above)
-    ridge = type(o.loss) is Logistic and equal and lam1[0] == 0.0 < lam2[0] and free and np.ptp(o.y) > 0.0
+    lasso = o.loss.called == "squared_error" and equal and lam1[0] > 0.0 and (free or above)
+    ridge = o.loss.called == "log_loss" and equal and lam1[0] == 0.0 < lam2[0] and free and np.ptp(o.y) > 0.0
     program = o.straight and known and o.y.size > 0
     able = {
         "scikit-learn": lasso or ridge,
@@ -573,7 +571,7 @@ def by_scikit_learn(o: Objective) -> Found:
     if X.nnz > 0.2 * X.shape[0] * X.shape[1]:
         X = X.toarray()
     common: dict[str, Any] = {"fit_intercept": bias, "tol": 1e-10, "max_iter": 10_000}
-    if type(o.loss) is Logistic:
+    if o.loss.called == "log_loss":
         how = "newton-cholesky" if o.d < DIRECT else "lbfgs"
         model = models.LogisticRegression(C=1.0 / lam2, solver=how, **common)
     else:
@@ -648,7 +646,7 @@ def straight_program(o: Objective, variables: Split) -> Program:
     sparse = load("scipy.sparse")
     S, cost, low, high = variables
     (least, most), n = o.ends, o.y.size
-    first, second = o.scores_of(most), o.scores_of(least)
+    first, second = np.array([o.loss.valley(y) for y in o.y.tolist()]).T
     wide = second > first
     between = (second - first)[wide]
     one = sparse.identity(n, format="csc")

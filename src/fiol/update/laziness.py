@@ -8,11 +8,16 @@ the feature is seen again:
 |---|---|---|
 | `UpToDate` | nothing to replay | no regularizer; anchors that keep all rounds, without averages |
 | `Resting` | the number of rounds | no regularizer, with averages |
+| `ByRidge` | a common factor | ridge (and a box) of one strength, any schedule, Euclidean; linearized without a box |
 | `BySums` | the sum of the steps: proxes of l1 add up | l1 (and a box), any step sizes, any separable geometry |
-| `ByScale` | a common factor | ridge and elastic net (and a box) of one ridge strength, any schedule, Euclidean |
-| `ByRidge`, `ByRidgePath` | the same without marks, and with sums for averages | ridge |
-| `ByRounds` | the number of rounds, in closed form | all of these and per-feature metrics, where eta(t) is constant |
+| `ByScale` | a common factor and such a sum | the same as `ByRidge` and l1, not linearized |
+| `ByRounds` | the number of rounds, in closed form | all penalties and quadratic geometries, where eta(t) is constant |
+| `ByRidgePath` | a common factor, and sums of that factor for averages | the same as `ByRidge`, without a box |
 | `Eager` | a loop over all features in every round | everything else |
+
+The table goes from cheap to dear. Each class says itself which updates it is exact for (`exact_for`) and what a round
+of it costs (`cost`); the plan takes the cheapest. Where features are mixed, as in `Mahalanobis`, none is ever absent,
+and the first two are exact for every penalty.
 
 Everything else is, for anchors that keep all rounds: averages, a linearized regularizer, and all past iterates
 where eta(t) changes. For the last iterate: a linearized regularizer other than a common ridge; and, where eta(t)
