@@ -26,7 +26,7 @@ import numpy as np
 
 from fiol.components.component import Component, check_complete
 from fiol.components.geometries import Euclidean, Geometry, Separable, SignedEntropy
-from fiol.components.losses import Huber, Loss, Poisson, Squared
+from fiol.components.losses import LINKS, Huber, Loss, Poisson, Squared
 from fiol.components.regularizers import L1, Box, ElasticNet, Regularizer, Unregularized
 from fiol.components.row import Floats
 from fiol.components.solvers import Bisection, Solver
@@ -46,7 +46,7 @@ class CheckError(AssertionError):
 
 
 def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
-    """Check a loss: convexity, derivatives, prox, flow, conjugate, lower bound, compilation, copies.
+    """Check a loss: convexity, derivatives, prox, flow, conjugate, lower bound, link, compilation, copies.
 
     `targets` are the y to try; by default some that the loss accepts.
 
@@ -75,6 +75,11 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
         check_subgradient(loss, "dual", -beta, q + p * beta, y, where=f"for q = {q:g}, p = {p:g}: ")
         if loss.has("flow"):
             check_flow(loss, q, p, y)
+    if loss.says_link():
+        check_link(loss)
+    if loss.has("valley"):
+        for y in ys:
+            check_valley(loss, y)
     y = ys[-1]
     check_compiled(loss, lambda c: step(y=y, loss=loss, regularizer=L1(0.1), compiled=c))
 
@@ -247,6 +252,25 @@ def check_flow(loss: Loss, q: float, p: float, y: float) -> None:
     require(least - room <= speed <= most + room, loss, "flow", message)
 
 
+def check_link(loss: Loss) -> None:
+    """`predict` does what the link says."""
+    for z in SCORES:
+        said, found = LINKS[loss.link](loss.link_factor * z), loss.predict(z)
+        message = f"at z = {z:g} it is {found:g}, but the link {loss.link!r} says {said:g}"
+        require(close(found, said), loss, "predict", message)
+
+
+def check_valley(loss: Loss, y: float) -> None:
+    """A loss of straight lines is 0 from a to b, and has one slope on either side."""
+    a, b = loss.valley(y)
+    left, right = loss.grad(-inf, y), loss.grad(inf, y)
+    require(a <= b, loss, "valley", f"for y = {y:g} it ends at {b:g}, before its start {a:g}")
+    for z in (*SCORES, a, b):
+        said, found = max(left * (z - a), right * (z - b), 0.0), loss.value(z, y)
+        message = f"for y = {y:g} the value at z = {z:g} is {found:g}, but straight lines have {said:g}"
+        require(close(found, said), loss, "valley", message)
+
+
 def check_derivative(
     component: Component, method: str, function: Callable[[float], float], slope: float, z: float
 ) -> None:
@@ -307,22 +331,22 @@ def close(a: float, b: float) -> bool:
 
 
 def is_positive(component: Component) -> bool:
-    """Whether a geometry keeps weights above 0."""
-    return isinstance(component, Separable) and component.mirror(0.0, 0) == -inf
+    """Whether a geometry keeps weights above 0, each by itself."""
+    return isinstance(component, Separable) and component.least_weight() == 0.0
 
 
 def start_weights(geometry: Geometry, d: int, rng: np.random.Generator) -> Floats:
     """Random weights in the geometry's domain."""
     w = rng.standard_normal(d)
-    if isinstance(geometry, SignedEntropy):
-        return geometry.split(w)
+    if geometry.paired:
+        return SignedEntropy.split(w)
     for candidate in (np.abs(w),) if is_positive(geometry) else (w, np.abs(w) / np.abs(w).sum()):
         try:
-            geometry.check_weights(candidate)
+            geometry.check_domain(candidate)
         except ValueError:
             continue
         return candidate
-    raise CheckError(f"{geometry!r}.check_weights: refuses every kind of weights")
+    raise CheckError(f"{geometry!r}.check_domain: refuses every kind of weights")
 
 
 def step(

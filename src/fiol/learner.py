@@ -29,9 +29,8 @@ from fiol.intake.chunks import (
     to_chunk,
 )
 from fiol.intake.vocabulary import Hashing, Vocabulary
-from fiol.update.anchors import LastIterate
 from fiol.update.loss_steps import ImplicitLoss
-from fiol.update.plan import Plan, make_plan, rotated
+from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="Learner")
@@ -226,7 +225,7 @@ class Learner:
         >>> learner.scores([[1.0, 1.0]])
         array([6.])
         """
-        if self.rounds or not isinstance(self.update.anchor, LastIterate) or self.update.geometry.whole_rows:
+        if self.rounds or self.update.anchor.keeps_all_rounds or self.update.geometry.whole_rows:
             raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
         w = np.array(weights, np.float64)
         features = self._features if self.width is not None else max(self._features, w.size)
@@ -653,7 +652,8 @@ def check_width(update: Update, plan: Plan, n_features: Any, bits: Any, max_feat
     for name, shape in sizes:
         if shape[0] != n_features:
             raise ValueError(f"{name} is for {shape[0]} features, but there are {n_features}")
-    if n_features is None and (rotated(update.geometry) or (plan.laziness.everywhere and plan.first_weight(1) != 0.0)):
+    everywhere = plan.laziness.everywhere and plan.first_weight(1) != 0.0
+    if n_features is None and (update.geometry.mixes_features() or everywhere):
         raise TypeError(f"{type(update.geometry).__name__} needs to know how many features there are: give n_features")
     return n_features
 

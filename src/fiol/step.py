@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fiol.components.component import Component, per_feature_sizes, place
-from fiol.components.geometries import Euclidean, Geometry, SignedEntropy
+from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.losses import Loss
 from fiol.components.problem import Problem, make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
@@ -75,7 +75,7 @@ def solve_step(
     """
     geometry = Euclidean() if geometry is None else geometry
     problem = make_problem(loss, Unregularized() if regularizer is None else regularizer, geometry, solver)
-    old = check_weights(w, geometry)
+    old = check_start(w, geometry)
     row = make_row(problem, geometry, x, y, old, eta, sample_weight)
     new, solved = np.empty_like(old), np.empty_like(row.x)
     step_row, settle = kernels(compiled)
@@ -125,15 +125,14 @@ def kernels(compiled: bool) -> tuple[Any, Any]:
 # --- checks of the arguments, each naming the place that is wrong ------------------------------
 
 
-def check_weights(w: ArrayLike, geometry: Geometry) -> Floats:
-    """A copy of the weights, of the shape and in the domain the geometry asks for."""
-    weights = as_floats("w", w)
-    signed = isinstance(geometry, SignedEntropy)
-    if signed and (weights.ndim != 2 or weights.shape[0] != 2):
-        raise ValueError(f"w must have shape (2, d) for SignedEntropy, got {weights.shape}; see SignedEntropy.split")
-    if not signed and weights.ndim != 1:
+def check_start(w: ArrayLike, geometry: Geometry) -> Floats:
+    """A copy of the weights a step starts from, of the shape and in the domain the geometry asks for."""
+    weights, name = as_floats("w", w), type(geometry).__name__
+    if geometry.paired and (weights.ndim != 2 or weights.shape[0] != 2):
+        raise ValueError(f"w must have shape (2, d) for {name}, got {weights.shape}; see SignedEntropy.split")
+    if not geometry.paired and weights.ndim != 1:
         raise ValueError(f"w must be one-dimensional, got shape {weights.shape}")
-    geometry.check_weights(weights)
+    geometry.check_domain(weights)
     return weights
 
 

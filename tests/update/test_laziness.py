@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from math import inf
 
 import mpmath as mp
@@ -13,11 +15,13 @@ from material import magnitudes, regularizers, signed
 from streams import Draws, Stream, switched
 
 import fiol
+from fiol.components.problem import make_problem
 from fiol.components.scalars import power_sums
 from fiol.engine.engine import Engine
 from fiol.intake.chunks import Chunk, to_chunk
-from fiol.update.laziness import Eager
-from fiol.update.plan import make_plan
+from fiol.update import laziness as module
+from fiol.update.laziness import LAZINESSES, Eager, Facts, Laziness
+from fiol.update.plan import choose_laziness, facts_of, make_plan
 
 seeds = st.integers(0, 2**32)
 
@@ -31,19 +35,26 @@ def sparse_stream(draws, loss, n=40, d=6, present=0.25):
 
 
 def assert_lazy_is_eager(draws, update, stream, average=False, tol=1e-12):
+    """The plan of an update gives what `Eager` gives; its laziness."""
+    plan = make_plan(update, average)
+    assert_same_as_eager(draws, plan, update.geometry, stream, average, tol)
+    return plan.laziness
+
+
+def assert_same_as_eager(draws, plan, geometry, stream, average, tol):
     """Scores, weights, averages and zeros, at random pauses; a third engine settles there, which must not matter.
 
     Weights are compared in parts of the largest there has been: shrinking cancels, and so do scores.
     """
-    plan, d = make_plan(update, average), stream.x.shape[1]
-    size, largest = update.geometry.entered(d), 0.0
+    d = stream.x.shape[1]
+    size, largest = geometry.entered(d), 0.0
     plans = plan.replace(laziness=Eager()), plan, plan
     eager, lazy, settled = (
         Engine(p, size, p.first_entry(size), True, average, np.float64, compiled=False) for p in plans
     )
     cuts = np.unique([0, len(stream.y), *draws.rng.integers(0, len(stream.y), 3)])
     for rows in map(slice, cuts[:-1], cuts[1:]):
-        chunk = Chunk(*update.geometry.enter_rows(tuple(to_chunk(stream.x[rows])), d))
+        chunk = Chunk(*geometry.enter_rows(tuple(to_chunk(stream.x[rows])), d))
         expected = None
         for engine in (eager, lazy, settled):
             scores = engine.learn(chunk, stream.y[rows], stream.weight[rows])
@@ -57,7 +68,6 @@ def assert_lazy_is_eager(draws, update, stream, average=False, tol=1e-12):
             if plan.regularizer.has("l1") and any(plan.regularizer.l1(i) > 0.0 for i in range(d)):
                 np.testing.assert_array_equal(weights[0] == 0.0, expected[1] == 0.0)
         settled.settle()
-    return plan.laziness
 
 
 # --- every way to be lazy ---------------------------------------------------------------------
@@ -329,3 +339,195 @@ def test_features_may_appear_at_any_time(seed):
     each = [[learner.score_one([i], [1.0]) for i in range(d)] for learner in (grown, known)]
     assert each[0] == each[1]
     np.testing.assert_array_equal(grown.weights, known.weights[: grown.n_features])
+
+
+# --- who is chosen ----------------------------------------------------------------------------
+
+D = 6
+#: Odd numbers: sums of round ones meet 0 up to rounding, where being lazy and being eager may differ.
+OWN = np.array([0.0, 0.02, 0.1, 0.05, 0.3, 0.01])
+
+
+class Unknown(fiol.Regularizer):
+    """A penalty that does not say what it consists of."""
+
+    lam: float = 0.0531
+
+    def value(self, w, i):
+        return self.lam * abs(w)
+
+    def prox(self, u, step, i):
+        return u - min(max(u, -self.lam * step), self.lam * step)
+
+    def slope(self, w, side, i):
+        return self.lam * (np.sign(w) if w != 0.0 else side)
+
+
+SOME_PENALTIES = {
+    "none": fiol.Unregularized(),
+    "l1 of strength 0": fiol.L1(0.0),
+    "l1": fiol.L1(0.0531),
+    "l1 per feature": fiol.L1(OWN),
+    "ridge": fiol.Ridge(0.0531),
+    "ridge per feature": fiol.Ridge(OWN),
+    "elastic net": fiol.ElasticNet(0.0531, 0.1),
+    "elastic net, l1 per feature": fiol.ElasticNet(OWN, 0.1),
+    "elastic net, ridge per feature": fiol.ElasticNet(0.0531, OWN),
+    "unknown": Unknown(),
+}
+BOXES = {
+    "": lambda r: r,
+    "in a box": lambda r: fiol.Box(r, -0.317, 0.223),
+    "away from 0": lambda r: fiol.Box(r, 0.1131, 0.7),
+}
+SOME_STEP_SIZES = {
+    "constant": fiol.Constant(0.4871),
+    "moving": fiol.Polynomial(0.4871),
+    "adaptive, constant": fiol.AdaGrad(0.4871, 1.0),
+    "adaptive, moving": fiol.ScaleFree(fiol.Polynomial(0.4871)),
+}
+SOME_GEOMETRIES = {
+    "Euclidean": fiol.Euclidean(),
+    "metric": fiol.DiagonalMetric(OWN + 0.5),
+    "full metric": fiol.Mahalanobis(np.diag(OWN + 0.5) + 0.1),
+    "entropy": fiol.Entropy(),
+    "signed entropy": fiol.SignedEntropy(),
+    "simplex": fiol.Simplex(),
+}
+ANCHORS = fiol.LastIterate(), fiol.Origin(), fiol.AllIterates()
+REGULARIZER_STEPS = (
+    fiol.ImplicitRegularizer(),
+    fiol.LinearizedRegularizer(),
+    fiol.IgnoredRegularizer(),
+    fiol.RegularizerOnce(),
+)
+
+
+def cascade(update, geometry, averaging):
+    """The same choice, written as a table of cases that knows every class."""
+    penalty, step_size, push = update.regularizer, update.step_size, update.regularizer_step.pushes
+    box = isinstance(penalty, fiol.Box)
+    if isinstance(update.regularizer_step, fiol.IgnoredRegularizer):
+        penalty = penalty.replace(regularizer=fiol.Unregularized()) if box else fiol.Unregularized()
+    parts = penalty.strengths()
+    l1, l2 = (True, True) if parts is None else (bool(np.any(parts[0])), bool(np.any(parts[1])))
+    if isinstance(update.geometry, (fiol.Mahalanobis, fiol.Simplex)):
+        return "Resting" if averaging else "UpToDate"
+    if not isinstance(update.anchor, fiol.LastIterate):
+        moving = isinstance(update.anchor, fiol.AllIterates) and not step_size.is_constant()
+        return "Eager" if averaging or moving or (push and (l1 or l2)) else "UpToDate"
+    common = isinstance(geometry, fiol.Euclidean) and isinstance(step_size, fiol.Schedule)
+    common = common and parts is not None and isinstance(parts[1], float)
+    replayed = geometry.quadratic and step_size.is_constant() and penalty.has("catch_up")
+    if push and (l1 or l2):
+        if common and not l1 and not box:
+            return "ByRidgePath" if averaging else "ByRidge"
+        return "Eager"
+    if not l1 and not l2:
+        return "Resting" if averaging else "UpToDate"
+    if averaging:
+        if replayed:
+            return "ByRounds"
+        return "ByRidgePath" if common and not l1 and not box else "Eager"
+    if not l2:
+        return "BySums"
+    if common:
+        return "ByScale" if l1 else "ByRidge"
+    return "ByRounds" if replayed else "Eager"
+
+
+def combinations():
+    """Every update that parts which fit make, with averages and without: (words, update, averaged)."""
+    sizes = SOME_PENALTIES, BOXES, SOME_STEP_SIZES, SOME_GEOMETRIES
+    for (penalty, box, step, geometry), anchor, how, averaged in itertools.product(
+        itertools.product(*sizes), ANCHORS, REGULARIZER_STEPS, (False, True)
+    ):
+        regularizer = BOXES[box](SOME_PENALTIES[penalty])
+        update = fiol.Update(
+            fiol.Squared(),
+            regularizer,
+            SOME_STEP_SIZES[step],
+            regularizer_step=how,
+            anchor=anchor,
+            geometry=SOME_GEOMETRIES[geometry],
+        )
+        try:
+            make_plan(update, averaged)
+        except TypeError:  # a regularizer this geometry cannot take, or switches that do not fit
+            continue
+        words = f"{penalty} {box}, {step}, {geometry}, {anchor}, {how}, {'averaged' if averaged else ''}"
+        yield words, update, averaged
+
+
+def facts(update, averaged):
+    problem = make_problem(update.loss, fiol.Unregularized(), update.geometry)
+    return facts_of(update, problem.geometry, averaged), problem.geometry
+
+
+@pytest.fixture(scope="module")
+def every():
+    return list(combinations())
+
+
+def test_the_cheapest_is_what_the_cascade_took(every):
+    """All combinations of penalties, boxes, step sizes, geometries, anchors, regularizer steps and averages."""
+    chosen = {}
+    for words, update, averaged in every:
+        found, geometry = facts(update, averaged)
+        way = type(choose_laziness(found)).__name__
+        assert way == cascade(update, geometry, averaged), words
+        assert type(make_plan(update, averaged).laziness).__name__ == way
+        chosen.setdefault(way, []).append(words)
+    assert chosen.keys() == {type(way).__name__ for way in LAZINESSES}, "one is never chosen"
+    assert len(every) > 2000
+
+
+def test_what_says_it_is_exact_gives_the_eager_result(every):
+    """Not only the cheapest: every laziness that says yes, on one stream for each set of facts that is different."""
+    seen, runs = set(), {}
+    for words, update, averaged in every:
+        found, geometry = facts(update, averaged)
+        exact = [way for way in LAZINESSES if way.exact_for(found)]
+        key = found, type(geometry)
+        if key in seen or len(exact) < 2 or isinstance(geometry, fiol.Simplex):  # on a simplex nobody can be eager
+            continue
+        seen.add(key)
+        stream = sparse_stream(Draws(len(seen)), update.loss, n=10, d=D)
+        plan = make_plan(update, averaged)
+        for way in exact[:-1]:  # the last is `Eager` itself
+            try:
+                assert_same_as_eager(Draws(1), plan.replace(laziness=way), update.geometry, stream, averaged, 1e-11)
+            except AssertionError as error:
+                raise AssertionError(f"{way} is not exact for {words}") from error
+            runs[type(way).__name__] = runs.get(type(way).__name__, 0) + 1
+    assert runs.keys() == {type(way).__name__ for way in LAZINESSES[:-1]}
+    assert len(seen) > 100, words
+
+
+def test_a_wrong_claim_would_be_noticed():
+    """Of an l1 penalty without replay, the test above says so."""
+    update = fiol.FIOL(fiol.Squared(), fiol.L1(0.0531), fiol.Constant(0.4871))
+    plan = make_plan(update).replace(laziness=module.UpToDate())
+    with pytest.raises(AssertionError):
+        assert_same_as_eager(
+            Draws(1), plan, update.geometry, sparse_stream(Draws(1), fiol.Squared(), d=D), False, 1e-11
+        )
+
+
+def test_every_set_of_facts_has_an_exact_way():
+    for flags in itertools.product((False, True), repeat=len(Facts._fields)):
+        found = Facts(*flags)
+        if not (found.whole_rows and found.keeps_all_rounds):  # such updates are refused
+            assert choose_laziness(found).exact_for(found), found
+
+
+def test_a_family_promises_nothing():
+    assert not Laziness().exact_for(Facts(*[False] * len(Facts._fields)))
+
+
+def test_the_table_of_the_module_names_every_way():
+    table = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", module.__doc__, re.M)
+    named = [name for cell in table for name in re.findall(r"\w+", cell) if name != "laziness"]
+    assert sorted(named) == sorted(type(way).__name__ for way in LAZINESSES)
+    costs = [next(way.cost for way in LAZINESSES if type(way).__name__ == name) for name in named]
+    assert costs == sorted(costs), "the table goes from cheap to dear"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, common, own, place, require
-from fiol.components.regularizers import L1, Regularizer, Ridge, Unregularized
+from fiol.components.regularizers import Regularizer
 from fiol.components.row import CSR, Floats, Row, nth
 from fiol.components.scalars import safe_exp, safe_log, wright_omega
 
@@ -42,8 +42,16 @@ class Geometry(Component):
     required: ClassVar[tuple[str, ...]] = tuple(protocol)
     #: Whether w(beta) is piecewise linear, so that a regularizer acts through its Euclidean prox.
     quadratic: ClassVar[bool] = False
+    #: Whether B is half the squared Euclidean distance, with a metric of 1 for every feature.
+    unit_metric: ClassVar[bool] = False
     #: Whether a row must hold every feature, the absent ones as zeros.
     whole_rows: ClassVar[bool] = False
+    #: Whether a weight is the difference of two weights of the working geometry; `w` then has the shape (2, d).
+    paired: ClassVar[bool] = False
+    #: Whether all weights sum to 1.
+    sums_to_one: ClassVar[bool] = False
+    #: What the geometry with its defaults is called by estimators, '' if it has no such name.
+    called: ClassVar[str] = ""
 
     if TYPE_CHECKING:
 
@@ -65,8 +73,16 @@ class Geometry(Component):
         """Why this geometry cannot be combined with `regularizer`, or ''."""
         return ""
 
-    def check_weights(self, w: Floats) -> None:
-        """Raise ValueError unless `w` lies in the geometry's domain."""
+    def check_domain(self, w: Floats) -> None:
+        """Raise ValueError unless the weights `w` lie in the geometry's domain."""
+
+    def least_weight(self) -> float:
+        """The lower end of the geometry's domain, the same for every weight."""
+        return -inf
+
+    def mixes_features(self) -> bool:
+        """Whether a row holds all features once it has entered the working geometry, so that none is ever absent."""
+        return self.whole_rows and not self.paired
 
     # How a row enters the geometry that does the work, and how its weights come back.
 
@@ -94,6 +110,11 @@ class Geometry(Component):
     def enter_strengths(self, regularizer: Regularizer) -> Regularizer:
         """The regularizer with a strength for every weight of the working geometry."""
         return regularizer
+
+    def enter_weights(self, w: Floats) -> Floats:
+        """The weights of the features as weights of the working geometry; ValueError outside the domain."""
+        self.check_domain(w)
+        return self.enter(np.zeros_like(w), w)[1]
 
     def leave_weights(self, w: Floats) -> Floats:
         """The weights of the features from those of the working geometry."""
@@ -166,6 +187,9 @@ class Separable(Geometry):
                     "use Euclidean() or DiagonalMetric()"
                 )
         return ""
+
+    def least_weight(self) -> float:
+        return 0.0 if self.mirror(0.0, 0) == -inf else -inf
 
     def resolve(self, theta: float, ridge: float, i: int) -> float:
         free = self.inverse(theta, i)
@@ -341,6 +365,9 @@ class Euclidean(Quadratic):
     12.5
     """
 
+    unit_metric: ClassVar[bool] = True
+    called: ClassVar[str] = "euclidean"
+
     def norm(self, v: Floats) -> float:
         return float(np.linalg.norm(v))
 
@@ -404,16 +431,14 @@ class Mahalanobis(Geometry):
         return values, basis
 
     def objection_to(self, regularizer: Regularizer) -> str:
-        if isinstance(regularizer, Unregularized):
-            return ""
-        if isinstance(regularizer, Ridge) and isinstance(regularizer.lam, float):
+        if regularizer.ridge_is_common() and not regularizer.has_l1() and not regularizer.is_bounded():
             return ""
         return (
             f"Mahalanobis couples the weights, so only Unregularized() and Ridge(number) keep the step "
             f"a scalar equation, not {regularizer}: use DiagonalMetric()"
         )
 
-    def check_weights(self, w: Floats) -> None:
+    def check_domain(self, w: Floats) -> None:
         if np.shape(self.matrix) != 2 * w.shape:
             raise ValueError(f"Mahalanobis.matrix has shape {np.shape(self.matrix)}, but there are {w.size} features")
 
@@ -471,9 +496,12 @@ class Entropy(Separable):
 
     Weights change by factors, and a weight at 0 stays there.
 
+    >>> from fiol import Unregularized
     >>> Entropy().weight(Unregularized(), 1.0, 1.0, 0.5, 2.0, 0)  # exp(1)
     2.718281828459045
     """
+
+    called: ClassVar[str] = "entropy"
 
     def mirror(self, w: float, i: int) -> float:
         return safe_log(w)
@@ -498,7 +526,7 @@ class Entropy(Separable):
             return f"{type(self).__name__} keeps weights positive and {regularizer} allows none"
         return super().objection_to(regularizer)
 
-    def check_weights(self, w: Floats) -> None:
+    def check_domain(self, w: Floats) -> None:
         if (w < 0.0).any():
             where = f"w{place(w < 0.0)} = {w[w < 0.0][0]:g}"
             raise ValueError(f"{type(self).__name__} keeps weights at 0 or above, got {where}")
@@ -522,9 +550,13 @@ class SignedEntropy(Entropy):
     >>> pair = SignedEntropy.split(np.array([0.5, -2.0]), scale=1.0)
     >>> SignedEntropy.join(pair)
     array([ 0.5, -2. ])
+    >>> SignedEntropy().enter_weights(np.array([0.5, -2.0]))  # the smallest pairs, feature by feature
+    array([0.5, 0. , 0. , 2. ])
     """
 
     whole_rows: ClassVar[bool] = True
+    paired: ClassVar[bool] = True
+    called: ClassVar[str] = "signed_entropy"
 
     @staticmethod
     def split(w: Floats, scale: float = 1.0) -> Floats:
@@ -561,6 +593,9 @@ class SignedEntropy(Entropy):
     def enter_strengths(self, regularizer: Regularizer) -> Regularizer:
         return in_pairs(regularizer)
 
+    def enter_weights(self, w: Floats) -> Floats:
+        return np.stack([np.maximum(w, 0.0), np.maximum(-w, 0.0)], axis=1).ravel()
+
     def leave_weights(self, w: Floats) -> Floats:
         return w[::2] - w[1::2]
 
@@ -579,13 +614,18 @@ class Simplex(Geometry):
     """
 
     whole_rows: ClassVar[bool] = True
+    sums_to_one: ClassVar[bool] = True
+    called: ClassVar[str] = "simplex"
+
+    def least_weight(self) -> float:
+        return 0.0
 
     def objection_to(self, regularizer: Regularizer) -> str:
-        if isinstance(regularizer, (Unregularized, L1)):
+        if not regularizer.has_ridge() and not regularizer.is_bounded():
             return ""
         return f"Simplex goes with Unregularized() and L1(), not {regularizer}: use Entropy()"
 
-    def check_weights(self, w: Floats) -> None:
+    def check_domain(self, w: Floats) -> None:
         if (w < 0.0).any():
             raise ValueError(
                 f"Simplex needs weights of at least 0, got w[{int(np.argmax(w < 0.0))}] = {w[w < 0.0][0]:g}"
@@ -658,6 +698,7 @@ class Simplex(Geometry):
 def in_pairs(component: Any) -> Any:
     """A component with every entry of its arrays, and of those inside it, twice.
 
+    >>> from fiol import L1
     >>> in_pairs(L1([0.1, 0.2])).lam
     array([0.1, 0.1, 0.2, 0.2])
     """

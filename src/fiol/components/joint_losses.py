@@ -37,6 +37,10 @@ class JointLoss(Component):
     required: ClassVar[tuple[str, ...]] = ("value", "steepness", "duals")
     #: How scores relate to predictions, see `fiol.Loss`: logit if their softmax is the probability of each class.
     link: ClassVar[str] = "sign"
+    #: What scores are multiplied by inside the link.
+    link_factor: ClassVar[float] = 1.0
+    #: What the loss with its defaults is called by estimators, '' if it has no such name.
+    called: ClassVar[str] = ""
 
     if TYPE_CHECKING:
 
@@ -63,6 +67,7 @@ class Softmax(JointLoss):
     """
 
     link: ClassVar[str] = "logit"
+    called: ClassVar[str] = "softmax"
 
     def value(self, z: Floats, y: int) -> float:
         top, others = z.max(), 0.0
@@ -130,6 +135,8 @@ class CrammerSinger(JointLoss):
     >>> beta.round(6)
     array([ 0.066667, -0.033333, -0.033333])
     """
+
+    called: ClassVar[str] = "crammer_singer"
 
     def value(self, z: Floats, y: int) -> float:
         top = z[y]

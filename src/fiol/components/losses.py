@@ -19,6 +19,7 @@ and p from 0 to 1e12.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import copysign, exp, expm1, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +29,13 @@ from fiol.components.scalars import HUGE, between, clamp, safe_exp, sigmoid, sof
 EPS = 2.220446049250313e-16
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
 MARGIN = 4.0
+#: What a score says about the target, by the name of the link; see `Loss.link`.
+LINKS: dict[str, Callable[[float], float]] = {
+    "identity": lambda z: z,
+    "sign": lambda z: copysign(1.0, z),
+    "logit": sigmoid,
+    "log": safe_exp,
+}
 
 
 class Loss(Component):
@@ -43,10 +51,23 @@ class Loss(Component):
     | `guess(q, p, y)` | a rough `dual` to start from, where that is much cheaper; the default is `dual` |
     | `near(q, p, y, beta)` | `dual` from a guess, where that helps; the default is `dual` |
     | `conjugate_grad(beta, y)` | derivative of beta -> phi*(-beta), infinite outside its domain |
+    | `valley(y)` | (a, b), for straight lines only: phi falls straight to the score a, is 0 up to b, rises straight |
     | `predict(z)` | what the score says about y: the mean, the probability of +1, or the label |
     | `accepts(y)` | whether y is a valid target |
     | `lower(y)` | infimum of phi(.; y) |
     | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
+
+    | attribute | meaning |
+    |---|---|
+    | `targets` | what the targets are, in words for error messages |
+    | `link`, `link_factor` | `predict(z)` is the inverse of the link (see `LINKS`) at `link_factor` z |
+    | `convexity` | the largest known gamma with phi(z) - gamma z^2 / 2 convex |
+    | `called` | the name of the loss, with its defaults, in estimators and in other libraries |
+
+    All that follows from a derivative belongs to it. A subclass with a `grad` of its own therefore inherits no `hess`,
+    `dual`, `guess`, `near`, `flow`, `conjugate_grad`, `valley`, `convexity` or `called` (`Loss.of_grad`), and has the
+    defaults unless it defines them. A subclass with a `predict` of its own says its `link`, or has no ONNX graph; one
+    with another link than its base has a `predict` of its own.
 
     >>> class LogCosh(Loss):
     ...     def value(self, z, y): return abs(z - y) + log1p(safe_exp(-2 * abs(z - y))) - log(2)
@@ -64,6 +85,7 @@ class Loss(Component):
         "near": ("q", "p", "y", "beta"),
         "flow": ("q", "p", "y"),
         "conjugate_grad": ("beta", "y"),
+        "valley": ("y",),
         "predict": ("z",),
         "accepts": ("y",),
         "lower": ("y",),
@@ -74,6 +96,10 @@ class Loss(Component):
     targets: ClassVar[str] = "any finite number"
     #: How the score relates to the prediction: identity, sign, logit or log.
     link: ClassVar[str] = "identity"
+    #: What the score is multiplied by inside the link.
+    link_factor: ClassVar[float] = 1.0
+    #: What the loss with its defaults is called by estimators and by other libraries, '' if it has no such name.
+    called: ClassVar[str] = ""
     #: The largest known gamma with phi(z) - gamma z^2 / 2 convex: the paper's strong convexity of the loss.
     convexity: ClassVar[float] = 0.0
 
@@ -84,18 +110,32 @@ class Loss(Component):
         def hess(self, z: float, y: float) -> float: ...
         def flow(self, q: float, p: float, y: float) -> float: ...
         def conjugate_grad(self, beta: float, y: float) -> float: ...
+        def valley(self, y: float) -> tuple[float, float]: ...
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = vars(cls)
-        if "grad" in own and "dual" not in own:  # an inherited prox belongs to the inherited derivative
-            cls.dual = Loss.dual  # type: ignore[method-assign]
-        if cls.dual is Loss.dual and hasattr(cls, "hess") and ("hess" in own or "grad" not in own):
+        own, base = vars(cls), next(kind for kind in cls.__mro__[1:] if issubclass(kind, Loss))
+        if "grad" in own:
+            for name, default in Loss.of_grad().items():
+                if name not in own and getattr(cls, name, None) is not default:
+                    setattr(cls, name, default)
+        if cls.dual is Loss.dual and callable(getattr(cls, "hess", None)):
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
-        if "grad" in own and "flow" not in own and hasattr(cls, "flow"):  # so does an inherited flow
-            cls.flow = None  # type: ignore[method-assign, assignment]
-        if "grad" in own and "convexity" not in own:  # and what was known of its curvature
-            cls.convexity = 0.0
+        if cls.link not in LINKS:
+            raise TypeError(f"{cls.__name__}.link must be one of {', '.join(LINKS)}, got {cls.link!r}")
+        if "predict" not in own and (cls.link, cls.link_factor) != (base.link, base.link_factor):
+            raise TypeError(f"{cls.__name__} says its link, but its predict is that of {base.__name__}: define predict")
+
+    @staticmethod
+    def of_grad() -> dict[str, Any]:
+        """All that belongs to a derivative, with what a class has that defines `grad` and nothing else."""
+        defaults = {"dual": Loss.dual, "guess": Loss.guess, "near": Loss.near, "convexity": 0.0, "called": ""}
+        return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "valley"))
+
+    def says_link(self) -> bool:
+        """Whether `link` tells what `predict` does: not if a subclass has redefined `predict` alone."""
+        kinds = (vars(kind) for kind in type(self).__mro__)
+        return "link" in next(names for names in kinds if "predict" in names or "link" in names)
 
     def dual(self, q: float, p: float, y: float) -> float:
         """Root of beta + phi'(q + p beta) = 0 by bisection between 0 and -phi'(q)."""
@@ -186,6 +226,7 @@ class Squared(Loss):
     (2.0, 1.0, 1.264241)
     """
 
+    called: ClassVar[str] = "squared_error"
     convexity: ClassVar[float] = 1.0
 
     def value(self, z: float, y: float) -> float:
@@ -216,6 +257,7 @@ class Quantile(Loss):
     (9.0, 0.9)
     """
 
+    called: ClassVar[str] = "quantile"
     tau: float = 0.5
 
     def validate(self) -> None:
@@ -233,6 +275,9 @@ class Quantile(Loss):
     def flow(self, q: float, p: float, y: float) -> float:
         return self.dual(q, p, y)
 
+    def valley(self, y: float) -> tuple[float, float]:
+        return y, y
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         return barrier(beta, self.tau - 1.0, self.tau) - y
 
@@ -243,6 +288,8 @@ class Absolute(Loss):
     >>> Absolute().value(1.0, 3.0), Absolute().dual(1.0, 4.0, 3.0)
     (2.0, 0.5)
     """
+
+    called: ClassVar[str] = "absolute_error"
 
     def value(self, z: float, y: float) -> float:
         return abs(z - y)
@@ -256,6 +303,9 @@ class Absolute(Loss):
     def flow(self, q: float, p: float, y: float) -> float:
         return self.dual(q, p, y)
 
+    def valley(self, y: float) -> tuple[float, float]:
+        return y, y
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         return barrier(beta, -1.0, 1.0) - y
 
@@ -267,6 +317,7 @@ class EpsilonInsensitive(Loss):
     (1.5, 0.0)
     """
 
+    called: ClassVar[str] = "epsilon_insensitive"
     epsilon: float = 0.1
 
     def validate(self) -> None:
@@ -284,6 +335,9 @@ class EpsilonInsensitive(Loss):
     def flow(self, q: float, p: float, y: float) -> float:
         return self.dual(q, p, y)
 
+    def valley(self, y: float) -> tuple[float, float]:
+        return y - self.epsilon, y + self.epsilon
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         edge = self.epsilon * ((beta > 0.0) * 1.0 - (beta < 0.0) * 1.0)
         return barrier(beta, -1.0, 1.0) + edge - y
@@ -296,6 +350,7 @@ class SquaredEpsilonInsensitive(Loss):
     (2.0, 1.0)
     """
 
+    called: ClassVar[str] = "squared_epsilon_insensitive"
     epsilon: float = 0.1
 
     def validate(self) -> None:
@@ -330,6 +385,7 @@ class Huber(Loss):
     (2.5, 1.0, 1.0)
     """
 
+    called: ClassVar[str] = "huber"
     delta: float = 1.0
 
     def validate(self) -> None:
@@ -369,6 +425,8 @@ class Hinge(Binary):
     (0.5, 0.5)
     """
 
+    called: ClassVar[str] = "hinge"
+
     def value(self, z: float, y: float) -> float:
         return max(0.0, 1.0 - y * z)
 
@@ -381,6 +439,9 @@ class Hinge(Binary):
     def flow(self, q: float, p: float, y: float) -> float:
         return self.dual(q, p, y)
 
+    def valley(self, y: float) -> tuple[float, float]:
+        return y, y
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         return y * (barrier(y * beta, 0.0, 1.0) - 1.0)
 
@@ -391,6 +452,8 @@ class SquaredHinge(Binary):
     >>> SquaredHinge().value(0.0, 1.0), SquaredHinge().dual(0.0, 1.0, 1.0)
     (0.5, 0.5)
     """
+
+    called: ClassVar[str] = "squared_hinge"
 
     def value(self, z: float, y: float) -> float:
         return 0.5 * max(0.0, 1.0 - y * z) ** 2
@@ -421,6 +484,7 @@ class Logistic(Binary):
     (0.5, 0.401058, 0.442854)
     """
 
+    called: ClassVar[str] = "log_loss"
     link: ClassVar[str] = "logit"
 
     def value(self, z: float, y: float) -> float:
@@ -474,7 +538,9 @@ class Exponential(Binary):
     (0.567143, 0.693147)
     """
 
+    called: ClassVar[str] = "exponential"
     link: ClassVar[str] = "logit"
+    link_factor: ClassVar[float] = 2.0
 
     def value(self, z: float, y: float) -> float:
         return safe_exp(-y * z)
@@ -516,6 +582,7 @@ class Poisson(Loss):
     (1.0, 0.442854, 0.566219)
     """
 
+    called: ClassVar[str] = "poisson"
     targets: ClassVar[str] = "a finite number of at least 0"
     link: ClassVar[str] = "log"
 

@@ -95,12 +95,45 @@ class Regularizer(Component):
     def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
         return prox_sum(self, w, step, n, i)
 
-    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
-        """The strengths of the l1 and ridge parts, if that is all there is; for choosing how to be lazy."""
-        return None
-
     def clip(self, w: float) -> float:
         return w
+
+    # Questions asked before the first round.
+
+    def strengths(self) -> tuple[PerFeature, PerFeature] | None:
+        """The strengths of the l1 and ridge parts, if the penalty has no other; None for a penalty of unknown form."""
+        return None
+
+    def has_l1(self) -> bool:
+        """Whether there may be an l1 part: a penalty of unknown form may have one."""
+        parts = self.strengths()
+        return parts is None or bool(np.any(parts[0]))
+
+    def has_ridge(self) -> bool:
+        """Whether there may be a ridge part: a penalty of unknown form may have one."""
+        parts = self.strengths()
+        return parts is None or bool(np.any(parts[1]))
+
+    def ridge_is_common(self) -> bool:
+        """Whether the ridge, 0 included, has one strength for all features."""
+        parts = self.strengths()
+        return parts is not None and isinstance(parts[1], float)
+
+    def bounds(self) -> tuple[float, float]:
+        """The set Omega = [lo, hi] that every weight is kept in; all numbers by default."""
+        return -inf, inf
+
+    def is_bounded(self) -> bool:
+        """Whether Omega leaves any number out."""
+        return self.bounds() != (-inf, inf)
+
+    def omega(self) -> Regularizer:
+        """The set Omega alone: this regularizer without its penalty.
+
+        >>> Box(L1(0.1), 0.0, 1.0).omega(), L1(0.1).omega()
+        (Box(regularizer=Unregularized(), lo=0.0, hi=1.0), Unregularized())
+        """
+        return Unregularized()
 
 
 class Elastic(Regularizer):
@@ -368,6 +401,13 @@ class Box(Regularizer):
 
     def strengths(self) -> tuple[PerFeature, PerFeature] | None:
         return self.regularizer.strengths()
+
+    def bounds(self) -> tuple[float, float]:
+        lo, hi = self.regularizer.bounds()
+        return max(lo, self.lo), min(hi, self.hi)
+
+    def omega(self) -> Regularizer:
+        return self.replace(regularizer=self.regularizer.omega())
 
 
 def non_negative(regularizer: Regularizer) -> Box:

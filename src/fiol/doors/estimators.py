@@ -692,10 +692,11 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                 f"no model of scikit-learn knows a single class: {self.classes_.tolist()[0]!r} is the only one so far"
             )
         loss = self._fitted_loss()
-        if isinstance(loss, Softmax) or (isinstance(loss, Logistic) and len(self.classes_) == 2):
+        logistic = loss.link == "logit" and loss.link_factor == 1.0
+        if logistic and (isinstance(loss, JointLoss) or len(self.classes_) == 2):
             model = LogisticRegression()
         else:
-            model = SGDClassifier(loss="log_loss") if isinstance(loss, Logistic) else LinearSVC()
+            model = SGDClassifier(loss="log_loss") if logistic else LinearSVC()
         return with_weights(model, self, self.coef_, self.intercept_, classes_=self.classes_)
 
 

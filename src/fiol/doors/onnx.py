@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.joint_losses import JointLoss
-from fiol.components.losses import Binary, Exponential, Logistic, Loss, Poisson
+from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.components.scalars import LOG_HUGE
 from fiol.learner import Learner
@@ -104,8 +104,7 @@ def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
         w = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
         b = np.atleast_1d(model.intercept_)
         loss = model._fitted_loss() if hasattr(model, "_fitted_loss") else None  # passive ones have no link
-    known = (Loss.predict, Binary.predict, Logistic.predict, Exponential.predict, Poisson.predict)
-    if isinstance(loss, Loss) and type(loss).predict not in known:
+    if isinstance(loss, Loss) and not loss.says_link():
         raise TypeError(f"{type(loss).__name__} has a predict of its own, which has no graph")
     return w, b, loss
 
@@ -114,17 +113,17 @@ def add_mean(graph: Graph, scores: str, loss: Loss | JointLoss | None) -> str:
     """What scores say, as `Loss.predict` has it; the name of the result."""
     if isinstance(loss, JointLoss):  # of two classes; more are no matter of single scores
         return graph.node("Sigmoid", [scores], "mean")
-    predict = Loss.predict if loss is None else type(loss).predict
-    if predict is Exponential.predict:
-        scores = graph.node("Mul", [scores, graph.constant("two", np.array(2.0))], "doubled")
-    if predict in (Exponential.predict, Logistic.predict):
+    link = "identity" if loss is None else loss.link
+    if loss is not None and loss.link_factor != 1.0:
+        scores = graph.node("Mul", [scores, graph.constant("factor", np.array(loss.link_factor))], "scaled")
+    if link == "logit":
         return graph.node("Sigmoid", [scores], "mean")
-    if predict is Poisson.predict:
+    if link == "log":
         limit = LOG_HUGE if graph.dtype == np.float64 else 88.0  # the largest that has an exponential
         return graph.node(
             "Exp", [graph.node("Min", [scores, graph.constant("limit", np.array(limit))], "below")], "mean"
         )
-    if predict is Binary.predict:
+    if link == "sign":
         above = graph.node("Less", [scores, graph.constant("zero", np.array(0.0))], "below")
         signs = [graph.constant("minus", np.array(-1.0)), graph.constant("plus", np.array(1.0))]
         return graph.node("Where", [above, *signs], "mean")

@@ -6,66 +6,48 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from numbers import Real
+from types import ModuleType
 from typing import Any
 
 from fiol import presets
-from fiol.components.geometries import Entropy, Euclidean, Geometry, SignedEntropy, Simplex
-from fiol.components.joint_losses import CrammerSinger, JointLoss, Softmax
-from fiol.components.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Exponential,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    Poisson,
-    Quantile,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
+from fiol.components import geometries, joint_losses, losses
+from fiol.components.component import Component
+from fiol.components.geometries import Geometry
+from fiol.components.joint_losses import JointLoss
+from fiol.components.losses import Loss
 from fiol.components.regularizers import L1, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Partition, Solver, Sorting
 from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, ScaleFree, StepSize
 from fiol.update.update import Update
+
+
+def by_name(module: ModuleType) -> dict[str, Any]:
+    """The components of a module that say what they are called, with their defaults.
+
+    >>> by_name(geometries)["simplex"]
+    Simplex()
+    """
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Component)]
+    return {kind.called: kind() for kind in kinds if vars(kind).get("called")}  # type: ignore[attr-defined]
+
 
 ALGORITHMS: dict[str, Callable[..., Update]] = {
     name: getattr(presets, name)
     for name in ("FIOL", "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD", "FTRLProximal", "ImplicitFTRL")
 }
 #: Losses for numbers.
-REGRESSION: dict[str, Loss] = {
-    "squared_error": Squared(),
-    "absolute_error": Absolute(),
-    "huber": Huber(),
-    "quantile": Quantile(),
-    "epsilon_insensitive": EpsilonInsensitive(),
-    "squared_epsilon_insensitive": SquaredEpsilonInsensitive(),
-    "poisson": Poisson(),
-}
+REGRESSION: dict[str, Loss] = {name: loss for name, loss in by_name(losses).items() if loss.accepts(0.5)}
 #: Losses for two classes; most of those for numbers take -1 and +1 as well.
-CLASSIFICATION: dict[str, Loss] = {
-    "log_loss": Logistic(),
-    "hinge": Hinge(),
-    "squared_hinge": SquaredHinge(),
-    "exponential": Exponential(),
-    **{name: loss for name, loss in REGRESSION.items() if loss.accepts(-1.0)},
-}
+CLASSIFICATION: dict[str, Loss] = {name: loss for name, loss in by_name(losses).items() if loss.accepts(-1.0)}
 #: Losses for several classes at once.
-JOINT: dict[str, JointLoss] = {"softmax": Softmax(), "crammer_singer": CrammerSinger()}
+JOINT: dict[str, JointLoss] = by_name(joint_losses)
 PENALTIES = ("l1", "l2", "elasticnet")
 STEP_SIZES: dict[str, StepSize] = {
     "scale_free": ScaleFree(AdaGrad()),
     "adagrad": AdaGrad(),
     "inverse_sqrt": Polynomial(),
 }
-GEOMETRIES: dict[str, Geometry] = {
-    "euclidean": Euclidean(),
-    "entropy": Entropy(),
-    "signed_entropy": SignedEntropy(),
-    "simplex": Simplex(),
-}
+GEOMETRIES: dict[str, Geometry] = by_name(geometries)
 SOLVERS: dict[str, Solver] = {
     "newton": Newton(),
     "closed_form": ClosedForm(),

@@ -21,12 +21,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fiol.components.geometries import Euclidean
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Inverse, Schedule
 from fiol.regret.records import Records
-from fiol.update.anchors import LastIterate
 from fiol.update.loss_steps import ImplicitLoss, LinearizedLoss
 from fiol.update.regularizer_steps import ImplicitRegularizer
 from fiol.update.update import Update
@@ -35,10 +33,10 @@ from fiol.update.update import Update
 def bounds_of(update: Update, records: Records, intercept: bool) -> dict[str, Floats]:
     """The bounds that hold for an update at every record of its ledger, see the module."""
     s = records
-    plain = isinstance(update.step_size, Schedule) and isinstance(update.anchor, LastIterate)
+    plain = isinstance(update.step_size, Schedule) and not update.anchor.keeps_all_rounds
     if not plain or not isinstance(update.regularizer_step, ImplicitRegularizer):
         return {}
-    euclidean, found = isinstance(update.geometry, Euclidean), {}
+    euclidean, found = update.geometry.unit_metric, {}
     linearized = s.anchor + s.first_penalty + s.explicit
     if isinstance(update.loss_step, ImplicitLoss):
         found["lemma 1"] = s.anchor + s.squares - s.improvement

@@ -32,7 +32,7 @@ import numpy as np
 
 from fiol.components.component import per_feature_sizes
 from fiol.components.geometries import Euclidean, Geometry
-from fiol.components.losses import Logistic, Loss, Squared
+from fiol.components.losses import Loss
 from fiol.components.problem import make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats
@@ -116,7 +116,7 @@ def best_in_hindsight(
     if chunk.rows == 0 or d == 0:
         raise ValueError(f"X must have at least one row and one column, got {chunk.rows} and {d}")
     check_per_feature(problem, d)
-    geometry.check_weights(np.full(d, geometry.first_weight(d)))
+    geometry.check_domain(np.full(d, geometry.first_weight(d)))
     targets, weights = check_targets(y, chunk.rows, loss), check_weights(sample_weight, chunk.rows)
     o = make_objective(loss, regularizer, geometry, chunk, d, targets, weights, bool(intercept))
     name = choose(o, solver)
@@ -135,7 +135,7 @@ def best_in_hindsight(
 
 
 def width(X: Any, chunk: Chunk, regularizer: Regularizer) -> int:
-    """How many features there are: as many as columns, or for a chunk as many as its rows or the regularizer mention."""
+    """How many features there are: as many as columns, or in a chunk as many as rows or regularizer mention."""
     if not isinstance(X, Chunk):
         return int(X.shape[1] if hasattr(X, "shape") else np.shape(X)[1])
     strengths = [shape[0] for _, shape in per_feature_sizes(regularizer)]
@@ -147,8 +147,8 @@ def choose(o: Objective, solver: str | None) -> str:
     free, above = (np.isinf(o.hi).all() and (o.lo[: o.d] == low).all() and not o.simplex for low in (-inf, 0.0))
     known, lam1, lam2 = o.regularizer is None, o.lam1[: o.d], o.lam2[: o.d]
     equal = known and o.y.size > 0 and np.ptp(lam1) == 0.0 == np.ptp(lam2)
-    lasso = type(o.loss) is Squared and equal and lam1[0] > 0.0 and (free or above)
-    ridge = type(o.loss) is Logistic and equal and lam1[0] == 0.0 < lam2[0] and free and np.ptp(o.y) > 0.0
+    lasso = o.loss.called == "squared_error" and equal and lam1[0] > 0.0 and (free or above)
+    ridge = o.loss.called == "log_loss" and equal and lam1[0] == 0.0 < lam2[0] and free and np.ptp(o.y) > 0.0
     program = o.straight and known and o.y.size > 0
     able = {
         "scikit-learn": lasso or ridge,

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from fiol.components.geometries import Geometry, SignedEntropy
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
@@ -200,7 +199,7 @@ def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float
         raise ValueError(f"comparator has {w.shape[0]} weights, but there are {learner.width} features")
     if intercept and not learner.intercept_fitted:
         raise ValueError("comparator has an intercept, but the learner has none")
-    return enter_weights(learner.update.geometry, w), intercept
+    return learner.update.geometry.enter_weights(w), intercept
 
 
 def weights_of(comparator: Any) -> tuple[Floats, float]:
@@ -216,15 +215,3 @@ def weights_of(comparator: Any) -> tuple[Floats, float]:
 def whole_value(regularizer: Regularizer, w: Floats) -> float:
     """r(w), infinite outside a box."""
     return float(sum(regularizer.value(v, i) for i, v in enumerate(w.tolist())))
-
-
-def enter_weights(geometry: Geometry, w: Floats) -> Floats:
-    """Weights of features as weights of the working geometry; those of either sign as the smallest pair.
-
-    >>> enter_weights(SignedEntropy(), np.array([0.5, -2.0]))
-    array([0.5, 0. , 0. , 2. ])
-    """
-    if isinstance(geometry, SignedEntropy):
-        return np.stack([np.maximum(w, 0.0), np.maximum(-w, 0.0)], axis=1).ravel()
-    geometry.check_weights(w)
-    return geometry.enter(np.zeros_like(w), w)[1]

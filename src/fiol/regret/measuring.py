@@ -12,13 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.geometries import Euclidean, Geometry
-from fiol.components.regularizers import Box, Regularizer
+from fiol.components.geometries import Geometry
+from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.intake.chunks import Chunk
-from fiol.update.anchors import LastIterate
-from fiol.update.laziness import ByRidge, ByScale, BySums, Eager, Resting, UpToDate
 from fiol.update.plan import Plan
 from fiol.update.state import aligned
 
@@ -90,14 +88,12 @@ def has_sums(plan: Plan, regularizer: Regularizer) -> bool:
     [True, False, False]
     """
     parts = regularizer.strengths()
-    plain = isinstance(plan.problem.geometry, Euclidean) and isinstance(plan.anchor, LastIterate)
-    known = (UpToDate, Resting, BySums, ByScale, ByRidge)
     return (
-        plain
+        plan.problem.geometry.unit_metric
+        and not plan.anchor.keeps_all_rounds
         and not plan.regularizer_step.pushes
-        and isinstance(plan.laziness, known)
-        and not isinstance(plan.laziness, Eager)
-        and not isinstance(regularizer, Box)
+        and plan.laziness.one_law
+        and not regularizer.is_bounded()
         and parts is not None
         and all(isinstance(part, float) for part in parts)
     )

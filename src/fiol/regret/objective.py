@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from fiol.components.geometries import Geometry, Separable, SignedEntropy, Simplex
-from fiol.components.losses import EPS, Absolute, EpsilonInsensitive, Hinge, Loss, Quantile
-from fiol.components.regularizers import Box, Regularizer
+from fiol.components.geometries import Geometry
+from fiol.components.losses import EPS, Loss
+from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.intake.chunks import Chunk
 from fiol.regret.libraries import load
 
-#: Losses of straight lines: they fall to a first kink, are 0 up to a second one, and rise from there.
-STRAIGHT = (Absolute, EpsilonInsensitive, Hinge, Quantile)
 #: Loops over fewer rows than this are not worth compiling.
 ROWS_TO_COMPILE = 3000
 
@@ -77,8 +75,8 @@ class Objective:
 
     @property
     def straight(self) -> bool:
-        """Whether the loss is one of straight lines."""
-        return type(self.loss) in STRAIGHT
+        """Whether the loss is one of straight lines: it falls to a first kink, is 0 up to a second one, and rises."""
+        return self.loss.has("valley") and self.loss.has("conjugate_grad")
 
     @functools.cached_property
     def sizes(self) -> Any:
@@ -151,7 +149,7 @@ class Objective:
         return float(self.weight @ per_row)
 
     def size(self, w: Floats, losses: Floats) -> float:
-        """The number that errors are relative to: the terms of the objective, at least a thousandth of those at the start."""
+        """What errors are relative to: the terms of the objective, at least a thousandth of those at the start."""
         return max(self.total(np.abs(losses)) + abs(self.penalty(w)), 1e-3 * self.start_value) or 1.0
 
     def inside(self, w: Floats) -> Floats:
@@ -181,20 +179,15 @@ def make_objective(
 ) -> Objective:
     """The objective over the weights of a geometry, and an intercept behind them."""
     sparse = load("scipy.sparse")
-    signed, known = isinstance(geometry, SignedEntropy), regularizer.strengths() is not None
+    signed, known = geometry.paired, regularizer.strengths() is not None
     indptr, indices, data = geometry.enter_rows(rows, d) if signed and not known else rows
     if signed and not known:
         regularizer, d = geometry.enter_strengths(regularizer), geometry.entered(d)
     lam, lo, hi, constant = np.zeros((2, d + bias)), np.full(d + bias, -inf), np.full(d + bias, inf), 0.0
+    lo[:d], hi[:d] = regularizer.bounds()
+    lo[:d] = np.maximum(lo[:d], geometry.least_weight())
     if known:
         lam[:, :d] = rows.rows * np.array([[regularizer.l1(i), regularizer.l2(i)] for i in range(d)]).T
-    inner = regularizer
-    while isinstance(inner, Box):
-        lo[:d], hi[:d] = np.maximum(lo[:d], inner.lo), np.minimum(hi[:d], inner.hi)
-        inner = inner.regularizer
-    simplex = isinstance(geometry, Simplex)
-    if simplex or (isinstance(geometry, Separable) and geometry.mirror(0.0, 0) == -inf):
-        lo[:d] = np.maximum(lo[:d], 0.0)
     if signed and known:  # one of u and v is at lo, so that the other's penalty is one of w = u - v
         least = lo[:d].copy()
         constant = float(np.sum((2.0 * lam[0, :d] + lam[1, :d] * least) * least))
@@ -205,7 +198,7 @@ def make_objective(
         A = sparse.hstack([A, np.ones((rows.rows, 1))], format="csr")
     on = weight > 0.0
     parts = loss, A[on], y[on], weight[on], rows.rows, d, lam[0], lam[1], lo, hi
-    return Objective(*parts, constant, simplex, None if known else regularizer)
+    return Objective(*parts, constant, geometry.sums_to_one, None if known else regularizer)
 
 
 def onto_simplex(u: Floats) -> Floats:

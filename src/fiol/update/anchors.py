@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fiol.components.component import Component, PerFeature, at
 from fiol.components.row import Floats, Indices, nth
@@ -26,6 +26,11 @@ class Anchor(Component):
     | `pass_by(plan, state, i, eta, clock)` | a round for feature i alone, where absent features cannot wait |
     | `rounds(plan, t)` | how often the regularizer counts in round t |
     """
+
+    #: Whether the weights follow from sums over all rounds, and not from the weights of the round before.
+    keeps_all_rounds: ClassVar[bool] = False
+    #: Whether those sums change for every feature when eta(t) does.
+    follows_eta: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -106,6 +111,8 @@ class Origin(Anchor):
     so that nothing happens to an absent feature that its theta and the clock do not tell.
     """
 
+    keeps_all_rounds: ClassVar[bool] = True
+
     def rounds(self, plan: Plan, t: float) -> float:
         return plan.regularizer_step.count(t)
 
@@ -146,6 +153,8 @@ class AllIterates(Origin):
     (Follow the proximally regularized leader; the first term is centered at the origin.) `state.w` holds theta
     and the mirrored past weights, sum of sigma_s psi'(w_s), together.
     """
+
+    follows_eta: ClassVar[bool] = True
 
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room

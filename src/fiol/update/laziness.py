@@ -8,11 +8,16 @@ the feature is seen again:
 |---|---|---|
 | `UpToDate` | nothing to replay | no regularizer; anchors that keep all rounds, without averages |
 | `Resting` | the number of rounds | no regularizer, with averages |
+| `ByRidge` | a common factor | ridge (and a box) of one strength, any schedule, Euclidean; linearized without a box |
 | `BySums` | the sum of the steps: proxes of l1 add up | l1 (and a box), any step sizes, any separable geometry |
-| `ByScale` | a common factor | ridge and elastic net (and a box) of one ridge strength, any schedule, Euclidean |
-| `ByRidge`, `ByRidgePath` | the same without marks, and with sums for averages | ridge |
-| `ByRounds` | the number of rounds, in closed form | all of these and per-feature metrics, where eta(t) is constant |
+| `ByScale` | a common factor and such a sum | the same as `ByRidge` and l1, not linearized |
+| `ByRounds` | the number of rounds, in closed form | all penalties and quadratic geometries, where eta(t) is constant |
+| `ByRidgePath` | a common factor, and sums of that factor for averages | the same as `ByRidge`, without a box |
 | `Eager` | a loop over all features in every round | everything else |
+
+The table goes from cheap to dear. Each class says itself which updates it is exact for (`exact_for`) and what a round
+of it costs (`cost`); the plan takes the cheapest. Where features are mixed, as in `Mahalanobis`, none is ever absent,
+and the first two are exact for every penalty.
 
 Everything else is, for anchors that keep all rounds: averages, a linearized regularizer, and all past iterates
 where eta(t) changes. For the last iterate: a linearized regularizer other than a common ridge; and, where eta(t)
@@ -21,7 +26,7 @@ changes or the geometry is not quadratic, ridges per feature or in a metric, and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -35,7 +40,46 @@ if TYPE_CHECKING:
 
 #: Below this, the common factor of all weights is multiplied out and starts again at 1; earlier if sums of it are
 #: kept, whose differences would have no digits left.
-SMALLEST, SMALLEST_OF_SUMS = 1e-120, 1e-3
+SMALLEST_FACTOR, SMALLEST_FACTOR_OF_SUMS = 1e-120, 1e-3
+
+#: What a round may cost for every entry of its row, beyond a weight that is read and written. A number to read and
+#: write beside it, or to multiply by, is 1; a prox; the power of a number; a loop over all features now and then,
+#: whenever the sums of the common factor run out of digits; and a loop over all features in every round.
+MARK, FACTOR, PROX, POWER, OFTEN, ALWAYS = 1.0, 1.0, 2.0, 8.0, 16.0, 1e6
+
+
+class Facts(NamedTuple):
+    """What a laziness asks of an update to know whether it is exact."""
+
+    l1: bool  #: whether the regularizer may have an l1 part
+    ridge: bool  #: whether it may have a ridge part
+    common_ridge: bool  #: whether the ridge, 0 included, has one strength for all features
+    bounded: bool  #: whether weights are kept in a box
+    replayable: bool  #: whether the regularizer knows `catch_up`
+    linearized: bool  #: whether a push replaces the penalty
+    constant: bool  #: whether eta(t) is the same in every round
+    one_step: bool  #: whether all features have the same step
+    quadratic: bool  #: whether the working geometry is quadratic
+    unit_metric: bool  #: whether it is the Euclidean one
+    keeps_all_rounds: bool  #: whether the anchor does
+    follows_eta: bool  #: whether the anchor's sums change for every feature when eta(t) does
+    whole_rows: bool  #: whether no feature is ever absent
+    averaged: bool  #: whether sums of the weights over all rounds are kept
+
+    @property
+    def penalised(self) -> bool:
+        """Whether an absent weight may change."""
+        return self.l1 or self.ridge
+
+    @property
+    def replays(self) -> bool:
+        """Whether absent features have rounds to catch up with."""
+        return not self.keeps_all_rounds and not self.whole_rows
+
+    @property
+    def shares_factor(self) -> bool:
+        """Whether the ridge leaves the same part of all absent weights."""
+        return self.replays and self.unit_metric and self.one_step and self.common_ridge
 
 
 class Laziness(Component):
@@ -60,6 +104,14 @@ class Laziness(Component):
     marks: ClassVar[bool] = True
     #: Whether there is a `load_row`, which pays where every weight has its own step.
     by_row: ClassVar[bool] = False
+    #: Whether all absent weights of a Euclidean geometry change by one law, so that sums over them can be kept.
+    one_law: ClassVar[bool] = False
+    #: What a round costs for every entry of its row, see `MARK` and those beside it. The cheapest exact one is chosen.
+    cost: ClassVar[float] = ALWAYS
+
+    def exact_for(self, facts: Facts) -> bool:
+        """Whether the weights of such an update are those that a loop over all features would give."""
+        return False
 
     if TYPE_CHECKING:
 
@@ -101,6 +153,15 @@ class UpToDate(Laziness):
     """Absent features are not touched by anything."""
 
     marks: ClassVar[bool] = False
+    one_law: ClassVar[bool] = True
+    cost: ClassVar[float] = 0.0
+
+    def exact_for(self, facts: Facts) -> bool:
+        if facts.keeps_all_rounds:
+            moved = (facts.follows_eta and not facts.constant) or (facts.linearized and facts.penalised)
+        else:
+            moved = facts.penalised and not facts.whole_rows
+        return not moved and not facts.averaged
 
     def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         return state.w[i]
@@ -111,6 +172,12 @@ class UpToDate(Laziness):
 
 class Resting(Laziness):
     """Absent weights do not change, and their average counts the rounds."""
+
+    one_law: ClassVar[bool] = True
+    cost: ClassVar[float] = MARK
+
+    def exact_for(self, facts: Facts) -> bool:
+        return not facts.keeps_all_rounds and (facts.whole_rows or not facts.penalised)
 
     def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         return state.w[i]
@@ -127,6 +194,11 @@ class Eager(UpToDate):
     """Every feature takes part in every round: time grows with the number of features."""
 
     everywhere: ClassVar[bool] = True
+    one_law: ClassVar[bool] = False
+    cost: ClassVar[float] = ALWAYS
+
+    def exact_for(self, facts: Facts) -> bool:
+        return not facts.whole_rows  # a feature's round alone is unknown where features are mixed
 
     def sweep(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
         for i in range(np.uint64(state.w.shape[0])):
@@ -141,6 +213,11 @@ class BySums(Laziness):
     """n proxes of l1 with steps eta_s are one with the sum of the steps, in any separable geometry."""
 
     by_row: ClassVar[bool] = True
+    one_law: ClassVar[bool] = True
+    cost: ClassVar[float] = MARK + PROX
+
+    def exact_for(self, facts: Facts) -> bool:
+        return facts.replays and not facts.ridge and not facts.linearized and not facts.averaged
 
     def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         step = plan.step_of(state, i, 1.0) * (clock.shrunk - state.mark[i])
@@ -168,7 +245,12 @@ class ByScale(Laziness):
     In those units l1 takes eta / (product so far) in each round, so its sums add up again (Lipton and Elkan 2015).
     """
 
-    smallest: ClassVar[float] = SMALLEST
+    smallest: ClassVar[float] = SMALLEST_FACTOR
+    one_law: ClassVar[bool] = True
+    cost: ClassVar[float] = MARK + PROX + FACTOR
+
+    def exact_for(self, facts: Facts) -> bool:
+        return facts.shares_factor and not facts.linearized and not facts.averaged
 
     def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         v = state.w[i]
@@ -209,6 +291,12 @@ class ByRidge(ByScale):
     """`ByScale` without l1: no marks are needed."""
 
     marks: ClassVar[bool] = False
+    cost: ClassVar[float] = FACTOR
+
+    def exact_for(self, facts: Facts) -> bool:
+        # A linearized ridge may turn the sign of a weight, which a box does not let pass.
+        clipped = facts.bounded and facts.linearized
+        return facts.shares_factor and not facts.l1 and not clipped and not facts.averaged
 
     def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         return plan.regularizer.clip(clock.scale * state.w[i])
@@ -221,7 +309,11 @@ class ByRidgePath(ByRidge):
     """`ByRidge` with sums for the average: over the missed rounds only the common factor changed."""
 
     marks: ClassVar[bool] = True
-    smallest: ClassVar[float] = SMALLEST_OF_SUMS
+    smallest: ClassVar[float] = SMALLEST_FACTOR_OF_SUMS
+    cost: ClassVar[float] = MARK + FACTOR + OFTEN
+
+    def exact_for(self, facts: Facts) -> bool:
+        return facts.shares_factor and not facts.l1 and not facts.bounded
 
     def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
         state.w[i] = w / clock.scale
@@ -235,6 +327,10 @@ class ByRounds(Laziness):
     """All steps were alike, so the regularizer replays n rounds at once."""
 
     by_row: ClassVar[bool] = True
+    cost: ClassVar[float] = MARK + POWER
+
+    def exact_for(self, facts: Facts) -> bool:
+        return facts.replays and facts.quadratic and facts.constant and facts.replayable and not facts.linearized
 
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
         if not collect_marks(state, feature, clock.t, room):
@@ -266,3 +362,16 @@ def collect_marks(state: State, feature: Indices, now: float, room: Room) -> boo
         room.center[k] = now - state.mark[i]
         most = max(most, room.center[k])
     return most > 0.0
+
+
+#: Every way to wait there is. The plan takes the cheapest that is exact for an update.
+LAZINESSES: tuple[Laziness, ...] = (
+    UpToDate(),
+    Resting(),
+    BySums(),
+    ByScale(),
+    ByRidge(),
+    ByRidgePath(),
+    ByRounds(),
+    Eager(),
+)

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import functools
 
-import numpy as np
-
 from fiol.components.component import Component
-from fiol.components.geometries import Euclidean, Geometry, SignedEntropy
+from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.problem import Problem, make_problem, refuse
-from fiol.components.regularizers import Box, Regularizer, Unregularized
+from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.step_sizes import Schedule, StepSize, entry
-from fiol.update.anchors import AllIterates, Anchor, LastIterate
-from fiol.update.laziness import (
-    ByRidge,
-    ByRidgePath,
-    ByRounds,
-    ByScale,
-    BySums,
-    Eager,
-    Laziness,
-    Resting,
-    UpToDate,
-)
+from fiol.update.anchors import Anchor
+from fiol.update.laziness import LAZINESSES, Facts, Laziness, UpToDate
 from fiol.update.loss_steps import LossStep
-from fiol.update.regularizer_steps import IgnoredRegularizer, RegularizerOnce, RegularizerStep, omega_of
+from fiol.update.regularizer_steps import IgnoredRegularizer, RegularizerStep
 from fiol.update.state import State
 from fiol.update.update import Update
 
@@ -58,7 +46,7 @@ class Plan(Component):
 
     def first_entry(self, features: int) -> float:
         """Every entry of `State.w` before the first round: the weight, or the empty sum of pulls."""
-        return self.first_weight(features) if isinstance(self.anchor, LastIterate) else 0.0
+        return 0.0 if self.anchor.keeps_all_rounds else self.first_weight(features)
 
     def kept(self, averaging: bool) -> dict[str, bool]:
         """Which arrays of a `State` this plan uses."""
@@ -73,10 +61,9 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
     seen = update.regularizer_step.seen(regularizer)
     problem = make_problem(update.loss, seen, update.geometry, update.solver)
     refuse(objection(update, problem.geometry))
-    laziness = choose_laziness(update, problem.geometry, averaging)
-    ignored = isinstance(update.regularizer_step, IgnoredRegularizer)
+    laziness = choose_laziness(facts_of(update, problem.geometry, averaging))
     parts = update.loss_step, update.regularizer_step, update.anchor, update.step_size
-    return Plan(problem, seen if ignored else regularizer, *parts, laziness)
+    return Plan(problem, seen if update.regularizer_step.ignores else regularizer, *parts, laziness)
 
 
 @functools.lru_cache(maxsize=64)
@@ -98,68 +85,47 @@ def objection(update: Update, geometry: Geometry) -> str:
             f"LinearizedRegularizer needs `slope`; {type(update.regularizer).__name__} has none: "
             "use ImplicitRegularizer()"
         )
-    last = isinstance(update.anchor, LastIterate)
-    if last and isinstance(update.regularizer_step, RegularizerOnce):
-        return "RegularizerOnce goes with anchors that keep all rounds, Origin() and AllIterates()"
-    if rotated(update.geometry):
+    if update.regularizer_step.counts_once and not update.anchor.keeps_all_rounds:
+        step = type(update.regularizer_step).__name__
+        return f"{step} goes with anchors that keep all rounds, Origin() and AllIterates()"
+    if update.geometry.mixes_features():
         if not isinstance(update.step_size, Schedule):
             return f"{name} mixes the features, so steps per feature make no sense: use Constant() or another Schedule"
-        if not last:
+        if update.anchor.keeps_all_rounds:
             return f"{name} goes with LastIterate(), not {update.anchor}"
         if update.regularizer_step.pushes and not geometry.quadratic:
             return f"{name} goes with ImplicitRegularizer(), not {update.regularizer_step}"
     return ""
 
 
-def rotated(geometry: Geometry) -> bool:
-    """Whether every row holds all features once it has entered the geometry."""
-    return geometry.whole_rows and not isinstance(geometry, SignedEntropy)
+def facts_of(update: Update, geometry: Geometry, averaging: bool) -> Facts:
+    """What a laziness asks of an update; `geometry` is the one that does the work."""
+    how, anchor, step_size = update.regularizer_step, update.anchor, update.step_size
+    penalty = update.regularizer.omega() if how.ignores else update.regularizer
+    return Facts(
+        l1=penalty.has_l1(),
+        ridge=penalty.has_ridge(),
+        common_ridge=penalty.ridge_is_common(),
+        bounded=penalty.is_bounded(),
+        replayable=penalty.has("catch_up"),
+        linearized=how.pushes,
+        constant=step_size.is_constant(),
+        one_step=isinstance(step_size, Schedule),
+        quadratic=geometry.quadratic,
+        unit_metric=geometry.unit_metric,
+        keeps_all_rounds=anchor.keeps_all_rounds,
+        follows_eta=anchor.follows_eta,
+        whole_rows=update.geometry.mixes_features(),
+        averaged=averaging,
+    )
 
 
-def choose_laziness(update: Update, geometry: Geometry, averaging: bool) -> Laziness:
+def choose_laziness(facts: Facts) -> Laziness:
     """The cheapest exact way for absent features to wait; see `fiol.update.laziness`.
 
     >>> from fiol import L1, AdaGrad, ElasticNet, Euclidean, Logistic, Polynomial, Ridge
-    >>> [choose_laziness(Update(Logistic(), r, s), Euclidean(), False) for r, s in [
+    >>> [choose_laziness(facts_of(Update(Logistic(), r, s), Euclidean(), False)) for r, s in [
     ...     (L1(0.1), Polynomial()), (Ridge(0.1), Polynomial()), (ElasticNet(0.1, 0.1), AdaGrad())]]
     [BySums(), ByRidge(), ByRounds()]
     """
-    penalty, step_size, push = update.regularizer, update.step_size, update.regularizer_step.pushes
-    if isinstance(update.regularizer_step, IgnoredRegularizer):
-        penalty = omega_of(penalty)
-    l1, l2 = strengths(penalty)
-    if rotated(update.geometry):
-        return Resting() if averaging else UpToDate()
-    if not isinstance(update.anchor, LastIterate):
-        moving = isinstance(update.anchor, AllIterates) and not step_size.is_constant()
-        return Eager() if averaging or moving or (push and (l1 or l2)) else UpToDate()
-    constant = step_size.is_constant()
-    common = isinstance(geometry, Euclidean) and isinstance(step_size, Schedule) and ridge_is_common(penalty)
-    replayed = geometry.quadratic and constant and penalty.has("catch_up")
-    if push and (l1 or l2):
-        if common and not l1 and not isinstance(penalty, Box):
-            return ByRidgePath() if averaging else ByRidge()
-        return Eager()
-    if not l1 and not l2:
-        return Resting() if averaging else UpToDate()
-    if averaging:
-        if replayed:
-            return ByRounds()
-        return ByRidgePath() if common and not l1 and not isinstance(penalty, Box) else Eager()
-    if not l2:
-        return BySums()
-    if common:
-        return ByScale() if l1 else ByRidge()
-    return ByRounds() if replayed else Eager()
-
-
-def strengths(penalty: Regularizer) -> tuple[bool, bool]:
-    """Whether there is an l1 part, and a ridge part; both for a penalty of unknown form."""
-    parts = penalty.strengths()
-    return (True, True) if parts is None else (bool(np.any(parts[0])), bool(np.any(parts[1])))
-
-
-def ridge_is_common(penalty: Regularizer) -> bool:
-    """Whether the ridge has one strength for all features."""
-    parts = penalty.strengths()
-    return parts is not None and isinstance(parts[1], float)
+    return min((way for way in LAZINESSES if way.exact_for(facts)), key=lambda way: way.cost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fiol.components.component import Component, PerFeature, at
-from fiol.components.regularizers import Box, Regularizer, Unregularized
+from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats, Indices, nth
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ class RegularizerStep(Component):
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {"push": ("plan", "w", "i"), "decay": ("ridge",), "count": ("t",)}
     #: Whether `push` is ever anything but 0.
     pushes: ClassVar[bool] = False
+    #: Whether nothing of the regularizer counts but the set Omega.
+    ignores: ClassVar[bool] = False
+    #: Whether the regularizer counts once for the whole stream, which only anchors that keep all rounds can do.
+    counts_once: ClassVar[bool] = False
 
     def seen(self, regularizer: Regularizer) -> Regularizer:
         return regularizer
@@ -54,7 +58,7 @@ class LinearizedRegularizer(RegularizerStep):
     pushes: ClassVar[bool] = True
 
     def seen(self, regularizer: Regularizer) -> Regularizer:
-        return omega_of(regularizer)
+        return regularizer.omega()
 
     def push(self, plan: Plan, w: float, i: int) -> float:
         return -plan.regularizer.slope(w, 0, i)
@@ -72,8 +76,10 @@ class LinearizedRegularizer(RegularizerStep):
 class IgnoredRegularizer(RegularizerStep):
     """B(w) = 0, on the set Omega if the regularizer is a `Box`."""
 
+    ignores: ClassVar[bool] = True
+
     def seen(self, regularizer: Regularizer) -> Regularizer:
-        return omega_of(regularizer)
+        return regularizer.omega()
 
 
 class RegularizerOnce(RegularizerStep):
@@ -82,15 +88,7 @@ class RegularizerOnce(RegularizerStep):
     The FTRL-Proximal of McMahan et al. 2013, whose penalty fades as data come in.
     """
 
+    counts_once: ClassVar[bool] = True
+
     def count(self, t: float) -> float:
         return min(t, 1.0)
-
-
-def omega_of(regularizer: Regularizer) -> Regularizer:
-    """What is left of a regularizer without its penalty.
-
-    >>> from fiol import L1, Box
-    >>> omega_of(Box(L1(0.1), 0.0, 1.0)), omega_of(L1(0.1))
-    (Box(regularizer=Unregularized(), lo=0.0, hi=1.0), Unregularized())
-    """
-    return regularizer.replace(regularizer=Unregularized()) if isinstance(regularizer, Box) else Unregularized()

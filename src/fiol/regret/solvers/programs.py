@@ -42,7 +42,7 @@ def straight_program(o: Objective, variables: Split) -> Program:
     sparse = load("scipy.sparse")
     S, cost, low, high = variables
     (least, most), n = o.ends, o.y.size
-    first, second = o.scores_of(most), o.scores_of(least)
+    first, second = np.array([o.loss.valley(y) for y in o.y.tolist()]).T
     wide = second > first
     between = (second - first)[wide]
     one = sparse.identity(n, format="csc")
