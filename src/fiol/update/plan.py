@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from fiol.components.component import Component
 from fiol.components.geometries import Euclidean, Geometry, SignedEntropy
 from fiol.components.problem import Problem, make_problem, refuse
 from fiol.components.regularizers import Box, Regularizer, Unregularized
-from fiol.components.step_sizes import Schedule, StepSize, entry
+from fiol.components.step_sizes import Schedule, StepSize
 from fiol.update.anchors import AllIterates, Anchor, LastIterate
 from fiol.update.laziness import (
     ByRidge,
@@ -25,7 +26,7 @@ from fiol.update.laziness import (
 )
 from fiol.update.loss_steps import LossStep
 from fiol.update.regularizer_steps import IgnoredRegularizer, RegularizerOnce, RegularizerStep, omega_of
-from fiol.update.state import State
+from fiol.update.state import State, empty_state
 from fiol.update.update import Update
 
 
@@ -42,11 +43,11 @@ class Plan(Component):
 
     def h_of(self, state: State, i: int) -> float:
         """The metric of feature i."""
-        return self.step_size.h(entry(state.square, i), entry(state.peak, i))
+        return self.step_size.h(state.statistics[i], 1.0)
 
     def step_of(self, state: State, i: int, eta: float) -> float:
         """The step of feature i; 0 for a feature about which nothing is known."""
-        return self.step_size.step_of_feature(eta, entry(state.square, i), entry(state.peak, i))
+        return self.step_size.step_of_feature(eta, state.statistics[i])
 
     def euclidean_step(self, state: State, i: int, eta: float) -> float:
         """The step of feature i in the prox of a quadratic geometry."""
@@ -60,10 +61,9 @@ class Plan(Component):
         """Every entry of `State.w` before the first round: the weight, or the empty sum of pulls."""
         return self.first_weight(features) if isinstance(self.anchor, LastIterate) else 0.0
 
-    def kept(self, averaging: bool) -> dict[str, bool]:
-        """Which arrays of a `State` this plan uses."""
-        square, peak = self.step_size.statistics()
-        return {"mark": self.laziness.marks, "square": square, "peak": peak, "total": averaging}
+    def new_state(self, features: int, first: float, dtype: Any, averaging: bool) -> State:
+        """What is kept of so many features before the first round; `first` is every entry of `State.w`."""
+        return empty_state(features, first, dtype, self.laziness.marks, self.step_size.width(), averaging)
 
 
 @functools.lru_cache(maxsize=64)  # learners of equal updates share a plan, and with it compiled code
@@ -102,7 +102,7 @@ def objection(update: Update, geometry: Geometry) -> str:
     if last and isinstance(update.regularizer_step, RegularizerOnce):
         return "RegularizerOnce goes with anchors that keep all rounds, Origin() and AllIterates()"
     if rotated(update.geometry):
-        if not isinstance(update.step_size, Schedule):
+        if update.step_size.per_feature:
             return f"{name} mixes the features, so steps per feature make no sense: use Constant() or another Schedule"
         if not last:
             return f"{name} goes with LastIterate(), not {update.anchor}"
