@@ -655,10 +655,10 @@ def test_merging_takes_the_largest_scale_and_the_mean_of_squares():
     a, b = (learner(FIOL(Squared()), n_features=2) for _ in range(2))
     a.learn([[8.0, 0.0]], [1.0])
     b.learn([[2.0, 0.5]], [1.0])
-    merged = Learner.merge([a, b])._engine.state
-    assert list(merged.peak) == [8.0, 0.5]
+    square, peak = Learner.merge([a, b])._engine.state.statistics.T
+    assert list(peak) == [8.0, 0.5]
     # Slopes count in their own unit, a half in a first round, times the length of the row with its intercept.
-    np.testing.assert_allclose(merged.square, np.array([(64.0 * 2 + 4.0 * 3) / 2, 0.25 * 3 / 2]) / 4)
+    np.testing.assert_allclose(square, np.array([(64.0 * 2 + 4.0 * 3) / 2, 0.25 * 3 / 2]) / 4)
 
 
 def test_what_cannot_be_merged_is_refused():

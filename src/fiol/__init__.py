@@ -63,8 +63,8 @@ from fiol.learner import Learner
 from fiol.models.joint import JointLearner
 from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
 from fiol.step import Step, solve_step
-from fiol.update.anchors import AllIterates, LastIterate, Origin
-from fiol.update.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, Truncated
+from fiol.update.anchors import AllIterates, Anchor, LastIterate, Origin
+from fiol.update.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, LossStep, Truncated
 from fiol.update.regularizer_steps import (
     IgnoredRegularizer,
     ImplicitRegularizer,
@@ -111,6 +111,7 @@ __all__ = [
     "AdaGrad",
     "Adaptive",
     "AllIterates",
+    "Anchor",
     "Anytime",
     "Binary",
     "Bisection",
@@ -145,6 +146,7 @@ __all__ = [
     "LinearizedRegularizer",
     "Logistic",
     "Loss",
+    "LossStep",
     "Mahalanobis",
     "MedianOfMedians",
     "Newton",

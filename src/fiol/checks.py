@@ -30,13 +30,17 @@ from fiol.components.losses import LINKS, Huber, Loss, Poisson, Squared
 from fiol.components.regularizers import L1, Box, ElasticNet, Regularizer, Unregularized
 from fiol.components.row import Floats
 from fiol.components.solvers import Bisection, Solver
+from fiol.components.step_sizes import ScaleFree, StepSize
+from fiol.learner import Learner
 from fiol.step import Step, solve_step
+from fiol.update.update import Update
 
 SCORES = (-100.0, -10.0, -3.0, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 2.0, 10.0, 100.0)
 TARGETS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
 SLOPES = (0.0, 1e-6, 0.1, 1.0, 10.0, 1e6)
 WEIGHTS = (-20.0, -2.0, -1.0, -0.3, -1e-3, 0.0, 1e-3, 0.1, 0.5, 1.0, 3.0, 20.0)
 STEPS = (1e-3, 0.5, 1.0, 100.0)
+ROUNDS = (1.0, 2.0, 3.0, 10.0, 1e3, 1e6, 1e9)
 #: Relative room for rounding in the inequalities below.
 SLACK = 1e-9
 
@@ -198,6 +202,30 @@ def check_solver(solver: Solver, rounds: int = 30) -> None:
     check_compiled(solver, lambda c: step(loss=used[0], regularizer=used[1], solver=solver, compiled=c))
 
 
+def check_step_size(step_size: StepSize) -> None:
+    """Check a step size: steps over many rounds, metrics and statistics over values of many sizes, units, compilation.
+
+    >>> import fiol
+    >>> fiol.checks.check_step_size(fiol.Polynomial(0.5))
+    """
+    check_component(step_size, StepSize)
+    check_copies(step_size)
+    for t in ROUNDS:
+        eta = step_size.eta(t)
+        require(isfinite(eta) and eta > 0.0, step_size, "eta", f"eta({t:g}) is {eta}")
+        same = not step_size.is_constant() or eta == step_size.eta(1.0)
+        require(same, step_size, "constant", f"eta({t:g}) is {eta:g}, but eta(1) is {step_size.eta(1.0):g}")
+    if step_size.per_feature:
+        records = [check_record(step_size, 0)]
+        free = step_size if isinstance(step_size, ScaleFree) else ScaleFree(step_size)
+        records += [check_record(free, power) for power in (0, -8, 12)]
+        for power, found in zip((-8, 12), records[2:], strict=True):
+            fits = np.array_equal(found * 4.0**-power, records[1])
+            require(fits, free, "h", f"is {found[-1]:g} for values times 2^{power}, {records[1][-1]:g} without")
+    ours, plain = (stream(step_size, compiled) for compiled in (True, False))
+    require(np.allclose(ours, plain, rtol=1e-9, atol=1e-12), step_size, "compiled", f"{ours} is not {plain}")
+
+
 # --- single checks ----------------------------------------------------------------------------
 
 
@@ -223,6 +251,21 @@ def is_importable(cls: type) -> bool:
     for part in cls.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is cls
+
+
+def check_record(step_size: StepSize, power: int) -> Floats:
+    """The metrics of a feature after values times 2^power, with the same loss; its statistics stay finite."""
+    s, found = np.zeros(step_size.width()), []
+    for x, square in itertools.product((1.0, -0.25, 3.0, 1e-6, 1e6), (0.0, 1.0, 1e-8, 1e8)):
+        step_size.meet(s, x * 2.0**power)
+        with np.errstate(all="ignore"):
+            step_size.observe(s, x * 2.0**power, square)
+            h = step_size.h(s, 1.0)
+        here = f"for x = {x * 2.0**power:g}, square = {square:g}"
+        require(bool(np.isfinite(s).all()), step_size, "observe", f"{here} the record becomes {s}")
+        require(isfinite(h) and h >= 0.0, step_size, "h", f"{here} it is {h} with the record {s}")
+        found.append(h)
+    return np.array(found)
 
 
 def check_subgradient(loss: Loss, method: str, slope: float, z: float, y: float, where: str = "") -> None:
@@ -347,6 +390,15 @@ def start_weights(geometry: Geometry, d: int, rng: np.random.Generator) -> Float
             continue
         return candidate
     raise CheckError(f"{geometry!r}.check_domain: refuses every kind of weights")
+
+
+def stream(step_size: StepSize, compiled: bool) -> Floats:
+    """The weights after a short stream, always the same."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((8, 3)) * (rng.random((8, 3)) < 0.7)
+    learner = Learner(Update(Squared(), Unregularized(), step_size), n_features=3, compiled=compiled)
+    learner.learn(X, rng.standard_normal(8))
+    return np.append(learner.weights, learner.intercept)
 
 
 def step(

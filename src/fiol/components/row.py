@@ -1,4 +1,4 @@
-"""One row of data beside the weights it touches: what a solver sees of the problem."""
+"""One row of data beside the weights it touches: what a solver sees of the problem, and where it is worked on."""
 
 from __future__ import annotations
 
@@ -29,6 +29,20 @@ class Row(NamedTuple):
     rounds: float = 1.0  #: how many times the regularizer counts
     lift: float = 0.0  #: step size of the intercept, 0 without one
     shift: float = 0.0  #: where the intercept's step starts
+
+
+class Room(NamedTuple):
+    """Where one row is worked on: arrays as long as the longest row, or longer.
+
+    What is known of its features is read from the state once, side by side, so that loops over it vectorise.
+    """
+
+    w: Floats  #: its weights before the round
+    step: Floats  #: their steps
+    before: Floats  #: h / eta before the round
+    center: Floats  #: where their paths start
+    new: Floats  #: its weights after the round
+    statistics: Any  #: [statistic, place in the row]: the records of its features, first before, then after the round
 
 
 def nth(feature: Indices, k: int) -> int:

@@ -1,8 +1,8 @@
 """Step sizes: how far a weight may move in a round.
 
-The step of weight i in round t is eta(t) / h_i. A `Schedule` has one step for all weights (h_i = 1); an
-`Adaptive` step size also learns a metric h_i per feature from what it has seen of it. The metric of a feature
-is frozen while the feature is absent.
+The step of weight i in round t is eta(t) / h_i. A `Schedule` has one step for all weights (h_i = 1); an `Adaptive`
+step size has a metric h_i per feature, from the statistics it keeps of the feature. They are frozen while the feature
+is absent.
 """
 
 from __future__ import annotations
@@ -14,48 +14,95 @@ import numpy as np
 
 from fiol.components.component import Component, PerFeature, require
 from fiol.components.losses import Loss
-from fiol.components.row import Floats, Indices, nth
-from fiol.update.state import Room
+from fiol.components.row import Floats, Indices, Room, nth
 
 MOST = np.finfo(float).max
 #: Sums of squares go no further: what is infinite leaves no difference.
 LARGEST = 1e300
 #: Derivatives count as no larger than this where they are squared; so many squares may be added up.
 STEEPEST = 1e145
+#: Names of arrays that every learner has, so that no statistic may be called so.
+TAKEN = ("w", "mark", "total", "statistics")
+
+
+def check_names(owner: str, names: tuple[str, ...]) -> None:
+    """Raise TypeError unless `names` are good ones for the statistics of a feature, all different."""
+    if not isinstance(names, tuple) or not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise TypeError(f"{owner} must name its statistics by a tuple of words, got {names!r}")
+    twice = next((name for k, name in enumerate(names) if name in (*TAKEN, *names[:k])), "")
+    if twice:
+        raise TypeError(f"{owner} cannot have a statistic {twice!r}: that name is taken")
 
 
 class StepSize(Component):
-    """A sequence of step sizes. A user's own needs `eta`; an adaptive one derives from `Adaptive`.
+    """A sequence of step sizes. A user's own needs `eta`, and has one step for all weights; see `Adaptive` for others.
 
     | method | meaning |
     |---|---|
     | `eta(t)` | the step size of round t, from 1 |
-    | `h(square, peak)` | metric of a feature, from the sum of its squared gradients and its largest abs(x) |
+
+    >>> class Warm(StepSize):
+    ...     size: float = 1.0
+    ...     def eta(self, t): return self.size * min(t / 100.0, 1.0)
+    >>> Warm(2.0).eta(50.0), Warm().statistics()
+    (1.0, ())
     """
 
-    protocol: ClassVar[dict[str, tuple[str, ...]]] = {"eta": ("t",), "h": ("square", "peak")}
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        "eta": ("t",),
+        "h": ("s", "unit"),
+        "observe": ("s", "x", "square"),
+    }
     required: ClassVar[tuple[str, ...]] = ("eta",)
     #: Whether eta(t) is the same in every round.
     constant: ClassVar[bool] = False
+    #: Whether the steps of features differ.
+    per_feature: ClassVar[bool] = False
+    #: The statistics kept per feature, by name: one number each.
+    keeps: ClassVar[tuple[str, ...]] = ()
+    #: How many `keeps` names: compiled code sees the numbers of a class alone.
+    kept: ClassVar[int] = 0
 
     if TYPE_CHECKING:
 
         def eta(self, t: float) -> float: ...
-        def steps(self, x: Floats, square: float, eta: float, room: Room) -> PerFeature:
-            """The steps of a row's weights, after its squared gradients, square * x^2, have been added up."""
 
-        def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
-            """The steps of the first weights in the room as things stand."""
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        own = next((name for name in ("h", "observe", "keeps") if name in vars(cls)), "")
+        if own and not cls.per_feature:
+            raise TypeError(f"{cls.__name__} has `{own}`, which is for steps that differ: derive it from fiol.Adaptive")
+        check_names(cls.__name__, cls.keeps)
+        cls.kept = len(cls.keeps)
+        super().__init_subclass__(**kwargs)
 
-    def h(self, square: float, peak: float) -> float:
+    def statistics(self) -> tuple[str, ...]:
+        """The names of the numbers kept per feature, in the order of its record."""
+        return self.keeps
+
+    def width(self) -> int:
+        """How many numbers are kept per feature."""
+        return self.kept
+
+    def is_constant(self) -> bool:
+        """Whether eta(t) is the same in every round."""
+        return self.constant
+
+    def h(self, s: Floats, unit: float) -> float:
+        """The metric of a feature whose record is s, its values divided by the square root of `unit`."""
         return 1.0
 
-    def step_of_feature(self, eta: float, square: float, peak: float) -> float:
+    def observe(self, s: Floats, x: float, square: float) -> None:
+        """Write a feature's new statistics, after a round in which it was x and its squared gradient square x^2."""
+
+    def step_of_feature(self, eta: float, s: Floats) -> float:
         """eta / h; 0 for a feature about which nothing is known."""
-        h = self.h(square, peak)
+        h = self.h(s, 1.0)
         return eta / h if h > 0.0 else 0.0
 
-    def shrink_for(self, x: float, peak: float) -> float:
+    def meet(self, s: Floats, x: float) -> None:
+        """Take a value into account before anything else happens in its round."""
+
+    def shrink_for(self, x: float, s: Floats) -> float:
         """What becomes of the last iterate, before anything else, when its feature takes the value x."""
         return 1.0
 
@@ -68,46 +115,30 @@ class StepSize(Component):
         return 1.0
 
     def square_length(self, x: Floats, more: float, room: Room) -> float:
-        """What multiplies it for a row, whose values are taken into account; the row has `more` entries of 1."""
+        """What multiplies the squared derivative for a row, whose values are met; the row has `more` entries of 1."""
         return 1.0
 
-    def collect(self, feature: Indices, square: Floats, peak: Floats, room: Room) -> None:
-        """Read what is known of a row's features."""
-        squares, peaks = self.statistics()
-        for k in range(feature.shape[0]):
-            i = nth(feature, k)
-            if squares:
-                room.square[k] = square[i]
-            if peaks:
-                room.peak[k] = peak[i]
+    def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
+        """Read the records of a row's features."""
 
-    def store(self, feature: Indices, square: Floats, peak: Floats, room: Room) -> None:
-        """Remember it."""
-        squares, peaks = self.statistics()
-        for k in range(feature.shape[0]):
-            i = nth(feature, k)
-            if squares:
-                square[i] = room.square[k]
-            if peaks:
-                peak[i] = room.peak[k]
+    def steps(self, x: Floats, square: float, eta: float, room: Room) -> PerFeature:
+        """The steps of a row's weights, after its squared gradients, square * x^2, have been observed."""
+        return eta
 
-    def is_constant(self) -> bool:
-        """Whether eta(t) is the same in every round."""
-        return self.constant
+    def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
+        """The steps of the first weights in the room as things stand."""
+        return eta
 
-    def statistics(self) -> tuple[bool, bool]:
-        """Whether sums of squared gradients, and largest values, are kept per feature."""
-        return False, False
+    def store(self, feature: Indices, statistics: Any, room: Room) -> None:
+        """Remember the records of a row's features."""
+
+    def merged(self, statistics: list[Any], share: Floats) -> Any:
+        """The records of a learner that is the weighted average of others with these."""
+        return sum(c * a for c, a in zip(share, statistics, strict=True))
 
 
 class Schedule(StepSize):
     """One step for all weights."""
-
-    def steps(self, x: Floats, square: float, eta: float, room: Room) -> PerFeature:
-        return eta
-
-    def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
-        return eta
 
 
 class Constant(Schedule):
@@ -208,24 +239,56 @@ class Polynomial(Schedule):
 
 
 class Adaptive(StepSize):
-    """A metric per feature. The gradients are those at the weights before the step: for any convex loss
-    they bound the ones the implicit step uses.
+    """A metric per feature, from statistics that `keeps` names. A user's own needs `eta` and `h`, most often `observe`.
+
+    | method | meaning |
+    |---|---|
+    | `eta(t)` | the step size of round t, from 1 |
+    | `h(s, unit)` | the metric of a feature: the step of its weight is eta / h |
+    | `observe(s, x, square)` | writes the feature's new statistics into s, after x with the squared gradient square x^2 |
+
+    s is the record of the feature: an array of its statistics in the order of `keeps`, all 0 at first. `unit` is the
+    square of the feature's own unit, by which a statistic in units of x^2 is divided: 1, unless a `ScaleFree` step
+    size goes by largest values. The gradients are those at the weights before the step: for any convex loss they
+    bound the ones the implicit step uses.
+
+    >>> class LargestGradient(Adaptive):
+    ...     keeps = ("largest",)
+    ...     constant = True  # eta is: absent features need no loop
+    ...     def eta(self, t): return 0.5
+    ...     def h(self, s, unit): return 0.1 + sqrt(s[0] / unit)
+    ...     def observe(self, s, x, square): s[0] = max(s[0], square * (x * x))
+    >>> LargestGradient().h([9.0], 1.0), ScaleFree(LargestGradient()).statistics()
+    (3.1, ('largest', 'peak'))
     """
+
+    per_feature: ClassVar[bool] = True
 
     def square_slope(self, loss: Loss, z: float, y: float) -> float:
         slope = min(abs(loss.grad(z, y)), STEEPEST)
         return slope * slope
 
+    def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
+        for k in range(feature.shape[0]):
+            i = nth(feature, k)
+            for j in range(self.width()):
+                room.statistics[j, k] = statistics[i, j]
+
     def steps(self, x: Floats, square: float, eta: float, room: Room) -> PerFeature:
-        if self.statistics()[0]:
-            for k in range(x.shape[0]):
-                room.square[k] = min(room.square[k] + square * (x[k] * x[k]), LARGEST)
+        for k in range(x.shape[0]):
+            self.observe(room.statistics[:, k], x[k], square)
         return self.steps_now(x.shape[0], eta, room)
 
     def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
         for k in range(features):
-            room.step[k] = self.step_of_feature(eta, room.square[k], room.peak[k])
+            room.step[k] = self.step_of_feature(eta, room.statistics[:, k])
         return room.step[:features]
+
+    def store(self, feature: Indices, statistics: Any, room: Room) -> None:
+        for k in range(feature.shape[0]):
+            i = nth(feature, k)
+            for j in range(self.width()):
+                statistics[i, j] = room.statistics[j, k]
 
 
 class AdaGrad(Adaptive):
@@ -233,13 +296,14 @@ class AdaGrad(Adaptive):
 
     Duchi, Hazan, Singer 2011. FTRL-Proximal's per-coordinate rates are the same with kappa called beta.
 
-    >>> AdaGrad(0.5, kappa=1.0).h(9.0, 0.0), AdaGrad(0.5).eta(100)
-    (4.0, 0.5)
+    >>> AdaGrad(0.5, kappa=1.0).h([9.0], 1.0), AdaGrad(0.5).eta(100), AdaGrad().statistics()
+    (4.0, 0.5, ('square',))
     """
 
     size: float = 0.5
     kappa: float = 0.1
     constant: ClassVar[bool] = True
+    keeps: ClassVar[tuple[str, ...]] = ("square",)
 
     def validate(self) -> None:
         require("AdaGrad.size", self.size, 0.0, 1e100, open_low=True)
@@ -248,11 +312,11 @@ class AdaGrad(Adaptive):
     def eta(self, t: float) -> float:
         return self.size
 
-    def h(self, square: float, peak: float) -> float:
-        return self.kappa + sqrt(square)
+    def h(self, s: Floats, unit: float) -> float:
+        return self.kappa + sqrt(s[0] / unit)
 
-    def statistics(self) -> tuple[bool, bool]:
-        return True, False
+    def observe(self, s: Floats, x: float, square: float) -> None:
+        s[0] = min(s[0] + square * (x * x), LARGEST)
 
 
 class ScaleFree(Adaptive):
@@ -266,7 +330,9 @@ class ScaleFree(Adaptive):
     targets of a squared loss by one multiplies the scores by it (not even the last bit differs, if it is a power of 2).
     Penalties see the weights as they are.
 
-    >>> ScaleFree(Constant(0.5)).h(0.0, 10.0), ScaleFree(AdaGrad(kappa=1.0)).h(400.0, 10.0)
+    The record of a feature is that of the step size inside, and its peak.
+
+    >>> ScaleFree(Constant(0.5)).h([10.0], 1.0), ScaleFree(AdaGrad(kappa=1.0)).h([400.0, 10.0], 1.0)
     (100.0, 300.0)
     """
 
@@ -275,15 +341,34 @@ class ScaleFree(Adaptive):
     def validate(self) -> None:
         if not isinstance(self.step_size, StepSize) or isinstance(self.step_size, ScaleFree):
             raise TypeError(f"ScaleFree.step_size must be another StepSize, got {self.step_size!r}")
+        check_names(repr(self), self.statistics())
+
+    def statistics(self) -> tuple[str, ...]:
+        return (*self.step_size.statistics(), "peak")
+
+    def width(self) -> int:
+        return self.step_size.width() + 1
+
+    def peak(self, s: Floats) -> float:
+        """The largest absolute value of a feature."""
+        return s[self.step_size.width()]
 
     def eta(self, t: float) -> float:
         return self.step_size.eta(t)
 
-    def h(self, square: float, peak: float) -> float:
-        unit = peak * peak
-        return unit * self.step_size.h(square / unit, 1.0) if unit > 0.0 else 0.0
+    def h(self, s: Floats, unit: float) -> float:
+        peak = self.peak(s)
+        own = peak * peak
+        return own * self.step_size.h(s, own) if own > 0.0 else 0.0
 
-    def shrink_for(self, x: float, peak: float) -> float:
+    def observe(self, s: Floats, x: float, square: float) -> None:
+        self.step_size.observe(s, x, square)
+
+    def meet(self, s: Floats, x: float) -> None:
+        s[self.step_size.width()] = max(self.peak(s), abs(x))
+
+    def shrink_for(self, x: float, s: Floats) -> float:
+        peak = self.peak(s)
         return peak / abs(x) if abs(x) > peak > 0.0 else 1.0
 
     def square_unit(self, loss: Loss, slopes: float, t: float) -> float:
@@ -292,18 +377,15 @@ class ScaleFree(Adaptive):
     def square_length(self, x: Floats, more: float, room: Room) -> float:
         total = more
         for k in range(x.shape[0]):
-            peak = max(room.peak[k], abs(x[k]))
-            room.peak[k] = peak
+            self.meet(room.statistics[:, k], x[k])
+            peak = self.peak(room.statistics[:, k])
             total += (x[k] / peak) * (x[k] / peak)
         return total
 
     def is_constant(self) -> bool:
         return self.step_size.is_constant()
 
-    def statistics(self) -> tuple[bool, bool]:
-        return self.step_size.statistics()[0], True
-
-
-def entry(values: Any, i: int) -> float:
-    """values[i], or 0 if the statistic is not kept."""
-    return values[i] if values.shape[0] > 0 else 0.0
+    def merged(self, statistics: list[Any], share: Floats) -> Any:
+        found = self.step_size.merged(statistics, share)
+        found[:, -1] = np.max([record[:, -1] for record in statistics], axis=0)
+        return found

@@ -10,7 +10,7 @@ import numpy as np
 from fiol.components.row import Floats, Indices
 from fiol.intake.chunks import HEAVIEST, LARGEST, SMALLEST, Chunk
 from fiol.update.plan import Plan, intercept_plan
-from fiol.update.state import START, State, aligned, empty_state, grown, make_room
+from fiol.update.state import START, State, assembled, grown, make_room, named, realigned
 
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
@@ -43,13 +43,14 @@ class Engine:
         self, plan: Plan, features: int, first: float, intercept: bool, average: bool, dtype: Any, compiled: bool = True
     ) -> None:
         self.plan, self.bias_plan = plan, intercept_plan(plan)
-        self.compiled, kept = compiled, plan.kept(average)
-        self.fresh = empty_state(1, first, dtype, kept)  # a feature that was never seen
-        self.state = empty_state(features, first, dtype, kept)
-        self.bias = empty_state(int(intercept), 0.0, dtype, self.bias_plan.kept(average))
-        self.bias.peak.fill(1.0)
+        self.compiled = compiled
+        self.fresh = plan.new_state(1, first, dtype, average)  # a feature that was never seen
+        self.state = plan.new_state(features, first, dtype, average)
+        self.bias = self.bias_plan.new_state(int(intercept), 0.0, dtype, average)
+        for record in self.bias.statistics:
+            plan.step_size.meet(record, 1.0)  # its values are all 1
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
-        self.room, self.bias_room = make_room(16), make_room(1)
+        self.room, self.bias_room = self.make_room(16), self.make_room(1)
         self.bound: dict[Any, Any] = {}  # kernels, by name or themselves, compiled for this engine's types
         self.observer: Observer | None = None  # makes the rounds, if there is one
 
@@ -174,13 +175,17 @@ class Engine:
             self.grow(int(chunk.indices.max()) + 1)
             longest = int(np.diff(chunk.indptr).max())
             if longest > self.room.shape[1]:
-                self.room = make_room(2 * longest)
+                self.room = self.make_room(2 * longest)
+
+    def make_room(self, entries: int) -> Any:
+        """Working space for rows of so many entries."""
+        return make_room(entries, self.plan.step_size.width())
 
     def arrays(self) -> dict[str, Any]:
         """Everything that changes while learning, by name."""
-        parts = {"state": self.state, "intercept": self.bias, "fresh": self.fresh}
-        named = {f"{part}.{name}": a for part, s in parts.items() for name, a in s._asdict().items()}
-        return {**named, "clock": self.ticks}
+        kept, parts = self.plan.step_size.statistics(), (self.state, self.bias, self.fresh)
+        found = {f"{p}.{n}": a for p, s in zip(PARTS, parts, strict=True) for n, a in named(s, kept).items()}
+        return {**found, "clock": self.ticks}
 
     def snapshot(self) -> dict[str, Any]:
         """Copies of `arrays`, and where the observer stands: what `restore` needs to take rounds back."""
@@ -189,16 +194,19 @@ class Engine:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take over copies of the arrays of an engine with the same plan; ValueError if they do not fit."""
-        features = arrays["state.w"].shape[:1] if "state.w" in arrays else (0,)
-        for name, own in self.arrays().items():
-            used = name.startswith("state.") and getattr(self.fresh, name.removeprefix("state.")).shape[0] > 0
-            found, shape = arrays.get(name), features if used else own.shape
+        kept = self.plan.step_size.statistics()
+        features, own_arrays = arrays["state.w"].shape[:1] if "state.w" in arrays else (0,), self.arrays()
+        for name, own in own_arrays.items():
+            fresh = own_arrays.get(name.replace("state.", "fresh."), own)  # which arrays have an entry per feature
+            used = name.startswith("state.") and fresh.shape[0] > 0
+            found, shape = arrays.get(name), (*features, *own.shape[1:]) if used else own.shape
             if found is None or found.dtype != own.dtype or found.shape != shape:
                 raise ValueError(f"array {name!r} is missing or does not fit the update")
         if not (arrays["clock"][0] >= 0.0 and arrays["clock"][0].is_integer()):
             raise ValueError(f"its number of rounds is given as {arrays['clock'][0]}")
-        parts = {part: State(*(realigned(arrays[f"{part}.{n}"]) for n in State._fields)) for part in PARTS}
-        self.state, self.bias, self.fresh = parts["state"], parts["intercept"], parts["fresh"]
+        self.state, self.bias, self.fresh = (
+            assembled({name: arrays[f"{part}.{name}"] for name in named(self.fresh, kept)}, kept) for part in PARTS
+        )
         self.ticks = arrays["clock"].copy()
         if self.observer is not None and "mark" in arrays:
             self.observer.rewind(arrays["mark"])
@@ -212,7 +220,7 @@ class Engine:
         new = copy.copy(self)
         new.observer = None
         new.restore(self.arrays())
-        new.room, new.bias_room = make_room(self.room.shape[1]), make_room(1)
+        new.room, new.bias_room = new.make_room(self.room.shape[1]), new.make_room(1)
         return new
 
     def average(self, engines: list[Engine], share: Floats) -> None:
@@ -236,10 +244,9 @@ class Engine:
             s._replace(total=s.total * (self.ticks[0] / t if t else 0.0)) for s, t in zip(states, rounds, strict=True)
         ]
         whole = State(*(sum(c * a for c, a in zip(share, arrays, strict=True)) for arrays in zip(*states, strict=True)))
-        peak = np.max([state.peak for state in states], axis=0)
-        new = State(
-            *(realigned(np.asarray(a, b.dtype)) for a, b in zip(whole._replace(peak=peak), self.state, strict=True))
-        )
+        statistics = plan.step_size.merged([state.statistics for state in states], share)
+        whole = whole._replace(statistics=statistics)
+        new = State(*(realigned(np.asarray(a, b.dtype)) for a, b in zip(whole, self.state, strict=True)))
         self.call(f"{key}store_weights", plan, new, self.ticks, new.w.astype(np.float64))
         return new
 
@@ -278,11 +285,5 @@ class Engine:
         return quiet
 
 
+#: The states that `Engine.arrays` names, in this order.
 PARTS = ("state", "intercept", "fresh")
-
-
-def realigned(array: Any) -> Any:
-    """A copy that starts at a cache line."""
-    new = aligned(array.shape[0], array.dtype)
-    new[:] = array
-    return new

@@ -6,8 +6,8 @@ import numpy as np
 
 from fiol.compiler.compiled import borrowed, inlined, jit, prefetch
 from fiol.components.component import at
-from fiol.components.row import Row
-from fiol.update.state import Clock, Room
+from fiol.components.row import Room, Row
+from fiol.update.state import Clock
 
 #: The intercept as a row of its own: feature 0 with value 1.
 ZERO = np.zeros(1, np.int32)
@@ -54,13 +54,13 @@ def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
 def rooms(space):  # type: ignore[no-untyped-def]
     """Working space, one row of the array for each use."""
     space = borrowed(space)
-    return Room(space[0], space[1], space[2], space[3], space[4], space[5], space[6])
+    return Room(space[0], space[1], space[2], space[3], space[4], space[5:])
 
 
 @inlined
 def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped-def]
     """Bring the weights of a row up to date, and return their score."""
-    plan.step_size.collect(feature, state.square, state.peak, room)
+    plan.step_size.collect(feature, state.statistics, room)
     if state.total.shape[0] > 0:
         for k in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[k]))
@@ -79,7 +79,7 @@ def centers(plan, state, feature, x, square, eta, room):  # type: ignore[no-unty
 @inlined
 def remember(plan, state, feature, x, beta, room, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
-    plan.step_size.store(feature, state.square, state.peak, room)
+    plan.step_size.store(feature, state.statistics, room)
     plan.anchor.finish(plan, state, feature, x, beta, room.new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for k in range(x.shape[0]):
@@ -268,20 +268,20 @@ def learn_joint(plan, chunk, order, y, weight, state, ticks, room, bias_room, sc
         r = order[turn] if shuffled else turn
         feature, x = indices[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
         eta, z = plan.step_size.eta(t + 1.0), scores[r]
-        plan.step_size.collect(feature, state.square, state.peak, room)
+        plan.step_size.collect(feature, state.statistics, room)
         for k in range(b.shape[0]):
             z[k] = b[k]
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
             kept = catch_up_joint(plan, state, i, t)
-            kept *= plan.step_size.shrink_for(x[j], room.peak[j])
+            kept *= plan.step_size.shrink_for(x[j], room.statistics[:, j])
             for k in range(classes):
                 w[i, k] *= kept
                 z[k] += x[j] * w[i, k]
             if state.mark.shape[0] > 0:
                 state.mark[i] = t + 1.0
         square = 0.0
-        if state.square.shape[0] > 0:
+        if plan.step_size.per_feature:
             square = plan.loss.steepness(z, y[r]) ** 2
             slopes += square
         unit = plan.step_size.square_unit(plan.loss, slopes, t + 1.0)
@@ -289,11 +289,11 @@ def learn_joint(plan, chunk, order, y, weight, state, ticks, room, bias_room, sc
         square = square / unit if unit > 0.0 else 0.0
         lift = 0.0
         if b.shape[0] > 0:
-            plan.step_size.collect(ZERO, state.bias_square, state.bias_peak, bias_room)
+            plan.step_size.collect(ZERO, state.bias_statistics, bias_room)
             lift = at(plan.step_size.steps(ONE, square, eta, bias_room), 0)
-            plan.step_size.store(ZERO, state.bias_square, state.bias_peak, bias_room)
+            plan.step_size.store(ZERO, state.bias_statistics, bias_room)
         steps = plan.step_size.steps(x, square, eta, room)
-        plan.step_size.store(feature, state.square, state.peak, room)
+        plan.step_size.store(feature, state.statistics, room)
         p = lift
         for k in range(classes):
             q[k] = z[k]

@@ -12,7 +12,7 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.problem import expect, refuse
 from fiol.components.regularizers import Regularizer, Ridge, Unregularized
 from fiol.components.row import Floats
-from fiol.components.step_sizes import AdaGrad, ScaleFree, StepSize, entry
+from fiol.components.step_sizes import AdaGrad, ScaleFree, StepSize
 from fiol.intake.chunks import Chunk, check_weights, one_per_row, to_chunk
 from fiol.update.state import aligned, make_room
 
@@ -26,7 +26,7 @@ class JointPlan(Component):
 
     def step_of(self, state: JointState, i: int, eta: float) -> float:
         """The step of feature i; 0 for a feature about which nothing is known."""
-        return self.step_size.step_of_feature(eta, entry(state.square, i), entry(state.peak, i))
+        return self.step_size.step_of_feature(eta, state.statistics[i])
 
 
 class JointState(NamedTuple):
@@ -35,10 +35,8 @@ class JointState(NamedTuple):
     w: Any  #: weights, a column per class
     b: Floats  #: intercepts, if there are any
     mark: Floats  #: rounds made when the feature was last seen, where absent features are shrunk
-    square: Floats  #: sum of squared gradients
-    peak: Floats  #: largest abs(x)
-    bias_square: Floats  #: the same for the intercept, whose values are all 1
-    bias_peak: Floats
+    statistics: Any  #: what the step size keeps per feature
+    bias_statistics: Any  #: the same for the intercept, whose values are all 1
 
 
 class JointLearner:
@@ -82,12 +80,15 @@ class JointLearner:
         if d < 1 or classes < 1:
             raise ValueError(f"there must be features and classes, got {d} and {classes}")
         self.plan, self.intercept_fitted = JointPlan(loss, regularizer, step_size), bool(intercept)
-        square, peak = step_size.statistics()
-        sizes = (classes * intercept, d * ridge, d * square, d * peak, square, peak)
-        self.state = JointState(
-            aligned(d * classes, np.float64).reshape(d, classes), *(np.zeros(int(n)) for n in sizes)
+        sizes = (
+            (d, classes),
+            (classes * bool(intercept),),
+            (d * ridge,),
+            (d, step_size.width()),
+            (1, step_size.width()),
         )
-        self.state.bias_peak.fill(1.0)
+        self.state = JointState(*(aligned(shape, np.float64) for shape in sizes))
+        step_size.meet(self.state.bias_statistics[0], 1.0)
         self.ticks = np.zeros(2)  # rounds, the sum of squared steepness
 
     @property
@@ -131,7 +132,8 @@ class JointLearner:
     def _learn_checked(self, chunk: Chunk, codes: Any, weights: Floats, order: Any) -> Floats:
         """`learn` for rows, codes and weights that have been checked, in `order` unless that is empty."""
         longest = int(np.diff(chunk.indptr).max(initial=0))
-        scores, rooms = np.zeros((chunk.rows, self.n_classes)), (make_room(longest), make_room(1))
+        width = self.plan.step_size.width()
+        scores, rooms = np.zeros((chunk.rows, self.n_classes)), (make_room(longest, width), make_room(1, width))
         kernels().learn_joint(self.plan, chunk, order, codes, weights, self.state, self.ticks, *rooms, scores)
         return scores
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
-from fiol.components.step_sizes import Inverse, Schedule
+from fiol.components.step_sizes import Inverse
 from fiol.regret.records import Records
 from fiol.update.loss_steps import ImplicitLoss, LinearizedLoss
 from fiol.update.regularizer_steps import ImplicitRegularizer
@@ -33,7 +33,7 @@ from fiol.update.update import Update
 def bounds_of(update: Update, records: Records, intercept: bool) -> dict[str, Floats]:
     """The bounds that hold for an update at every record of its ledger, see the module."""
     s = records
-    plain = isinstance(update.step_size, Schedule) and not update.anchor.keeps_all_rounds
+    plain = not update.step_size.per_feature and not update.anchor.keeps_all_rounds
     if not plain or not isinstance(update.regularizer_step, ImplicitRegularizer):
         return {}
     euclidean, found = update.geometry.unit_metric, {}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fiol.components.component import Component, PerFeature, at
-from fiol.components.row import Floats, Indices, nth
-from fiol.components.step_sizes import entry
-from fiol.update.state import Clock, Room, State
+from fiol.components.row import Floats, Indices, Room, nth
+from fiol.update.state import Clock, State
 
 if TYPE_CHECKING:
     from fiol.update.plan import Plan
@@ -61,19 +60,18 @@ class LastIterate(Anchor):
         return plan.laziness.load(plan, state, i, clock)
 
     def ready(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
-        return plan.regularizer.clip(w * plan.step_size.shrink_for(x, entry(state.peak, i)))
+        return plan.regularizer.clip(w * plan.step_size.shrink_for(x, state.statistics[i]))
 
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room
     ) -> float:
-        squares, peaks = plan.step_size.statistics()
-        by_row = plan.laziness.by_row and (squares or peaks)
+        by_row = plan.laziness.by_row and plan.step_size.per_feature
         if by_row:
             plan.laziness.load_row(plan, state, feature, clock, room)
         z = 0.0
         for k in range(x.shape[0]):
             w = room.w[k] if by_row else plan.laziness.load(plan, state, nth(feature, k), clock)
-            room.w[k] = plan.regularizer.clip(w * plan.step_size.shrink_for(x[k], room.peak[k]))
+            room.w[k] = plan.regularizer.clip(w * plan.step_size.shrink_for(x[k], room.statistics[:, k]))
             z += x[k] * room.w[k]
         return z
 
@@ -164,7 +162,7 @@ class AllIterates(Origin):
             i = nth(feature, k)
             room.w[k] = self.weight_of_feature(plan, state, i, clock)
             # Where eta changes, `pass_by` has already taken that part of sigma to its account.
-            room.before[k] = plan.step_size.h(room.square[k], room.peak[k]) / eta
+            room.before[k] = plan.step_size.h(room.statistics[:, k], 1.0) / eta
             z += x[k] * room.w[k]
         return z
 
@@ -180,7 +178,7 @@ class AllIterates(Origin):
     ) -> Floats:
         for k in range(w.shape[0]):
             i = nth(feature, k)
-            sigma = plan.step_size.h(room.square[k], room.peak[k]) / eta - room.before[k]
+            sigma = plan.step_size.h(room.statistics[:, k], 1.0) / eta - room.before[k]
             if sigma != 0.0:
                 state.w[i] += sigma * plan.problem.geometry.mirror(w[k], i)
             room.center[k] = plan.problem.geometry.inverse(at(steps, k) * state.w[i], i)

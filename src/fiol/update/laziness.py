@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from fiol.components.component import Component, at
-from fiol.components.row import Indices, nth
+from fiol.components.row import Indices, Room, nth
 from fiol.components.scalars import clamp
-from fiol.update.state import Clock, Room, State
+from fiol.update.state import Clock, State
 
 if TYPE_CHECKING:
     from fiol.update.plan import Plan

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from fiol.components.component import Component
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.problem import Problem, make_problem, refuse
 from fiol.components.regularizers import Regularizer, Unregularized
-from fiol.components.step_sizes import Schedule, StepSize, entry
+from fiol.components.step_sizes import StepSize
 from fiol.update.anchors import Anchor
 from fiol.update.laziness import LAZINESSES, Facts, Laziness, UpToDate
 from fiol.update.loss_steps import LossStep
 from fiol.update.regularizer_steps import IgnoredRegularizer, RegularizerStep
-from fiol.update.state import State
+from fiol.update.state import State, empty_state
 from fiol.update.update import Update
 
 
@@ -30,11 +31,11 @@ class Plan(Component):
 
     def h_of(self, state: State, i: int) -> float:
         """The metric of feature i."""
-        return self.step_size.h(entry(state.square, i), entry(state.peak, i))
+        return self.step_size.h(state.statistics[i], 1.0)
 
     def step_of(self, state: State, i: int, eta: float) -> float:
         """The step of feature i; 0 for a feature about which nothing is known."""
-        return self.step_size.step_of_feature(eta, entry(state.square, i), entry(state.peak, i))
+        return self.step_size.step_of_feature(eta, state.statistics[i])
 
     def euclidean_step(self, state: State, i: int, eta: float) -> float:
         """The step of feature i in the prox of a quadratic geometry."""
@@ -48,10 +49,9 @@ class Plan(Component):
         """Every entry of `State.w` before the first round: the weight, or the empty sum of pulls."""
         return 0.0 if self.anchor.keeps_all_rounds else self.first_weight(features)
 
-    def kept(self, averaging: bool) -> dict[str, bool]:
-        """Which arrays of a `State` this plan uses."""
-        square, peak = self.step_size.statistics()
-        return {"mark": self.laziness.marks, "square": square, "peak": peak, "total": averaging}
+    def new_state(self, features: int, first: float, dtype: Any, averaging: bool) -> State:
+        """What is kept of so many features before the first round; `first` is every entry of `State.w`."""
+        return empty_state(features, first, dtype, self.laziness.marks, self.step_size.width(), averaging)
 
 
 @functools.lru_cache(maxsize=64)  # learners of equal updates share a plan, and with it compiled code
@@ -89,7 +89,7 @@ def objection(update: Update, geometry: Geometry) -> str:
         step = type(update.regularizer_step).__name__
         return f"{step} goes with anchors that keep all rounds, Origin() and AllIterates()"
     if update.geometry.mixes_features():
-        if not isinstance(update.step_size, Schedule):
+        if update.step_size.per_feature:
             return f"{name} mixes the features, so steps per feature make no sense: use Constant() or another Schedule"
         if update.anchor.keeps_all_rounds:
             return f"{name} goes with LastIterate(), not {update.anchor}"
@@ -110,7 +110,7 @@ def facts_of(update: Update, geometry: Geometry, averaging: bool) -> Facts:
         replayable=penalty.has("catch_up"),
         linearized=how.pushes,
         constant=step_size.is_constant(),
-        one_step=isinstance(step_size, Schedule),
+        one_step=not step_size.per_feature,
         quadratic=geometry.quadratic,
         unit_metric=geometry.unit_metric,
         keeps_all_rounds=anchor.keeps_all_rounds,

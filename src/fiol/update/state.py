@@ -1,4 +1,4 @@
-"""What a learner remembers: one number of each kind per feature, and a clock for all."""
+"""What a learner remembers: its weights and a record per feature, and a clock for all."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.row import Floats
+from fiol.components.row import Floats, Room
 
 
 class State(NamedTuple):
-    """Arrays with one entry per feature; those an update has no use for are empty.
-
-    The first axis of every array is the feature, so that K learners can share a pass with `w` of shape [d, K].
-    """
+    """Arrays whose first axis is the feature; those an update has no use for have no entries."""
 
     w: Any  #: weights, or what they are computed from: sums of pulls (origin, all iterates), weights / clock.scale
     mark: Floats  #: what the clock said when the feature was last seen
-    square: Any  #: sum of squared gradients
-    peak: Any  #: largest abs(x)
-    total: Floats  #: sum of the weight over all rounds up to the mark
+    statistics: Any  #: [feature, statistic]: what the step size keeps, a record per feature
+    total: Any  #: sum of the weight over all rounds up to the mark
 
 
 class Clock(NamedTuple):
@@ -38,59 +34,67 @@ class Clock(NamedTuple):
 START = Clock(0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
-class Room(NamedTuple):
-    """Where one row is worked on: arrays as long as the longest row, or longer.
-
-    What is known of its features is read from the state once, side by side, so that loops over it vectorise.
-    """
-
-    w: Floats  #: its weights before the round
-    square: Floats  #: sums of squared gradients, first before and then after the round
-    peak: Floats  #: largest abs(x), in the same way
-    step: Floats  #: their steps
-    before: Floats  #: h / eta before the round
-    center: Floats  #: where their paths start
-    new: Floats  #: its weights after the round
-
-
-def empty_state(features: int, start: float, dtype: Any, kept: dict[str, bool]) -> State:
-    """A state of `features` weights at `start`, with the arrays that are `kept`."""
-    w = aligned(features, dtype)
+def empty_state(features: int, start: float, dtype: Any, marks: bool, statistics: int, totals: bool) -> State:
+    """A state of `features` weights at `start`, with so many statistics, and marks and totals if they are of use."""
+    w = aligned((features,), dtype)
     if start != 0.0:
         w.fill(start)
-    sizes = {name: features if kept[name] else 0 for name in State._fields[1:]}
     return State(
         w,
-        aligned(sizes["mark"], np.float64),
-        aligned(sizes["square"], dtype),
-        aligned(sizes["peak"], dtype),
-        aligned(sizes["total"], np.float64),
+        aligned((features * marks,), np.float64),
+        aligned((features, statistics), dtype),
+        aligned((features * totals,), np.float64),
     )
 
 
-def make_room(entries: int) -> Any:
+#: Rows of a room's array that are not statistics.
+FIXED = len(Room._fields) - 1
+
+
+def make_room(entries: int, statistics: int) -> Any:
     """Working space for rows of so many entries, each use of it beginning at a cache line."""
     width = -(-max(entries, 1) // 8) * 8
-    return aligned(len(Room._fields) * width, np.float64).reshape(len(Room._fields), width)
+    return aligned((FIXED + statistics, width), np.float64)
 
 
 def grown(state: State, features: int, fresh: State) -> State:
     """A copy with room for more features, each like the one of `fresh`."""
-    new = State(*(aligned(features if a.shape[0] else 0, a.dtype) for a in fresh))
+    new = State(*(aligned((features * bool(a.shape[0]), *a.shape[1:]), a.dtype) for a in fresh))
     for a, b, first in zip(state, new, fresh, strict=True):
         b[: a.shape[0]] = a
-        if first.shape[0] and first[0] != 0.0:
+        if first.any():
             b[a.shape[0] :] = first[0]
     return new
 
 
-def aligned(size: int, dtype: Any) -> Any:
+def named(state: State, statistics: tuple[str, ...]) -> dict[str, Any]:
+    """The arrays of a state by name, one for each statistic."""
+    records = {name: state.statistics[:, k] for k, name in enumerate(statistics)}
+    return {"w": state.w, "mark": state.mark, **records, "total": state.total}
+
+
+def assembled(arrays: dict[str, Any], statistics: tuple[str, ...]) -> State:
+    """A state of copies of the arrays that `named` gives, each at a cache line."""
+    records = aligned((arrays["w"].shape[0], len(statistics)), arrays["w"].dtype)
+    for k, name in enumerate(statistics):
+        records[:, k] = arrays[name]
+    return State(realigned(arrays["w"]), realigned(arrays["mark"]), records, realigned(arrays["total"]))
+
+
+def realigned(array: Any) -> Any:
+    """A copy that starts at a cache line."""
+    new = aligned(array.shape, array.dtype)
+    new[...] = array
+    return new
+
+
+def aligned(shape: int | tuple[int, ...], dtype: Any) -> Any:
     """Zeros that start at a cache line, which is worth a fifth of the time of a row; memory is used when touched."""
-    dtype = np.dtype(dtype)
+    dtype, size = np.dtype(dtype), int(np.prod(shape))
     room = size * dtype.itemsize + 64
     raw = np.frombuffer(untouched(room), np.uint8) if room >= LARGE else np.zeros(room, np.uint8)
     start = -raw.ctypes.data % 64
-    return raw[start : start + size * dtype.itemsize].view(dtype)
+    return raw[start : start + size * dtype.itemsize].view(dtype).reshape(shape)
 
 
 #: From so many bytes on, numpy asks for huge pages, of which a single feature would make 2 MB resident.

@@ -1,0 +1,263 @@
+"""Step sizes: what users write in a few lines works, is checked, and is remembered."""
+
+import pickle
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import fiol
+
+
+class Warm(fiol.StepSize):
+    """A schedule with nothing but `eta`."""
+
+    size: float = 0.5
+
+    def eta(self, t):
+        return self.size * min(t / 10.0, 1.0)
+
+
+class Fixed(fiol.Schedule):
+    def eta(self, t):
+        return 0.25
+
+
+class Halved(fiol.Adaptive):
+    """No statistics at all."""
+
+    constant: ClassVar[bool] = True
+
+    def eta(self, t):
+        return 0.5
+
+    def h(self, s, unit):
+        return 2.0
+
+
+class Rms(fiol.Adaptive):
+    """One: a mean of squared gradients that forgets."""
+
+    rho: float = 0.75
+    constant: ClassVar[bool] = True
+    keeps: ClassVar[tuple[str, ...]] = ("mean",)
+
+    def eta(self, t):
+        return 0.3
+
+    def h(self, s, unit):
+        return 0.1 + sqrt(s[0] / unit)
+
+    def observe(self, s, x, square):
+        s[0] = self.rho * s[0] + (1.0 - self.rho) * (square * (x * x))
+
+
+class Largest(fiol.Adaptive):
+    """Two: the largest squared gradient, and how often the feature was seen; eta falls."""
+
+    keeps = ("largest", "seen")
+
+    def eta(self, t):
+        return 1.0 / sqrt(t)
+
+    def h(self, s, unit):
+        return 0.2 + sqrt(s[0] / unit) * sqrt(s[1])
+
+    def observe(self, s, x, square):
+        s[0] = max(s[0], square * (x * x))
+        s[1] += 1.0
+
+
+OWN = (Warm(), Fixed(), Halved(), Rms(), Largest())
+ALL = (*OWN, *map(fiol.ScaleFree, OWN))
+BUILT_IN = (
+    fiol.Constant(0.5),
+    fiol.FixedHorizon(1.0, 2.0, 100.0),
+    fiol.Anytime(1.0, 2.0),
+    fiol.Inverse(0.1),
+    fiol.Polynomial(0.5),
+    fiol.AdaGrad(),
+    fiol.ScaleFree(),
+    fiol.ScaleFree(fiol.Polynomial()),
+)
+
+
+def data(rows=40, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, d)) * 10.0 ** np.arange(-1, d - 1)
+    X[rng.random(X.shape) < 0.5] = 0.0
+    return X, rng.standard_normal(rows), rng.choice([0.5, 1.0, 2.0], rows)
+
+
+def play(step_size, X, y, weight, lam):
+    """Implicit rounds of squared loss with a ridge, by a loop over all features in every round."""
+    d = X.shape[1]
+    free = isinstance(step_size, fiol.ScaleFree)
+    rule = step_size.step_size if free else step_size
+    w, b, scores, errors = np.zeros(d), 0.0, [], 0.0
+    records, peaks = np.zeros((d + 1, len(rule.keeps))), np.append(np.zeros(d), 1.0)
+    for t, (row, target, c) in enumerate(zip(X, y, weight, strict=True), 1):
+        x = np.append(row, 1.0)
+        if free:  # a value larger than any before shrinks its weight first
+            grown = (np.abs(x) > peaks) & (peaks > 0.0)
+            w[grown[:d]] *= peaks[grown] / np.abs(x[grown])
+            peaks = np.maximum(peaks, np.abs(x))
+        scores.append(row @ w + b)
+        square = (scores[-1] - target) ** 2
+        if free:  # in units of the loss, times the length of the row
+            errors += square
+            square *= np.sum(x[x != 0.0] ** 2 / peaks[x != 0.0] ** 2) / fiol.Squared().square_slope_unit(errors, t)
+        step = np.zeros(d + 1)
+        for i in range(d + 1):
+            if x[i] != 0.0 and hasattr(rule, "observe"):
+                rule.observe(records[i], x[i], square * c * c)
+            unit = peaks[i] ** 2 if free else 1.0
+            h = unit * rule.h(records[i], unit) if unit > 0.0 else 0.0
+            step[i] = rule.eta(t) / h if h > 0.0 else 0.0
+        m = np.append(1.0 / (1.0 + lam * step[:d]), 1.0)
+        v = np.append(w, b)
+        p, q = np.sum(m * step * x * x), np.sum(m * v * x)
+        beta = c * (target - q) / (1.0 + c * p)
+        v = m * (v + step * beta * x)
+        w, b = v[:d].copy(), v[d]
+    return np.array(scores), w, b
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3])
+@pytest.mark.parametrize("step_size", ALL, ids=repr)
+def test_own_step_sizes_do_what_a_loop_over_all_features_does(step_size, lam):
+    X, y, weight = data()
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared(), fiol.Ridge(lam), step_size), n_features=4, compiled=False)
+    found = learner.learn(X, y, weight)
+    scores, w, b = play(step_size, X, y, weight, lam)
+    np.testing.assert_allclose(found, scores, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(learner.weights, w, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(learner.intercept, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("step_size", [Warm(), fiol.ScaleFree(Largest())], ids=repr)
+def test_own_step_sizes_compile(step_size):
+    X, y, weight = data()
+    for update in (fiol.FIOL(fiol.Squared(), fiol.L1(0.1), step_size), fiol.RDA(fiol.Squared(), step_size=step_size)):
+        ours, plain = (fiol.Learner(update, n_features=4, compiled=c) for c in (True, False))
+        np.testing.assert_allclose(ours.learn(X, y, weight), plain.learn(X, y, weight), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("step_size", [Halved(), Rms(), fiol.ScaleFree(Largest())], ids=repr)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_statistics_are_saved_copied_and_grow(tmp_path, step_size, dtype):
+    X, y, weight = data()
+    update = fiol.FIOL(fiol.Squared(), fiol.L1(0.01), step_size)
+    whole = fiol.Learner(update, compiled=False, dtype=dtype, n_features=4)
+    parts = fiol.Learner(update, compiled=False, dtype=dtype)
+    X[:5, 2:] = 0.0
+    whole.learn(X[:5], y[:5], weight[:5])
+    parts.learn(X[:5, :2], y[:5], weight[:5])  # only two features yet
+    for k in range(5, 40, 7):
+        rows = slice(k, k + 7)
+        whole.learn(X[rows], y[rows], weight[rows])
+        parts.learn(X[rows], y[rows], weight[rows])
+        parts.save(tmp_path / "model")
+        parts = pickle.loads(pickle.dumps(fiol.Learner.load(tmp_path / "model", compiled=False)))
+        parts = parts.copy()
+    assert np.array_equal(whole.weights, parts.weights)
+    own = {name.removeprefix("state."): a for name, a in parts._engine.arrays().items() if name.startswith("state.")}
+    assert list(own) == ["w", "mark", *step_size.statistics(), "total"]
+    for k, name in enumerate(step_size.statistics()):
+        assert np.array_equal(own[name], parts._engine.state.statistics[:, k])
+        assert own[name][:4].all()
+        assert own[name].dtype == dtype
+
+
+def test_merging_takes_means_of_statistics():
+    X, y, _ = data()
+    update = fiol.FIOL(fiol.Squared(), step_size=fiol.ScaleFree(Largest()))
+    a, b = (fiol.Learner(update, n_features=4, compiled=False) for _ in range(2))
+    a.learn(X[:20], y[:20])
+    b.learn(X[20:], y[20:])
+    records = [learner._engine.state.statistics for learner in (a, b)]
+    merged = fiol.Learner.merge([a, b])._engine.state.statistics
+    np.testing.assert_allclose(merged[:, :2], (records[0] + records[1])[:, :2] / 2)
+    np.testing.assert_array_equal(merged[:, 2], np.maximum(*records)[:, 2])
+
+
+@pytest.mark.parametrize("step_size", BUILT_IN + ALL[:5], ids=repr)
+def test_good_step_sizes_pass_their_checks(step_size, monkeypatch):
+    monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled: np.zeros(1))  # compiled elsewhere
+    fiol.checks.check_step_size(step_size)
+
+
+def test_bad_step_sizes_fail_their_checks(monkeypatch):
+    class Ends(fiol.StepSize):
+        def eta(self, t):
+            return max(0.0, 1.0 - t / 1000.0)
+
+    class Liar(Warm):
+        constant = True
+
+    class Explodes(Rms):
+        def observe(self, s, x, square):
+            s[0] = (s[0] + 1.0) ** 20
+
+    class Negative(Halved):
+        def h(self, s, unit):
+            return -1.0
+
+    class InMetres(Rms):
+        def h(self, s, unit):
+            return 0.1 + sqrt(s[0])  # forgets the unit
+
+    for wrong, message in (
+        (Ends(), r"eta: eta\(1000\) is 0"),
+        (Liar(), r"constant: eta\(2\) is"),
+        (Explodes(), "observe: .* the record becomes"),
+        (Negative(), "h: .* it is -1"),
+        (InMetres(), r"h: is .* for values times 2\^-8"),
+    ):
+        with pytest.raises(fiol.checks.CheckError, match=message):
+            fiol.checks.check_step_size(wrong)
+    monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled: np.full(1, float(compiled)))
+    with pytest.raises(fiol.checks.CheckError, match="compiled"):
+        fiol.checks.check_step_size(Warm())
+
+
+def test_what_makes_no_step_size_is_refused():
+    with pytest.raises(TypeError, match="Metric has `h`, which is for steps that differ: derive it from fiol.Adaptive"):
+
+        class Metric(fiol.StepSize):
+            def eta(self, t):
+                return 1.0
+
+            def h(self, s, unit):
+                return 2.0
+
+    with pytest.raises(TypeError, match="Wide has `keeps`"):
+
+        class Wide(fiol.Schedule):
+            keeps = ("square",)
+
+    with pytest.raises(TypeError, match=r"Old.h must take \(self, s, unit\)"):
+
+        class Old(fiol.Adaptive):
+            def h(self, square):
+                return 1.0
+
+    for names, message in (
+        (("w",), "cannot have a statistic 'w': that name is taken"),
+        (("a", "a"), "cannot have a statistic 'a'"),
+        ("mean", "must name its statistics by a tuple of words, got 'mean'"),
+        (("two words",), "must name its statistics by a tuple of words"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            type("Named", (fiol.Adaptive,), {"keeps": names})
+
+    class Peaked(Rms):
+        keeps = ("peak",)
+
+    with pytest.raises(TypeError, match="cannot have a statistic 'peak'"):
+        fiol.ScaleFree(Peaked())
+    with pytest.raises(TypeError, match="step_size must be a fiol.StepSize"):
+        fiol.Update(fiol.Squared(), step_size=0.5)
+    with pytest.raises(TypeError, match="Nothing has no `eta`"):
+        fiol.Update(fiol.Squared(), step_size=type("Nothing", (fiol.StepSize,), {})())
