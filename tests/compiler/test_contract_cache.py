@@ -250,7 +250,8 @@ def test_code_cached_apart_does_not_mix(folder):
 
 def test_without_a_directory_to_write_there_is_one_warning(folder):
     """No permission stops root; a file where a directory would have to be stops everyone."""
-    (folder / "install" / "fiol" / "__pycache__").touch()
+    for package in (folder / "install").rglob("__init__.py"):
+        (package.parent / "__pycache__").touch()
     nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"), os.devnull)
 
     report = run(folder, BUILT_IN, **nowhere)

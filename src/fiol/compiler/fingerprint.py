@@ -1,6 +1,6 @@
 """Which code a component runs: a hash that changes with its methods and with everything they refer to.
 
-The names of compiled types contain it, so that cached code is used for exactly the source it was made from.
+The names of compiled types contain this hash, so that cached code is used for exactly the source it was made from.
 """
 
 from __future__ import annotations

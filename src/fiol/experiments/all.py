@@ -11,15 +11,15 @@ from fiol.experiments.report import Report
 
 
 class Experiment(Protocol):
-    """What all experiments can do."""
+    """The methods that all experiments have."""
 
     name: str
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """Do it; yields the share that is done, and what is being done."""
+        """Run the experiment; yields the share that is done, and what is being done."""
 
     def report(self) -> Report:
-        """What has been found so far."""
+        """The findings so far."""
 
 
 def make_experiment(name: str, quick: bool, seconds: float | None, seed: int, workers: int) -> Experiment:

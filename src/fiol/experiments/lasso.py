@@ -73,7 +73,7 @@ class Lasso:
         while True:
             yield chunk, self.rows(rng, n, x)[1]
 
-    # What is known about it.
+    # The exact objective and optimum.
 
     def objective(self, w: Floats) -> float:
         """F(w), exactly, in O(d); infinite for weights that are not finite."""

@@ -1,6 +1,6 @@
 """Regret: what was measured beside what theory allows: convex and strongly convex problems, over-large steps.
 
-The accounts and the bounds are those of `fiol.regret`. Regret after T rounds is against the weights that are best
+The measurements and the bounds are those of `fiol.regret`. Regret after T rounds is against the weights that are best
 for these T rounds; every horizon is a run of its own.
 """
 
@@ -68,7 +68,7 @@ class Case(NamedTuple):
 
     @property
     def theorem(self) -> str:
-        """The bound it is about."""
+        """The name of the bound that the case is about."""
         return "theorem 2" if self.steps == INVERSE else "theorem 1"
 
     def update(self, rounds: int) -> Update:
@@ -198,7 +198,7 @@ class Regret:
             yield (done + 1) / len(tasks), text
 
     def report(self) -> Report:
-        """What has been found so far."""
+        """The findings so far."""
         curves = sorted(self.curves, key=lambda c: CASES.index(c.case))
         overlarge = sorted(self.overlarge, key=lambda o: (o.algorithm != "FIOL", o.eta))
         return Report(
@@ -215,11 +215,11 @@ class Regret:
         )
 
 
-# --- what it says -----------------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------
 
 
 def summary(s: Settings) -> list[str]:
-    """What was done."""
+    """How the experiment was done, in a paragraph or two."""
     return prose(
         f"""Rows of {s.d} features and length 1. Random targets come from a linear model with noise; adversarial
         ones contradict, in every round, the score of the very learner that is measured. Regret after T rounds is
@@ -270,7 +270,7 @@ def tables(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Tabl
 
 
 def claims(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Claim]:
-    """What the theorems say."""
+    """The statements of the theorems, as claims."""
     found = []
     for theorem in ("theorem 1", "theorem 2"):
         mine = [c for c in curves if c.case.theorem == theorem]

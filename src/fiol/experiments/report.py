@@ -43,14 +43,14 @@ class Picture(NamedTuple):
 
     name: str
     title: str
-    alt: str  #: what it shows, for those who do not see it
+    alt: str  #: a description for those who do not see the figure
     draw: Callable[[Any], None]
     size: tuple[float, float] = (7.0, 4.2)
 
 
 @dataclass
 class Report:
-    """All of it, ready to be written."""
+    """Everything an experiment found, ready to be written."""
 
     name: str
     title: str
@@ -60,8 +60,8 @@ class Report:
     tables: list[Table] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)  #: paragraphs: how to read it
-    partial: bool = False  #: whether it was cut short
+    remarks: list[str] = field(default_factory=list)  #: paragraphs: how to read the numbers
+    partial: bool = False  #: whether the experiment was cut short
 
     def document(self) -> dict[str, Any]:
         """Every number, and what is needed to read them later."""

@@ -130,7 +130,7 @@ class Stream(NamedTuple):
     y: Floats
 
     def title(self) -> str:
-        """How it is called in reports."""
+        """The name in reports."""
         return f"{self.layout}, {self.x.shape[1]} non-zeros, rho {self.rho:g}, eta {self.eta:g}"
 
 
@@ -298,7 +298,7 @@ class Solvers:
         yield 1.0, "measured"
 
     def report(self) -> Report:
-        """What has been found so far."""
+        """The findings so far."""
         s, results = self.settings, self.results
         return Report(
             self.name,
@@ -321,7 +321,7 @@ class Solvers:
         )
 
 
-# --- what it says -----------------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------
 
 
 def tables(results: Sequence[Result]) -> list[Table]:

@@ -96,7 +96,7 @@ class Point(NamedTuple):
 
     @property
     def survived(self) -> bool:
-        """Whether it ended in the same range as doing nothing."""
+        """Whether the run ended in the same range as doing nothing."""
         return self.loss < LIMIT
 
 
@@ -145,7 +145,7 @@ class Stability:
             yield len(self.sweeps) / len(tasks), f"{found.algorithm}, {found.problem}"
 
     def report(self) -> Report:
-        """What has been found so far."""
+        """The findings so far."""
         order = [(problem.name, a.name) for problem, a in self.all]
         sweeps = sorted(self.sweeps, key=lambda w: order.index((w.problem, w.algorithm)))
         return Report(
@@ -162,11 +162,11 @@ class Stability:
         )
 
 
-# --- what it says -----------------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------
 
 
 def summary(s: Settings) -> list[str]:
-    """What was done."""
+    """How the experiment was done, in a paragraph or two."""
     return prose(
         f"""{s.rows:,} rows of {s.d} features with correlation 0.5, learned from w = 0 with each of {len(s.etas)}
         step sizes from 1e-10 to 1e10. Lasso: the paper's targets, squared loss, L1(0.1). Classification: their

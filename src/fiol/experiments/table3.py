@@ -100,7 +100,7 @@ QUICK = 0.08
 
 
 class Outcome(NamedTuple):
-    """What became of a run."""
+    """The outcome of a run."""
 
     algorithm: str
     eta: float
@@ -148,7 +148,7 @@ class Run:
         self.overflowed = not np.isfinite(self.loss + self.penalty)
 
     def outcome(self) -> Outcome:
-        """What became of it so far."""
+        """The outcome of the run so far."""
         w = self.algorithm.weights(self.engine, self.problem.d)
         objective = np.inf if self.overflowed else self.problem.objective(w)
         zero, n, best = w == 0.0, max(self.steps, 1), self.problem.optimum
@@ -210,7 +210,7 @@ class Table3:
             yield compiling + (1.0 - compiling) * share, "all algorithms learn in turns"
 
     def report(self) -> Report:
-        """What has been found so far."""
+        """The findings so far."""
         s = self.settings
         found = {rho: snapshot.outcomes for rho, snapshot in self.found.items() if snapshot.outcomes}
         return Report(
@@ -227,7 +227,7 @@ class Table3:
         )
 
 
-# --- what it says -----------------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------
 
 
 def best_of(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
@@ -240,7 +240,7 @@ def best_of(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
 
 
 def summary(s: Settings) -> list[str]:
-    """What was done."""
+    """How the experiment was done, in a paragraph or two."""
     return prose(
         f"""min E[1/2 (<a, w> - b)^2] + {Lasso.lam:g} |w|_1 over {s.d:,} weights, from a stream of rows whose
         features have the correlation rho; noise {Lasso.tau:g}, first weights 0. Every algorithm gets {s.seconds:g}
@@ -466,7 +466,7 @@ def draw_best(figure: Any, s: Settings, found: dict[float, list[Outcome]]) -> No
 
 
 def color_of(name: str) -> str:
-    """By what is exact."""
+    """A colour that says which parts of a step are exact."""
     if name == LEADER:
         return GREEN
     return BLUE if name.startswith("FIOL") else SKY if name.startswith("I-SGD") else RED

@@ -64,7 +64,7 @@ def follow_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int,
 
 
 def work(todo: Any, found: Any) -> None:
-    """What a process does. It leaves interrupts to the one that started it."""
+    """The work of one process, which leaves interrupts to the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for k, task in iter(todo.get, None):
         try:

@@ -46,7 +46,7 @@ def audit(
 
     Parameters
     ----------
-    update : the update, or a function that gives the one for a number of rounds (for steps that depend on it).
+    update : the update, or a function that gives the one for a number of rounds (for steps that depend on that number).
     X, y, sample_weight : the rows, as `Learner.learn` takes them.
     horizons : after how many rounds to measure: numbers of rounds, or how many of them, evenly spaced on a
         logarithmic scale. Each is a run of its own, against the weights that are best for so many rounds.

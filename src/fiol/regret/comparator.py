@@ -135,7 +135,7 @@ def best_in_hindsight(
 
 
 def width(X: Any, chunk: Chunk, regularizer: Regularizer) -> int:
-    """How many features there are: as many as columns, or in a chunk as many as rows or regularizer mention."""
+    """How many features there are: the columns, or for a chunk as many as its rows or the regularizer mention."""
     if not isinstance(X, Chunk):
         return int(X.shape[1] if hasattr(X, "shape") else np.shape(X)[1])
     strengths = [shape[0] for _, shape in per_feature_sizes(regularizer)]

@@ -127,7 +127,7 @@ def queue_near(absent, near):  # type: ignore[no-untyped-def]
 
 @inlined
 def rate_of(plan, state, i):  # type: ignore[no-untyped-def]
-    """What an absent weight loses per unit of `clock.shrunk`."""
+    """How much an absent weight loses per unit of `clock.shrunk`."""
     l1 = plan.regularizer.l1(i)
     return l1 * plan.step_of(state, i, 1.0) if l1 > 0.0 else 0.0
 
@@ -265,7 +265,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
             sums = uncount(absent, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
             absent.before[k] = plan.anchor.ready(plan, state, i, x[k], w)
         old_bias = bias_plan.anchor.weight_of_feature(bias_plan, bias, zero, clock) if bias.w.shape[0] > 0 else 0.0
-        # What the absent weights contribute, before the round and after it.
+        # The absent weights' terms, before the round and after it.
         scale = clock.scale
         penalty = scale * (l1 * sums.size + 0.5 * l2 * scale * sums.square)
         norm = l1 * l1 * sums.number + l2 * scale * (2.0 * l1 * sums.size + l2 * scale * sums.square)
@@ -274,7 +274,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
         after = plan.laziness.tick(plan, clock, eta)
         moved, sums = pass_round(plan, state, absent, sums, clock, after)
         penalty_after = after.scale * (l1 * sums.size + 0.5 * l2 * after.scale * sums.square)
-        # What the row's own weights contribute.
+        # The terms of the row's own weights.
         slope = row_weight * loss.grad(z, y[r])
         bent = z_after = z_best = square = 0.0
         for k in range(x.shape[0]):

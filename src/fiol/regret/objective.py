@@ -112,7 +112,7 @@ class Objective:
         return abs(self.value(self.start))
 
     def each(self, loop: Any, z: Floats) -> Floats:
-        """What a loop over all scores writes."""
+        """The numbers that a loop over all scores writes."""
         out = np.empty_like(z)
         if z.size < ROWS_TO_COMPILE:  # as lists of plain numbers, on which the interpreter is fast
             loop(self.loss, z.tolist(), self.y.tolist(), out)
@@ -149,7 +149,7 @@ class Objective:
         return float(self.weight @ per_row)
 
     def size(self, w: Floats, losses: Floats) -> float:
-        """What errors are relative to: the terms of the objective, at least a thousandth of those at the start."""
+        """The terms of the objective, which errors are relative to; at least a thousandth of its size at the start."""
         return max(self.total(np.abs(losses)) + abs(self.penalty(w)), 1e-3 * self.start_value) or 1.0
 
     def inside(self, w: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""What a solver returns."""
+"""The answer of a solver."""
 
 from __future__ import annotations
 

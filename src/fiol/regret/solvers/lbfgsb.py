@@ -14,7 +14,7 @@ from fiol.regret.solvers.split import split
 def by_lbfgsb(o: Objective) -> Found:
     """L-BFGS-B; on a simplex for w = v / sum(v), v >= 0.
 
-    As a function of such v the objective is not convex, but where it is stationary, it is so in w.
+    As a function of such v the objective is not convex, but a stationary point of it is one in w too.
     """
     S, cost, low, high = split(o)
     size, some = o.start_value or 1.0, slice(o.d if o.simplex else 0)

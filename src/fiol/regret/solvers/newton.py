@@ -59,8 +59,8 @@ def newton_on_simplex(o: Objective, w: Floats) -> Floats:
 def newton_move(o: Objective, w: Floats) -> tuple[Floats, Floats, Floats, float]:
     """The way to the minimum of the quadratic model, the range of weights it is good for, and what it promises to gain.
 
-    Weights with an l1 penalty stay on their side of 0. They rest at 0 where it outweighs the pull, and others rest at
-    bounds they are pressed against.
+    Weights with an l1 penalty stay on their side of 0. They rest at 0 where the penalty outweighs the pull, and others
+    rest at bounds they are pressed against.
     """
     z = o.scores(w)
     c = o.pull(-o.each(fill_slopes, z))
