@@ -122,3 +122,31 @@ def test_checks_catch_a_wrong_mirror_map():
     for geometry, method in [(Crooked(), "inverse_hess"), (Lost(), "inverse")]:
         with pytest.raises(CheckError, match=method):
             check_geometry(geometry)
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=name)
+def test_weights_that_enter_leave_as_they_were(geometry):
+    """And a row has the same score there: <x, w> is <x entered, w entered>."""
+    d = len(MATRIX)
+    w, x = np.linspace(1.0, 2.0, d), np.linspace(-1.0, 3.0, d)
+    w = w / w.sum() if geometry.sums_to_one else w
+    entered = geometry.enter_weights(w)
+    assert entered.shape == (geometry.entered(d),)
+    np.testing.assert_allclose(geometry.leave_weights(entered), w, rtol=1e-12)
+    _, index, value = geometry.enter_rows((np.array([0, d]), np.arange(d, dtype=np.int32), x), d)
+    assert value @ entered[index] == pytest.approx(x @ w, rel=1e-12)
+    assert geometry.mixes_features() == isinstance(geometry, (fiol.Mahalanobis, fiol.Simplex))
+    assert (geometry.least_weight() == 0.0) == isinstance(geometry, (fiol.Entropy, fiol.Simplex))
+
+
+def test_weights_outside_the_domain_do_not_enter():
+    for geometry in (fiol.Entropy(), fiol.Simplex()):
+        with pytest.raises(ValueError, match=r"got w\[1\] = -0.5"):
+            geometry.enter_weights(np.array([1.5, -0.5]))
+    np.testing.assert_array_equal(fiol.SignedEntropy().enter_weights(np.array([1.5, -0.5])), [1.5, 0.0, 0.0, 0.5])
+
+
+def test_a_geometry_of_whole_rows_mixes_features_unless_its_weights_are_pairs():
+    whole = type("Whole", (fiol.Euclidean,), {"whole_rows": True})
+    assert whole().mixes_features()
+    assert not type("Pairs", (whole,), {"paired": True})().mixes_features()

@@ -254,3 +254,62 @@ def test_flow_is_optional():
 
     assert not Plain().has("flow")
     assert not fiol.Loss().has("flow")
+
+
+class Steeper(fiol.Logistic):
+    """A derivative of its own, and nothing else: log(1 + exp(-3 y z))."""
+
+    def value(self, z, y):
+        return fiol.Logistic().value(3.0 * z, y)
+
+    def grad(self, z, y):
+        return 3.0 * fiol.Logistic().grad(3.0 * z, y)
+
+
+def test_nothing_that_belongs_to_a_derivative_outlives_it():
+    """The base's guess, near, hess, conjugate and name would be those of another loss."""
+    left = {name for name, default in fiol.Loss.of_grad().items() if getattr(Steeper, name, None) != default}
+    assert left == set()
+    steps = [
+        fiol.solve_step([1.0, -2.0], 1.0, [0.3, 0.1], loss=Steeper(), eta=5.0, solver=solver, compiled=False)
+        for solver in (None, fiol.Bisection())
+    ]
+    np.testing.assert_allclose(steps[0].w, steps[1].w, rtol=1e-12)
+    assert steps[0].beta == pytest.approx(-Steeper().grad(steps[0].z, 1.0), rel=1e-12)
+    curved = type("Curved", (Steeper,), {"hess": lambda self, z, y: 9.0 * fiol.Logistic().hess(3.0 * z, y)})
+    assert curved.dual is fiol.Loss.newton_dual
+    assert curved().dual(0.2, 3.0, 1.0) == pytest.approx(Steeper().dual(0.2, 3.0, 1.0), rel=1e-13)
+
+
+def test_a_subclass_without_a_derivative_of_its_own_keeps_everything():
+    class Louder(fiol.Hinge):
+        targets = "-1 or +1, please"
+
+    assert Louder.dual is fiol.Hinge.dual
+    assert Louder().valley(1.0) == (1.0, 1.0)
+    assert Louder.called == "hinge"
+
+
+def test_a_link_goes_with_its_predict():
+    with pytest.raises(TypeError, match="Odds says its link, but its predict is that of Binary: define predict"):
+        type("Odds", (fiol.Binary,), {"link": "logit"})
+    with pytest.raises(TypeError, match=r"Probit.link must be one of identity, sign, logit, log, got 'probit'"):
+        type("Probit", (fiol.Binary,), {"link": "probit", "predict": lambda self, z: z})
+    assert all(loss.says_link() for loss in LOSSES)
+    silent = type("Silent", (fiol.Logistic,), {"predict": lambda self, z: z})
+    assert not silent().says_link()
+    assert type("Again", (silent,), {"link": "identity", "predict": lambda self, z: z})().says_link()
+
+
+def test_checks_catch_a_wrong_link_and_a_wrong_valley():
+    wrong = type("Wrong", (fiol.Logistic,), {"link_factor": 2.0, "predict": lambda self, z: fiol.Logistic().predict(z)})
+    assert wrong().says_link() is False  # it says a factor, but not of which link
+    wrong = type("Wrong", (wrong,), {"link": "logit", "predict": lambda self, z: fiol.Logistic().predict(z)})
+    with pytest.raises(CheckError, match=r"Wrong.*predict: at z = .* the link 'logit' says"):
+        check_loss(wrong())
+    narrow = type("Narrow", (fiol.EpsilonInsensitive,), {"valley": lambda self, y: (y, y)})
+    with pytest.raises(CheckError, match=r"valley: for y = .* straight lines have"):
+        check_loss(narrow())
+    bent = type("Bent", (fiol.Squared,), {"valley": lambda self, y: (y, y)})
+    with pytest.raises(CheckError, match="valley"):
+        check_loss(bent())

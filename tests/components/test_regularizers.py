@@ -84,3 +84,17 @@ def test_checks_catch_wrong_proxes_pieces_kinks_and_replays():
     for wrong, method in enumerate(["prox", "kink", "slope", "catch_up"], 1):
         with pytest.raises(CheckError, match=method):
             check_regularizer(Soft(wrong))
+
+
+def test_a_regularizer_answers_for_itself():
+    inside = fiol.Box(fiol.Box(fiol.ElasticNet([0.0, 0.1], 0.2), -1.0, 0.5), -0.3, 2.0)
+    assert inside.bounds() == (-0.3, 0.5)
+    assert inside.omega() == fiol.Box(fiol.Box(fiol.Unregularized(), -1.0, 0.5), -0.3, 2.0)
+    assert inside.omega().prox(9.0, 1.0, 0) == 0.5
+    assert (inside.has_l1(), inside.has_ridge(), inside.ridge_is_common(), inside.is_bounded()) == (True,) * 4
+    none = fiol.L1([0.0, 0.0])
+    assert (none.has_l1(), none.has_ridge(), none.ridge_is_common(), none.is_bounded()) == (False, False, True, False)
+    assert not fiol.Ridge([0.1, 0.1]).ridge_is_common()
+    unknown = fiol.Regularizer()
+    assert (unknown.has_l1(), unknown.has_ridge(), unknown.ridge_is_common()) == (True, True, False)
+    assert unknown.omega() == fiol.Unregularized()

@@ -400,8 +400,8 @@ class DiagonalMetric(Quadratic):
 class Mahalanobis(Geometry):
     """B(u, w) = (u - w)' M (u - w) / 2 with a symmetric positive definite matrix M.
 
-    Solved in the eigenbasis of M, where it is a `DiagonalMetric`; so it goes with regularizers
-    that do not depend on the basis, `Unregularized()` and `Ridge(number)`.
+    Solved in the eigenbasis of M, where B is that of a `DiagonalMetric`; so the regularizer must not depend on the
+    basis: `Unregularized()` or `Ridge(number)`.
 
     >>> Mahalanobis([[2.0, 0.0], [0.0, 2.0]]).distance(np.array([1.0, 1.0]), np.zeros(2))
     2.0
@@ -516,7 +516,7 @@ class Entropy(Separable):
         return relative_entropy(u, w)
 
     def resolve(self, theta: float, ridge: float, i: int) -> float:
-        # log(w) + ridge w = theta; with v = ridge w it reads v + log(v) = theta + log(ridge).
+        # log(w) + ridge w = theta; with v = ridge w this reads v + log(v) = theta + log(ridge).
         if ridge == 0.0 or theta + safe_log(ridge) < -36.0:
             return safe_exp(theta)
         return wright_omega(theta + safe_log(ridge)) / ridge

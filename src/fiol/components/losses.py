@@ -6,11 +6,11 @@ on a line g(beta) = p * beta + q the new score is
 
     z = argmin_z  phi(z; y) + (z - q)^2 / (2 p),        beta = (z - q) / p = -phi'(z; y)
 
-and `dual(q, p, y)` returns beta (with p = 0 it is -phi'(q; y)).
+and `dual(q, p, y)` returns beta (which is -phi'(q; y) if p = 0).
 
 Between that implicit step and the explicit one, whose beta is -phi'(q; y), lies the limit of many
 small ones: the score follows z' = -phi'(z; y) from z = q for the time p and stops at a kink, and
-`flow(q, p, y)` returns beta = (z - q) / p for the z it reaches (Karampatziakis and Langford,
+`flow(q, p, y)` returns beta = (z - q) / p for the z reached (Karampatziakis and Langford,
 "Online importance weight aware updates", 2011).
 
 Targets are -1 or +1 for the binary losses. Everything is finite for scores and targets up to 1e6

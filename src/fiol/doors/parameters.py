@@ -87,7 +87,7 @@ def make_update(
         "geometry": ("geometry", geometry, named(geometry, GEOMETRIES)),
         "solver": ("solver", solver, named(solver, SOLVERS)),
     }
-    if isinstance(regularizer, Unregularized):
+    if regularizer == Unregularized():
         del given["regularizer"]
     if isinstance(step_size, Real) and "aggressiveness" in accepted:
         given["aggressiveness"] = "step_size", step_size, step_size

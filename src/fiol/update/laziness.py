@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 #: kept, whose differences would have no digits left.
 SMALLEST_FACTOR, SMALLEST_FACTOR_OF_SUMS = 1e-120, 1e-3
 
-#: What a round may cost for every entry of its row, beyond a weight that is read and written. A number to read and
-#: write beside it, or to multiply by, is 1; a prox; the power of a number; a loop over all features now and then,
-#: whenever the sums of the common factor run out of digits; and a loop over all features in every round.
+#: What a round may cost for every entry of its row, beyond the weight that is read and written: one more number to
+#: read and write, a product, a prox, a power, a loop over all features whenever the sums of the common factor run out
+#: of digits, and a loop over all features in every round. The unit is a product, and only the order matters.
 MARK, FACTOR, PROX, POWER, OFTEN, ALWAYS = 1.0, 1.0, 2.0, 8.0, 16.0, 1e6
 
 
@@ -52,7 +52,7 @@ class Facts(NamedTuple):
     """What a laziness asks of an update to know whether it is exact."""
 
     l1: bool  #: whether the regularizer may have an l1 part
-    ridge: bool  #: whether it may have a ridge part
+    ridge: bool  #: whether the regularizer may have a ridge part
     common_ridge: bool  #: whether the ridge, 0 included, has one strength for all features
     bounded: bool  #: whether weights are kept in a box
     replayable: bool  #: whether the regularizer knows `catch_up`
@@ -60,8 +60,8 @@ class Facts(NamedTuple):
     constant: bool  #: whether eta(t) is the same in every round
     one_step: bool  #: whether all features have the same step
     quadratic: bool  #: whether the working geometry is quadratic
-    unit_metric: bool  #: whether it is the Euclidean one
-    keeps_all_rounds: bool  #: whether the anchor does
+    unit_metric: bool  #: whether the working geometry is the Euclidean one
+    keeps_all_rounds: bool  #: whether the weights follow from sums over all rounds
     follows_eta: bool  #: whether the anchor's sums change for every feature when eta(t) does
     whole_rows: bool  #: whether no feature is ever absent
     averaged: bool  #: whether sums of the weights over all rounds are kept
