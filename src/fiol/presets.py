@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from fiol.components.component import require
 from fiol.components.geometries import Euclidean, Geometry
-from fiol.components.losses import Hinge, Loss, SquaredHinge
+from fiol.components.joint_losses import AnyLoss
+from fiol.components.losses import Hinge, SquaredHinge
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, ScaleFree, StepSize
@@ -35,7 +36,7 @@ NONE, EUCLIDEAN = Unregularized(), Euclidean()
 DECAYING, ADAPTIVE, TUNING_FREE = Polynomial(0.5), AdaGrad(), ScaleFree(AdaGrad())
 
 
-def SGD(loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING) -> Update:
+def SGD(loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING) -> Update:
     """Stochastic (sub)gradient descent: w - eta (f' + r').
 
     >>> from fiol import Logistic
@@ -45,7 +46,7 @@ def SGD(loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAY
     return Update(loss, regularizer, step_size, LinearizedLoss(), LinearizedRegularizer(), LastIterate())
 
 
-def PA(loss: Loss = Hinge()) -> Update:  # noqa: B008
+def PA(loss: AnyLoss = Hinge()) -> Update:  # noqa: B008
     """Passive-aggressive: the nearest weights without loss on the row (Crammer et al. 2006); a step without end.
 
     >>> PA().step_size
@@ -54,7 +55,7 @@ def PA(loss: Loss = Hinge()) -> Update:  # noqa: B008
     return Update(loss, NONE, Constant(1e100), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
 
 
-def PA1(aggressiveness: float = 1.0, loss: Loss = Hinge()) -> Update:  # noqa: B008
+def PA1(aggressiveness: float = 1.0, loss: AnyLoss = Hinge()) -> Update:  # noqa: B008
     """PA-I: an implicit step on the hinge (or epsilon-insensitive) loss of size C, the aggressiveness.
 
     >>> PA1(0.1).step_size
@@ -64,7 +65,7 @@ def PA1(aggressiveness: float = 1.0, loss: Loss = Hinge()) -> Update:  # noqa: B
     return Update(loss, NONE, Constant(aggressiveness), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
 
 
-def PA2(aggressiveness: float = 1.0, loss: Loss = SquaredHinge()) -> Update:  # noqa: B008
+def PA2(aggressiveness: float = 1.0, loss: AnyLoss = SquaredHinge()) -> Update:  # noqa: B008
     """PA-II: an implicit step on the squared hinge (or squared epsilon-insensitive) loss of size 2 C.
 
     >>> PA2(0.1).step_size
@@ -75,7 +76,7 @@ def PA2(aggressiveness: float = 1.0, loss: Loss = SquaredHinge()) -> Update:  # 
 
 
 def IOL(
-    loss: Loss, step_size: StepSize = TUNING_FREE, geometry: Geometry = EUCLIDEAN, solver: Solver | None = None
+    loss: AnyLoss, step_size: StepSize = TUNING_FREE, geometry: Geometry = EUCLIDEAN, solver: Solver | None = None
 ) -> Update:
     """Implicit online learning: the loss exactly, no regularizer (Kulis and Bartlett 2010).
 
@@ -87,7 +88,7 @@ def IOL(
 
 
 def COMID(
-    loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
+    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
 ) -> Update:
     """Composite mirror descent: a gradient step, then the prox of the regularizer (Duchi et al. 2010).
 
@@ -99,7 +100,7 @@ def COMID(
 
 
 def RDA(
-    loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
+    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
 ) -> Update:
     """Regularized dual averaging: all past gradients, the regularizer t times, near the origin (Xiao 2010).
 
@@ -111,7 +112,7 @@ def RDA(
 
 
 def ISGD(
-    loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, solver: Solver | None = None
+    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, solver: Solver | None = None
 ) -> Update:
     """Implicit SGD: the loss exactly, the regularizer linearized (Toulis et al. 2014).
 
@@ -124,7 +125,7 @@ def ISGD(
 
 
 def FIOL(
-    loss: Loss,
+    loss: AnyLoss,
     regularizer: Regularizer = NONE,
     step_size: StepSize = TUNING_FREE,
     geometry: Geometry = EUCLIDEAN,
@@ -141,7 +142,7 @@ def FIOL(
 
 
 def FTRLProximal(
-    loss: Loss, regularizer: Regularizer = NONE, step_size: StepSize = ADAPTIVE, once: bool = False
+    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = ADAPTIVE, once: bool = False
 ) -> Update:
     """Follow the regularized leader, proximal: all past gradients, near all past weights.
 
@@ -156,7 +157,7 @@ def FTRLProximal(
 
 
 def ImplicitFTRL(
-    loss: Loss,
+    loss: AnyLoss,
     regularizer: Regularizer = NONE,
     step_size: StepSize = ADAPTIVE,
     once: bool = False,

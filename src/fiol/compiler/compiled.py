@@ -42,7 +42,20 @@ from numba.extending import (
 )
 
 from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
-from fiol.components.component import Component, at, common, own
+from fiol.components.component import (
+    Component,
+    at,
+    begun,
+    blank,
+    column,
+    common,
+    ended,
+    entry,
+    own,
+    plus,
+    put,
+    scores_of,
+)
 
 #: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
 FAST = {"nsz", "arcp", "contract", "reassoc"}
@@ -265,6 +278,61 @@ def _own(values: Any, k: Any) -> Any:
     if isinstance(values, types.Array):
         return lambda values, k: values[np.uint64(k)]
     return lambda values, k: 1.0
+
+
+@overload(scores_of, strict=False)
+def _scores_of(w: Any) -> Any:
+    return (lambda w: 1) if w.ndim == 1 else lambda w: w.shape[1]
+
+
+@overload(entry, strict=False)
+def _entry(w: Any, i: Any, k: Any) -> Any:
+    return (lambda w, i, k: w[i]) if w.ndim == 1 else lambda w, i, k: w[i, np.uint64(k)]
+
+
+@overload(put, strict=False)
+def _put(w: Any, i: Any, k: Any, value: Any) -> Any:
+    def single(w: Any, i: Any, k: Any, value: Any) -> None:
+        w[i] = value
+
+    def many(w: Any, i: Any, k: Any, value: Any) -> None:
+        w[i, np.uint64(k)] = value
+
+    return single if w.ndim == 1 else many
+
+
+@overload(column, strict=False)
+def _column(w: Any, k: Any) -> Any:
+    return (lambda w, k: w) if w.ndim == 1 else lambda w, k: w[:, k]
+
+
+@overload(plus, strict=False)
+def _plus(z: Any, k: Any, value: Any) -> Any:
+    def many(z: Any, k: Any, value: Any) -> Any:
+        z[np.uint64(k)] += value
+        return z
+
+    return many if isinstance(z, types.Array) else lambda z, k, value: z + value
+
+
+@overload(blank, strict=False)
+def _blank(w: Any) -> Any:
+    return (lambda w: 0.0) if w.ndim == 1 else lambda w: np.zeros(w.shape[1])
+
+
+@overload(begun, strict=False)
+def _begun(z: Any, shift: Any) -> Any:
+    def many(z: Any, shift: Any) -> Any:
+        for k in range(z.shape[0]):
+            z[k] = at(shift, k)
+        return z
+
+    return many if isinstance(z, types.Array) else lambda z, shift: 0.0
+
+
+@overload(ended, strict=False)
+def _ended(z: Any, shift: Any) -> Any:
+    return (lambda z, shift: z) if isinstance(z, types.Array) else lambda z, shift: z + shift
 
 
 def borrowed(values: Any) -> Any:

@@ -51,8 +51,65 @@ def own(values: PerFeature, k: int) -> float:
     return float(values[k]) if isinstance(values, np.ndarray) else 1.0
 
 
+# One score or many: a state's weights are w[feature] or w[feature, score], and a score is a number or an array of them.
+
+
+def scores_of(w: Any) -> int:
+    """How many scores rows have whose weights, or scores, are these: 1 for a vector.
+
+    >>> scores_of(np.zeros(5)), scores_of(np.zeros((5, 3)))
+    (1, 3)
+    """
+    return 1 if w.ndim == 1 else w.shape[1]
+
+
+def entry(w: Any, i: int, k: int) -> float:
+    """w[i] of a vector, w[i, k] of a matrix."""
+    return w[i] if w.ndim == 1 else w[i, k]  # type: ignore[no-any-return]
+
+
+def put(w: Any, i: int, k: int, value: float) -> None:
+    """Write `value` where `entry` finds it."""
+    if w.ndim == 1:
+        w[i] = value
+    else:
+        w[i, k] = value
+
+
+def column(w: Any, k: int) -> Any:
+    """The weights of score k: all of a vector, a column of a matrix."""
+    return w if w.ndim == 1 else w[:, k]
+
+
+def plus(z: Any, k: int, value: float) -> Any:
+    """z with `value` added to score k: another number, or the same array changed in place."""
+    if not isinstance(z, np.ndarray):
+        return z + value
+    z[k] += value
+    return z
+
+
+def blank(w: Any) -> Any:
+    """A score of 0 for rows whose weights, or scores, are these: a number, or an array of its own."""
+    return 0.0 if w.ndim == 1 else np.zeros(w.shape[1])
+
+
+def begun(z: Any, shift: Any) -> Any:
+    """A score before its row is added up. With many scores, the intercepts come first; a single one comes last."""
+    if not isinstance(z, np.ndarray):
+        return 0.0
+    for k in range(z.shape[0]):
+        z[k] = at(shift, k)
+    return z
+
+
+def ended(z: Any, shift: Any) -> Any:
+    """A score whose row has been added up, the intercept included."""
+    return z if isinstance(z, np.ndarray) else z + shift
+
+
 #: The helpers that see whether they got a number or an array: their compiled forms are not their sources.
-BY_KIND = (at, common, own)
+BY_KIND = (at, common, own, scores_of, entry, put, column, plus, blank, begun, ended)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)

@@ -5,16 +5,16 @@ For weights W with a column per class the round is
     argmin_W  weight * phi(W'x; y) + lam |W|^2 / 2 + sum_ik h_i (W_ik - V_ik)^2 / (2 eta)
 
 Along W(beta) = (V + step x beta') / (1 + step lam) the scores are the line q + p beta, with one slope p for all
-classes, and the minimiser is the beta with beta = -weight phi'(q + p beta). A `JointLoss` knows it.
+classes, and the minimiser is the beta with beta = -weight phi'(q + p beta), which a `JointLoss` finds.
 """
 
 from __future__ import annotations
 
 from math import exp, inf, log, sqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Union
 
 from fiol.components.component import Component
-from fiol.components.losses import EPS, MARGIN
+from fiol.components.losses import EPS, MARGIN, Loss
 from fiol.components.row import Floats
 from fiol.components.scalars import wright_omega
 
@@ -51,6 +51,10 @@ class JointLoss(Component):
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Scores of a few units more than with two classes tell many apart."""
         return (2.0 * MARGIN) ** 2
+
+
+#: A loss of one score, or of many.
+AnyLoss = Union[Loss, JointLoss]
 
 
 class Softmax(JointLoss):

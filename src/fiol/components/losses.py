@@ -194,6 +194,10 @@ class Loss(Component):
     def lower(self, y: float) -> float:
         return 0.0
 
+    def steepness(self, z: float, y: float) -> float:
+        """The size of the derivative."""
+        return abs(self.grad(z, y))
+
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Targets have units: twice the root of the mean of `slopes`, which are the squared derivatives of t rounds."""
         return 4.0 * slopes / t

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fiol.components.component import Component, at, check_complete
+import numpy as np
+
+from fiol.components.component import Component, PerFeature, at, check_complete
 from fiol.components.geometries import Geometry
+from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
-from fiol.components.regularizers import Regularizer
-from fiol.components.row import Floats, Row, nth
+from fiol.components.regularizers import Elastic, Regularizer
+from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
 
 
@@ -27,6 +30,27 @@ class Problem(Component):
     def step(self, row: Row, out: Floats) -> tuple[float, float, int]:
         """Write the minimiser into `out`; return (beta, its score, passes over the row)."""
         return self.solver.solve(self, row, out)
+
+    def row(
+        self,
+        feature: Indices,
+        x: Floats,
+        center: Floats,
+        steps: PerFeature,
+        y: float,
+        weight: float,
+        rounds: float,
+        lift: float,
+        shift: float,
+        z: float,
+        room: Room,
+    ) -> Row:
+        """A row as solvers take it; z is the score of the weights before the round."""
+        return Row(feature, x, center, steps, y, weight, rounds, lift, shift)
+
+    def explicit(self, row: Row, z: float) -> float:
+        """The pull of a gradient step: beta = -weight phi'(z)."""
+        return -row.weight * self.loss.grad(z, row.y)
 
     def dual(self, row: Row, p: float, q: float) -> float:
         """The root of beta = -weight phi'(p beta + q)."""
@@ -77,6 +101,116 @@ class Problem(Component):
     def share_at(self, row: Row, k: int, beta: float) -> tuple[float, float]:
         step, pull = row.rounds * at(row.eta, k), beta / row.rounds
         return self.geometry.share_of(self.regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
+
+
+class CommonLine(Solver):
+    """Of many scores: with at most a ridge, all of them are lines in their beta with one slope, and the loss knows beta."""
+
+    def solve(self, problem: JointProblem, row: JointRow, out: Any) -> tuple[Any, Any, int]:
+        p = row.lift
+        for j in range(row.x.shape[0]):
+            i = nth(row.feature, j)
+            step = at(row.steps, j) / problem.geometry.metric(i)
+            m = problem.regularizer.shrink(row.rounds * step, i)
+            p += m * step * row.x[j] * row.x[j]
+            if m != 1.0:
+                for k in range(row.beta.shape[0]):
+                    row.score[k] -= (1.0 - m) * row.x[j] * row.center[j, k]
+        problem.loss.duals(row.score, row.weight * p, row.y, row.beta)
+        for j in range(row.x.shape[0]):
+            i = nth(row.feature, j)
+            step = at(row.steps, j) / problem.geometry.metric(i)
+            m, pull = problem.regularizer.shrink(row.rounds * step, i), row.weight * step * row.x[j]
+            for k in range(row.beta.shape[0]):
+                out[j, k] = m * (row.center[j, k] + pull * row.beta[k])
+        for k in range(row.beta.shape[0]):
+            row.beta[k] *= row.weight
+            row.score[k] += p * row.beta[k]
+        return row.beta, row.score, 1
+
+
+class JointProblem(Component):
+    """A `Problem` of one score per class: argmin_W weight * phi(W'x; y) + rounds * r(W) + B(W, W_hat) / eta."""
+
+    loss: JointLoss
+    regularizer: Regularizer
+    geometry: Geometry
+    solver: CommonLine
+    #: 1 if the paths start at the weights before the round, whose scores are known; 0 if elsewhere.
+    at_weights: int = 1
+
+    def row(
+        self,
+        feature: Indices,
+        x: Floats,
+        center: Any,
+        steps: PerFeature,
+        y: int,
+        weight: float,
+        rounds: float,
+        lift: float,
+        shift: Floats,
+        z: Floats,
+        room: Room,
+    ) -> JointRow:
+        """A row as solvers take it; z are the scores of the weights before the round."""
+        if self.at_weights == 1:
+            for k in range(z.shape[0]):
+                room.score[k] = z[k]
+        else:
+            for k in range(z.shape[0]):
+                room.score[k] = shift[k]
+            for j in range(x.shape[0]):
+                for k in range(z.shape[0]):
+                    room.score[k] += x[j] * center[j, k]
+        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, room.score, room.beta)
+
+    def step(self, row: JointRow, out: Any) -> tuple[Any, Any, int]:
+        """Write the minimiser into `out`; return (beta, its scores, passes over the row)."""
+        return self.solver.solve(self, row, out)
+
+    def explicit(self, row: JointRow, z: Floats) -> Floats:
+        """The pulls of a gradient step: beta = -weight phi'(z)."""
+        self.loss.duals(z, 0.0, row.y, row.beta)
+        for k in range(row.beta.shape[0]):
+            row.beta[k] *= row.weight
+        return row.beta
+
+    def fill(self, row: JointRow, beta: Floats, out: Any) -> Floats:
+        """Write the weights that pulls of beta make into `out`; return their scores."""
+        for k in range(beta.shape[0]):
+            row.score[k] = row.shift[k] + row.lift * beta[k]
+        for j in range(row.x.shape[0]):
+            i, x, step = nth(row.feature, j), row.x[j], row.rounds * at(row.steps, j)
+            for k in range(beta.shape[0]):
+                pull = beta[k] / row.rounds
+                w = self.geometry.weight(self.regularizer, row.center[j, k], x, pull, step, i)
+                row.score[k] += x * w
+                out[j, k] = w
+        return row.score
+
+
+def has_common_line(regularizer: Regularizer) -> bool:
+    """Whether all scores of a row are lines in their beta, with the same slope: so it is for at most a ridge."""
+    return isinstance(regularizer, Elastic) and not np.any(regularizer.strengths()[0])  # type: ignore[index]
+
+
+def make_joint_problem(
+    loss: JointLoss, regularizer: Regularizer, geometry: Geometry, solver: Solver | None = None, at_weights: bool = True
+) -> JointProblem:
+    """The subproblem of many scores; TypeError if its parts do not fit.
+
+    `at_weights` says whether paths start at the weights before the round.
+    """
+    name = type(loss).__name__
+    expect("loss", loss, JointLoss)
+    expect("regularizer", regularizer, Regularizer)
+    expect("geometry", geometry, Geometry)
+    if not geometry.quadratic or geometry.whole_rows:
+        refuse(f"{name} goes with Euclidean() or DiagonalMetric(), not {geometry!r}")
+    if solver is not None and not isinstance(solver, CommonLine):
+        refuse(f"{name} has a solver of its own: leave out {solver!r}")
+    return JointProblem(loss, regularizer, geometry.working(), CommonLine(), int(at_weights))
 
 
 def make_problem(loss: Loss, regularizer: Regularizer, geometry: Geometry, solver: Solver | None = None) -> Problem:

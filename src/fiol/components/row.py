@@ -31,18 +31,39 @@ class Row(NamedTuple):
     shift: float = 0.0  #: where the intercept's step starts
 
 
+class JointRow(NamedTuple):
+    """A `Row` of many scores: centers are [place in the row, score], and so are its new weights."""
+
+    feature: Indices
+    x: Floats
+    center: Any
+    steps: PerFeature
+    y: int
+    weight: float
+    rounds: float
+    lift: float
+    shift: Floats  #: one per score
+    score: Floats  #: the scores where the steps start, intercepts included; those after the round in the end
+    beta: Floats  #: where the pulls go
+
+
 class Room(NamedTuple):
     """Where one row is worked on: arrays as long as the longest row, or longer.
 
     What is known of its features is read from the state once, side by side, so that loops over it vectorise.
+    With many scores, weights are [place in the row, score].
     """
 
-    w: Floats  #: its weights before the round
+    w: Any  #: its weights before the round
+    center: Any  #: where their paths start
+    new: Any  #: its weights after the round
     step: Floats  #: their steps
     before: Floats  #: h / eta before the round
-    center: Floats  #: where their paths start
-    new: Floats  #: its weights after the round
+    passed: Floats  #: what the clock went on since the marks of its features
     statistics: Any  #: [statistic, place in the row]: the records of its features, first before, then after the round
+    z: Any  #: with many scores, where they are added up,
+    score: Any  #: where the scores of the centers are,
+    beta: Any  #: and the pulls; otherwise 0
 
 
 def nth(feature: Indices, k: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fiol.components.component import Component, PerFeature, require
-from fiol.components.losses import Loss
+from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats, Indices, Room, nth
 
 MOST = np.finfo(float).max
@@ -106,11 +106,11 @@ class StepSize(Component):
         """What becomes of the last iterate, before anything else, when its feature takes the value x."""
         return 1.0
 
-    def square_slope(self, loss: Loss, z: float, y: float) -> float:
+    def square_slope(self, loss: AnyLoss, z: Any, y: Any) -> float:
         """The squared derivative of the loss at the weights before the step, if it is of interest."""
         return 0.0
 
-    def square_unit(self, loss: Loss, slopes: float, t: float) -> float:
+    def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
         """What counts as a squared derivative of 1, when those of t rounds have added up to `slopes`."""
         return 1.0
 
@@ -264,8 +264,8 @@ class Adaptive(StepSize):
 
     per_feature: ClassVar[bool] = True
 
-    def square_slope(self, loss: Loss, z: float, y: float) -> float:
-        slope = min(abs(loss.grad(z, y)), STEEPEST)
+    def square_slope(self, loss: AnyLoss, z: Any, y: Any) -> float:
+        slope = min(loss.steepness(z, y), STEEPEST)
         return slope * slope
 
     def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
@@ -371,7 +371,7 @@ class ScaleFree(Adaptive):
         peak = self.peak(s)
         return peak / abs(x) if abs(x) > peak > 0.0 else 1.0
 
-    def square_unit(self, loss: Loss, slopes: float, t: float) -> float:
+    def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.square_slope_unit(slopes, t)
 
     def square_length(self, x: Floats, more: float, room: Room) -> float:

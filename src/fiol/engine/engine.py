@@ -10,7 +10,7 @@ import numpy as np
 from fiol.components.row import Floats, Indices
 from fiol.intake.chunks import HEAVIEST, LARGEST, SMALLEST, Chunk
 from fiol.update.plan import Plan, intercept_plan
-from fiol.update.state import START, State, assembled, grown, make_room, named, realigned
+from fiol.update.state import START, State, assembled, grown, make_room, named, realigned, spread
 
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
@@ -36,17 +36,27 @@ class Observer(Protocol):
 class Engine:
     """Learns from canonical chunks, keeps the state, and reads weights from it without changing it.
 
-    `features` weights are there at first; `grow` makes room for more.
+    `features` weights are there at first; `grow` makes room for more. Rows have one score, or with a joint loss as
+    many as `scores` says: then all scores, weights and intercepts have them as their last axis.
     """
 
     def __init__(
-        self, plan: Plan, features: int, first: float, intercept: bool, average: bool, dtype: Any, compiled: bool = True
+        self,
+        plan: Plan,
+        features: int,
+        first: float,
+        intercept: bool,
+        average: bool,
+        dtype: Any,
+        compiled: bool = True,
+        scores: int | None = None,
     ) -> None:
         self.plan, self.bias_plan = plan, intercept_plan(plan)
         self.compiled = compiled
-        self.fresh = plan.new_state(1, first, dtype, average)  # a feature that was never seen
-        self.state = plan.new_state(features, first, dtype, average)
-        self.bias = self.bias_plan.new_state(int(intercept), 0.0, dtype, average)
+        self.trailing: tuple[int, ...] = () if scores is None else (scores,)
+        self.fresh = plan.new_state((1, *self.trailing), first, dtype, average)  # a feature that was never seen
+        self.state = plan.new_state((features, *self.trailing), first, dtype, average)
+        self.bias = self.bias_plan.new_state((int(intercept), *self.trailing), 0.0, dtype, average)
         for record in self.bias.statistics:
             plan.step_size.meet(record, 1.0)  # its values are all 1
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
@@ -63,13 +73,13 @@ class Engine:
             return self.learn_plainly(chunk, y, weight, order)
         if not len(order):
             return self.observer.observe(chunk, y, weight)
-        scores = np.zeros(chunk.rows)
+        scores = np.zeros((chunk.rows, *self.trailing))
         scores[order] = self.observer.observe(chunk.take(order), y[order], weight[order])
         return scores
 
     def learn_plainly(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
         """`learn` for rows that fit in, unobserved."""
-        scores = np.zeros(chunk.rows)
+        scores = np.zeros((chunk.rows, *self.trailing))
         self.call("learn_rows", *self.plans, chunk, order, y, weight, *self.memory, scores)
         return scores
 
@@ -78,7 +88,7 @@ class Engine:
 
         That is so too if it has a feature beyond the first `features`, for which there must be room.
         """
-        if self.observer is not None:
+        if self.observer is not None or self.trailing:
             return None
         kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, weight, features)
         fine, z = kernel(
@@ -105,12 +115,13 @@ class Engine:
         self.bound["learn_one_row"] = self.bind("learn_one_row", arguments)
         return self.bound["learn_one_row"]
 
-    def start_from(self, w: Floats, intercept: float) -> None:
-        """Take over weights."""
+    def start_from(self, w: Floats, intercept: Any) -> None:
+        """Take over weights, and the intercept of every score."""
         self.grow(w.shape[0])
         self.call("store_weights", self.plan, self.state, self.ticks, w)
         if self.bias.w.shape[0] > 0:
-            self.call("intercept: store_weights", self.bias_plan, self.bias, self.ticks, np.array([intercept]))
+            shift = np.array([intercept], np.float64)
+            self.call("intercept: store_weights", self.bias_plan, self.bias, self.ticks, shift)
 
     def settle(self) -> None:
         """Bring every stored weight up to date. Changes no result by more than rounding."""
@@ -122,24 +133,23 @@ class Engine:
 
     def scores(self, chunk: Chunk, linear: bool = False) -> Floats:
         """The scores of rows, by the averages if they are kept."""
-        scores = np.empty(chunk.rows)
+        scores = np.empty((chunk.rows, *self.trailing))
         self.call("score_rows", *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, linear, scores)
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:
         """The first `features` weights, or their averages."""
         self.grow(features)
-        out = np.empty(features)
+        out = np.empty((features, *self.trailing))
         self.call("read_weights", self.plan, self.state, self.ticks, averaged, out)
         return out
 
-    def bias_weight(self, averaged: bool) -> float:
-        """The intercept, or its average; 0 without one."""
-        out = np.zeros(1)
-        self.call(
-            "intercept: read_weights", self.bias_plan, self.bias, self.ticks, averaged, out[: self.bias.w.shape[0]]
-        )
-        return float(out[0])
+    def bias_weight(self, averaged: bool) -> Any:
+        """The intercept of every score, or its average; 0 without one."""
+        out = np.zeros((1, *self.trailing))
+        present = out[: self.bias.w.shape[0]]
+        self.call("intercept: read_weights", self.bias_plan, self.bias, self.ticks, averaged, present)
+        return out[0] if self.trailing else float(out[0])
 
     def predictions(self, scores: Floats) -> Floats:
         """What scores say about the target, in place."""
@@ -169,6 +179,19 @@ class Engine:
         if features > have:
             self.state = grown(self.state, max(features, 2 * have), self.fresh)
 
+    def add_scores(self, places: Any, scores: int) -> None:
+        """Have more scores, of which places[k] is what was score k; the others are as before the first round.
+
+        Weights that catch up by a common factor stand by it, so they are brought up to date first.
+        """
+        self.settle()
+        first = self.plan.first_entry(self.state.w.shape[0])
+        self.trailing = (scores,)
+        self.state = spread(self.state, places, scores, first)
+        self.fresh = spread(self.fresh, places, scores, first)
+        self.bias = spread(self.bias, places, scores, 0.0)
+        self.room, self.bias_room = self.make_room(self.room.shape[1]), self.make_room(1)
+
     def fit_in(self, chunk: Chunk) -> None:
         """Make room for the features and the longest row of a chunk."""
         if chunk.rows and chunk.data.shape[0]:
@@ -179,7 +202,7 @@ class Engine:
 
     def make_room(self, entries: int) -> Any:
         """Working space for rows of so many entries."""
-        return make_room(entries, self.plan.step_size.width())
+        return make_room(entries, self.plan.step_size.width(), self.trailing)
 
     def arrays(self) -> dict[str, Any]:
         """Everything that changes while learning, by name."""

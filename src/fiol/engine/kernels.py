@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fiol.compiler.compiled import borrowed, inlined, jit, prefetch
-from fiol.components.component import at
-from fiol.components.row import Room, Row
+from fiol.components.component import at, begun, blank, ended, entry, plus, put, scores_of
+from fiol.components.row import Room
 from fiol.update.state import Clock
 
 #: The intercept as a row of its own: feature 0 with value 1.
@@ -51,21 +51,33 @@ def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def rooms(space):  # type: ignore[no-untyped-def]
-    """Working space, one row of the array for each use."""
-    space = borrowed(space)
-    return Room(space[0], space[1], space[2], space[3], space[4], space[5:])
+def uses_of(space):  # type: ignore[no-untyped-def]
+    """Working space by its uses. With many scores most of them waste some, for the sake of one array."""
+    if space.ndim == 2:
+        return Room(space[0], space[1], space[2], space[3], space[4], space[5], space[6:], 0.0, 0.0, 0.0)
+    size = space.shape[1] * space.shape[2]
+    step, before, passed = space[3].reshape(size), space[4].reshape(size), space[5].reshape(size)
+    records = space[6:].reshape((space.shape[0] - 6, size))
+    # New weights take the place of the old, which nobody needs then.
+    return Room(space[0], space[1], space[0], step, before, passed, records, space[2, 0], space[2, 1], space[2, 2])
 
 
 @inlined
-def begin(plan, state, feature, x, eta, clock, room):  # type: ignore[no-untyped-def]
-    """Bring the weights of a row up to date, and return their score."""
+def rooms(space):  # type: ignore[no-untyped-def]
+    """Working space for one row, as an array has it between calls."""
+    return uses_of(borrowed(space))
+
+
+@inlined
+def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-untyped-def]
+    """Bring the weights of a row up to date, and add their score to z."""
     plan.step_size.collect(feature, state.statistics, room)
     if state.total.shape[0] > 0:
-        for k in range(x.shape[0]):
-            i = np.uint64(np.uint32(feature[k]))
-            state.total[i] += plan.laziness.missed(plan, state, i, clock)
-    return plan.anchor.gather(plan, state, feature, x, eta, clock, room)
+        for j in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[j]))
+            for k in range(scores_of(state.w)):
+                put(state.total, i, k, entry(state.total, i, k) + plan.laziness.missed(plan, state, i, k, clock))
+    return plan.anchor.gather(plan, state, feature, x, eta, clock, room, z)
 
 
 @inlined
@@ -82,41 +94,51 @@ def remember(plan, state, feature, x, beta, room, clock):  # type: ignore[no-unt
     plan.step_size.store(feature, state.statistics, room)
     plan.anchor.finish(plan, state, feature, x, beta, room.new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
-        for k in range(x.shape[0]):
-            state.total[np.uint64(np.uint32(feature[k]))] += room.new[k]
+        for j in range(x.shape[0]):
+            i = np.uint64(np.uint32(feature[j]))
+            for k in range(scores_of(state.w)):
+                put(state.total, i, k, entry(state.total, i, k) + entry(room.new, j, k))
 
 
 @inlined
 def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room):  # type: ignore[no-untyped-def]
-    """One round; returns the score before it, and the clock after it. `bias` is the intercept's state, or empty."""
+    """One round; returns the score before it, and the clock after it. `bias` is the intercept's state, or empty.
+
+    The numbers are those of docs/streams.md. A score is a number, or an array where there are many.
+    """
+    # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
-    clock = plan.laziness.ahead(plan, state, clock, eta)
-    z = begin(plan, state, feature, x, eta, clock, room)
+    clock = plan.laziness.before_round(plan, state, clock, eta)
+    own = begun(bias_room.z, 0.0)
     if bias.w.shape[0] > 0:
-        z += begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room)
-    plan.laziness.sweep(plan, state, eta, clock)
-    # What the row adds to the sums of squared gradients, per square of a value.
+        own = begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room, own)
+    z = ended(begin(plan, state, feature, x, eta, clock, room, begun(room.z, own)), own)
+    plan.laziness.visit_all(plan, state, eta, clock)
+    # 2. Give every feature its step: `square` times x^2 is what its squared gradient counts.
     square = plan.step_size.square_slope(plan.problem.loss, z, y)
     slopes = clock.slopes + square
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
     square *= weight * weight * plan.step_size.square_length(x, 1.0 * bias.w.shape[0], room)
     square = square / unit if unit > 0.0 else 0.0
-    lift = shift = 0.0
+    lift, shift = 0.0, begun(bias_room.score, 0.0)
     if bias.w.shape[0] > 0:
-        plan.laziness.sweep(bias_plan, bias, eta, clock)
+        plan.laziness.visit_all(bias_plan, bias, eta, clock)
         bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, eta, bias_room)
         lift, shift = at(bias_steps, 0), bias_start[0]
     steps, start = centers(plan, state, feature, x, square, eta, room)
+    # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
-    row = Row(feature, x, start, steps, y, weight, rounds, lift, shift)
+    row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, room)
     beta, _ = plan.loss_step.pull(plan.problem, row, z, room.new[: x.shape[0]])
+    # 4. Let every other feature meet the regularizer: the clock says what it missed when somebody looks at it.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
-    after = plan.laziness.behind(plan, state, feature, plan.laziness.tick(plan, clock, eta))
+    after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
     remember(plan, state, feature, x, beta, room, after)
     if bias.w.shape[0] > 0:
-        bias_room.new[0] = shift + lift * beta
+        for k in range(scores_of(bias.w)):
+            put(bias_room.new, 0, k, at(shift, k) + lift * at(beta, k))
         remember(bias_plan, bias, ZERO, ONE, beta, bias_room, after)
-    plan.laziness.tally(plan, state, after)
+    plan.laziness.add_totals(plan, state, after)
     return z, after
 
 
@@ -127,19 +149,21 @@ def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, roo
     state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
     clock = clock_from(ticks)
     shuffled = order.shape[0] > 0
-    for k in range(order.shape[0] if shuffled else y.shape[0]):
-        if shuffled and k + 2 * AHEAD < order.shape[0]:
-            prefetch(indptr, order[k + 2 * AHEAD])
-            soon = order[k + AHEAD]
+    for turn in range(order.shape[0] if shuffled else y.shape[0]):
+        if shuffled and turn + 2 * AHEAD < order.shape[0]:
+            prefetch(indptr, order[turn + 2 * AHEAD])
+            soon = order[turn + AHEAD]
             prefetch(y, soon)
             prefetch(weight, soon)
             prefetch(indices, indptr[soon])
             prefetch(data, indptr[soon])
             prefetch(data, indptr[soon] + 8)
-        r = order[k] if shuffled else k
+        r = order[turn] if shuffled else turn
         first, last = indptr[r], indptr[r + 1]
         feature, x = indices[first:last], data[first:last]
-        scores[r], clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
+        z, clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
+        for k in range(scores_of(scores)):
+            put(scores, r, k, at(z, k))
     clock_into(ticks, clock)
 
 
@@ -192,11 +216,11 @@ def total_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def value_of(plan, state, i, clock):  # type: ignore[no-untyped-def]
-    """The weight of feature i, or its average over all rounds if that is kept."""
+def value_of(plan, state, i, k, clock):  # type: ignore[no-untyped-def]
+    """The weight of feature i for score k, or its average over all rounds if that is kept."""
     if state.total.shape[0] > 0 and clock.t > 0.0:
-        return (state.total[i] + plan.laziness.missed(plan, state, i, clock)) / clock.t
-    return plan.anchor.weight_of_feature(plan, state, i, clock)
+        return (entry(state.total, i, k) + plan.laziness.missed(plan, state, i, k, clock)) / clock.t
+    return plan.anchor.weight_of_score(plan, state, i, k, clock)
 
 
 @jit
@@ -206,19 +230,27 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores
     Weights are ready for the row's values as before learning from it, unless scores are to be linear in these.
     """
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
-    clock = clock_from(ticks)
-    shift = value_of(bias_plan, bias, np.uint64(0), clock) if bias.w.shape[0] > 0 else 0.0
-    unseen = value_of(plan, fresh, np.uint64(0), clock)
+    clock, zero, shift, unseen, z = clock_from(ticks), np.uint64(0), blank(scores), blank(scores), blank(scores)
+    for k in range(scores_of(scores)):
+        if bias.w.shape[0] > 0:
+            shift = plus(shift, k, value_of(bias_plan, bias, zero, k, clock))
+        unseen = plus(unseen, k, value_of(plan, fresh, zero, k, clock))
     for r in range(scores.shape[0]):
-        z = 0.0
-        for k in range(indptr[r], indptr[r + 1]):
-            i = np.uint64(np.uint32(indices[k]))
+        z = begun(z, shift)
+        for j in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[j]))
             if i < state.w.shape[0]:
-                w = value_of(plan, state, i, clock)
-                z += data[k] * (w if linear else plan.anchor.ready(plan, state, i, data[k], w))
+                for k in range(scores_of(scores)):
+                    w = value_of(plan, state, i, k, clock)
+                    z = plus(
+                        z, k, data[j] * (w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w))
+                    )
             else:
-                z += data[k] * unseen
-        scores[r] = z + shift
+                for k in range(scores_of(scores)):
+                    z = plus(z, k, data[j] * at(unseen, k))
+        z = ended(z, shift)
+        for k in range(scores_of(scores)):
+            put(scores, r, k, at(z, k))
 
 
 @jit
@@ -226,7 +258,11 @@ def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-
     """All weights, or all averages, without changing the state."""
     clock = clock_from(ticks)
     for i in range(np.uint64(out.shape[0])):
-        out[i] = value_of(plan, state, i, clock) if averaged else plan.anchor.weight_of_feature(plan, state, i, clock)
+        for k in range(scores_of(out)):
+            if averaged:
+                put(out, i, k, value_of(plan, state, i, k, clock))
+            else:
+                put(out, i, k, plan.anchor.weight_of_score(plan, state, i, k, clock))
 
 
 @jit
@@ -241,99 +277,6 @@ def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
     """Take over weights that are up to date."""
     clock = clock_from(ticks)
     for i in range(np.uint64(w.shape[0])):
-        plan.laziness.keep(plan, state, i, w[i], clock)
-
-
-# --- one score per class ----------------------------------------------------------------------
-
-
-@inlined
-def catch_up_joint(plan, state, i, t):  # type: ignore[no-untyped-def]
-    """What the missed rounds left of the weights of feature i."""
-    if state.mark.shape[0] == 0:
-        return 1.0
-    step = plan.step_of(state, i, plan.step_size.eta(1.0))
-    return plan.regularizer.catch_up(1.0, step, t - state.mark[i], i)
-
-
-@jit
-def learn_joint(plan, chunk, order, y, weight, state, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
-    """A round for every row, in `order` unless that is empty; writes the scores before each."""
-    (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
-    state, room, bias_room, w, b = borrowed(state), rooms(room), rooms(bias_room), borrowed(state.w), borrowed(state.b)
-    classes, shuffled = w.shape[1], order.shape[0] > 0
-    q, beta = np.zeros(classes), np.zeros(classes)
-    t, slopes = ticks[0], ticks[1]
-    for turn in range(order.shape[0] if shuffled else y.shape[0]):
-        r = order[turn] if shuffled else turn
-        feature, x = indices[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
-        eta, z = plan.step_size.eta(t + 1.0), scores[r]
-        plan.step_size.collect(feature, state.statistics, room)
-        for k in range(b.shape[0]):
-            z[k] = b[k]
-        for j in range(x.shape[0]):
-            i = np.uint64(np.uint32(feature[j]))
-            kept = catch_up_joint(plan, state, i, t)
-            kept *= plan.step_size.shrink_for(x[j], room.statistics[:, j])
-            for k in range(classes):
-                w[i, k] *= kept
-                z[k] += x[j] * w[i, k]
-            if state.mark.shape[0] > 0:
-                state.mark[i] = t + 1.0
-        square = 0.0
-        if plan.step_size.per_feature:
-            square = plan.loss.steepness(z, y[r]) ** 2
-            slopes += square
-        unit = plan.step_size.square_unit(plan.loss, slopes, t + 1.0)
-        square *= weight[r] * weight[r] * plan.step_size.square_length(x, 1.0 * (b.shape[0] > 0), room)
-        square = square / unit if unit > 0.0 else 0.0
-        lift = 0.0
-        if b.shape[0] > 0:
-            plan.step_size.collect(ZERO, state.bias_statistics, bias_room)
-            lift = at(plan.step_size.steps(ONE, square, eta, bias_room), 0)
-            plan.step_size.store(ZERO, state.bias_statistics, bias_room)
-        steps = plan.step_size.steps(x, square, eta, room)
-        plan.step_size.store(feature, state.statistics, room)
-        p = lift
-        for k in range(classes):
-            q[k] = z[k]
-        for j in range(x.shape[0]):
-            i = np.uint64(np.uint32(feature[j]))
-            m = plan.regularizer.shrink(at(steps, j), i)
-            p += m * at(steps, j) * x[j] * x[j]
-            if m != 1.0:
-                for k in range(classes):
-                    q[k] -= (1.0 - m) * x[j] * w[i, k]
-        plan.loss.duals(q, weight[r] * p, y[r], beta)
-        for j in range(x.shape[0]):
-            i = np.uint64(np.uint32(feature[j]))
-            m, pull = plan.regularizer.shrink(at(steps, j), i), weight[r] * at(steps, j) * x[j]
-            for k in range(classes):
-                w[i, k] = m * (w[i, k] + pull * beta[k])
-        for k in range(b.shape[0]):
-            b[k] += weight[r] * lift * beta[k]
-        t += 1.0
-    ticks[0], ticks[1] = t, slopes
-
-
-@jit
-def score_joint(plan, chunk, state, ticks, scores):  # type: ignore[no-untyped-def]
-    """The scores of rows, one per class."""
-    (indptr, indices, data), state = borrowed(chunk), borrowed(state)
-    for r in range(scores.shape[0]):
-        for k in range(state.b.shape[0]):
-            scores[r, k] = state.b[k]
-        for j in range(indptr[r], indptr[r + 1]):
-            i = np.uint64(np.uint32(indices[j]))
-            value = data[j] * catch_up_joint(plan, state, i, ticks[0])
-            for k in range(scores.shape[1]):
-                scores[r, k] += value * state.w[i, k]
-
-
-@jit
-def read_joint(plan, state, ticks, out):  # type: ignore[no-untyped-def]
-    """All weights, a column per class, without changing the state."""
-    for i in range(np.uint64(out.shape[0])):
-        kept = catch_up_joint(plan, state, i, ticks[0])
-        for k in range(out.shape[1]):
-            out[i, k] = kept * state.w[i, k]
+        for k in range(scores_of(w)):
+            plan.laziness.keep(plan, state, i, k, entry(w, i, k), clock)
+        plan.laziness.set_mark(state, i, clock)

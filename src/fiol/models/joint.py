@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from fiol.components.component import Component
 from fiol.components.joint_losses import JointLoss
-from fiol.components.problem import expect, refuse
-from fiol.components.regularizers import Regularizer, Ridge, Unregularized
+from fiol.components.problem import expect
+from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats
 from fiol.components.step_sizes import AdaGrad, ScaleFree, StepSize
+from fiol.engine.engine import IN_ORDER, Engine
 from fiol.intake.chunks import Chunk, check_weights, one_per_row, to_chunk
-from fiol.update.state import aligned, make_room
-
-
-class JointPlan(Component):
-    """What a round does, as the kernels take it."""
-
-    loss: JointLoss
-    regularizer: Regularizer
-    step_size: StepSize
-
-    def step_of(self, state: JointState, i: int, eta: float) -> float:
-        """The step of feature i; 0 for a feature about which nothing is known."""
-        return self.step_size.step_of_feature(eta, state.statistics[i])
-
-
-class JointState(NamedTuple):
-    """What is remembered; the first axis is the feature, arrays a plan has no use for are empty."""
-
-    w: Any  #: weights, a column per class
-    b: Floats  #: intercepts, if there are any
-    mark: Floats  #: rounds made when the feature was last seen, where absent features are shrunk
-    statistics: Any  #: what the step size keeps per feature
-    bias_statistics: Any  #: the same for the intercept, whose values are all 1
+from fiol.update.plan import make_plan
+from fiol.update.update import Update
 
 
 class JointLearner:
@@ -47,7 +27,7 @@ class JointLearner:
     loss : `Softmax()` or `CrammerSinger()`.
     n_features, n_classes : how many there are; y counts classes from 0.
     regularizer : `Unregularized()` or `Ridge(lam)`. With an l1 part the round is no longer one scalar root.
-    step_size : any; the steps of a feature are those of all its weights. With a ridge, eta(t) must be constant.
+    step_size : any; the steps of a feature are those of all its weights.
     intercept : whether there is one per class. It is never penalised.
 
     Examples
@@ -67,105 +47,84 @@ class JointLearner:
         intercept: bool = True,
     ) -> None:
         expect("loss", loss, JointLoss)
-        expect("regularizer", regularizer, Regularizer)
-        expect("step_size", step_size, StepSize)
-        ridge = isinstance(regularizer, Ridge) and isinstance(regularizer.lam, float)
-        if not ridge and not isinstance(regularizer, Unregularized):
-            refuse(
-                f"{type(loss).__name__} goes with Ridge(lam) of one strength or Unregularized(), not {regularizer!r}"
-            )
-        if ridge and not step_size.is_constant():
-            refuse(f"Ridge goes with steps of constant eta here, such as AdaGrad(), not {step_size!r}")
         d, classes = operator.index(n_features), operator.index(n_classes)
         if d < 1 or classes < 1:
             raise ValueError(f"there must be features and classes, got {d} and {classes}")
-        self.plan, self.intercept_fitted = JointPlan(loss, regularizer, step_size), bool(intercept)
-        sizes = (
-            (d, classes),
-            (classes * bool(intercept),),
-            (d * ridge,),
-            (d, step_size.width()),
-            (1, step_size.width()),
-        )
-        self.state = JointState(*(aligned(shape, np.float64) for shape in sizes))
-        step_size.meet(self.state.bias_statistics[0], 1.0)
-        self.ticks = np.zeros(2)  # rounds, the sum of squared steepness
+        self.plan, self.intercept_fitted = make_plan(Update(loss, regularizer, step_size)), bool(intercept)
+        self.engine = self._new_engine(d, classes)
+
+    def _new_engine(self, features: int, classes: int) -> Engine:
+        return Engine(self.plan, features, 0.0, self.intercept_fitted, False, np.float64, scores=classes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name != "engine"}
+        return {**state, "arrays": {name: a.copy() for name, a in self.engine.arrays().items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        arrays = state.pop("arrays")
+        vars(self).update(state)
+        self.engine = self._new_engine(*arrays["state.w"].shape)
+        self.engine.restore(arrays)
 
     @property
     def loss(self) -> JointLoss:
         """The loss."""
-        return self.plan.loss
+        return self.plan.problem.loss  # type: ignore[return-value]
 
     @property
     def rounds(self) -> int:
         """Rounds made."""
-        return int(self.ticks[0])
+        return self.engine.rounds
 
     @property
     def n_features(self) -> int:
         """Features there are."""
-        return int(self.state.w.shape[0])
+        return int(self.engine.state.w.shape[0])
 
     @property
     def n_classes(self) -> int:
         """Classes there are."""
-        return int(self.state.w.shape[1])
+        return int(self.engine.state.w.shape[1])
 
     @property
     def weights(self) -> Floats:
         """The weights, exactly up to date, one row per class; a copy."""
-        out = np.empty(self.state.w.shape)
-        kernels().read_joint(self.plan, self.state, self.ticks, out)
-        return np.ascontiguousarray(out.T)
+        return np.ascontiguousarray(self.engine.weights(self.n_features, False).T)
 
     @property
     def intercept(self) -> Floats:
         """The intercepts, 0 without any."""
-        return self.state.b.copy() if self.intercept_fitted else np.zeros(self.n_classes)
+        return self.engine.bias_weight(False)  # type: ignore[no-any-return]
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
         """One round per row, in order; returns the scores of each row before its round."""
         chunk = to_chunk(X, n_features=self.n_features)
         codes = check_codes(y, chunk.rows, self.n_classes)
-        return self._learn_checked(chunk, codes, check_weights(sample_weight, chunk.rows), np.empty(0, np.int64))
+        return self._learn_checked(chunk, codes, check_weights(sample_weight, chunk.rows), IN_ORDER)
 
     def _learn_checked(self, chunk: Chunk, codes: Any, weights: Floats, order: Any) -> Floats:
         """`learn` for rows, codes and weights that have been checked, in `order` unless that is empty."""
-        longest = int(np.diff(chunk.indptr).max(initial=0))
-        width = self.plan.step_size.width()
-        scores, rooms = np.zeros((chunk.rows, self.n_classes)), (make_room(longest, width), make_room(1, width))
-        kernels().learn_joint(self.plan, chunk, order, codes, weights, self.state, self.ticks, *rooms, scores)
-        return scores
+        return self.engine.learn(chunk, codes, weights, order)
 
     def _mean_loss(self, scores: Floats, codes: Any, weights: Floats, order: Any) -> float:
         """The weighted mean of the losses of scores; 0 if nothing has weight."""
-        total, mass = kernels().total_loss(self.plan.loss, scores, order, codes, weights)
-        return total / mass if mass > 0.0 else 0.0
+        return self.engine.mean_loss(scores, codes, weights, order)
 
     def scores(self, X: Any) -> Floats:
         """The scores X @ weights.T + intercept."""
         chunk = to_chunk(X, n_features=self.n_features)
-        scores = np.zeros((chunk.rows, self.n_classes))
-        kernels().score_joint(self.plan, chunk, self.state, self.ticks, scores)
-        return scores
+        return self.engine.scores(chunk, linear=True)
 
     def widened(self, places: Any, n_classes: int) -> JointLearner:
         """This learner with more classes, of which places[k] is what was class k; new ones start at 0."""
-        parts = self.plan.regularizer, self.plan.step_size, self.intercept_fitted
-        new = JointLearner(self.plan.loss, self.n_features, n_classes, *parts)
-        new.state.w[:, places] = self.state.w
-        if self.intercept_fitted:
-            new.state.b[places] = self.state.b
-        for own, old in zip(new.state[2:], self.state[2:], strict=True):
-            own[:] = old
-        new.ticks[:] = self.ticks
+        new = copy.copy(self)
+        new.engine.add_scores(places, n_classes)
         return new
 
     def start_from(self, weights: Any, intercept: Any) -> None:
         """Begin with these weights, before the first round."""
-        self.state.w[:] = np.asarray(weights).T
-        if self.intercept_fitted:
-            self.state.b[:] = intercept
+        shift = np.broadcast_to(np.asarray(intercept, np.float64), self.n_classes)
+        self.engine.start_from(np.ascontiguousarray(np.asarray(weights, np.float64).T), shift)
 
 
 def check_codes(y: Any, rows: int, classes: int) -> Any:
@@ -177,10 +136,3 @@ def check_codes(y: Any, rows: int, classes: int) -> Any:
         k = int(np.argmax(wrong))
         raise ValueError(f"y[{k}] must be the number of a class, from 0 to {classes - 1}, got {found[k]}")
     return codes
-
-
-def kernels() -> Any:
-    """The compiled loops."""
-    from fiol.engine import kernels  # imported here: `import fiol` loads no compiler
-
-    return kernels

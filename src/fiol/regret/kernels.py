@@ -254,7 +254,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
         first, last = indptr[r], indptr[r + 1]
         feature, x, row_weight = indices[first:last], data[first:last], weight[r]
         eta = plan.step_size.eta(clock.t + 1.0)
-        ready = plan.laziness.ahead(plan, state, clock, eta)
+        ready = plan.laziness.before_round(plan, state, clock, eta)
         if stale or ready.scale != clock.scale:
             sums = count_all(plan, state, absent, ready)
         clock = ready
@@ -263,7 +263,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
             i = np.uint64(np.uint32(feature[k]))
             w = plan.anchor.weight_of_feature(plan, state, i, clock)
             sums = uncount(absent, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
-            absent.before[k] = plan.anchor.ready(plan, state, i, x[k], w)
+            absent.before[k] = plan.anchor.weight_for_value(plan, state, i, x[k], w)
         old_bias = bias_plan.anchor.weight_of_feature(bias_plan, bias, zero, clock) if bias.w.shape[0] > 0 else 0.0
         # The absent weights' terms, before the round and after it.
         scale = clock.scale

@@ -181,7 +181,7 @@ class MeasuringEveryWeight(Measuring):
         engine, plan = self.engine, self.engine.plan
         w = engine.weights(engine.state.w.shape[0], False)
         for i, x in zip(row.indices, row.data, strict=True):
-            w[i] = plan.anchor.ready(plan, engine.state, i, x, w[i])
+            w[i] = plan.anchor.weight_for_value(plan, engine.state, i, x, w[i])
         return w
 
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from fiol.components.component import Component, at
+from fiol.components.component import Component, at, column, entry, put, scores_of
 from fiol.components.row import Indices, Room, nth
 from fiol.components.scalars import clamp
 from fiol.update.state import Clock, State
@@ -87,15 +87,16 @@ class Laziness(Component):
 
     | method | meaning |
     |---|---|
-    | `load(plan, state, i, clock)` | weight i after `clock.t` rounds |
+    | `load(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
     | `load_row(plan, state, feature, clock, room)` | `load` for a row whose steps differ, into `room.w`, if `by_row` |
-    | `keep(plan, state, i, w, clock)` | store w as weight i after `clock.t` rounds |
-    | `missed(plan, state, i, clock)` | sum of weight i over the rounds since its mark |
+    | `keep(plan, state, i, k, w, clock)` | store w as that weight after `clock.t` rounds |
+    | `set_mark(state, i, clock)` | note that the weights of feature i were kept after `clock.t` rounds |
+    | `missed(plan, state, i, k, clock)` | sum of that weight over the rounds since the mark of its feature |
     | `tick(plan, clock, eta)` | the clock after one more round |
-    | `ahead(plan, state, clock, eta)` | the clock with which a round may begin |
-    | `sweep(plan, state, eta, clock)` | the round of all features, where they cannot wait |
-    | `behind(plan, state, feature, clock)` | the clock with which a round may end; called before the row is kept |
-    | `tally(plan, state, clock)` | add all weights to their sums, where they cannot wait |
+    | `before_round(plan, state, clock, eta)` | the clock with which a round may begin |
+    | `visit_all(plan, state, eta, clock)` | the round of all features, where they cannot wait |
+    | `after_round(plan, state, feature, clock)` | the clock with which a round may end; called before the row is kept |
+    | `add_totals(plan, state, clock)` | add all weights to their sums, where they cannot wait |
     """
 
     #: Whether all features take part in every round.
@@ -115,37 +116,42 @@ class Laziness(Component):
 
     if TYPE_CHECKING:
 
-        def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float: ...
-        def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None: ...
+        def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float: ...
+        def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None: ...
 
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
         pass
 
-    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+    def set_mark(self, state: State, i: int, clock: Clock) -> None:
+        pass
+
+    def missed(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         return 0.0
 
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
         return Clock(clock.t + 1.0, eta, clock.scale, clock.shrunk, clock.path, clock.slopes)
 
-    def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
+    def before_round(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
         return clock
 
-    def behind(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
+    def after_round(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
         return clock
 
-    def sweep(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
+    def visit_all(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
         pass
 
-    def tally(self, plan: Plan, state: State, clock: Clock) -> None:
+    def add_totals(self, plan: Plan, state: State, clock: Clock) -> None:
         pass
 
     def settled(self, plan: Plan, state: State, clock: Clock) -> Clock:
         """Bring every weight up to date; the clock, its sums started again."""
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
-            if state.total.shape[0] > 0:
-                state.total[i] += self.missed(plan, state, i, clock)
-            self.keep(plan, state, i, self.load(plan, state, i, clock), new)
+            for k in range(scores_of(state.w)):
+                if state.total.shape[0] > 0:
+                    put(state.total, i, k, entry(state.total, i, k) + self.missed(plan, state, i, k, clock))
+                self.keep(plan, state, i, k, self.load(plan, state, i, k, clock), new)
+            self.set_mark(state, i, new)
         return new
 
 
@@ -163,11 +169,11 @@ class UpToDate(Laziness):
             moved = facts.penalised and not facts.whole_rows
         return not moved and not facts.averaged
 
-    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        return state.w[i]
+    def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
+        return entry(state.w, i, k)
 
-    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
-        state.w[i] = w
+    def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
+        put(state.w, i, k, w)
 
 
 class Resting(Laziness):
@@ -179,15 +185,17 @@ class Resting(Laziness):
     def exact_for(self, facts: Facts) -> bool:
         return not facts.keeps_all_rounds and (facts.whole_rows or not facts.penalised)
 
-    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        return state.w[i]
+    def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
+        return entry(state.w, i, k)
 
-    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
-        state.w[i] = w
+    def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
+        put(state.w, i, k, w)
+
+    def set_mark(self, state: State, i: int, clock: Clock) -> None:
         state.mark[i] = clock.t
 
-    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        return (clock.t - state.mark[i]) * state.w[i]
+    def missed(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
+        return (clock.t - state.mark[i]) * entry(state.w, i, k)
 
 
 class Eager(UpToDate):
@@ -200,13 +208,15 @@ class Eager(UpToDate):
     def exact_for(self, facts: Facts) -> bool:
         return not facts.whole_rows  # a feature's round alone is unknown where features are mixed
 
-    def sweep(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
+    def visit_all(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
         for i in range(np.uint64(state.w.shape[0])):
             plan.anchor.pass_by(plan, state, i, eta, clock)
 
-    def tally(self, plan: Plan, state: State, clock: Clock) -> None:
+    def add_totals(self, plan: Plan, state: State, clock: Clock) -> None:
         for i in range(np.uint64(state.total.shape[0])):
-            state.total[i] += plan.anchor.weight_of_feature(plan, state, i, clock)
+            for k in range(scores_of(state.w)):
+                w = plan.anchor.weight_of_score(plan, state, i, k, clock)
+                put(state.total, i, k, entry(state.total, i, k) + w)
 
 
 class BySums(Laziness):
@@ -219,20 +229,24 @@ class BySums(Laziness):
     def exact_for(self, facts: Facts) -> bool:
         return facts.replays and not facts.ridge and not facts.linearized and not facts.averaged
 
-    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+    def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         step = plan.step_of(state, i, 1.0) * (clock.shrunk - state.mark[i])
-        return plan.problem.geometry.weight(plan.regularizer, state.w[i], 0.0, 0.0, step, i)
+        return plan.problem.geometry.weight(plan.regularizer, entry(state.w, i, k), 0.0, 0.0, step, i)
 
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
         if not collect_marks(state, feature, clock.shrunk, room):
             return
         step = plan.step_size.steps_now(feature.shape[0], 1.0, room)
-        for k in range(feature.shape[0]):
-            passed = at(step, k) * room.center[k]
-            room.w[k] = plan.problem.geometry.weight(plan.regularizer, room.w[k], 0.0, 0.0, passed, nth(feature, k))
+        for j in range(feature.shape[0]):
+            i, passed = nth(feature, j), at(step, j) * room.passed[j]
+            for k in range(scores_of(room.w)):
+                w = plan.problem.geometry.weight(plan.regularizer, entry(room.w, j, k), 0.0, 0.0, passed, i)
+                put(room.w, j, k, w)
 
-    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
-        state.w[i] = w
+    def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
+        put(state.w, i, k, w)
+
+    def set_mark(self, state: State, i: int, clock: Clock) -> None:
         state.mark[i] = clock.shrunk
 
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
@@ -252,13 +266,15 @@ class ByScale(Laziness):
     def exact_for(self, facts: Facts) -> bool:
         return facts.shares_factor and not facts.linearized and not facts.averaged
 
-    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        v = state.w[i]
+    def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
+        v = entry(state.w, i, k)
         tau = plan.regularizer.l1(i) * (clock.shrunk - state.mark[i])
         return plan.regularizer.clip(clock.scale * (v - clamp(v, -tau, tau)))
 
-    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
-        state.w[i] = w / clock.scale
+    def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
+        put(state.w, i, k, w / clock.scale)
+
+    def set_mark(self, state: State, i: int, clock: Clock) -> None:
         state.mark[i] = clock.shrunk
 
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
@@ -266,24 +282,28 @@ class ByScale(Laziness):
         shrunk = clock.shrunk + eta / clock.scale
         return Clock(clock.t + 1.0, eta, scale, shrunk, clock.path + scale, clock.slopes)
 
-    def ahead(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
+    def before_round(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
         """Multiply the factor out before it becomes too small to divide by."""
         return self.settled(plan, state, clock) if abs(self.tick(plan, clock, eta).scale) < self.smallest else clock
 
-    def behind(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
+    def after_round(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
         """A round that alone leaves next to nothing of the weights cannot be divided by: store what is left of them."""
         if abs(clock.scale) >= self.smallest:
             return clock
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
-            w = self.load(plan, state, i, clock)
-            self.keep(plan, state, i, w, new)
-            if state.total.shape[0] > 0:
-                state.total[i] += w
+            for k in range(scores_of(state.w)):
+                w = self.load(plan, state, i, k, clock)
+                self.keep(plan, state, i, k, w, new)
+                if state.total.shape[0] > 0:
+                    put(state.total, i, k, entry(state.total, i, k) + w)
+            self.set_mark(state, i, new)
         if state.total.shape[0] > 0:  # the row's own weights are added when they are kept
-            for k in range(feature.shape[0]):
-                i = nth(feature, k)
-                state.total[i] -= self.load(plan, state, i, new)
+            for j in range(feature.shape[0]):
+                i = nth(feature, j)
+                for k in range(scores_of(state.w)):
+                    w = self.load(plan, state, i, k, new)
+                    put(state.total, i, k, entry(state.total, i, k) - w)
         return new
 
 
@@ -298,11 +318,14 @@ class ByRidge(ByScale):
         clipped = facts.bounded and facts.linearized
         return facts.shares_factor and not facts.l1 and not clipped and not facts.averaged
 
-    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        return plan.regularizer.clip(clock.scale * state.w[i])
+    def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
+        return plan.regularizer.clip(clock.scale * entry(state.w, i, k))
 
-    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
-        state.w[i] = w / clock.scale
+    def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
+        put(state.w, i, k, w / clock.scale)
+
+    def set_mark(self, state: State, i: int, clock: Clock) -> None:
+        pass
 
 
 class ByRidgePath(ByRidge):
@@ -315,12 +338,14 @@ class ByRidgePath(ByRidge):
     def exact_for(self, facts: Facts) -> bool:
         return facts.shares_factor and not facts.l1 and not facts.bounded
 
-    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
-        state.w[i] = w / clock.scale
+    def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
+        put(state.w, i, k, w / clock.scale)
+
+    def set_mark(self, state: State, i: int, clock: Clock) -> None:
         state.mark[i] = clock.path
 
-    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        return state.w[i] * (clock.path - state.mark[i])
+    def missed(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
+        return entry(state.w, i, k) * (clock.path - state.mark[i])
 
 
 class ByRounds(Laziness):
@@ -338,29 +363,32 @@ class ByRounds(Laziness):
         step = plan.step_size.steps_now(feature.shape[0], clock.eta, room)
         for k in range(feature.shape[0]):
             room.step[k] = at(step, k) / plan.problem.geometry.metric(nth(feature, k))
-        plan.regularizer.catch_up_row(feature, room.step, room.center, room.w)
+        plan.regularizer.catch_up_row(feature, room.step, room.passed, column(room.w, 0))
 
-    def load(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+    def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         n = clock.t - state.mark[i]
-        return plan.regularizer.catch_up(state.w[i], plan.euclidean_step(state, i, clock.eta), n, i)
+        return plan.regularizer.catch_up(entry(state.w, i, k), plan.euclidean_step(state, i, clock.eta), n, i)
 
-    def keep(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> None:
-        state.w[i] = w
+    def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
+        put(state.w, i, k, w)
+
+    def set_mark(self, state: State, i: int, clock: Clock) -> None:
         state.mark[i] = clock.t
 
-    def missed(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+    def missed(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         n = clock.t - state.mark[i]
-        return plan.regularizer.catch_up_sum(state.w[i], plan.euclidean_step(state, i, clock.eta), n, i)
+        return plan.regularizer.catch_up_sum(entry(state.w, i, k), plan.euclidean_step(state, i, clock.eta), n, i)
 
 
 def collect_marks(state: State, feature: Indices, now: float, room: Room) -> bool:
-    """The stored weights of a row into `room.w`, what passed since their marks into `room.center`; whether any did."""
+    """The stored weights of a row into `room.w`, what passed since their marks into `room.passed`; whether any did."""
     most = 0.0
-    for k in range(feature.shape[0]):
-        i = nth(feature, k)
-        room.w[k] = state.w[i]
-        room.center[k] = now - state.mark[i]
-        most = max(most, room.center[k])
+    for j in range(feature.shape[0]):
+        i = nth(feature, j)
+        for k in range(scores_of(state.w)):
+            put(room.w, j, k, entry(state.w, i, k))
+        room.passed[j] = now - state.mark[i]
+        most = max(most, room.passed[j])
     return most > 0.0
 
 

@@ -15,13 +15,15 @@ from fiol.components.row import Floats, Row
 class LossStep(Component):
     """How the loss enters a round: `pull(problem, row, z, out)` writes the new weights and returns (beta, score).
 
-    `z` is the score of the weights before the round.
+    `z` is the score of the weights before the round. With many scores, z, beta and the new score are arrays.
     """
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {"pull": ("problem", "row", "z", "out")}
     required: ClassVar[tuple[str, ...]] = ("pull",)
     #: The method without which a loss cannot be used.
-    asks: ClassVar[str] = "grad"
+    asks: ClassVar[str] = "value"
+    #: Whether beta is the root of the round's equation, so that all of the problem must be one a solver can solve.
+    solves: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -30,6 +32,8 @@ class LossStep(Component):
 
 class ImplicitLoss(LossStep):
     """A(w) = f(w): the loss itself, so beta = -f'(new score). Never overshoots."""
+
+    solves: ClassVar[bool] = True
 
     def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
         beta, score, _ = problem.step(row, out)
@@ -40,7 +44,7 @@ class LinearizedLoss(LossStep):
     """A(w) = <f'(w_hat), w>: a gradient step, beta = -f'(old score)."""
 
     def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
-        beta = -row.weight * problem.loss.grad(z, row.y)
+        beta = problem.explicit(row, z)
         return beta, problem.fill(row, beta, out)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from fiol.components.component import Component
 from fiol.components.geometries import Euclidean, Geometry
-from fiol.components.problem import Problem, make_problem, refuse
+from fiol.components.joint_losses import JointLoss
+from fiol.components.problem import JointProblem, Problem, has_common_line, make_joint_problem, make_problem, refuse
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.step_sizes import StepSize
 from fiol.update.anchors import Anchor
@@ -21,7 +22,7 @@ from fiol.update.update import Update
 class Plan(Component):
     """An `Update` in the form its loops take: with the subproblem its solver sees, and how absent features wait."""
 
-    problem: Problem
+    problem: Problem | JointProblem
     regularizer: Regularizer
     loss_step: LossStep
     regularizer_step: RegularizerStep
@@ -49,9 +50,9 @@ class Plan(Component):
         """Every entry of `State.w` before the first round: the weight, or the empty sum of pulls."""
         return 0.0 if self.anchor.keeps_all_rounds else self.first_weight(features)
 
-    def new_state(self, features: int, first: float, dtype: Any, averaging: bool) -> State:
-        """What is kept of so many features before the first round; `first` is every entry of `State.w`."""
-        return empty_state(features, first, dtype, self.laziness.marks, self.step_size.width(), averaging)
+    def new_state(self, shape: tuple[int, ...], first: float, dtype: Any, averaging: bool) -> State:
+        """What is kept before the first round, with weights of this shape; `first` is every entry of `State.w`."""
+        return empty_state(shape, first, dtype, self.laziness.marks, self.step_size.width(), averaging)
 
 
 @functools.lru_cache(maxsize=64)  # learners of equal updates share a plan, and with it compiled code
@@ -59,17 +60,35 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
     """The plan of an update; TypeError if its parts do not fit."""
     regularizer = update.geometry.enter_strengths(update.regularizer)
     seen = update.regularizer_step.seen(regularizer)
-    problem = make_problem(update.loss, seen, update.geometry, update.solver)
+    problem = subproblem(update, seen)
     refuse(objection(update, problem.geometry))
     laziness = choose_laziness(facts_of(update, problem.geometry, averaging))
     parts = update.loss_step, update.regularizer_step, update.anchor, update.step_size
     return Plan(problem, seen if update.regularizer_step.ignores else regularizer, *parts, laziness)
 
 
+def subproblem(update: Update, seen: Regularizer) -> Problem | JointProblem:
+    """What the solver of an update sees, with what the round leaves it of the regularizer."""
+    parts = seen, update.geometry, update.solver
+    if isinstance(update.loss, JointLoss):
+        start = not update.anchor.keeps_all_rounds and not update.regularizer_step.pushes
+        if update.loss_step.solves and not has_common_line(seen):
+            refuse(
+                f"{type(update.loss).__name__} goes with Ridge(lam) of one strength or one per feature, or "
+                f"Unregularized(), not {seen!r}, where the loss is implicit: use LinearizedLoss()"
+            )
+        return make_joint_problem(update.loss, *parts, at_weights=start)
+    return make_problem(update.loss, *parts)
+
+
 @functools.lru_cache(maxsize=64)
 def intercept_plan(plan: Plan) -> Plan:
     """The same update for the intercept: one Euclidean weight, always present, never penalised."""
-    problem = make_problem(plan.problem.loss, Unregularized(), Euclidean())
+    problem: Problem | JointProblem
+    if isinstance(plan.problem, JointProblem):
+        problem = make_joint_problem(plan.problem.loss, Unregularized(), Euclidean())
+    else:
+        problem = make_problem(plan.problem.loss, Unregularized(), Euclidean())
     parts = plan.loss_step, IgnoredRegularizer(), plan.anchor, plan.step_size
     return Plan(problem, Unregularized(), *parts, UpToDate())
 

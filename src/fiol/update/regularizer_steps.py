@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fiol.components.component import Component, PerFeature, at
+from fiol.components.component import Component, PerFeature, at, entry, put, scores_of
 from fiol.components.regularizers import Regularizer
-from fiol.components.row import Floats, Indices, nth
+from fiol.components.row import Indices, nth
 
 if TYPE_CHECKING:
     from fiol.update.plan import Plan
@@ -37,7 +37,7 @@ class RegularizerStep(Component):
     def push(self, plan: Plan, w: float, i: int) -> float:
         return 0.0
 
-    def centers(self, plan: Plan, feature: Indices, w: Floats, steps: PerFeature, out: Floats) -> Floats:
+    def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, out: Any) -> Any:
         """Where the paths of a row's weights start: the weights themselves, if nothing pushes."""
         return w
 
@@ -63,10 +63,12 @@ class LinearizedRegularizer(RegularizerStep):
     def push(self, plan: Plan, w: float, i: int) -> float:
         return -plan.regularizer.slope(w, 0, i)
 
-    def centers(self, plan: Plan, feature: Indices, w: Floats, steps: PerFeature, out: Floats) -> Floats:
-        for k in range(w.shape[0]):
-            i = nth(feature, k)
-            out[k] = plan.problem.geometry.moved(w[k], self.push(plan, w[k], i), at(steps, k), i)
+    def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, out: Any) -> Any:
+        for j in range(w.shape[0]):
+            i = nth(feature, j)
+            for k in range(scores_of(w)):
+                v = entry(w, j, k)
+                put(out, j, k, plan.problem.geometry.moved(v, self.push(plan, v, i), at(steps, j), i))
         return out[: w.shape[0]]
 
     def decay(self, ridge: float) -> float:

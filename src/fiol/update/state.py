@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.row import Floats, Room
+from fiol.components.row import Floats
 
 
 class State(NamedTuple):
-    """Arrays whose first axis is the feature; those an update has no use for have no entries."""
+    """Arrays whose first axis is the feature; those an update has no use for have no entries.
+
+    `w` and `total` are [feature], or [feature, score] where rows have many scores.
+    """
 
     w: Any  #: weights, or what they are computed from: sums of pulls (origin, all iterates), weights / clock.scale
     mark: Floats  #: what the clock said when the feature was last seen
@@ -34,27 +37,24 @@ class Clock(NamedTuple):
 START = Clock(0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
-def empty_state(features: int, start: float, dtype: Any, marks: bool, statistics: int, totals: bool) -> State:
-    """A state of `features` weights at `start`, with so many statistics, and marks and totals if they are of use."""
-    w = aligned((features,), dtype)
+def empty_state(shape: tuple[int, ...], start: float, dtype: Any, marks: bool, statistics: int, totals: bool) -> State:
+    """A state of weights of this shape at `start`, with so many statistics, and marks and totals if they are of use."""
+    features, *trailing = shape
+    w = aligned(shape, dtype)
     if start != 0.0:
         w.fill(start)
     return State(
         w,
-        aligned((features * marks,), np.float64),
+        aligned(features * marks, np.float64),
         aligned((features, statistics), dtype),
-        aligned((features * totals,), np.float64),
+        aligned((features * totals, *trailing), np.float64),
     )
 
 
-#: Rows of a room's array that are not statistics.
-FIXED = len(Room._fields) - 1
-
-
-def make_room(entries: int, statistics: int) -> Any:
-    """Working space for rows of so many entries, each use of it beginning at a cache line."""
+def make_room(entries: int, statistics: int, trailing: tuple[int, ...] = ()) -> Any:
+    """Working space for rows of so many entries, each use of it beginning at a cache line; see `kernels.uses_of`."""
     width = -(-max(entries, 1) // 8) * 8
-    return aligned((FIXED + statistics, width), np.float64)
+    return aligned((6 + statistics, width, *trailing), np.float64)
 
 
 def grown(state: State, features: int, fresh: State) -> State:
@@ -65,6 +65,14 @@ def grown(state: State, features: int, fresh: State) -> State:
         if first.any():
             b[a.shape[0] :] = first[0]
     return new
+
+
+def spread(state: State, places: Any, scores: int, start: float) -> State:
+    """A copy with more scores, of which places[k] is what was score k; the weights of the others are `start`."""
+    w, total = (aligned((a.shape[0], scores), a.dtype) for a in (state.w, state.total))
+    w.fill(start)
+    w[:, places], total[:, places] = state.w, state.total
+    return State(w, state.mark.copy(), realigned(state.statistics), total)
 
 
 def named(state: State, statistics: tuple[str, ...]) -> dict[str, Any]:

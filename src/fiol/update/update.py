@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fiol.components.component import Component
 from fiol.components.geometries import Euclidean, Geometry
+from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.losses import Loss
 from fiol.components.problem import expect
 from fiol.components.regularizers import Regularizer, Unregularized
@@ -28,7 +29,7 @@ class Update(Component):
     LastIterate()
     """
 
-    loss: Loss
+    loss: AnyLoss
     regularizer: Regularizer = Unregularized()
     step_size: StepSize = ScaleFree(AdaGrad())
     loss_step: LossStep = ImplicitLoss()
@@ -38,7 +39,7 @@ class Update(Component):
     solver: Solver | None = None
 
     def validate(self) -> None:
-        expect("loss", self.loss, Loss)
+        expect("loss", self.loss, JointLoss if isinstance(self.loss, JointLoss) else Loss)
         expect("regularizer", self.regularizer, Regularizer)
         expect("step_size", self.step_size, StepSize)
         expect("loss_step", self.loss_step, LossStep)
