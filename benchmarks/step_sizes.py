@@ -127,7 +127,7 @@ def report(found: list[Curves]) -> str:
 
 def number(loss: float) -> str:
     """Three digits, or what happened instead."""
-    return "overflow" if loss == np.inf else f"{loss:,.0f}" if loss >= 1000.0 else f"{loss:.3g}"
+    return "overflow" if loss == np.inf else f"{loss:,.0f}" if loss >= 100.0 else f"{loss:#.3g}"
 
 
 # --- the picture ------------------------------------------------------------------------------
