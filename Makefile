@@ -9,7 +9,7 @@ OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}
 DOORS := tests/doors tests/models tests/intake tests/files/test_model_file.py tests/test_cli.py tests/test_plots.py tests/regret/test_comparator.py
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators docs clean
+.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes docs clean
 
 demo: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py
@@ -44,10 +44,14 @@ bench-stream: $(VENV)/.bench  ## time per row of a learner beside scikit-learn a
 bench-estimators: $(VENV)/.bench  ## estimators beside scikit-learn's SGD; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.estimators --json build/estimators.json $(if $(DATA),--data "$(DATA)",--quick)
 
-docs: $(VENV)/.demo  ## redraw the figures of the documentation (the last one takes three minutes)
+bench-step-sizes: $(VENV)/.demo  ## explicit against exact steps of the same sizes; DATA=folder of public data sets, else made-up rows
+	$(BIN)/python -m benchmarks.step_sizes --json build/step_sizes.json --plot build/step_sizes.svg $(if $(DATA),--data "$(DATA)")
+
+docs: $(VENV)/.demo  ## redraw the figures of the documentation; step_sizes.svg only with DATA=folder of public data sets
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg
 	$(BIN)/python examples/who_survives.py --figure docs/who_survives.svg
 	$(BIN)/python -m benchmarks.step --plot docs/scaling.svg
+	$(if $(DATA),$(BIN)/python -m benchmarks.step_sizes --data "$(DATA)" --plot docs/step_sizes.svg)
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

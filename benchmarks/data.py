@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -77,29 +78,43 @@ def text_like(rows: int, d: int, draws: int = 72, seed: int = 1) -> Rows:
 # --- files ------------------------------------------------------------------------------------
 
 
-def read_libsvm(file: IO[str], first: int = 1) -> Rows:
-    """Lines of `label index:value ...`; indices count from `first`."""
+class Lines(NamedTuple):
+    """Lines of `label index:value ...` as arrays: labels as they are, and the rows in CSR."""
+
+    labels: Any
+    indptr: Any
+    indices: Any
+    values: Any
+
+
+def parse_libsvm(file: IO[str], first: int = 1) -> Lines:
+    """Lines of `label index:value ...`, empty ones left out; indices count from `first`."""
     lines = [line for line in file if line.strip()]
     numbers = np.array(" ".join(lines).replace(":", " ").split(), np.float64)
-    length = np.array([line.count(":") for line in lines])
-    indptr = np.append(0, np.cumsum(length))
+    indptr = np.append(0, np.cumsum([line.count(":") for line in lines], dtype=np.int64))
     label = 2 * indptr[:-1] + np.arange(len(lines))
     entries = np.delete(numbers, label).reshape(-1, 2)
-    indices = entries[:, 0].astype(np.int32) - first
+    return Lines(numbers[label], indptr, entries[:, 0].astype(np.int32) - first, entries[:, 1].copy())
+
+
+def read_libsvm(file: IO[str], first: int = 1) -> Rows:
+    """The same with -1 and +1 for labels."""
+    labels, indptr, indices, values = parse_libsvm(file, first)
     d = int(indices.max(initial=-1)) + 1
-    return Rows("", d, indptr, indices, entries[:, 1].copy(), np.where(numbers[label] > 0.0, 1.0, -1.0))
+    return Rows("", d, indptr, indices, values, np.where(labels > 0.0, 1.0, -1.0))
 
 
 def read_libfm(file: IO[str]) -> Rows:
-    """The same, counted from 0."""
+    """The same, indices counted from 0."""
     return read_libsvm(file, first=0)
 
 
-def read_covtype(file: IO[str]) -> Rows:
-    """Columns divided by their largest absolute value; class 2, the label in the last column, against the rest."""
+def read_covtype(file: IO[str], scaled: bool = True) -> Rows:
+    """Class 2, the label in the last column, against the rest; `scaled`: columns divided by their largest size."""
     numbers = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
     x = numbers[:, :-1]
-    x /= np.maximum(np.abs(x).max(axis=0), 1e-300)
+    if scaled:
+        x /= np.maximum(np.abs(x).max(axis=0), 1e-300)
     there = x != 0.0
     indptr = np.append(0, np.cumsum(there.sum(axis=1)))
     indices = np.nonzero(there)[1].astype(np.int32)
@@ -123,14 +138,26 @@ SOURCES = (
     Source("spam", "spam_drift_40k.svm", read_libsvm),
     Source("covtype", "covtype.csv", read_covtype),
 )
+#: The same rows in the units they came in: metres and degrees beside 0 and 1.
+RAW_COVTYPE = Source("covtype raw", "covtype.csv", partial(read_covtype, scaled=False))
 
 
-def load(folder: Path, cache: Path = CACHE) -> Iterator[Rows]:
-    """Every known data set that `folder` has."""
-    for source in SOURCES:
-        found = [path for path in (folder / source.file, folder / f"{source.file}.xz") if path.exists()]
-        if found:
-            yield read(source, found[0], cache)
+def load(folder: Path, cache: Path = CACHE, sources: tuple[Source, ...] = SOURCES) -> Iterator[Rows]:
+    """Every one of `sources` that `folder` has."""
+    for source in sources:
+        path = find(folder, source.file)
+        if path is not None:
+            yield read(source, path, cache)
+
+
+def find(folder: Path, name: str) -> Path | None:
+    """The file of that name, or the packed one with .xz behind, if the folder has either."""
+    return next((path for path in (folder / name, folder / f"{name}.xz") if path.exists()), None)
+
+
+def open_text(path: Path) -> IO[str]:
+    """A file to read, packed or not."""
+    return lzma.open(path, "rt") if path.suffix == ".xz" else open(path)
 
 
 def read(source: Source, path: Path, cache: Path = CACHE) -> Rows:
@@ -140,7 +167,7 @@ def read(source: Source, path: Path, cache: Path = CACHE) -> Rows:
         with np.load(kept) as arrays:
             if np.array_equal(arrays["origin"], origin):
                 return Rows(source.name, int(arrays["d"]), *(arrays[k] for k in Rows._fields[2:]))
-    with lzma.open(path, "rt") if path.suffix == ".xz" else open(path) as file:
+    with open_text(path) as file:
         rows = source.read(file)._replace(name=source.name)
     if source.shuffle:
         rows = rows.take(np.random.default_rng(1).permutation(rows.size))

@@ -346,7 +346,9 @@ def test_estimators_targets(estimators, capsys):
         ]
 
     def learned(ours):
-        return [{"task": "t", "what": "R2", "sklearn": 0.5, "fiol": ours, "sklearn worst": 0.4, "fiol worst": ours}]
+        scaled = {"sklearn scaled": 0.7, "fiol scaled": 0.8}
+        worst = {"sklearn worst": 0.4, "fiol worst": ours}
+        return [{"task": "t", "what": "R2", "sklearn": 0.5, "fiol": ours, **scaled, **worst}]
 
     good = estimators.report(passes(0.9), {"fiol": 7.0}, learned(0.6))
     assert [target.holds for target in good] == [True] * 4
@@ -357,10 +359,144 @@ def test_estimators_targets(estimators, capsys):
     assert "30,000" in capsys.readouterr().out
 
 
-# --- both -------------------------------------------------------------------------------------
+def test_estimators_stand_behind_the_scaler_one_would_use(estimators):
+    pytest.importorskip("sklearn")
+    from sklearn.linear_model import SGDClassifier
+
+    rng = np.random.default_rng(0)
+    X = 1e3 + rng.standard_normal((200, 3))
+    dense = estimators.behind_scaler(SGDClassifier(), X)
+    np.testing.assert_allclose(dense[:-1].fit(X).transform(X).mean(axis=0), 0.0, atol=1e-9)
+    rare = estimators.sparse.csr_matrix(X * (X > 1e3))
+    scaled = estimators.behind_scaler(SGDClassifier(), rare)[:-1].fit(rare).transform(rare)
+    assert scaled.nnz == rare.nnz
+    np.testing.assert_allclose(abs(scaled).max(axis=0).toarray(), 1.0)
 
 
-@pytest.mark.parametrize("name", ["step", "stream"])
+def test_estimators_are_scored_alone_and_behind_a_scaler(estimators, monkeypatch):
+    from sklearn.base import BaseEstimator
+
+    class Model(BaseEstimator):
+        def __init__(self, random_state=None, max_iter=1, tol=None):
+            self.random_state = random_state
+
+        def fit(self, X, y):
+            self.fitted_ = True
+            return self
+
+        def score(self, X, y):
+            return self.random_state + float(np.abs(X).max())
+
+    for name in ("SGDClassifier", "FIOLClassifier"):
+        monkeypatch.setattr(estimators, name, Model)
+    X, y = np.array([[0.0], [10.0]]), np.array([0, 1])
+    found = estimators.accuracies(estimators.Task("t", X, y, X, y), 3)
+    alone, scaled = {"sklearn": 11.0, "sklearn worst": 10.0}, {"sklearn scaled": 2.0, "sklearn scaled worst": 1.0}
+    expected = {**alone, **scaled} | {key.replace("sklearn", "fiol"): v for key, v in {**alone, **scaled}.items()}
+    assert found == {"task": "t", "what": "accuracy", **expected}
+
+
+def test_estimators_without_times(estimators, monkeypatch, capsys):
+    one = {"task": "t", "what": "accuracy", **dict.fromkeys(("sklearn", "sklearn scaled", "fiol", "fiol scaled"), 0.5)}
+    worst = {"sklearn worst": 0.25, "fiol worst": 0.25}
+    monkeypatch.setattr(estimators, "accuracies", lambda task, seeds: {**one, **worst})
+    estimators.main(["--quick", "--no-times"])
+    printed = capsys.readouterr().out
+    assert "0.25" in printed
+    assert "microseconds" not in printed
+
+
+# --- benchmarks.step_sizes --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def step_sizes():
+    return load("step_sizes")
+
+
+@pytest.fixture(scope="module")
+def sized(step_sizes, tmp_path_factory):
+    """A whole quick run in the interpreter: its report and its folder."""
+    pytest.importorskip("matplotlib")
+    folder = tmp_path_factory.mktemp("bench") / "new"
+    files = ["--json", str(folder / "sizes.json"), "--plot", str(folder / "sizes.svg")]
+    with redirect_stdout(io.StringIO()) as printed:
+        step_sizes.main(["--quick", *files], compiled=False)
+    return printed.getvalue(), folder
+
+
+def test_only_the_loss_step_varies(step_sizes):
+    for step_size in step_sizes.KINDS.values():
+        explicit, exact = (
+            vars(make(step_sizes.Logistic(), step_size=step_size(3.0, 2.0))) for make in step_sizes.UPDATES.values()
+        )
+        assert {key for key in exact if exact[key] != explicit[key]} == {"loss_step"}
+
+
+def test_progressive_losses_are_those_of_a_plain_loop(step_sizes):
+    rows = step_sizes.badly_scaled(40, d=4)
+    x, eta, w, b, losses = rows.data.reshape(40, 4), 1e-4, np.zeros(4), 0.0, []
+    for row, y in zip(x, rows.y, strict=True):
+        margin = y * (row @ w + b)
+        losses.append(np.logaddexp(0.0, -margin))
+        pull = eta * y / (1.0 + np.exp(margin))
+        w, b = w + pull * row, b + pull
+    update = step_sizes.COMID(step_sizes.Logistic(), step_size=step_sizes.Constant(eta))
+    assert step_sizes.progressive_loss(update, rows, compiled=False) == pytest.approx(np.mean(losses), rel=1e-9)
+
+
+def test_curves_count_sizes_near_the_best_of_both_steps(step_sizes):
+    curves = step_sizes.Curves("t", "k", {"explicit": [0.5, 0.22, 0.24, np.inf], "exact": [0.5, 0.21, 0.2, 0.3]})
+    assert (curves.best("explicit"), curves.worst("explicit"), curves.good("explicit")) == (0.22, np.inf, 1)
+    assert (curves.best("exact"), curves.worst("exact"), curves.good("exact")) == (0.2, 0.5, 2)
+    report = step_sizes.report([curves])
+    assert "explicit 1, exact 2" in report
+    assert "better than the best explicit one in 1 of 1" in report
+    assert "Worst loss of all: explicit overflow, exact 0.5" in report
+
+
+def test_step_sizes_json_and_pictures(step_sizes, sized):
+    report, folder = sized
+    found = json.loads((folder / "sizes.json").read_text())
+    assert found["command"].startswith("python -m benchmarks.step_sizes --quick")
+    np.testing.assert_allclose(np.log10(found["sizes"]), np.arange(-3.0, 3.1, 0.5))
+    assert [(r["name"], r["kind"]) for r in found["results"]] == [
+        (name, kind) for name in ("synthetic", "badly scaled") for kind in step_sizes.KINDS
+    ]
+    for result in found["results"]:
+        assert list(result["losses"]) == ["explicit", "exact"]
+        assert all(len(losses) == 13 for losses in result["losses"].values())
+        assert 10.0 * max(result["losses"]["exact"]) < max(result["losses"]["explicit"])
+    assert "badly scaled" in report
+    light, dark = (folder / "sizes.svg").read_text(), (folder / "sizes_dark.svg").read_text()
+    assert step_sizes.LIGHT.steps["exact"].lower() in light.lower()
+    assert step_sizes.DARK.steps["exact"].lower() in dark.lower()
+
+
+def test_overflow_is_drawn(step_sizes, tmp_path):
+    pytest.importorskip("matplotlib")
+    lines = {"explicit": [0.5] * 12 + [np.inf], "exact": [0.5] * 13}
+    step_sizes.draw([step_sizes.Curves("t", "k", lines)], "k", tmp_path / "one.png", step_sizes.LIGHT)
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_step_sizes_need_data_that_is_there(step_sizes, tmp_path, capsys):
+    for folder, message in ((tmp_path / "none", "no folder"), (tmp_path, "has none of a9a, w8a")):
+        with pytest.raises(SystemExit):
+            step_sizes.main(["--data", str(folder)])
+        assert message in capsys.readouterr().err
+
+
+def test_raw_covtype_keeps_its_units(data, folder, tmp_path):
+    (rows,) = data.load(folder, tmp_path, (data.RAW_COVTYPE,))
+    np.testing.assert_array_equal(rows.matrix().toarray(), [[200.0, 0.0], [-400.0, 3.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(rows.y, [1.0, -1.0, 1.0])
+
+
+# --- all --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["step", "stream", "step_sizes"])
 def test_help_loads_no_compiler(name):
     code = (
         "import sys, runpy\n"
