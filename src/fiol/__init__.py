@@ -58,6 +58,8 @@ from fiol.components.step_sizes import (
     Schedule,
     StepSize,
 )
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
 from fiol.models.joint import JointLearner
 from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
@@ -114,6 +116,7 @@ __all__ = [
     "Binary",
     "Bisection",
     "Box",
+    "Chunk",
     "ClosedForm",
     "Constant",
     "CrammerSinger",
@@ -177,4 +180,5 @@ __all__ = [
     "checks",
     "non_negative",
     "solve_step",
+    "to_chunk",
 ]

@@ -168,7 +168,7 @@ def test_what_has_no_graph():
 
 
 def test_onnx_is_optional():
-    code = "import sys; sys.modules['onnx'] = None; import fiol.onnx; fiol.onnx.Graph('float64')"
+    code = "import sys; sys.modules['onnx'] = None; from fiol.doors.onnx import Graph; Graph('float64')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "ImportError: fiol.onnx needs onnx: pip install fiol[onnx]" in done.stderr
 
@@ -249,7 +249,7 @@ def test_models_that_are_not_converted_say_what_is():
 def test_the_learner_of_a_river_model_in_onnxruntime(monkeypatch):
     """What the error advises: columns are features in the order they appeared."""
     river = pytest.importorskip("fiol.river")
-    monkeypatch.setattr("fiol.river.Learner", functools.partial(fiol.Learner, compiled=False))
+    monkeypatch.setattr("fiol.doors.river.Learner", functools.partial(fiol.Learner, compiled=False))
     X, y = rows()
     model = river.FIOLRegressor()
     events = [dict(zip("edcba", x, strict=True)) for x in X.tolist()]

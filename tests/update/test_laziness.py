@@ -15,7 +15,8 @@ from streams import Draws, Stream, switched
 import fiol
 from fiol.components.scalars import power_sums
 from fiol.engine.engine import Engine
-from fiol.intake.chunks import Chunk, to_chunk
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
 from fiol.update.laziness import Eager
 from fiol.update.plan import make_plan
 

@@ -13,7 +13,9 @@ from fiol.components.problem import expect, refuse
 from fiol.components.regularizers import Regularizer, Ridge, Unregularized
 from fiol.components.row import Floats
 from fiol.components.step_sizes import AdaGrad, ScaleFree, StepSize, entry
-from fiol.intake.chunks import Chunk, check_weights, one_per_row, to_chunk
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
+from fiol.intake.targets import check_sample_weights, one_per_row
 from fiol.update.state import aligned, make_room
 
 
@@ -126,16 +128,18 @@ class JointLearner:
         """One round per row, in order; returns the scores of each row before its round."""
         chunk = to_chunk(X, n_features=self.n_features)
         codes = check_codes(y, chunk.rows, self.n_classes)
-        return self._learn_checked(chunk, codes, check_weights(sample_weight, chunk.rows), np.empty(0, np.int64))
+        return self.learn_canonical(
+            chunk, codes, check_sample_weights(sample_weight, chunk.rows), np.empty(0, np.int64)
+        )
 
-    def _learn_checked(self, chunk: Chunk, codes: Any, weights: Floats, order: Any) -> Floats:
+    def learn_canonical(self, chunk: Chunk, codes: Any, weights: Floats, order: Any) -> Floats:
         """`learn` for rows, codes and weights that have been checked, in `order` unless that is empty."""
         longest = int(np.diff(chunk.indptr).max(initial=0))
         scores, rooms = np.zeros((chunk.rows, self.n_classes)), (make_room(longest), make_room(1))
         kernels().learn_joint(self.plan, chunk, order, codes, weights, self.state, self.ticks, *rooms, scores)
         return scores
 
-    def _mean_loss(self, scores: Floats, codes: Any, weights: Floats, order: Any) -> float:
+    def mean_loss(self, scores: Floats, codes: Any, weights: Floats, order: Any) -> float:
         """The weighted mean of the losses of scores; 0 if nothing has weight."""
         total, mass = kernels().total_loss(self.plan.loss, scores, order, codes, weights)
         return total / mass if mass > 0.0 else 0.0

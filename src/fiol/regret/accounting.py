@@ -15,7 +15,7 @@ from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.regularizers import Box, Regularizer
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
-from fiol.intake.chunks import Chunk
+from fiol.intake.chunk import Chunk
 from fiol.update.anchors import LastIterate
 from fiol.update.laziness import ByRidge, ByScale, BySums, Eager, Resting, UpToDate
 from fiol.update.plan import Plan

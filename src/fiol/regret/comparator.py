@@ -47,7 +47,9 @@ from fiol.components.losses import EPS, Absolute, EpsilonInsensitive, Hinge, Log
 from fiol.components.problem import make_problem
 from fiol.components.regularizers import Box, Regularizer, Unregularized
 from fiol.components.row import Floats
-from fiol.intake.chunks import Chunk, check_targets, check_weights, to_chunk
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
+from fiol.intake.targets import check_sample_weights, check_targets
 from fiol.step import check_per_feature
 
 #: Losses of straight lines: they fall to a first kink, are 0 up to a second one, and rise from there.
@@ -126,7 +128,7 @@ def best_in_hindsight(
         raise ValueError(f"X must have at least one row and one column, got {chunk.rows} and {d}")
     check_per_feature(problem, d)
     geometry.check_weights(np.full(d, geometry.first_weight(d)))
-    targets, weights = check_targets(y, chunk.rows, loss), check_weights(sample_weight, chunk.rows)
+    targets, weights = check_targets(y, chunk.rows, loss), check_sample_weights(sample_weight, chunk.rows)
     o = make_objective(loss, regularizer, geometry, chunk, d, targets, weights, bool(intercept))
     name = choose(o, solver)
     with one_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
