@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from fiol.intake.chunks import Chunk
+from fiol.intake.chunk import Chunk
 
 #: Where data sets are kept once they have been read.
 CACHE = Path(__file__).parents[1] / "build" / "data"

@@ -68,7 +68,7 @@ from fiol import (
 from fiol.files import model_file
 from fiol.files.model_file import ModelFileError
 from fiol.files.recipe import to_json
-from fiol.intake.chunks import Chunk
+from fiol.intake.chunk import Chunk
 
 D, ROWS = 9, 24
 
@@ -181,7 +181,7 @@ def whole(model):
 
 
 def names_of(model):
-    return model.columns, None if model._encoder is None else type(model._encoder)
+    return model.columns, None if model._intake.encoder is None else type(model._intake.encoder)
 
 
 @functools.cache

@@ -59,6 +59,8 @@ from fiol.components.step_sizes import (
     StepSize,
 )
 from fiol.files.model import load
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
 from fiol.models.joint import JointLearner
 from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
@@ -116,6 +118,7 @@ __all__ = [
     "Binary",
     "Bisection",
     "Box",
+    "Chunk",
     "ClosedForm",
     "Constant",
     "CrammerSinger",
@@ -181,4 +184,5 @@ __all__ = [
     "load",
     "non_negative",
     "solve_step",
+    "to_chunk",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import operator
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,18 +18,11 @@ from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register, write_model
-from fiol.intake.bounds import renumbered, rows_that_fit
-from fiol.intake.chunks import (
-    FEATURES,
-    Chunk,
-    as_matrix,
-    check_targets,
-    check_two_dimensional,
-    check_weights,
-    column_names,
-    to_chunk,
-)
-from fiol.intake.vocabulary import Hashing, Vocabulary
+from fiol.intake.chunk import FEATURES, Chunk
+from fiol.intake.hashing import Hashing
+from fiol.intake.intake import BLOCK, Intake, counted, one_row
+from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.intake.vocabulary import Vocabulary
 from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
@@ -96,20 +90,17 @@ class Learner:
     ) -> None:
         expect("update", update, Update)
         self.update = update
-        self.bits, self.max_features = bits, max_features
         self.intercept_fitted, self.averages, self.dtype = bool(intercept), bool(average), check_dtype(dtype)
         self.compiled = compiled
-        self.columns: tuple[str, ...] | None = None  #: names of the columns, if the first rows had any
         self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
         self.ledger: Any = None  #: the `fiol.regret.Ledger` that rides along, if there is one
         self._plan = make_plan(update, self.averages)
-        self._encoder: Vocabulary | Hashing | None = None if bits is None else Hashing(bits)
         if max_features is not None:
             check_size("max_features", max_features)
-            self._encoder = Vocabulary()
-        self.width = check_width(update, self._plan, n_features, bits, max_features)
-        self._features = self.width or 0
-        size = update.geometry.entered(self._features)
+        width = check_width(update, self._plan, n_features, bits, max_features)
+        self._intake = Intake(width, bits, max_features, self._plan.first_weight(1) != 0.0)
+        self._whole_rows = update.geometry.whole_rows  # rows do not enter the geometry as they are
+        size = update.geometry.entered(self._intake.features)
         first = self._plan.first_entry(size)
         self._engine = Engine(self._plan, size, first, bool(intercept), self.averages, self.dtype, compiled)
 
@@ -119,7 +110,9 @@ class Learner:
         """One round per row, in order; returns the score of each row before its round.
 
         X is a scipy sparse matrix, an array or nested list, a pandas or polars frame, an arrow table, or a list
-        of dicts; y has one target per row (-1 or +1 for binary losses); sample_weight multiplies the loss.
+        of dicts; y has one target per row (-1 or +1 for binary losses); sample_weight multiplies the loss. A generator
+        of dicts is read 4096 rows at a time, and each such block is learned from whole or not at all; an error notes
+        how many rows were learned from before.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> learner = Learner(FIOL(Squared()), intercept=False)
@@ -130,26 +123,138 @@ class Learner:
         0
         """
         X, rows = counted(X)
-        targets = check_targets(y, rows, self.update.loss)
-        weights = check_weights(sample_weight, rows)
-        if self.max_features is not None:
-            scores = self._learn_bounded(X, targets, weights)
+        if rows is None:
+            scores = self._learn_generated(X, y, sample_weight)
         else:
-            scores = self._learn_all(X, targets, weights)
+            targets = check_targets(y, rows, self.update.loss)
+            scores = self._learn_rows(X, targets, check_sample_weights(sample_weight, rows))
         self._watch(scores)
         return scores
 
-    def _learn_checked(self, chunk: Chunk, y: Floats, weights: Floats, order: Any = IN_ORDER) -> Floats:
-        """`learn` for canonical rows of at most `n_features`, targets and weights that have been checked."""
-        scores = self._engine.learn(self._entered(chunk, self._features), y, weights, order)
+    def _learn_rows(self, X: Any, y: Floats, weights: Floats) -> Floats:
+        """A round per row, all or nothing."""
+        with self._intake.transaction():
+            if self.max_features is not None:
+                return self._learn_bounded(X, y, weights)
+            return self._engine.learn(self._entered(self._intake.take_in(X)), y, weights)
+
+    def _learn_bounded(self, X: Any, y: Floats, weights: Floats) -> Floats:
+        """A round per row with at most `max_features`, all or nothing."""
+        scores, before = np.empty(len(y)), None
+
+        def make_room() -> int:
+            nonlocal before
+            before = before or self._engine.snapshot()
+            return self.prune()
+
+        try:
+            for start, rows in self._intake.blocks(X, make_room):
+                if rows.rows < len(y):
+                    before = before or self._engine.snapshot()
+                stop = start + rows.rows
+                scores[start:stop] = self._engine.learn(self._entered(rows), y[start:stop], weights[start:stop])
+        except BaseException:
+            if before is not None:
+                self._engine.restore(before)
+            raise
+        return scores
+
+    def _learn_generated(self, X: Iterator[Any], y: Any, sample_weight: Any) -> Floats:
+        """`learn` for rows that are made as they are asked for, `BLOCK` at a time."""
+        targets = check_targets(y, None, self.update.loss)
+        weights = check_sample_weights(sample_weight, len(targets))
+        scores, start = np.empty(len(targets)), 0
+        try:
+            for block in blocks_of(X):
+                stop = start + len(block)
+                if stop > len(targets) or (len(block) < BLOCK and stop < len(targets)):
+                    raise ValueError(f"y must have one entry per row: {stop}, got {len(targets)}")
+                rows, _ = counted(block)
+                scores[start:stop] = self._learn_rows(rows, targets[start:stop], weights[start:stop])
+                start = stop
+        except BaseException as error:
+            if start and hasattr(error, "add_note"):
+                error.add_note(f"the first {start} rows have been learned from")
+            raise
+        return scores
+
+    def learn_chunks(self, chunks: Iterable[Any]) -> Floats:
+        """`learn` for one pair (X, y), or triple (X, y, sample_weight), after another; returns the scores of all rows.
+
+        One chunk at a time is held, and 8 bytes per row for the scores. Every chunk is learned from whole or not at
+        all: an error says how many rows were learned from before.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()))
+        >>> learner.learn_chunks(([[float(k)]], [1.0]) for k in range(3)).shape, learner.rounds
+        ((3,), 3)
+        """
+        scores: list[Floats] = []
+        try:
+            for chunk in chunks:
+                if not isinstance(chunk, (tuple, list)) or isinstance(chunk, Chunk) or len(chunk) not in (2, 3):
+                    raise TypeError("chunks must be pairs (X, y) or triples (X, y, sample_weight)")
+                scores.append(self.learn(*chunk))
+        except BaseException as error:
+            if hasattr(error, "add_note"):
+                rows = sum(map(len, scores))
+                error.add_note(f"in chunk {len(scores)}: the {rows} rows before it have been learned from")
+            raise
+        return np.concatenate([np.empty(0), *scores])
+
+    def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
+        """`learn` for a canonical chunk (`fiol.to_chunk`, `Chunk.from_bytes`) of numbered features: cheap checks only.
+
+        `order` names the rows to learn from, one round each, in that order; the others have score 0. By default these
+        are all rows as they come.
+
+        >>> from fiol import FIOL, Learner, Squared, to_chunk
+        >>> learner = Learner(FIOL(Squared()))
+        >>> learner.learn_chunk(to_chunk([[1.0], [2.0]]), [1.0, 2.0], order=[1]), learner.rounds
+        (array([0., 0.]), 1)
+        """
+        with self._intake.transaction():
+            rows = self._intake.take_in_chunk(chunk)
+            targets = check_targets(y, rows.rows, self.update.loss)
+            weights = check_sample_weights(sample_weight, rows.rows)
+            order = IN_ORDER if order is None else check_order(order, rows.rows)
+            if order is not IN_ORDER and not order.size:
+                return np.zeros(rows.rows)
+            scores = self._engine.learn(self._entered(rows), targets, weights, order)
         self._watch(scores)
         return scores
 
-    def _scores_checked(self, chunk: Chunk) -> Floats:
-        """`scores` for canonical rows; features beyond those seen have the weight of one never seen."""
-        return self._engine.scores(self._entered(chunk, self._features))
+    def score_chunk(self, chunk: Chunk, linear: bool = False) -> Floats:
+        """`scores` for a canonical chunk of numbered features: cheap checks only.
 
-    def _mean_loss(self, scores: Floats, y: Floats, weights: Floats, order: Any = IN_ORDER) -> float:
+        >>> from fiol import FIOL, Learner, Squared, to_chunk
+        >>> Learner(FIOL(Squared())).score_chunk(to_chunk([[1.0], [2.0]]))
+        array([0., 0.])
+        """
+        return self.score_canonical(self._intake.read_chunk(chunk), linear)
+
+    # For the rest of the package: what has been checked before is not looked at again.
+
+    def learn_canonical(self, chunk: Chunk, y: Floats, weights: Floats, order: Any = IN_ORDER) -> Floats:
+        """`learn_chunk` for rows of features there are, targets and weights that an `Intake` has checked."""
+        scores = self._engine.learn(self._entered(chunk), y, weights, order)
+        self._watch(scores)
+        return scores
+
+    def score_canonical(self, chunk: Chunk, linear: bool = False) -> Floats:
+        """`score_chunk` for rows that an `Intake` has checked; features beyond those seen weigh as one never seen."""
+        return self._engine.scores(self._entered(chunk), linear)
+
+    def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> float | None:
+        """The round of a row that is in order; None, and no round, if anything about it needs a second look."""
+        if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows:
+            return None
+        z = self._engine.learn_one(indices, values, float(y), float(sample_weight), self._intake.features)
+        if z is not None and not math.isfinite(z):
+            self._warn("the score", z)
+        return z
+
+    def mean_loss(self, scores: Floats, y: Floats, weights: Floats, order: Any = IN_ORDER) -> float:
         """The weighted mean loss of scores."""
         return self._engine.mean_loss(scores, y, weights, order)
 
@@ -171,8 +276,8 @@ class Learner:
         >>> learner.learn_one([3, 5], [1.0, 2.0], y=1.0), learner.n_features
         (0.0, 6)
         """
-        if self._plain and is_vector(indices, INT32) and is_vector(values, FLOAT64):
-            z = self._learn_ready(indices, values, y, sample_weight)
+        if self.numbered and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+            z = self.try_row(indices, values, y, sample_weight)
             if z is not None:
                 return z
         return float(self.learn(one_row(indices, values), [y], [sample_weight])[0])
@@ -186,27 +291,21 @@ class Learner:
         >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
         0.0
         """
-        words = self._encoder
-        if words is not None and self.max_features is None and not self.update.geometry.whole_rows:
-            size = words.size
-            row = words.again(features) if type(features) is dict else None
-            z = None if row is None else self._learn_ready(*row, y, sample_weight)
-            if z is None:
-                row = words.encode_one(features)
-                z = self._learn_ready(*row, y, sample_weight) if words.size == size else None
+        intake = self._intake
+        if self.max_features is not None:
+            return float(self.learn([features], [y], [sample_weight])[0])
+        for look in (intake.row_again, intake.known_row):
+            row = look(features)
+            z = None if row is None else self.try_row(*row, y, sample_weight)
             if z is not None:
                 return z
-            words.forget(size)
-        return float(self.learn([features], [y], [sample_weight])[0])
-
-    def _learn_ready(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> float | None:
-        """The round of a row that is in order; None, and no round, if anything about it needs a second look."""
-        if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS:
-            return None
-        z = self._engine.learn_one(indices, values, float(y), float(sample_weight), self._features)
-        if z is not None and not math.isfinite(z):
-            self._warn("the score", z)
-        return z
+        with intake.transaction():
+            before, row = intake.features, intake.take_in_row(features)
+            z = self.try_row(*row, y, sample_weight) if intake.features == before else None
+            if z is not None:
+                return z
+            target, weight = check_targets([y], 1, self.update.loss), check_sample_weights([sample_weight], 1)
+            return float(self.learn_canonical(one_row(*row), target, weight)[0])
 
     def _warn(self, what: str, score: float, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
@@ -228,13 +327,13 @@ class Learner:
         if self.rounds or self.update.anchor.keeps_all_rounds or self.update.geometry.whole_rows:
             raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
         w = np.array(weights, np.float64)
-        features = self._features if self.width is not None else max(self._features, w.size)
+        features = self.n_features if self.width is not None else max(self.n_features, w.size)
         if w.shape != (features,):
             raise ValueError(f"weights must have one entry for each of {features} features, got shape {w.shape}")
         if not (np.isfinite(w).all() and math.isfinite(intercept)):
             raise ValueError("weights and intercept must be finite")
         self._engine.start_from(w, float(intercept))
-        self._features = features
+        self._intake.features = features
 
     # --- predicting ---------------------------------------------------------------------------
 
@@ -244,20 +343,25 @@ class Learner:
         `ScaleFree` steps take a value larger than any before as the largest so far, as they do when they learn from
         it; `linear` scores do not.
         """
-        X, _ = counted(X)
-        if self.max_features is not None:
-            return self._scores_named(X, linear)
-        if is_dicts(X) and not isinstance(self._encoder, Hashing) and self._plan.first_weight(1) != 0.0:
-            self._vocabulary()
-            return self._scores_named(X, linear)
-        chunk, features = self._encode(X, grow=False)
-        return self._engine.scores(self._entered(chunk, features), linear)
+        X, rows = counted(X)
+        if rows is not None:
+            return self.score_canonical(self._intake.read(X), linear)
+        return np.concatenate([np.empty(0), *(self.scores(block, linear) for block in blocks_of(X))])
 
     def predict(self, X: Any) -> Floats:
         """What the scores say: the mean for regression and counts, the probability of +1 for logistic and
         exponential loss, the label -1 or +1 for hinges.
         """
-        return self._engine.predictions(self.scores(X))
+        return self.predictions(self.scores(X))
+
+    def predictions(self, scores: Floats) -> Floats:
+        """What these scores say about the target, in place."""
+        return self._engine.predictions(scores)
+
+    @property
+    def counts_unseen(self) -> bool:
+        """Whether a feature that was never seen has a weight."""
+        return self._intake.counts_unseen
 
     def score_one(self, indices: Any, values: Any) -> float:
         """The score of one row, see `learn_one`."""
@@ -289,6 +393,11 @@ class Learner:
         return self._engine.bias_weight(self.averages)
 
     @property
+    def last_intercept(self) -> float:
+        """The intercept of the last round, also where averages are kept."""
+        return self._engine.bias_weight(False)
+
+    @property
     def rounds(self) -> int:
         """Rounds made: rows learned from, or their average where learners were merged."""
         return self._engine.rounds
@@ -296,7 +405,27 @@ class Learner:
     @property
     def n_features(self) -> int:
         """Features there are, or were seen so far."""
-        return self._encoder.size if isinstance(self._encoder, Vocabulary) else self._features
+        return self._intake.features
+
+    @property
+    def width(self) -> int | None:
+        """Features there are, if that was known from the start."""
+        return self._intake.width
+
+    @property
+    def bits(self) -> int | None:
+        """Features are folded into 2**bits, unless that is None."""
+        return self._intake.bits
+
+    @property
+    def max_features(self) -> int | None:
+        """The most features that are held, unless that is None."""
+        return self._intake.max_features
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns, if the first rows had any."""
+        return self._intake.columns
 
     @property
     def n_nonzero(self) -> int:
@@ -304,11 +433,14 @@ class Learner:
         return int(np.count_nonzero(self.weights))
 
     @property
+    def numbered(self) -> bool:
+        """Whether features are the columns of a matrix, not names or hashes."""
+        return self._intake.encoder is None
+
+    @property
     def names(self) -> list[str | int] | None:
         """What the features are called, in the order of `weights`; None if they are numbers."""
-        if isinstance(self._encoder, Vocabulary):
-            return list(self._encoder.names)
-        return None if self.columns is None else list(self.columns)
+        return self._intake.names
 
     @property
     def nbytes(self) -> int:
@@ -326,15 +458,14 @@ class Learner:
         (no `AdaGrad`, last iterate) this changes no later score. The weight is that of the last round: an
         average is dropped with it.
         """
-        if not isinstance(self._encoder, Vocabulary):
+        if not isinstance(self._intake.encoder, Vocabulary):
             raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
         kept = np.flatnonzero(self.last_weights)
         dropped = self.n_features - kept.shape[0]
         if dropped:
             each = self.update.geometry.entered(1)
             self._engine.select((each * kept[:, None] + np.arange(each)).ravel())
-            self._encoder = Vocabulary([self._encoder.names[i] for i in kept])
-            self._features = kept.shape[0]
+            self._intake.keep(kept)
         return dropped
 
     def copy(self: Self) -> Self:
@@ -379,7 +510,7 @@ class Learner:
                 raise ValueError(f"learners[{k}] has other named features than learners[0]; bits=... lets them share")
         share = merge_weights(weights, [learner.rounds for learner in learners])
         new = first.copy()
-        new._features = max(learner._features for learner in learners)
+        new._intake.features = max(learner.n_features for learner in learners)
         new._engine.average([learner._engine for learner in learners], share)
         return new
 
@@ -411,23 +542,13 @@ class Learner:
         }
 
     def _header(self) -> dict[str, Any]:
-        vocabulary = isinstance(self._encoder, Vocabulary)
-        return {
-            "update": recipe.to_json(self.update),
-            "options": self._options(),
-            "features": self._features,
-            "columns": None if self.columns is None else list(self.columns),
-            "names": self.names if vocabulary else None,
-        }
+        return {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
 
     def _arrays(self) -> dict[str, Any]:
         return self._engine.arrays()
 
     def _restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        self._features = header["features"]
-        self.columns = None if header["columns"] is None else tuple(header["columns"])
-        if header["names"] is not None:
-            self._encoder = Vocabulary(header["names"])
+        self._intake.restore(header)
         self._engine.restore(arrays)
 
     @classmethod
@@ -446,126 +567,9 @@ class Learner:
     def __repr__(self) -> str:
         return f"<Learner of {self.n_features} features after {self.rounds} rounds of {self.update!r}>"
 
-    # --- rows ---------------------------------------------------------------------------------
-
-    @property
-    def _plain(self) -> bool:
-        """Whether indices are features and rows enter the geometry as they are."""
-        return self._encoder is None and not self.update.geometry.whole_rows
-
-    def _vocabulary(self) -> Vocabulary:
-        """The names of the features, none yet if this learner may still get some; TypeError if it has numbers."""
-        if isinstance(self._encoder, Vocabulary):
-            return self._encoder
-        if self.rounds or self._features:
-            raise TypeError("this learner has numbered features: pass arrays, or bits=... to a new learner")
-        return Vocabulary()
-
-    def _encode(self, X: Any, grow: bool = True) -> tuple[Chunk, int]:
-        """Canonical rows and how many features there are with them; nothing is remembered if that fails."""
-        features = self._features
-        if X is NOTHING:
-            return X, features
-        if isinstance(self._encoder, Hashing):
-            return self._encode_hashed(self._encoder, X), features
-        if is_dicts(X):
-            words = self._vocabulary()
-            chunk = words.encode(X, grow)
-            if grow:
-                self._encoder = words
-            return chunk, max(features, words.size)
-        if isinstance(self._encoder, Vocabulary):
-            raise TypeError("this learner has named features: pass dicts")
-        columns = column_names(X)
-        chunk = to_chunk(X, columns=self.columns or columns, n_features=self.width)
-        if grow and columns is not None and self.columns is None:
-            if features and len(columns) != features:
-                raise ValueError(f"X has {len(columns)} columns, but there are {features} features")
-            self.columns = columns
-        seen = int(chunk.indices.max(initial=-1)) + 1
-        return chunk, max(features, X.shape[1] if hasattr(X, "shape") else seen)
-
-    def _encode_hashed(self, encoder: Hashing, X: Any) -> Chunk:
-        """Rows whose features, named or numbered, are folded; the columns of a frame are names."""
-        if is_dicts(X):
-            return encoder.encode(X)
-        columns = column_names(X)
-        chunk = to_chunk(X, columns=columns)
-        if columns is None:
-            return encoder.fold(chunk)
-        return renumbered(chunk, np.array([encoder.number(name) for name in columns]))
-
-    def _learn_all(self, X: Any, y: Floats, weights: Floats) -> Floats:
-        """`learn` with room for whatever comes."""
-        before, size = (self._encoder, self.columns), self.n_features
-        try:
-            chunk, features = self._encode(X)
-            scores = self._engine.learn(self._entered(chunk, features), y, weights)
-        except BaseException:  # memory may run out
-            self._encoder, self.columns = before
-            if self._encoder is not None:
-                self._encoder.forget(size)
-            raise
-        self._features = features
-        return scores
-
-    def _entered(self, chunk: Chunk, features: int) -> Chunk:
+    def _entered(self, chunk: Chunk) -> Chunk:
         """The rows as the working geometry sees them."""
-        return Chunk(*self.update.geometry.enter_rows(chunk, features))
-
-    def _named(self, X: Any) -> tuple[Chunk, list[str | int]]:
-        """Rows with features numbered for these rows only, in the order of their names; and these names."""
-        names: list[str | int]
-        if is_dicts(X):
-            words = Vocabulary()
-            chunk, names = words.encode(X), words.names
-        else:
-            columns = column_names(X)
-            chunk = X if X is NOTHING else to_chunk(X, columns=columns)
-            found, local = np.unique(chunk.indices, return_inverse=True)
-            chunk = chunk._replace(indices=local.astype(np.int32))
-            names = [int(i) if columns is None else columns[i] for i in found]
-        order = sorted(range(len(names)), key=lambda i: (isinstance(names[i], str), names[i]))
-        return renumbered(chunk, np.argsort(order)), [names[i] for i in order]
-
-    def _numbers(self, names: list[str | int]) -> Any:
-        """The features of these names, -1 for those not held."""
-        words = self._vocabulary()
-        return np.array([words.number(name) if words.knows(name) else -1 for name in names], np.int64)
-
-    def _scores_named(self, X: Any, linear: bool) -> Floats:
-        """Scores where names that are not held may count: each has the weight of a feature never seen."""
-        chunk, names = self._named(X)
-        numbers = self._numbers(names)
-        numbers[numbers < 0] = self.n_features
-        rows = renumbered(chunk, numbers)
-        return self._engine.scores(self._entered(rows, self.n_features), linear)
-
-    def _learn_bounded(self, X: Any, y: Floats, weights: Floats) -> Floats:
-        """`learn` with at most `max_features`: before a row that does not fit, zeros are dropped."""
-        chunk, names = self._named(X)
-        scores, numbers = np.empty(chunk.rows), self._numbers(names)
-        start, ahead, pruned, before = 0, chunk.rows, False, None
-        while start < chunk.rows:
-            block = chunk.row_block(start, start + ahead)
-            fit, new = rows_that_fit(block, numbers, self.max_features - self.n_features)  # type: ignore[operator]
-            if before is None and fit < chunk.rows:
-                before = self._header(), self._engine.snapshot()
-            if fit > 0:
-                numbers[new] = [self._vocabulary().number(names[i]) for i in new]
-                rows, stop = renumbered(block.row_block(0, fit), numbers), start + fit
-                rows = self._entered(rows, self.n_features)
-                scores[start:stop] = self._engine.learn(rows, y[start:stop], weights[start:stop])
-                self._features, start, ahead, pruned = self.n_features, stop, 2 * ahead, False
-            elif pruned or not self.prune():
-                self._restore(*before)  # type: ignore[misc]
-                raise ValueError(
-                    f"row {start} brings more features than max_features={self.max_features} leaves room for: "
-                    "all others have weights that are not 0; raise max_features or the strength of l1"
-                )
-            else:
-                numbers, ahead, pruned = self._numbers(names), AHEAD, True
-        return scores
+        return Chunk(*self.update.geometry.enter_rows(chunk, self._intake.features))
 
 
 # --- arguments --------------------------------------------------------------------------------
@@ -573,10 +577,6 @@ class Learner:
 INT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float64)
 #: Types of a target that need no second look.
 NUMBERS = {float, int, np.float64, np.int64}
-#: No rows.
-NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
-#: So many rows are looked at to find which of them fit, after features had to be dropped.
-AHEAD = 16
 
 
 def is_vector(array: Any, dtype: Any) -> bool:
@@ -587,38 +587,25 @@ def is_vector(array: Any, dtype: Any) -> bool:
     return flags.c_contiguous and flags.aligned
 
 
-def counted(X: Any) -> tuple[Any, int]:
-    """X and its number of rows; what can be read only once becomes a list, and a nested list a matrix."""
-    if isinstance(X, Mapping):
-        raise TypeError("X must be rows, not a single dict: use learn_named, or put it in a list")
-    if isinstance(X, Chunk):
-        return X, X.rows
-    if hasattr(X, "shape") and len(X.shape) > 0:
-        check_two_dimensional(X.shape)
-        return X, int(X.shape[0])
-    if isinstance(X, (str, bytes)) or not isinstance(X, Iterable):
-        raise TypeError(f"X must be a matrix, a frame or a list of dicts, got {type(X).__name__}")
-    X = X if isinstance(X, (list, tuple)) else list(X)
-    if len(X) == 0:
-        return NOTHING, 0
-    if not is_dicts(X):
-        X = as_matrix(X)
-    return X, len(X)
+def blocks_of(rows: Iterator[Any]) -> Iterator[list[Any]]:
+    """The rows of a generator, `BLOCK` at a time; one empty block if there are none."""
+    block = list(itertools.islice(rows, BLOCK))
+    while True:
+        yield block
+        if len(block) < BLOCK:
+            return
+        block = list(itertools.islice(rows, BLOCK))
 
 
-def is_dicts(X: Any) -> bool:
-    """Whether the rows are dicts."""
-    return isinstance(X, (list, tuple)) and not isinstance(X, Chunk) and len(X) > 0 and isinstance(X[0], Mapping)
-
-
-def one_row(indices: Any, values: Any) -> Chunk:
-    """One row given by indices and values."""
-    index, data = np.asarray(indices), np.asarray(values)
-    if index.size == 0:
-        index = index.astype(np.int32)
-    if index.ndim != 1 or index.shape != data.shape:
-        raise ValueError(f"indices and values must have one length, got shapes {index.shape} and {data.shape}")
-    return Chunk(np.array([0, index.shape[0]]), index, data)
+def check_order(order: Any, rows: int) -> Any:
+    """Numbers of rows."""
+    found = np.ascontiguousarray(order)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise TypeError(f"order must be numbers of rows, got {found.dtype} of shape {found.shape}")
+    if found.size and not (found.min() >= 0 and found.max() < rows):
+        wrong = found[(found < 0) | (found >= rows)][0]
+        raise ValueError(f"order must be numbers of rows from 0 to {rows - 1}, got {wrong}")
+    return found.astype(np.int64, copy=False)
 
 
 def check_size(name: str, value: Any) -> int:

@@ -48,7 +48,7 @@ def test_rivers_checks(model, check):
 def interpreted(monkeypatch):
     """Nothing is compiled."""
     slow = functools.partial(fiol.Learner, compiled=False)
-    monkeypatch.setattr("fiol.river.Learner", slow)
+    monkeypatch.setattr("fiol.doors.river.Learner", slow)
     monkeypatch.setattr("fiol.doors.estimators.Learner", slow)
 
 
@@ -82,7 +82,7 @@ def same(a, b):
     """The same model, to the bit."""
     assert a.weights == b.weights
     assert a.intercept == b.intercept
-    assert a._words.__dict__.get("names") == b._words.__dict__.get("names")
+    assert a._intake.names == b._intake.names
 
 
 LABELS = {
@@ -169,7 +169,7 @@ events = st.lists(
 def test_strange_events(events, data):
     """Any names, values and labels: a class that appears late has the weights of one that was there from the start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fiol.river.Learner", functools.partial(fiol.Learner, compiled=False))
+        patch.setattr("fiol.doors.river.Learner", functools.partial(fiol.Learner, compiled=False))
         model = FIOLClassifier(**LASSO)
         for x, y in events:
             before = dict(x)
@@ -223,10 +223,10 @@ def test_columns_come_and_go():
         one_by_one(one, X, [1.0, -1.0])
         many.learn_many(X, pd.Series([1.0, -1.0]))
     same(one, many)
-    assert many._words.names == ["a", "b", 0, "('x', 'y')"]
+    assert many._intake.names == ["a", "b", 0, "('x', 'y')"]
     unknown = pd.DataFrame({"nobody": [5.0], "a": [1.0]})
     assert many.predict_many(unknown)[0] == many.predict_one({"a": 1.0, "nobody": 5.0}) == many.predict_one({"a": 1.0})
-    assert many._words.size == 4
+    assert many._intake.features == 4
 
 
 @pytest.mark.usefixtures("interpreted")
@@ -263,7 +263,7 @@ def test_geometries_in_which_new_features_have_weights(geometry):
     assert np.array_equal(model.learner.weights, learner.weights)
     X = pd.DataFrame(rows).fillna(0.0)
     assert model.predict_many(X).tolist() == pytest.approx([model.predict_one(x) for x in rows], rel=1e-12)
-    assert model._words.names == ["a", "b"]
+    assert model._intake.names == ["a", "b"]
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -439,7 +439,7 @@ def test_pipelines():
         one.learn_one(x, bool(code))
     many.learn_many(X, pd.Series([bool(code) for code in codes]))
     same(one["FIOLClassifier"], many["FIOLClassifier"])
-    assert set(one["FIOLClassifier"]._words.names) == {"x0", "x1", "x3"}
+    assert set(one["FIOLClassifier"]._intake.names) == {"x0", "x1", "x3"}
     assert set(one.predict_proba_one(dicts(X)[0])) == {False, True}
     one.mutate({"FIOLClassifier": {"alpha": 0.5}})
     assert one["FIOLClassifier"]._update.regularizer == fiol.L1(0.5)

@@ -20,8 +20,12 @@ from material import LOSSES
 
 import fiol
 from fiol.intake import scan
-from fiol.intake.chunks import Chunk, check_targets, check_weights, column_names, match_columns, to_chunk
-from fiol.intake.vocabulary import Hashing, Vocabulary, finish
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
+from fiol.intake.frames import column_names, match_columns
+from fiol.intake.hashing import Hashing, finish
+from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.intake.vocabulary import Vocabulary
 
 TYPES = {"indptr": np.int64, "indices": np.int32, "data": np.float64}
 
@@ -158,7 +162,7 @@ def test_empty_ones_work(shape):
         check_equal(chunk.row_block(0, chunk.rows), chunk)
     check_equal(to_chunk(pl.DataFrame()), reference(np.zeros((0, 0))))
     check_equal(to_chunk(pa.table({})), reference(np.zeros((0, 0))))
-    assert check_targets([], 0, fiol.Squared()).shape == check_weights([], 0).shape == (0,)
+    assert check_targets([], 0, fiol.Squared()).shape == check_sample_weights([], 0).shape == (0,)
 
 
 @pytest.mark.parametrize("dtype", [pl.Float32, pl.Int8, pl.UInt64, pl.Boolean])
@@ -473,7 +477,7 @@ SERIES = [list, tuple, np.array, pd.Series, pl.Series, pa.array, lambda y: pa.ch
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_targets_and_weights_of_any_series(series, loss):
     for y in ([1, 1, 1], [1.0, 1.0, 1.0]):
-        for array in (check_targets(series(y), 3, loss), check_weights(series(y), 3)):
+        for array in (check_targets(series(y), 3, loss), check_sample_weights(series(y), 3)):
             assert array.dtype == np.float64
             assert array.flags.c_contiguous
             assert array.flags.writeable
@@ -560,7 +564,7 @@ def test_other_losses_say_what_they_want():
 )
 def test_wrong_weights_are_named(weights, error, message):
     with pytest.raises(error, match=message):
-        check_weights(weights, 2)
+        check_sample_weights(weights, 2)
 
 
 # --- dicts ------------------------------------------------------------------------------------
@@ -640,7 +644,7 @@ def test_folding_is_hashing_of_integers(rows, bits):
 def test_hashes_are_those_of_every_machine():
     assert [Hashing(18).number(name) for name in ("age", "color=red", "é", "")] == [186462, 194679, 248357, 0]
     assert Hashing(31).number(2**31 - 1) == 0  # the most features are one less than 2**31
-    script = "from fiol.intake.vocabulary import Hashing; print(Hashing(24).number('color=red'))"
+    script = "from fiol.intake.hashing import Hashing; print(Hashing(24).number('color=red'))"
     numbers = {
         subprocess.run(
             [sys.executable, "-c", script], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
@@ -651,7 +655,7 @@ def test_hashes_are_those_of_every_machine():
 
 
 def test_hashing_forgets_what_it_remembers(monkeypatch):
-    monkeypatch.setattr("fiol.intake.vocabulary.REMEMBERED", 3)
+    monkeypatch.setattr("fiol.intake.hashing.REMEMBERED", 3)
     hashing = Hashing(20)
     for k in range(20):
         hashing.encode_one({f"f{k}": 1.0})
@@ -774,8 +778,7 @@ def test_a_dict_is_no_list_of_dicts():
 
 
 def test_no_compiler_is_loaded_by_the_import():
-    script = (
-        "import sys, fiol.intake.chunks; print({'numba', 'scipy', 'pandas', 'polars', 'pyarrow'} & set(sys.modules))"
-    )
+    heavy = "{'narwhals', 'numba', 'scipy', 'pandas', 'polars', 'pyarrow'}"
+    script = f"import sys, fiol.intake.intake; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

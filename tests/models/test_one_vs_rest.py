@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fiol
-from fiol.models import one_vs_rest
-from fiol.models.one_vs_rest import OneVsRest, numbered
+from fiol.intake import labels as coding
+from fiol.intake.labels import sorted_codes
+from fiol.models.one_vs_rest import OneVsRest
 
 KINDS = {
     "int": (st.integers(-3, 20), np.int64),
@@ -30,9 +31,9 @@ def test_numbers_are_places_among_the_sorted_classes(kind, data, ahead, few):
     before = data.draw(st.none() | st.lists(values, min_size=1, max_size=5))
     known = None if before is None else np.unique(np.array(before, dtype))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(one_vs_rest, "AHEAD", ahead)
-        patch.setattr(one_vs_rest, "FEW", few)
-        classes, numbers = numbered(labels, known)
+        patch.setattr(coding, "AHEAD", ahead)
+        patch.setattr(coding, "FEW", few)
+        classes, numbers = sorted_codes(labels, known)
     assert classes.tolist() == sorted({*labels.tolist(), *([] if before is None else before)})
     assert classes[numbers].tolist() == labels.tolist()
     if known is not None and set(labels.tolist()) <= set(known.tolist()):
@@ -41,7 +42,7 @@ def test_numbers_are_places_among_the_sorted_classes(kind, data, ahead, few):
 
 def test_labels_that_equal_nothing_end():
     """Not a time is not itself, and is found once for all that."""
-    classes, _ = numbered(np.array(["NaT", "2020-01-01"], "datetime64[D]"))
+    classes, _ = sorted_codes(np.array(["NaT", "2020-01-01"], "datetime64[D]"))
     assert len(classes) >= 2
 
 

@@ -21,7 +21,8 @@ from streams import GEOMETRIES, Draws, geometry_of, penalty_for
 
 import fiol
 from fiol.components.component import PerFeature, at
-from fiol.intake.chunks import check_weights, to_chunk
+from fiol.intake.containers import to_chunk
+from fiol.intake.targets import check_sample_weights
 from fiol.regret import comparator, libraries, objective
 from fiol.regret.certificate import certify
 from fiol.regret.comparator import best_in_hindsight
@@ -661,7 +662,16 @@ def test_random_streams(seed):
     assert all("best" in str(w.message) for w in caught)
     rough = any("may not" in str(w.message) for w in caught)
     chunk = to_chunk(stream.x)
-    parts = loss, regularizer, geometry, chunk, d, stream.y, check_weights(stream.weight, len(stream.y)), intercept
+    parts = (
+        loss,
+        regularizer,
+        geometry,
+        chunk,
+        d,
+        stream.y,
+        check_sample_weights(stream.weight, len(stream.y)),
+        intercept,
+    )
     o = make_objective(*parts)
     found = np.append(best.w, best.intercept) if intercept else best.w
     with np.errstate(all="ignore"):

@@ -18,7 +18,8 @@ import fiol
 from fiol.components.problem import make_problem
 from fiol.components.scalars import power_sums
 from fiol.engine.engine import Engine
-from fiol.intake.chunks import Chunk, to_chunk
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
 from fiol.update import laziness as module
 from fiol.update.laziness import LAZINESSES, Eager, Facts, Laziness
 from fiol.update.plan import choose_laziness, facts_of, make_plan

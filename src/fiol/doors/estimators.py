@@ -54,11 +54,14 @@ from fiol.doors.parameters import (
     named,
 )
 from fiol.engine.engine import IN_ORDER
-from fiol.intake.chunks import HEAVIEST, Chunk, check_range, check_targets, check_weights, to_chunk
+from fiol.intake.chunk import HEAVIEST, Chunk
+from fiol.intake.containers import to_chunk
+from fiol.intake.labels import sorted_codes
+from fiol.intake.targets import check_range, check_sample_weights, check_targets
 from fiol.learner import Learner
 from fiol.models.epochs import Course, Stopping, run
 from fiol.models.joint import JointLearner
-from fiol.models.one_vs_rest import OneVsRest, normalized, numbered
+from fiol.models.one_vs_rest import OneVsRest, normalized
 from fiol.regret import Ledger
 from fiol.update.update import Update
 
@@ -192,7 +195,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         """One weight per row."""
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return check_weights(sample_weight, X.shape[0])
+        return check_sample_weights(sample_weight, X.shape[0])
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -450,7 +453,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         with unless_refused(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
             chunk, weights = to_chunk(X), self._weights(sample_weight, X)
-            classes, codes = numbered(y)
+            classes, codes = sorted_codes(y)
             check_labels(classes)
             if len(classes) < 2:
                 raise ValueError(f"y must have at least two classes, got {len(classes)} class: {classes.tolist()[0]!r}")
@@ -559,7 +562,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     def _codes(self, y: Any) -> Any:
         """The place in `classes_` of every label; new ones are taken in if the classes are open."""
         old, alike = self.classes_, (y.dtype.kind in "OUS") == (self.classes_.dtype.kind in "OUS")
-        classes, codes = numbered(y, old) if alike else (np.unique(y), None)  # words are no numbers
+        classes, codes = sorted_codes(y, old) if alike else (np.unique(y), None)  # words are no numbers
         if classes is old:
             return codes
         new = np.setdiff1d(classes, old) if alike else classes
@@ -658,7 +661,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if isinstance(self._model, JointLearner):
             p = special.expit(scores) if scores.ndim == 1 else special.softmax(scores, axis=1)
         else:
-            p = self.learners_[0]._engine.predictions(np.array(scores, order="C").ravel()).reshape(scores.shape)
+            p = self.learners_[0].predictions(np.array(scores, order="C").ravel()).reshape(scores.shape)
         if p.ndim == 1:
             return np.column_stack([1.0 - p, p])
         return normalized(p)
@@ -952,15 +955,15 @@ def learning(learner: Learner | JointLearner, rows: Chunk, y: Floats, weights: F
     """Passes over rows that have been checked; each gives the mean loss of their scores before."""
 
     def learn(order: Any = IN_ORDER) -> float:
-        scores = learner._learn_checked(rows, y, weights, order)
-        return learner._mean_loss(scores, y, weights, order if len(order) < rows.rows else IN_ORDER)
+        scores = learner.learn_canonical(rows, y, weights, order)
+        return learner.mean_loss(scores, y, weights, order if len(order) < rows.rows else IN_ORDER)
 
     return learn
 
 
 def predictions(learner: Learner, rows: Chunk) -> Floats:
     """What scores that are linear in the values say."""
-    return learner._engine.predictions(learner.scores(rows, linear=True))
+    return learner.predictions(learner.scores(rows, linear=True))
 
 
 def accuracy_on(learner: Learner | JointLearner, rows: Chunk, y: Floats, weights: Floats) -> Callable[[], float]:

@@ -95,7 +95,7 @@ def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
     """Weights, one row per score, intercepts, and the loss; TypeError if a graph cannot say what it predicts."""
     loss: Loss | JointLoss | None
     if isinstance(model, Learner):
-        if model.bits is not None or model.max_features is not None or not model._plain:
+        if not model.numbered or model.update.geometry.whole_rows:
             raise TypeError("only a learner with numbered features and a plain geometry is one matrix of weights")
         w, b, loss = model.weights[None, :], np.array([model.intercept]), model.update.loss
     else:

@@ -37,7 +37,8 @@ from fiol.components.losses import EpsilonInsensitive, Hinge, Loss, SquaredEpsil
 from fiol.components.problem import Problem
 from fiol.components.row import Floats, Row
 from fiol.doors.estimators import LARGEST_SEED, OF_PASSES, THREADS, Progress, held_out, unless_refused, validate_data
-from fiol.intake.chunks import Chunk, to_chunk
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
 from fiol.models.epochs import Course, Stopping, run
 from fiol.presets import PA1, PA2
@@ -117,7 +118,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
             scores = np.zeros(chunk.rows)
             for part in (order[:first], order[first:]):
                 if part.shape[0]:
-                    scores += learner._learn_checked(chunk, y, weights, part)
+                    scores += learner.learn_canonical(chunk, y, weights, part)
                 if self.average and learner.rounds == wait > 0:
                     self._before[k] = learner.weights, learner.intercept
             total, rows = total_loss(self._judge, scores, order, y, ones)
@@ -128,7 +129,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
     def _last(self, k: int) -> tuple[Floats, float]:
         """The weights and the intercept after the last round."""
         learner = self._learners[k]
-        return learner.last_weights * self._stretch, learner._engine.bias_weight(False)
+        return learner.last_weights * self._stretch, learner.last_intercept
 
     def _read_weights(self) -> tuple[Floats, Floats]:
         """The weights and intercepts to predict with."""

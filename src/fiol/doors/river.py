@@ -10,7 +10,7 @@ import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ except ImportError as error:
 from fiol.components.geometries import Geometry
 from fiol.components.losses import Loss
 from fiol.components.regularizers import Regularizer
-from fiol.components.row import Floats, Indices
+from fiol.components.row import Floats
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
 from fiol.doors.parameters import (
@@ -37,9 +37,10 @@ from fiol.doors.parameters import (
     make_update,
     named,
 )
-from fiol.intake.bounds import renumbered
-from fiol.intake.chunks import Chunk, to_chunk
-from fiol.intake.vocabulary import NAMES, Hashing, Vocabulary
+from fiol.intake.chunk import Chunk
+from fiol.intake.frames import Frame, as_frame, as_list, frame_like, series_like, series_name
+from fiol.intake.intake import Intake
+from fiol.intake.labels import plain_label
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest, normalized
 from fiol.update.update import Update
@@ -94,9 +95,10 @@ class LinearModel(base.Estimator):
         self.positive = positive
         self.fit_intercept = fit_intercept
         self.bits = bits
-        self._words: Vocabulary | Hashing = Vocabulary() if bits is None else Hashing(bits)
+        self._intake = Intake(bits=bits, any_names=True)
         self._y_name: Any = None
-        self._set_update(self._make_update())
+        self._update = self._make_update()
+        self._intake.counts_unseen = self._new_learner().counts_unseen
 
     # --- parameters -------------------------------------------------------------------------------
 
@@ -112,24 +114,13 @@ class LinearModel(base.Estimator):
             check_flag(name, getattr(self, name))
         check_number("alpha", self.alpha, 0.0, np.inf)
         check_number("l1_ratio", self.l1_ratio, 0.0, 1.0)
-        try:
+        with calling_it({} if isinstance(self.step_size, StepSize) else STEP_SIZE_CALLED):
             return make_update(named(self.loss, self._losses), **{name: getattr(self, name) for name in OF_UPDATE})
-        except ValueError as error:
-            call_it(error, {} if isinstance(self.step_size, StepSize) else STEP_SIZE_CALLED)
-            raise
-
-    def _set_update(self, update: Update) -> None:
-        """From now on, new learners have this update; whatever is wrong with it is wrong now."""
-        self._update = update
-        learner = self._new_learner()
-        #: Whether single rows are ready for an engine as they are.
-        self._plain = learner._plain
-        #: Whether features that were never seen have a weight.
-        self._counts_unseen = learner._plan.first_weight(1) != 0.0
 
     def _new_learner(self) -> Learner:
-        width = self._words.size if isinstance(self._words, Hashing) else None
-        return Learner(self._update, n_features=width, intercept=self.fit_intercept, average=self.average)
+        """A learner of numbered features before its first round: the intake numbers them for all learners."""
+        options = {"intercept": self.fit_intercept, "average": self.average}
+        return Learner(self._update, n_features=self._intake.width, **options)
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -145,8 +136,10 @@ class LinearModel(base.Estimator):
             super().mutate(new_attrs)
             update = self._make_update()
             if update != self._update:
-                self._set_update(update)
+                self._update = update
+                counts_unseen = self._new_learner().counts_unseen
                 self._replace(self._continued)
+                self._intake.counts_unseen = counts_unseen
         except BaseException:
             self.__dict__.update(before)
             raise
@@ -171,65 +164,52 @@ class LinearModel(base.Estimator):
 
     def _round(self, x: Any, tasks: Sequence[tuple[Learner, Any]], w: Any) -> None:
         """One round of every learner with its target; an error before the first of them."""
-        words, (first, target) = self._words, tasks[0]
-        row = words.again(x) if type(x) is dict and self._plain else None
-        if row is None or first._learn_ready(*row, target, w) is None:
-            size = words.size
-            try:
-                row = words.encode_one(with_names(x))
-                first.learn_one(*row, target, w)
-            except BaseException as error:
-                words.forget(size)
-                call_it(error, ONE_CALLED)
-                raise
+        row = self._first_round(x, *tasks[0], w)
         for learner, target in tasks[1:]:
-            if not self._plain or learner._learn_ready(*row, target, w) is None:  # it has to grow
+            if learner.try_row(*row, target, w) is None:  # it has to grow
                 learner.learn_one(*row, target, w)
 
-    def _rounds(self, X: Any, tasks: Sequence[tuple[Learner, Any]], w: Any) -> None:
+    def _first_round(self, x: Any, learner: Learner, target: Any, w: Any) -> tuple[Any, Any]:
+        """The round of the first learner; returns the row for the others."""
+        intake = self._intake
+        for look in (intake.row_again, intake.known_row):
+            row = look(x)
+            if row is not None and learner.try_row(*row, target, w) is not None:
+                return row
+        with calling_it(ONE_CALLED), intake.transaction():
+            row = intake.take_in_row(x)
+            learner.learn_one(*row, target, w)
+            return row
+
+    def _rounds(self, frame: Frame, tasks: Sequence[tuple[Learner, Any]], w: Any) -> None:
         """The same for every row of a frame."""
-        words, (first, targets) = self._words, tasks[0]
-        size = words.size
-        try:
-            rows = encode_frame(words, X, grow=True)
+        with calling_it({"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED), self._intake.transaction():
+            rows = self._intake.take_in(frame)
             weights = np.full(rows.rows, w) if is_number(w) else w
-            first.learn(rows, targets, weights)
-        except BaseException as error:
-            words.forget(size)
-            call_it(error, {"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED)
-            raise
+            first, targets = tasks[0]
+            first.learn_chunk(rows, targets, weights)
         for learner, targets in tasks[1:]:
-            learner.learn(rows, targets, weights)
+            learner.learn_chunk(rows, targets, weights)
 
     def _scores_one(self, x: Any, learners: Iterable[Learner]) -> list[Floats]:
         """The score of one row by every learner, in an array each."""
-        row = self._words.again(x) if type(x) is dict else None
+        row = self._intake.same_row(x)
         if row is not None:
-            rows = one_row(*row)
-            scores = [learner._scores_checked(rows) for learner in learners]
+            scores = scores_of_row(row, learners)
             if all(math.isfinite(z[0]) for z in scores):  # else nobody has looked at the values yet
                 return scores
-        return self._scores(lambda grow: one_row(*self._words.encode_one(with_names(x), None, grow)), learners)
+        return scores_of_row(self._intake.read_row(x), learners)
 
-    def _scores_many(self, X: Any, learners: Iterable[Learner]) -> list[Floats]:
+    def _scores_many(self, frame: Frame, learners: Iterable[Learner]) -> list[Floats]:
         """The scores of the rows of a frame by every learner."""
-        return self._scores(lambda grow: encode_frame(self._words, X, grow), learners)
-
-    def _scores(self, encode: Callable[[bool], Chunk], learners: Iterable[Learner]) -> list[Floats]:
-        """The scores of the rows that `encode(grow)` gives; new names, if they count, are not remembered."""
-        size = self._words.size
-        rows = encode(self._counts_unseen)
-        try:
-            return [learner._scores_checked(rows) for learner in learners]
-        finally:
-            if self._words.size > size:
-                self._words.forget(size)
+        rows = self._intake.read(frame)
+        return [learner.score_canonical(rows) for learner in learners]
 
     def _named_weights(self, learner: Learner) -> dict[Any, float]:
         """Weights that are not 0 by the names of their features, or by their numbers if these are hashes."""
         w = learner.weights
         found = np.flatnonzero(w)
-        names = self._words.names if isinstance(self._words, Vocabulary) else None
+        names = self._intake.names
         return {int(i) if names is None else names[i]: float(w[i]) for i in found}
 
 
@@ -320,32 +300,26 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
-        check_frame(X)
-        labels = as_list(y)
-        if len(labels) != len(X):
-            raise ValueError(f"y must have one label per row: {len(X)}, got {len(labels)}")
+        frame, labels = framed(X), as_list(y)
+        if len(labels) != len(frame):
+            raise ValueError(f"y must have one label per row: {len(frame)}, got {len(labels)}")
         if labels:
             with self._meeting(labels) as rest:
-                self._rounds(X, rest.told_all(np.array([rest.numbers[label] for label in labels])), w)
-        self._y_name = getattr(y, "name", None)
+                self._rounds(frame, rest.told_all(rest.labels.codes_of(labels)), w)
+        self._y_name = series_name(y)
 
     @contextmanager
     def _meeting(self, labels: list[Any]) -> Iterator[OneVsRest]:
         """Take in the classes that are new, unless their first round fails."""
-        before, known = self._rest, 0 if self._rest is None else len(self._rest.numbers)
-        rest = before
-        try:
-            if rest is None:
-                closed = isinstance(labels[0], (bool, np.bool_))
-                rest = OneVsRest(self._new_learner, [False, True] if closed else [], closed)
+        rest = self._rest
+        if rest is None:
+            closed = isinstance(labels[0], (bool, np.bool_))
+            rest = OneVsRest(self._new_learner, [False, True] if closed else [], closed)
+        with self._intake.transaction(rest):
+            self._intake.labels = rest.labels
             rest.meet(plain_label(label) for label in labels)
-            self._rest = rest
             yield rest
-        except BaseException:
-            self._rest = before
-            if before is not None:
-                before.forget(known)
-            raise
+        self._rest = rest
 
     def _replace(self, change: Callable[[Learner], Learner]) -> None:
         rest = self._rest
@@ -373,20 +347,20 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def predict_many(self, X: Any) -> Any:
         """The class of every row, as a series; None before there is any."""
-        check_frame(X)
+        frame = framed(X)
         if self._rest is None:
-            return series_like(X, [None] * len(X), self._y_name)
-        scores, classes = self._scores_many(X, self._rest.learners.values()), self._rest.classes
-        return series_like(X, [classes[code] for code in codes_of(scores, len(classes))], self._y_name)
+            return series_like(frame, [None] * len(frame), self._y_name)
+        scores, classes = self._scores_many(frame, self._rest.learners.values()), self._rest.classes
+        return series_like(frame, [classes[code] for code in codes_of(scores, len(classes))], self._y_name)
 
     def predict_proba_many(self, X: Any) -> Any:
         """The probability of every class for every row, as a frame, which has no columns before there is any class."""
-        check_frame(X)
+        frame = framed(X)
         self._has_probabilities()
         if self._rest is None:
-            return frame_like(X, {})
-        p = self._probabilities(self._scores_many(X, self._rest.learners.values()))
-        return frame_like(X, dict(zip(self._rest.numbers, p, strict=True)))
+            return frame_like(frame, {})
+        p = self._probabilities(self._scores_many(frame, self._rest.learners.values()))
+        return frame_like(frame, dict(zip(self._rest.numbers, p, strict=True)))
 
     def _has_probabilities(self) -> None:
         loss = self._update.loss
@@ -396,7 +370,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     def _probabilities(self, scores: list[Floats]) -> list[Floats]:
         """The probabilities of every class, one for each row."""
         learner = next(iter(self.learners.values()))
-        p = [learner._engine.predictions(z) for z in scores]
+        p = [learner.predictions(z) for z in scores]
         return list(normalized(np.column_stack(p)).T) if len(p) == len(self.classes) else [1.0 - p[0], p[0]]
 
     # --- the model --------------------------------------------------------------------------------
@@ -489,22 +463,21 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
-        check_frame(X)
-        self._rounds(X, ((self._learner, y),), w)
-        self._y_name = getattr(y, "name", None)
+        self._rounds(framed(X), ((self._learner, y),), w)
+        self._y_name = series_name(y)
 
     def _replace(self, change: Callable[[Learner], Learner]) -> None:
         self._learner = change(self._learner)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """What the score says: the mean, or exp(score) for counts."""
-        return float(self._learner._engine.predictions(self._scores_one(x, [self._learner])[0])[0])
+        return float(self._learner.predictions(self._scores_one(x, [self._learner])[0])[0])
 
     def predict_many(self, X: Any) -> Any:
         """The same for every row of a frame, as a series."""
-        check_frame(X)
-        scores = self._scores_many(X, [self._learner])[0]
-        return series_like(X, self._learner._engine.predictions(scores), self._y_name)
+        frame = framed(X)
+        scores = self._scores_many(frame, [self._learner])[0]
+        return series_like(frame, self._learner.predictions(scores), self._y_name)
 
     @property
     def learner(self) -> Learner:
@@ -525,95 +498,19 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def name_of(key: Any) -> str | int:
-    """What a feature is called: River allows any hashable, such as the pairs of words of a `BagOfWords`.
-
-    >>> name_of("age"), name_of(7), name_of(("new", "york"))
-    ('age', 7, "('new', 'york')")
-    """
-    return key if isinstance(key, (str, Integral)) and not isinstance(key, bool) else repr(key)  # type: ignore[return-value]
+def scores_of_row(row: tuple[Any, Any], learners: Iterable[Learner]) -> list[Floats]:
+    """The score of one row by every learner, in an array each."""
+    indices, values = row
+    rows = Chunk(np.array([0, indices.shape[0]]), indices, values)
+    return [learner.score_canonical(rows) for learner in learners]
 
 
-def with_names(x: Any) -> Any:
-    """A row whose keys are names."""
-    if isinstance(x, Mapping) and not NAMES.issuperset(map(type, x)):
-        return {name_of(key): value for key, value in x.items()}
-    return x
-
-
-def one_row(indices: Indices, data: Floats) -> Chunk:
-    """One row as a chunk."""
-    return Chunk(np.array([0, indices.shape[0]]), indices, data)
-
-
-def check_frame(X: Any) -> None:
-    """TypeError unless X has columns with names."""
-    if not (hasattr(X, "column_names") or hasattr(X, "columns")):
+def framed(X: Any) -> Frame:
+    """X as a frame; TypeError if it is none."""
+    frame = as_frame(X)
+    if frame is None:
         raise TypeError(f"X must be a pandas or polars frame or an Arrow table, got {type(X).__name__}")
-
-
-def encode_frame(words: Vocabulary | Hashing, X: Any, grow: bool) -> Chunk:
-    """The rows of a frame, to the bit as `words` encodes them as dicts."""
-    columns = [name_of(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
-    try:
-        chunk = to_chunk(X)
-    except TypeError:  # texts, perhaps
-        return words.encode((dict(zip(columns, row, strict=True)) for row in rows_of(X)), grow)
-    seen, first = np.unique(chunk.indices, return_index=True)
-    numbers = np.full(len(columns), -1, np.int64)
-    for i in seen[np.argsort(first)]:  # new names are numbered as they appear
-        if grow or words.knows(columns[i]):
-            numbers[i] = words.number(columns[i])
-    return renumbered(chunk, numbers)
-
-
-def rows_of(X: Any) -> Iterator[Any]:
-    """The values of every row of a frame."""
-    if hasattr(X, "itertuples"):
-        return iter(X.itertuples(index=False, name=None))
-    return iter(X.rows()) if hasattr(X, "rows") else (tuple(row.values()) for row in X.to_pylist())
-
-
-def series_like(X: Any, values: Any, name: Any) -> Any:
-    """Values as a series of the library of a frame, pandas or polars."""
-    if hasattr(X, "iloc"):
-        from pandas import Series
-
-        return Series(values, index=X.index, name=name)
-    from polars import Series
-
-    return Series("" if name is None else name, values)
-
-
-def frame_like(X: Any, columns: dict[Any, Floats]) -> Any:
-    """Columns as a frame of the library of a frame, pandas or polars, whose columns have names that are str."""
-    if hasattr(X, "iloc"):
-        from pandas import DataFrame
-
-        return DataFrame(columns, index=X.index)
-    from polars import DataFrame
-
-    return DataFrame({str(name): values for name, values in columns.items()})
-
-
-# --- labels -------------------------------------------------------------------------------------
-
-
-def plain_label(label: Any) -> Any:
-    """A label without numpy around it; ValueError if it is missing."""
-    if isinstance(label, np.generic):
-        label = label.item()
-    if label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and math.isnan(label)):
-        raise ValueError("y is missing")
-    return label
-
-
-def as_list(y: Any) -> list[Any]:
-    """The labels of a series of whatever library."""
-    for verb in ("tolist", "to_list", "to_pylist"):
-        if hasattr(y, verb):
-            return list(getattr(y, verb)())
-    return list(y)
+    return frame
 
 
 def codes_of(scores: list[Floats], classes: int) -> Any:
@@ -654,16 +551,20 @@ def check_number(name: str, value: Any, low: float, high: float) -> None:
         raise ValueError(f"{name} must be a number {wanted}, got {value!r}")
 
 
-def call_it(error: BaseException, names: Mapping[str, str]) -> None:
+@contextmanager
+def calling_it(names: Mapping[str, str]) -> Iterator[None]:
     """Let an error that begins with one of these names call it as the caller does.
 
-    >>> error = ValueError("sample_weight[0] is missing")
-    >>> call_it(error, {"sample_weight[0]": "w"})
-    >>> str(error)
-    'w is missing'
+    >>> with calling_it({"sample_weight[0]": "w"}):
+    ...     raise ValueError("sample_weight[0] is missing")
+    Traceback (most recent call last):
+    ValueError: w is missing
     """
-    text = str(error)
-    for name, called in names.items():
-        if isinstance(error, (TypeError, ValueError)) and text.startswith(name):
-            error.args = (called + text[len(name) :],)
-            return
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        text = str(error)
+        name = next((name for name in names if text.startswith(name)), None)
+        if name is not None:
+            error.args = (names[name] + text[len(name) :],)
+        raise

@@ -1,4 +1,4 @@
-"""The engine: a plan and the state it works on. Rows come in canonical, see `fiol.intake.chunks`."""
+"""The engine: a plan and the state it works on. Rows come in canonical, see `fiol.intake.chunk`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.intake.chunks import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
 from fiol.update.plan import Plan, intercept_plan
 from fiol.update.state import START, State, assembled, grown, make_room, named, realigned, spread
 

@@ -13,7 +13,7 @@ from fiol.components.row import Floats
 from fiol.components.step_sizes import Polynomial
 from fiol.engine.engine import Engine
 from fiol.experiments.work import Task
-from fiol.intake.chunks import to_chunk
+from fiol.intake.containers import to_chunk
 from fiol.update.plan import make_plan
 from fiol.update.update import Update
 

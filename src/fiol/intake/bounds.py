@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Indices
-from fiol.intake.chunks import Chunk, canonical, spot
+from fiol.intake.chunk import Chunk, canonical, spot
 
 
 def renumbered(chunk: Chunk, numbers: Any) -> Chunk:
     """The chunk with feature i called numbers[i], and left out where that is -1.
 
-    >>> from fiol.intake.chunks import to_chunk
+    >>> from fiol import to_chunk
     >>> renumbered(to_chunk([[1.0, 2.0, 3.0]]), np.array([5, -1, 0]))
     Chunk(indptr=array([0, 2]), indices=array([0, 5], dtype=int32), data=array([3., 1.]))
     """
@@ -28,7 +28,7 @@ def rows_that_fit(chunk: Chunk, numbers: Any, free: int) -> tuple[int, Indices]:
 
     New are the features with number -1.
 
-    >>> from fiol.intake.chunks import to_chunk
+    >>> from fiol import to_chunk
     >>> rows_that_fit(to_chunk([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([0, -1, -1]), 1)
     (2, array([1]))
     """

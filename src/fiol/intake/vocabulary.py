@@ -1,23 +1,20 @@
-"""Named features: dicts as rows, by a vocabulary that grows or by a hash that does not."""
+"""Named features: dicts as rows, by a vocabulary that grows (for a hash that does not, see `fiol.intake.hashing`)."""
 
 from __future__ import annotations
 
 import functools
 import math
 import numbers
-import operator
 import struct
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.intake.chunks import FEATURES, LARGEST, SMALLEST, Chunk, canonical, loops, refuse_value, spot
+from fiol.intake.chunk import FEATURES, LARGEST, SMALLEST, Chunk, canonical, loops, refuse_value
+from fiol.intake.transaction import Transaction
 
-#: How many hashed names are remembered.
-REMEMBERED = 2**18
 #: Types of names that need no second look.
 NAMES = frozenset((str, int))
 
@@ -62,9 +59,9 @@ class Encoder:
     size: int
     #: The numbers of names that are str.
     known: dict[str, int]
-    #: The names of the row before, and what is known of them once they have come twice in a row.
-    last: tuple[Any, ...] = ()
-    schema: Schema | None = None
+    #: The names of the row learned before, and what is known of them once they have come twice in a row. Replaced as
+    #: one, and by learning alone: whoever reads sees both or neither.
+    alike: tuple[tuple[Any, ...], Schema | None] = ((), None)
 
     def number(self, name: str | int, owner: str = "x") -> int:
         """The number of the feature `name`; errors say that `owner` has it."""
@@ -78,37 +75,57 @@ class Encoder:
         """The number of the feature `name`; KeyError if it has none yet, or `name` is none."""
         raise NotImplementedError
 
-    def forget(self, size: int) -> None:
-        """Take back all names but the first `size`."""
+    def mark(self) -> Any:
+        """Where `rewind` goes back to."""
 
-    def again(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Indices and values of a row with the same names as the rows before it, fast; None if it has others.
+    def rewind(self, mark: Any) -> None:
+        """Take back all names since the mark."""
+
+    def same_names(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """Indices and values of a row with the same names as the rows learned before it, fast; None if it has others.
 
         The values have not been looked at: they may be 0 or out of range.
         """
+        last, schema = self.alike
+        if schema is None:
+            return None
         names = tuple(row)
-        if names != self.last:
-            self.last, self.schema = names, None
+        if names != last or not (schema.texts or NAMES.issuperset(map(type, names))):
             return None
-        if self.schema is None:
-            self.schema = learned_schema(names, self.find)
-        if self.schema is None or not (self.schema.texts or NAMES.issuperset(map(type, names))):
-            return None
-        return self.schema.values_of(row)
+        return schema.values_of(row)
 
-    def encode(self, rows: Iterable[Mapping[Any, Any]], grow: bool = True) -> Chunk:
+    def again(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """`same_names` for a row that is learned from: its names are those that the next row is compared with."""
+        names = tuple(row)
+        last, schema = self.alike
+        if names != last:
+            self.alike = names, None
+            return None
+        if schema is None:
+            schema = learned_schema(names, self.find)
+            self.alike = names, schema
+        if schema is None or not (schema.texts or NAMES.issuperset(map(type, names))):
+            return None
+        return schema.values_of(row)
+
+    def look_up(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """Indices, which rise, and values of a row whose names are all known, fast; None if it needs a second look."""
+        return looked_up(row, self.known) or looked_up(named_texts(row), self.known)
+
+    def encode(self, rows: Iterable[Mapping[Any, Any]], grow: bool = True, unseen: int | None = None) -> Chunk:
         """The rows as a chunk. If one of them is wrong, or `rows` raises, it is as if there had been no call.
 
-        `grow=False` leaves out features that have no number yet.
+        `grow=False` changes nothing: all features that have no number yet are number `unseen`, or left out if that is
+        None.
         """
         if isinstance(rows, Mapping):
             raise TypeError("rows must be an iterable of dicts: for a single one use encode_one")
-        size, found = self.size, list[tuple[Indices, Floats]]()
+        found = list[tuple[Indices, Floats]]()
         try:
-            for row in rows:
-                found.append(self.encode_one(row, len(found), grow))
+            with Transaction(self):
+                for row in rows:
+                    found.append(self.encode_one(row, len(found), grow, unseen))
         except BaseException as error:
-            self.forget(size)
             if hasattr(error, "add_note") and not str(error).startswith("X["):
                 error.add_note(f"in row {len(found)}")
             raise
@@ -119,31 +136,30 @@ class Encoder:
         return Chunk(indptr, np.concatenate(indices), np.concatenate(data))
 
     def encode_one(
-        self, row: Mapping[Any, Any], number: int | None = None, grow: bool = True
+        self, row: Mapping[Any, Any], number: int | None = None, grow: bool = True, unseen: int | None = None
     ) -> tuple[Indices, Floats]:
         """Indices, which rise, and values of one row; errors say that it is row `number`."""
-        done = looked_up(row, self.known) or looked_up(named_texts(row), self.known)
-        return done or self.encode_carefully(row, number, grow)
+        return self.look_up(row) or self.encode_carefully(row, number, grow, unseen)
 
-    def encode_carefully(self, row: Mapping[Any, Any], number: int | None, grow: bool) -> tuple[Indices, Floats]:
+    def encode_carefully(
+        self, row: Mapping[Any, Any], number: int | None, grow: bool, unseen: int | None
+    ) -> tuple[Indices, Floats]:
         """The same for any row, name by name."""
         owner = "x" if number is None else f"X[{number}]"
         if not isinstance(row, Mapping):
             raise TypeError(f"{owner} must be a dict, got {type(row).__name__}")
         entries = [entry(owner, key, value) for key, value in row.items()]
-        entries = [(name, value) for name, value in entries if value != 0.0 and (grow or self.knows(name))]
-        size = self.size
-        try:
-            indices = np.array([self.number(name, owner) for name, _ in entries], np.int32)
+        keep = grow or unseen is not None
+        entries = [(name, value) for name, value in entries if value != 0.0 and (keep or self.knows(name))]
+        with Transaction(self):
+            numbers = [self.number(name, owner) if grow or self.knows(name) else unseen for name, _ in entries]
+            indices = np.array(numbers, np.int32)
             data = np.array([value for _, value in entries], np.float64)
             done = arranged(indices.copy(), data.copy())
             if done is not None:
                 return done
             one = Chunk(np.array([0, len(entries)]), indices, data)
             return canonical(one, lambda _, index: f"{owner}, the sum of all that is feature {index},")[1:]
-        except BaseException:
-            self.forget(size)
-            raise
 
 
 def looked_up(row: Any, known: dict[str, int]) -> tuple[Indices, Floats] | None:
@@ -272,95 +288,20 @@ class Vocabulary(Encoder):
             table[name] = found
         return found
 
-    def forget(self, size: int) -> None:
-        """Take back all names but the first `size`."""
-        self.last, self.schema = (), None
-        for name in self.names[size:]:
-            del self.table(name)[name]
-        del self.names[size:]
+    def mark(self) -> int:
+        """Where `rewind` goes back to: how many names there are."""
+        return len(self.names)
+
+    def rewind(self, mark: int) -> None:
+        """Take back all names but the first `mark`."""
+        if len(self.names) > mark:
+            self.alike = (), None
+            for name in self.names[mark:]:
+                self.table(name).pop(name, None)  # an interrupt may have come between the two
+            del self.names[mark:]
 
     def __repr__(self) -> str:
         return f"<Vocabulary of {self.size} names>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Vocabulary, (self.names,)
-
-
-class Hashing(Encoder):
-    """Features numbered by a hash of their names, from 0 to 2**bits - 1; those that share a number add up.
-
-    The hash is the CRC-32 of the name in UTF-8, finished as murmur3 finishes, modulo 2**bits; an integer is its own
-    number modulo 2**bits. (2**31 - 1, the most features there are, stands for 2**31.)
-
-    >>> Hashing(18).encode_one({"age": 30, 7: 1.0})
-    (array([     7, 186462], dtype=int32), array([ 1., 30.]))
-    >>> from fiol.intake.chunks import to_chunk
-    >>> Hashing(2).fold(to_chunk([[1.0, 2.0, 0.0, 0.0, 5.0]]))
-    Chunk(indptr=array([0, 2]), indices=array([0, 1], dtype=int32), data=array([6., 2.]))
-    """
-
-    def __init__(self, bits: int) -> None:
-        try:
-            self.bits = operator.index(bits)
-        except TypeError:
-            raise TypeError(f"bits must be an integer, got {bits!r}") from None
-        if not 1 <= self.bits <= 31:
-            raise ValueError(f"bits must be from 1 to 31, got {bits}")
-        self.size = min(2**self.bits, FEATURES)
-        self.known = Remembered(self.size)
-
-    def number(self, name: str | int, owner: str = "x") -> int:
-        """The number of the feature `name`."""
-        if isinstance(name, str):
-            return self.known[name]
-        if name < 0:
-            raise ValueError(f"{owner} has the key {name}: an index is at least 0")
-        return name % self.size
-
-    def find(self, name: Any) -> int:
-        """The number of the feature `name`; KeyError if `name` is none."""
-        if type(name) not in NAMES or (type(name) is int and name < 0):
-            raise KeyError(name)
-        return self.number(name)
-
-    def fold(self, chunk: Chunk) -> Chunk:
-        """The chunk with every index modulo 2**bits."""
-        if not chunk.indices.size or chunk.indices.max() < self.size:
-            return chunk
-        return canonical(chunk._replace(indices=chunk.indices % np.int32(self.size)), spot)
-
-    def __repr__(self) -> str:
-        return f"Hashing({self.bits})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hashing) and self.bits == other.bits
-
-    def __hash__(self) -> int:
-        return hash((Hashing, self.bits))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Hashing, (self.bits,)
-
-
-class Remembered(dict[str, int]):
-    """Hashes of names, computed when they are looked up and kept for a while."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def __missing__(self, name: str) -> int:
-        if len(self) >= REMEMBERED:
-            self.clear()
-        number = self[name] = finish(zlib.crc32(name.encode("utf-8", "surrogatepass"))) % self.size
-        return number
-
-
-def finish(h: int) -> int:
-    """The last steps of murmur3 with 32 bits: every bit of `h` reaches every bit of the result.
-
-    >>> hex(finish(1))
-    '0x514e28b7'
-    """
-    h = ((h ^ (h >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
-    h = ((h ^ (h >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
-    return h ^ (h >> 16)

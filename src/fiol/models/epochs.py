@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.engine.engine import IN_ORDER
-from fiol.intake.chunks import loops
+from fiol.intake.chunk import loops
 
 #: Does one thing for each of many, perhaps in threads.
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

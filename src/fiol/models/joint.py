@@ -14,7 +14,9 @@ from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats
 from fiol.components.step_sizes import AdaGrad, ScaleFree, StepSize
 from fiol.engine.engine import IN_ORDER, Engine
-from fiol.intake.chunks import Chunk, check_weights, one_per_row, to_chunk
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
+from fiol.intake.targets import check_sample_weights, one_per_row
 from fiol.update.plan import make_plan
 from fiol.update.update import Update
 
@@ -100,13 +102,13 @@ class JointLearner:
         """One round per row, in order; returns the scores of each row before its round."""
         chunk = to_chunk(X, n_features=self.n_features)
         codes = check_codes(y, chunk.rows, self.n_classes)
-        return self._learn_checked(chunk, codes, check_weights(sample_weight, chunk.rows), IN_ORDER)
+        return self.learn_canonical(chunk, codes, check_sample_weights(sample_weight, chunk.rows), IN_ORDER)
 
-    def _learn_checked(self, chunk: Chunk, codes: Any, weights: Floats, order: Any) -> Floats:
+    def learn_canonical(self, chunk: Chunk, codes: Any, weights: Floats, order: Any) -> Floats:
         """`learn` for rows, codes and weights that have been checked, in `order` unless that is empty."""
         return self.engine.learn(chunk, codes, weights, order)
 
-    def _mean_loss(self, scores: Floats, codes: Any, weights: Floats, order: Any) -> float:
+    def mean_loss(self, scores: Floats, codes: Any, weights: Floats, order: Any) -> float:
         """The weighted mean of the losses of scores; 0 if nothing has weight."""
         return self.engine.mean_loss(scores, codes, weights, order)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.intake.labels import Labels
 from fiol.learner import Learner
 
 
@@ -35,36 +36,42 @@ class OneVsRest:
 
     def __init__(self, new: Callable[[], Learner], classes: Sequence[Any] = (), closed: bool = False) -> None:
         own = classes[1:] if closed and len(classes) == 2 else classes
-        #: The number of every class, by default in the order of their appearance.
-        self.numbers: dict[Any, int] = {label: k for k, label in enumerate(classes)}
+        #: The classes and their codes, by default in the order of their appearance.
+        self.labels = Labels(classes, closed)
         #: The learners of these classes.
         self.learners: dict[Any, Learner] = {label: new() for label in own}
         #: The one that is told -1 in every round; None if there will be no more classes.
         self.standby: Learner | None = None if closed else new().copy()  # no ledger rides along with a copy
 
     @property
+    def numbers(self) -> dict[Any, int]:
+        """The code of every class."""
+        return self.labels.codes
+
+    @property
     def classes(self) -> list[Any]:
-        """The classes there are, in the order of their numbers."""
-        return list(self.numbers)
+        """The classes there are, in the order of their codes."""
+        return self.labels.classes
 
     def meet(self, labels: Iterable[Any]) -> None:
         """Take in the classes that are new; ValueError if there are none to come."""
-        for label in labels:
-            if label in self.numbers:
-                continue
-            if self.standby is None:
-                raise ValueError(f"{label!r} is none of the classes {self.classes}")
-            self.learners[label] = self.standby.copy()
-            self.numbers[label] = len(self.numbers)
+        new = self.labels.take_in(labels)
+        if new:
+            assert self.standby is not None
+            self.learners = {**self.learners, **{label: self.standby.copy() for label in new}}
 
-    def forget(self, classes: int) -> None:
-        """Take back all classes but the first so many: something went wrong before their first round."""
-        for label in self.classes[classes:]:
-            del self.numbers[label], self.learners[label]
+    def mark(self) -> Any:
+        """Where `rewind` goes back to."""
+        return self.labels.mark(), self.learners
+
+    def rewind(self, mark: Any) -> None:
+        """Take back all classes since the mark: something went wrong before their first round."""
+        codes, self.learners = mark
+        self.labels.rewind(codes)
 
     def arrange(self, classes: Iterable[Any]) -> None:
         """Number the classes, which are those there are, in this order."""
-        self.numbers = {label: k for k, label in enumerate(classes)}
+        self.labels.arrange(classes)
         self.learners = {label: self.learners[label] for label in self.numbers}
 
     def told(self, label: Any) -> list[tuple[Learner, float]]:
@@ -80,37 +87,6 @@ class OneVsRest:
         own = ((learner, numbers == self.numbers[label]) for label, learner in self.learners.items())
         tasks = [(learner, np.where(yes, 1.0, -1.0)) for learner, yes in own]
         return tasks if self.standby is None else [*tasks, (self.standby, np.full(numbers.shape, -1.0))]
-
-
-def numbered(labels: Any, classes: Any = None) -> tuple[Any, Any]:
-    """The sorted classes, those known before and others that there are, and the place of every label among them.
-
-    >>> numbered(np.array([7, 3, 5, 3]), np.array([3, 7]))
-    (array([3, 5, 7]), array([2, 0, 1, 0], dtype=int8))
-    """
-    classes = np.unique(labels[:AHEAD]) if classes is None else classes
-    numbers, known = places(labels, classes)
-    if known.all():
-        return classes, numbers
-    classes = np.union1d(classes, labels[~known])
-    return classes, places(labels, classes)[0]
-
-
-def places(labels: Any, classes: Any) -> tuple[Any, Any]:
-    """The place of every label among the sorted classes, and whether it is there."""
-    if len(classes) > FEW:
-        numbers = np.searchsorted(classes[1:], labels, side="right")
-        return numbers, classes[numbers] == labels
-    numbers, known = np.zeros(len(labels), np.int8), np.zeros(len(labels), bool)
-    for number, label in enumerate(classes):
-        own = labels == label
-        numbers += own * np.int8(number)
-        known |= own
-    return numbers, known
-
-
-#: Classes are first looked for in so many rows, and so few are compared with every label: sorting takes longer.
-AHEAD, FEW = 256, 8
 
 
 def normalized(p: Floats) -> Floats:

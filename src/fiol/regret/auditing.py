@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.intake.chunks import Chunk, check_targets, check_weights, to_chunk
-from fiol.learner import Learner, counted
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
+from fiol.intake.intake import counted
+from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.learner import Learner
 from fiol.regret.comparator import Comparator, best_in_hindsight
 from fiol.regret.ledger import Ledger
 from fiol.regret.records import Records
@@ -64,11 +67,12 @@ def audit(
     >>> found.t, bool((found.regret <= found.bounds["theorem 2"]).all())
     (array([100, 400]), True)
     """
-    _, rows = counted(X)
+    counted(X)  # its errors say what rows are
     chunk = to_chunk(X)
+    rows = chunk.rows
     features = X.shape[1] if hasattr(X, "shape") else int(chunk.indices.max(initial=-1)) + 1
     times = check_horizons(horizons, chunk.rows)
-    weight = check_weights(sample_weight, rows)
+    weight = check_sample_weights(sample_weight, rows)
     found, best, kept = [], [], []
     for done, t in enumerate(times):
         current = update(int(t)) if callable(update) else update

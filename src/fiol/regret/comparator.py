@@ -36,7 +36,9 @@ from fiol.components.losses import Loss
 from fiol.components.problem import make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats
-from fiol.intake.chunks import Chunk, check_targets, check_weights, to_chunk
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
+from fiol.intake.targets import check_sample_weights, check_targets
 from fiol.regret.certificate import POOR, Candidate, certify
 from fiol.regret.libraries import one_thread
 from fiol.regret.objective import Objective, fill_values, make_objective
@@ -117,7 +119,7 @@ def best_in_hindsight(
         raise ValueError(f"X must have at least one row and one column, got {chunk.rows} and {d}")
     check_per_feature(problem, d)
     geometry.check_domain(np.full(d, geometry.first_weight(d)))
-    targets, weights = check_targets(y, chunk.rows, loss), check_weights(sample_weight, chunk.rows)
+    targets, weights = check_targets(y, chunk.rows, loss), check_sample_weights(sample_weight, chunk.rows)
     o = make_objective(loss, regularizer, geometry, chunk, d, targets, weights, bool(intercept))
     name = choose(o, solver)
     with one_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -22,7 +22,7 @@ import numpy as np
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
-from fiol.intake.chunks import Chunk
+from fiol.intake.chunk import Chunk
 from fiol.learner import Learner
 from fiol.regret.bounds import bounds_of
 from fiol.regret.comparator import Comparator

@@ -16,7 +16,7 @@ from fiol.components.geometries import Geometry
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
-from fiol.intake.chunks import Chunk
+from fiol.intake.chunk import Chunk
 from fiol.update.plan import Plan
 from fiol.update.state import aligned
 

@@ -18,7 +18,7 @@ from fiol.components.geometries import Geometry
 from fiol.components.losses import EPS, Loss
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
-from fiol.intake.chunks import Chunk
+from fiol.intake.chunk import Chunk
 from fiol.regret.libraries import load
 
 #: Loops over fewer rows than this are not worth compiling.

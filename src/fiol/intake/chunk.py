@@ -1,0 +1,258 @@
+"""A chunk: rows as CSR with rising indices, no zeros, and nothing a step could overflow on.
+
+Every container becomes one (`fiol.intake.containers`), and every learner learns from nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from fiol.components.row import Floats, Indices
+
+Pointers = np.ndarray[Any, np.dtype[np.int64]]
+Names = tuple[str, ...]
+
+#: Values are 0 or in this range: exact steps, which multiply them with each other, do not overflow there.
+SMALLEST, LARGEST = 1e-100, 1e100
+#: One more than the largest index.
+FEATURES = 2**31 - 1
+#: The largest sample weight.
+HEAVIEST = 1e30
+#: What the bytes of a chunk begin with; then the checksum, the number of rows and the number of entries.
+MAGIC = b"FIOLROWS"
+HEADER = struct.Struct("<8sQQQ")
+
+
+class Chunk(NamedTuple):
+    """Rows as CSR, canonical: indices rise within a row and no value is 0. Contiguous, aligned, writeable arrays.
+
+    >>> from fiol import to_chunk
+    >>> chunk = to_chunk([[0.0, 2.0, 3.0], [0.0, 0.0, 0.0], [4.0, 0.0, 0.0]])
+    >>> chunk.rows, chunk.indptr, chunk.indices, chunk.data
+    (3, array([0, 2, 2, 3]), array([1, 2, 0], dtype=int32), array([2., 3., 4.]))
+    """
+
+    indptr: Pointers  #: where each row starts, from 0, and where the last one ends
+    indices: Indices  #: which feature each entry is
+    data: Floats  #: its value
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.indptr.shape[0] - 1
+
+    def row_block(self, start: int, stop: int) -> Chunk:
+        """Rows `start` to `stop`, as a slice has them, sharing the entries.
+
+        >>> from fiol import to_chunk
+        >>> to_chunk([[0.0, 2.0], [3.0, 0.0]]).row_block(1, 2)
+        Chunk(indptr=array([0, 1]), indices=array([0], dtype=int32), data=array([3.]))
+        """
+        start, stop, _ = slice(start, stop).indices(self.rows)
+        indptr = self.indptr[start : max(start, stop) + 1]
+        entries = slice(indptr[0], indptr[-1])
+        return Chunk(indptr - indptr[0], self.indices[entries], self.data[entries])
+
+    def take(self, order: Any) -> Chunk:
+        """Copies of these rows, in this order.
+
+        >>> from fiol import to_chunk
+        >>> to_chunk([[0.0, 2.0], [3.0, 0.0]]).take([1, 0, 1]).data
+        array([3., 2., 3.])
+        """
+        order = kernel_array(order, np.int64)
+        indptr = np.zeros(order.shape[0] + 1, np.int64)
+        np.cumsum((self.indptr[1:] - self.indptr[:-1])[order], out=indptr[1:])
+        new = Chunk(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1]))
+        loops().take(*self, order, *new)
+        return new
+
+    def to_bytes(self) -> bytes:
+        """The chunk as bytes, for another process or machine: see `from_bytes`.
+
+        Little-endian, without gaps: the 8 bytes FIOLROWS; the CRC-32 of all that follows it, the number of rows and the
+        number of entries, 8 bytes each; then indptr (rows + 1 times 8 bytes, signed), data (8 bytes each, IEEE double)
+        and indices (4 bytes each, signed).
+
+        >>> from fiol import Chunk, to_chunk
+        >>> data = to_chunk([[0.0, 2.0], [3.0, 0.0]]).to_bytes()
+        >>> len(data) == 8 + 3 * 8 + 3 * 8 + 2 * 8 + 2 * 4, data[:8]
+        (True, b'FIOLROWS')
+        >>> Chunk.from_bytes(data).indices
+        array([1, 0], dtype=int32)
+        """
+        arrays = [np.ascontiguousarray(a, t).tobytes() for a, t in zip(self, self.layout(), strict=True)]
+        body = b"".join([struct.pack("<QQ", self.rows, self.data.shape[0]), arrays[0], arrays[2], arrays[1]])
+        return b"".join([MAGIC, struct.pack("<Q", zlib.crc32(body)), body])
+
+    @classmethod
+    def from_bytes(cls, data: Any) -> Chunk:
+        """The chunk in these bytes; ValueError, with the reason, if they are damaged or no canonical chunk.
+
+        Arrays share the memory of a buffer that can be written to, such as a bytearray; `bytes` are copied, as kernels
+        take arrays of one type.
+
+        >>> from fiol import Chunk, to_chunk
+        >>> Chunk.from_bytes(to_chunk([[1.0]]).to_bytes()[:-1])
+        Traceback (most recent call last):
+        ValueError: the bytes of a chunk of 1 rows and 1 entries are 60, got 59
+        """
+        view = memoryview(data).cast("B")
+        if len(view) < HEADER.size or bytes(view[: len(MAGIC)]) != MAGIC:
+            raise ValueError(f"these are not the bytes of a chunk: they do not begin with {MAGIC.decode()}")
+        _, checksum, rows, entries = HEADER.unpack_from(view)
+        wanted = HEADER.size + 8 * (rows + 1) + 12 * entries
+        if len(view) != wanted:
+            raise ValueError(f"the bytes of a chunk of {rows} rows and {entries} entries are {wanted}, got {len(view)}")
+        if zlib.crc32(view[16:]) != checksum:
+            raise ValueError("the bytes of a chunk are damaged: their checksum is another")
+        middle = HEADER.size + 8 * (rows + 1)
+        places = (HEADER.size, rows + 1), (middle + 8 * entries, entries), (middle, entries)
+        types = zip(cls.layout(), (np.int64, np.int32, np.float64), places, strict=True)
+        own = (kernel_array(np.frombuffer(view, t, n, start), kind) for t, kind, (start, n) in types)
+        chunk = cls(*own)
+        if canonical(chunk.checked(), spot) is not chunk:
+            raise ValueError("the bytes of a chunk are not canonical: indices must rise within a row, without zeros")
+        return chunk
+
+    @staticmethod
+    def layout() -> tuple[str, str, str]:
+        """How the arrays are stored as bytes."""
+        return "<i8", "<i4", "<f8"
+
+    def checked(self, n_features: int | None = None) -> Chunk:
+        """This chunk, if a kernel can take it without reading what is not there; TypeError or ValueError otherwise.
+
+        Cheap beside learning: that indices rise and values are in range is not looked at, since `to_chunk`,
+        `from_bytes` and an `Intake` make no others.
+        """
+        for name, array, dtype in zip(self._fields, self, (np.int64, np.int32, np.float64), strict=True):
+            if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != 1 or not array.flags.carray:
+                raise TypeError(f"{name} of a canonical chunk is a plain array of {np.dtype(dtype).name}: use to_chunk")
+        entries = self.indices.shape[0]
+        check_indptr(self.indptr, self.rows, entries)
+        if self.data.shape[0] != entries or self.indptr[-1] != entries:
+            raise ValueError(
+                f"a canonical chunk has as many indices as values, and none to spare: use to_chunk; got {entries} "
+                f"indices, {self.data.shape[0]} values and {self.indptr[-1]} entries in all rows"
+            )
+        check_indices(self.indptr, self.indices, FEATURES if n_features is None else n_features)
+        return self
+
+
+@functools.cache
+def loops() -> Any:
+    """The compiled loops."""
+    from fiol.intake import scan  # imported here: `import fiol` loads no compiler
+
+    return scan
+
+
+def kernel_array(array: Any, dtype: Any) -> Any:
+    """`array`, or a copy if need be, as the one array type that kernels are compiled for."""
+    return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE", "ENSUREARRAY"])
+
+
+# --- the canonical form ------------------------------------------------------------------------
+
+
+def from_csr(X: Chunk, rows: int, width: int, names: Names | None, n_features: int | None) -> Chunk:
+    """The arrays of a CSR matrix, in whatever state, as a chunk."""
+    check_indptr(X.indptr, rows, min(X.indices.shape[0], X.data.shape[0]))
+    indptr = kernel_array(X.indptr, np.int64)
+    indices, data = X.indices[: indptr[-1]], X.data[: indptr[-1]]
+    if data.dtype.kind not in "biuf":
+        raise TypeError(f"X must hold numbers, got {data.dtype}")
+    check_indices(indptr, indices, min(width, FEATURES if n_features is None else n_features, FEATURES))
+    chunk = Chunk(indptr, kernel_array(indices, np.int32), kernel_array(data, np.float64))
+    return canonical(chunk, functools.partial(spot, names=names))
+
+
+def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
+    """`chunk` itself if it is canonical, otherwise its rows sorted, added up and without zeros.
+
+    `where(row, index)` is how an error calls an entry.
+    """
+    indptr, indices, data = chunk
+    falls, zeros, wrong = loops().flaws(*chunk, SMALLEST, LARGEST)
+    if wrong:
+        k = first_wrong(data)
+        refuse_value(where(row_of(indptr, k), int(indices[k])), float(data[k]))
+    if falls:
+        row = np.repeat(np.arange(chunk.rows, dtype=np.int64), np.diff(indptr))
+        order = np.argsort((row << 31) | indices, kind="stable")
+        indices, data = indices[order], data[order]
+    if not (falls or zeros):
+        return chunk
+    new = Chunk(np.empty_like(indptr), np.empty_like(indices), np.empty_like(data))
+    left = loops().compact(indptr, indices, data, *new)
+    new = Chunk(new.indptr, new.indices[:left].copy(), new.data[:left].copy())
+    return canonical(new, where) if falls else new  # sums may leave the range
+
+
+def row_of(indptr: Pointers, k: int) -> int:
+    """The row that holds entry `k`."""
+    return int(np.searchsorted(indptr, k, side="right")) - 1
+
+
+def first_wrong(values: Floats) -> int:
+    """The first of `values` that is neither 0 nor in range."""
+    size = np.abs(values)
+    return int(np.argmin((values == 0.0) | ((size >= SMALLEST) & (size <= LARGEST))))
+
+
+# --- errors, each naming the place that is wrong ----------------------------------------------
+
+
+def spot(row: int, column: int, names: Names | None = None) -> str:
+    """How an error calls an entry of X: by the name of its column if there is one."""
+    return f"X[{row}, {label(column, names)}]"
+
+
+def label(column: int, names: Names | None) -> str:
+    """The name of a column, or its number."""
+    return repr(names[column]) if names is not None and 0 <= column < len(names) else str(column)
+
+
+def check_indptr(indptr: Any, rows: int, entries: int) -> None:
+    """Raise ValueError unless `indptr` cuts `entries` into rows (scipy allows some to be left over)."""
+    if indptr.ndim != 1 or indptr.dtype.kind not in "iu":
+        raise TypeError(f"X.indptr must be one-dimensional integers, got {indptr.dtype} of shape {indptr.shape}")
+    if indptr.shape[0] != rows + 1:
+        raise ValueError(f"X.indptr must have one entry more than there are rows: {rows + 1}, got {indptr.shape[0]}")
+    if indptr[0] != 0:
+        raise ValueError(f"X.indptr must start at 0, got {indptr[0]}")
+    falls = indptr[1:] < indptr[:-1]
+    if falls.any():
+        k = int(falls.argmax()) + 1
+        raise ValueError(f"X.indptr must not decrease, got {indptr[k]} after {indptr[k - 1]} at row {k - 1}")
+    if indptr[-1] > entries:
+        raise ValueError(f"X.indptr must end at the number of entries: {entries}, got {indptr[-1]}")
+
+
+def check_indices(indptr: Pointers, indices: Any, limit: int) -> None:
+    """Raise ValueError unless every index is from 0 to `limit` - 1."""
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        raise TypeError(f"X.indices must be one-dimensional integers, got {indices.dtype} of shape {indices.shape}")
+    if not indices.size or (indices.min() >= 0 and indices.max() < limit):
+        return
+    k = int(np.argmax((indices < 0) | (indices >= limit)))
+    index = int(indices[k])
+    reason = f"there are {limit} features"
+    if index < 0:
+        reason = "an index is at least 0"
+    elif index >= FEATURES:
+        reason = f"index overflow, the largest is {FEATURES - 1}"
+    raise ValueError(f"X[{row_of(indptr, k)}, {index}] is no entry: {reason}")
+
+
+def refuse_value(where: str, value: float) -> NoReturn:
+    """Raise the ValueError of a value that is out of range."""
+    wanted = f"0 or between {SMALLEST:g} and {LARGEST:g} in size" if np.isfinite(value) else "finite"
+    raise ValueError(f"{where} must be {wanted}, got {value:g}")

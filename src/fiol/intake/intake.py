@@ -1,0 +1,372 @@
+"""The intake of a model: rows in any container become canonical chunks, all or nothing.
+
+An `Intake` owns what has to be remembered so that the same feature, wherever and however it comes, has the same number:
+names, hashing, columns, how many features there are, how many may be held, and the codes of labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats, Indices
+from fiol.intake.bounds import renumbered, rows_that_fit
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import as_matrix, check_two_dimensional, to_chunk
+from fiol.intake.frames import Frame, as_frame, converted
+from fiol.intake.hashing import Hashing
+from fiol.intake.labels import Labels
+from fiol.intake.transaction import Rewindable, Transaction
+from fiol.intake.vocabulary import NAMES, Vocabulary
+
+#: No rows.
+NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+#: So many rows are looked at to find which of them fit, after features had to be dropped.
+AHEAD = 16
+#: So many rows of a generator are read at a time.
+BLOCK = 4096
+
+
+class Intake:
+    """Rows in any container as canonical chunks, and what is remembered of their features and labels.
+
+    Parameters
+    ----------
+    n_features : how many features there are, if that is known.
+    bits : fold all features, named or numbered, into 2**bits by hashing.
+    max_features : hold at most so many.
+    counts_unseen : whether a feature that was never seen has a weight, so that it counts when rows are read.
+    any_names : rows are dicts or frames, and what is neither str nor int is called by its repr.
+
+    Learning (`take_in`, `take_in_row`, `blocks`) remembers what is new, inside `transaction()`; reading (`read`,
+    `read_row`) changes nothing.
+
+    >>> intake = Intake()
+    >>> with intake.transaction():
+    ...     rows = intake.take_in([{"age": 30.0, "color": "red"}, {"age": 31.0}])
+    >>> rows.indices, intake.features, intake.names
+    (array([0, 1, 0], dtype=int32), 2, ['age', 'color=red'])
+    >>> with intake.transaction():
+    ...     rows = intake.take_in([{"income": 1.0}, {"age": float("nan")}])
+    Traceback (most recent call last):
+    ValueError: X[1, 'age'] must be finite, got nan
+    >>> intake.read([{"income": 1.0, "age": 3.0}]).data, intake.names
+    (array([3.]), ['age', 'color=red'])
+    """
+
+    def __init__(
+        self,
+        n_features: int | None = None,
+        bits: int | None = None,
+        max_features: int | None = None,
+        counts_unseen: bool = False,
+        any_names: bool = False,
+    ) -> None:
+        self.bits, self.max_features, self.counts_unseen, self.any_names = bits, max_features, counts_unseen, any_names
+        #: How names become numbers; None for features that are numbers already.
+        self.encoder: Vocabulary | Hashing | None = None if bits is None else Hashing(bits)
+        if bits is None and (any_names or max_features is not None):
+            self.encoder = Vocabulary()
+        #: How many features there are, if that was known from the start.
+        self.width = n_features if bits is None else Hashing(bits).size
+        #: Features there are, or were seen so far.
+        self.features = self.width or 0
+        #: Names of the columns, if the first rows had any.
+        self.columns: tuple[str, ...] | None = None
+        #: The classes there are, in a model that has any.
+        self.labels: Labels | None = None
+
+    @property
+    def names(self) -> list[str | int] | None:
+        """What the features are called, in the order of their numbers; None if they are numbers."""
+        if isinstance(self.encoder, Vocabulary):
+            return list(self.encoder.names)
+        return None if self.columns is None else list(self.columns)
+
+    # --- all or nothing -----------------------------------------------------------------------
+
+    def transaction(self, *others: Rewindable) -> Transaction:
+        """`with intake.transaction():` whatever is raised inside, this intake, and the others, are as they were."""
+        return Transaction(self, *others)
+
+    def mark(self) -> Any:
+        """Where `rewind` goes back to."""
+        words, labels = self.encoder, self.labels
+        marks = None if words is None else words.mark(), None if labels is None else labels.mark()
+        return words, self.columns, self.features, labels, marks
+
+    def rewind(self, mark: Any) -> None:
+        """Take back all names, columns, features and labels since the mark."""
+        self.encoder, self.columns, self.features, self.labels, (words, labels) = mark
+        if self.encoder is not None:
+            self.encoder.rewind(words)
+        if self.labels is not None:
+            self.labels.rewind(labels)
+
+    # --- files --------------------------------------------------------------------------------
+
+    def header(self) -> dict[str, Any]:
+        """What is remembered of features, as a file's header has it."""
+        words = self.encoder if isinstance(self.encoder, Vocabulary) else None
+        return {
+            "features": self.features,
+            "columns": None if self.columns is None else list(self.columns),
+            "names": None if words is None else list(words.names),
+        }
+
+    def restore(self, header: Mapping[str, Any]) -> None:
+        """Take over what a header says."""
+        self.features = header["features"]
+        self.columns = None if header["columns"] is None else tuple(header["columns"])
+        if header["names"] is not None:
+            self.encoder = Vocabulary(header["names"])
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def take_in(self, X: Any) -> Chunk:
+        """The rows as a chunk, their features taken in; call it inside a transaction."""
+        if X is NOTHING:
+            return X
+        frame = as_frame(X)
+        if isinstance(self.encoder, Hashing):
+            return self.hashed(X if frame is None else frame)
+        if is_dicts(X) or (self.any_names and frame is not None):
+            words = self.vocabulary()
+            chunk = words.encode(self.named(X)) if frame is None else named_columns(words, frame)
+            self.encoder, self.features = words, words.size
+            return chunk
+        X, names, chunk = self.numbered(X, frame)
+        if names is not None and self.columns is None:
+            if self.features and len(names) != self.features:
+                raise ValueError(f"X has {len(names)} columns, but there are {self.features} features")
+            self.columns = names
+        seen = X.shape[1] if hasattr(X, "shape") else int(chunk.indices.max(initial=-1)) + 1
+        self.features = max(self.features, seen)
+        return chunk
+
+    def take_in_chunk(self, chunk: Chunk) -> Chunk:
+        """A canonical chunk of numbered features, which are taken in; TypeError or ValueError unless it is one."""
+        rows = self.read_chunk(chunk)
+        if self.width is None:
+            self.features = max(self.features, int(rows.indices.max(initial=-1)) + 1)
+        return rows
+
+    def take_in_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
+        """Indices, which rise, and values of a dict, its names taken in; call it inside a transaction."""
+        words = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
+        found = words.encode_one(self.with_names(row))
+        if isinstance(words, Vocabulary):
+            self.encoder, self.features = words, words.size
+        return found
+
+    def row_again(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """Indices and values of a dict with the names of the ones before it, which nobody has looked at; or None."""
+        words = self.encoder
+        return None if words is None or type(row) is not dict else words.again(row)
+
+    def known_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """Indices and values of a dict whose names are all known; None if it needs a second look."""
+        return None if self.encoder is None else self.encoder.look_up(row)
+
+    # --- reading: nothing is remembered -------------------------------------------------------
+
+    def read(self, X: Any) -> Chunk:
+        """The rows as a chunk. Features never seen are left out, or, if they count, all number `features`."""
+        if X is NOTHING:
+            return X
+        frame = as_frame(X)
+        if isinstance(self.encoder, Hashing):
+            return self.hashed(X if frame is None else frame)
+        if self.max_features is not None:
+            chunk, names = self.chunk_and_names(X, frame)
+            numbers = self.numbers(names)
+            numbers[numbers < 0] = self.features
+            return renumbered(chunk, numbers)
+        if is_dicts(X) or (self.any_names and frame is not None):
+            words, unseen = self.vocabulary(), self.unseen
+            if frame is not None:
+                return named_columns(words, frame, False, unseen)
+            return words.encode(self.named(X), False, unseen)
+        return self.numbered(X, frame)[2]
+
+    def read_chunk(self, chunk: Chunk) -> Chunk:
+        """A canonical chunk of numbered features, folded if features are; TypeError or ValueError unless it is one."""
+        if not isinstance(chunk, Chunk):
+            raise TypeError(f"chunk must be a fiol.Chunk, got {type(chunk).__name__}: use to_chunk")
+        if isinstance(self.encoder, Hashing):
+            return self.encoder.fold(chunk.checked())
+        if isinstance(self.encoder, Vocabulary):
+            raise TypeError("this learner has named features: pass dicts")
+        return chunk.checked(self.width if self.columns is None else len(self.columns))
+
+    def read_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
+        """Indices, which rise, and values of a dict, as `read` has them."""
+        words = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
+        return words.encode_one(self.with_names(row), None, False, self.unseen)
+
+    def same_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """`row_again` for a dict that is not learned from."""
+        words = self.encoder
+        return None if words is None or type(row) is not dict else words.same_names(row)
+
+    @property
+    def unseen(self) -> int | None:
+        """The number of all features that were never seen; None if they do not count."""
+        return self.features if self.counts_unseen else None
+
+    # --- bounded memory -----------------------------------------------------------------------
+
+    def blocks(self, X: Any, prune: Callable[[], int]) -> Iterator[tuple[int, Chunk]]:
+        """Rows that fit into `max_features` beside what is held, block by block, and where each block starts.
+
+        Before a row that does not fit, `prune` drops features by `keep` and says how many; ValueError if there are none
+        to drop. The features of a block are held when it is handed out.
+        """
+        assert self.max_features is not None
+        chunk, names = self.chunk_and_names(X, as_frame(X))
+        numbers, start, ahead, pruned = self.numbers(names), 0, chunk.rows, False
+        while start < chunk.rows:
+            block = chunk.row_block(start, start + ahead)
+            fit, new = rows_that_fit(block, numbers, self.max_features - self.features)
+            if fit > 0:
+                words = self.vocabulary()
+                numbers[new] = [words.number(names[i]) for i in new]
+                self.features = words.size
+                yield start, renumbered(block.row_block(0, fit), numbers)
+                start, ahead, pruned = start + fit, 2 * ahead, False
+            elif pruned or not prune():
+                raise ValueError(
+                    f"row {start} brings more features than max_features={self.max_features} leaves room for: "
+                    "all others have weights that are not 0; raise max_features or the strength of l1"
+                )
+            else:
+                numbers, ahead, pruned = self.numbers(names), AHEAD, True
+
+    def keep(self, kept: Any) -> None:
+        """Hold these features only, numbered anew in this order."""
+        names = self.vocabulary().names
+        self.encoder, self.features = Vocabulary([names[i] for i in kept]), len(kept)
+
+    def chunk_and_names(self, X: Any, frame: Frame | None) -> tuple[Chunk, list[str | int]]:
+        """Rows with features numbered for these rows only, in the order of their names; and these names."""
+        names: list[str | int]
+        if is_dicts(X):
+            words = Vocabulary()
+            chunk, names = words.encode(self.named(X)), words.names
+        else:
+            columns = None if frame is None else frame.names
+            chunk = X if X is NOTHING else to_chunk(X if frame is None else frame, columns=columns)
+            found, local = np.unique(chunk.indices, return_inverse=True)
+            chunk = chunk._replace(indices=local.astype(np.int32))
+            names = [int(i) if columns is None else columns[i] for i in found]
+        order = sorted(range(len(names)), key=lambda i: (isinstance(names[i], str), names[i]))
+        return renumbered(chunk, np.argsort(order)), [names[i] for i in order]
+
+    def numbers(self, names: list[str | int]) -> Any:
+        """The features of these names, -1 for those not held."""
+        words = self.vocabulary()
+        return np.array([words.number(name) if words.knows(name) else -1 for name in names], np.int64)
+
+    # --- parts --------------------------------------------------------------------------------
+
+    def vocabulary(self) -> Vocabulary:
+        """The names of the features, none yet if there may still be some; TypeError if they are numbers."""
+        if isinstance(self.encoder, Vocabulary):
+            return self.encoder
+        if self.features:
+            raise TypeError("this learner has numbered features: pass arrays, or bits=... to a new learner")
+        return Vocabulary()
+
+    def numbered(self, X: Any, frame: Frame | None) -> tuple[Any, tuple[str, ...] | None, Chunk]:
+        """Rows whose features are numbers or columns: as a frame if they are one, its names, and the chunk."""
+        if isinstance(self.encoder, Vocabulary):
+            raise TypeError("this learner has named features: pass dicts")
+        names, X = (None, X) if frame is None else (frame.names, frame)
+        return X, names, to_chunk(X, columns=self.columns or names, n_features=self.width)
+
+    def hashed(self, X: Any) -> Chunk:
+        """Rows whose features, named or numbered, are folded; the columns of a frame are names."""
+        words = self.encoder
+        assert isinstance(words, Hashing)
+        if is_dicts(X):
+            return words.encode(self.named(X))
+        if isinstance(X, Frame) and (self.any_names or X.names is not None):
+            return named_columns(words, X)
+        return words.fold(to_chunk(X))
+
+    def with_names(self, row: Any) -> Any:
+        """A row whose keys are names."""
+        if self.any_names and isinstance(row, Mapping) and not NAMES.issuperset(map(type, row)):
+            return {name_of(key): value for key, value in row.items()}
+        return row
+
+    def named(self, rows: Iterable[Any]) -> Iterable[Any]:
+        """Rows whose keys are names."""
+        return map(self.with_names, rows) if self.any_names else rows
+
+
+def named_columns(words: Vocabulary | Hashing, frame: Frame, grow: bool = True, unseen: int | None = None) -> Chunk:
+    """The rows of a frame, to the bit as `words.encode` has them as dicts."""
+    names = [name_of(label) for label in frame.labels]
+    try:
+        chunk = to_chunk(frame)
+    except TypeError:  # texts, perhaps
+        return words.encode((dict(zip(names, row, strict=True)) for row in frame.rows()), grow, unseen)
+    seen, first = np.unique(chunk.indices, return_index=True)
+    numbers = np.full(len(names), -1 if unseen is None else unseen, np.int64)
+    for i in seen[np.argsort(first)]:  # new names are numbered as they appear
+        if grow or words.knows(names[i]):
+            numbers[i] = words.number(names[i])
+    return renumbered(chunk, numbers)
+
+
+def name_of(key: Any) -> str | int:
+    """What a feature is called: River allows any hashable, such as the pairs of words of a `BagOfWords`.
+
+    >>> name_of("age"), name_of(7), name_of(("new", "york"))
+    ('age', 7, "('new', 'york')")
+    """
+    return key if isinstance(key, (str, Integral)) and not isinstance(key, bool) else repr(key)  # type: ignore[return-value]
+
+
+# --- rows as they come ------------------------------------------------------------------------
+
+
+def counted(X: Any) -> tuple[Any, int | None]:
+    """X and its number of rows, None for a generator; nested lists become a matrix."""
+    X = converted(X)
+    if isinstance(X, Mapping):
+        raise TypeError("X must be rows, not a single dict: use learn_named, or put it in a list")
+    if isinstance(X, Chunk):
+        return X, X.rows
+    if hasattr(X, "shape") and len(X.shape) > 0:
+        check_two_dimensional(X.shape)
+        return X, int(X.shape[0])
+    if isinstance(X, (str, bytes)) or not isinstance(X, Iterable):
+        raise TypeError(f"X must be a matrix, a frame or a list of dicts, got {type(X).__name__}")
+    if isinstance(X, Iterator):
+        return X, None
+    X = X if isinstance(X, (list, tuple)) else list(X)
+    if len(X) == 0:
+        return NOTHING, 0
+    if not is_dicts(X):
+        X = as_matrix(X)
+    return X, len(X)
+
+
+def is_dicts(X: Any) -> bool:
+    """Whether the rows are dicts."""
+    return isinstance(X, (list, tuple)) and not isinstance(X, Chunk) and len(X) > 0 and isinstance(X[0], Mapping)
+
+
+def one_row(indices: Any, values: Any) -> Chunk:
+    """One row given by indices and values, in whatever state."""
+    index, data = np.asarray(indices), np.asarray(values)
+    if index.size == 0:
+        index = index.astype(np.int32)
+    if index.ndim != 1 or index.shape != data.shape:
+        raise ValueError(f"indices and values must have one length, got shapes {index.shape} and {data.shape}")
+    return Chunk(np.array([0, index.shape[0]]), index, data)
