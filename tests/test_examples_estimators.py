@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 def run(monkeypatch, capsys):
     """Run an example by name, nothing compiled: what it returns, and what it prints."""
     slow = functools.partial(fiol.Learner, compiled=False)
-    for place in ("fiol.doors.estimators", "fiol.river", "fiol"):
+    for place in ("fiol.doors.estimators", "fiol.doors.river", "fiol"):
         monkeypatch.setattr(f"{place}.Learner", slow)
 
     def run(name):
