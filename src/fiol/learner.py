@@ -466,6 +466,10 @@ class Learner:
             self._intake.keep(kept)
         return dropped
 
+    def has_recipe_of(self, other: Learner) -> bool:
+        """Whether this learner does the same steps as another one, with the same options."""
+        return self.update == other.update and self._options() == other._options()
+
     def copy(self: Self) -> Self:
         """A learner of its own that goes on from here."""
         new = object.__new__(type(self))

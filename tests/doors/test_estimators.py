@@ -31,7 +31,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fiol
-from fiol.doors.estimators import FIOLClassifier, FIOLRegressor
+from fiol import FIOLClassifier, FIOLRegressor
 
 ONE_PASS = {"max_iter": 1, "shuffle": False}
 SPARSE = {"penalty": "l1", "alpha": 0.05, "step_size": 0.1}
