@@ -6,8 +6,12 @@ from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
+
+try:
+    from sklearn.base import ClassifierMixin
+except ImportError as error:
+    raise ImportError("fiol.FIOLClassifier needs scikit-learn: pip install fiol[sklearn]") from error
 from scipy import special
-from sklearn.base import ClassifierMixin
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
@@ -19,7 +23,7 @@ from fiol.components.joint_losses import JointLoss, Softmax
 from fiol.components.losses import Logistic, Loss
 from fiol.components.regularizers import Ridge, Unregularized
 from fiol.components.row import Floats
-from fiol.doors.estimators import LinearEstimator, with_weights  # says what is missing if scikit-learn is
+from fiol.doors.estimators import LinearEstimator, with_weights
 from fiol.doors.fitting import accuracy, continued, learn_once
 from fiol.doors.parameters import CLASSIFICATION, JOINT, make_regularizer, make_step_size, named
 from fiol.doors.validation import CSR, THREADS, check_labels, one_array, unless_refused, validate_data, weights_of

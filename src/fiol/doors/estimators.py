@@ -14,13 +14,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-
-try:
-    from sklearn.base import BaseEstimator
-except ImportError as error:
-    raise ImportError("fiol.FIOLClassifier needs scikit-learn: pip install fiol[sklearn]") from error
 from joblib import effective_n_jobs
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions

@@ -6,14 +6,18 @@ from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
+
+try:
+    from sklearn.base import RegressorMixin
+except ImportError as error:
+    raise ImportError("fiol.FIOLClassifier needs scikit-learn: pip install fiol[sklearn]") from error
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.losses import Loss
 from fiol.components.row import Floats
-from fiol.doors.estimators import LinearEstimator, with_weights  # says what is missing if scikit-learn is
+from fiol.doors.estimators import LinearEstimator, with_weights
 from fiol.doors.fitting import continued, learn_once, predictions, r2
 from fiol.doors.parameters import REGRESSION, named
 from fiol.doors.validation import CSR, one_array, unless_refused, validate_data

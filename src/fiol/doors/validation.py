@@ -8,12 +8,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-
-try:
-    from sklearn.utils import validation
-except ImportError as error:
-    raise ImportError("fiol.FIOLClassifier needs scikit-learn: pip install fiol[sklearn]") from error
 from scipy import sparse
+from sklearn.utils import validation
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 
