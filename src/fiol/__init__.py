@@ -79,8 +79,8 @@ __version__ = "0.1.0"
 
 #: Names that need scikit-learn, and are loaded when asked for.
 _OPTIONAL = {
-    "FIOLClassifier": "doors.estimators",
-    "FIOLRegressor": "doors.estimators",
+    "FIOLClassifier": "doors.classifier",
+    "FIOLRegressor": "doors.regressor",
     "PassiveAggressiveClassifier": "doors.passive_aggressive",
     "PassiveAggressiveRegressor": "doors.passive_aggressive",
 }

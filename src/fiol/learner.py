@@ -350,7 +350,7 @@ class Learner:
         >>> learner.learn_one([3, 5], [1.0, 2.0], y=1.0), learner.n_features
         (0.0, 6)
         """
-        if self.numbered and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+        if self._intake.encoder is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
             z = self.try_row(indices, values, y, sample_weight)
             if z is not None:
                 return z
@@ -370,13 +370,15 @@ class Learner:
         0.0
         """
         intake = self._intake
-        if self.max_features is not None:
+        if intake.max_features is not None:
             return self._only(self.learn([features], [y], [sample_weight]))
-        for look in (intake.row_again, intake.known_row):
-            row = look(features)
+        row = intake.row_again(features)
+        z = None if row is None else self.try_row(*row, y, sample_weight)
+        if z is None:
+            row = intake.known_row(features)
             z = None if row is None else self.try_row(*row, y, sample_weight)
-            if z is not None:
-                return z
+        if z is not None:
+            return z
         with intake.transaction():
             before, row = intake.features, intake.take_in_row(features)
             z = self.try_row(*row, y, sample_weight) if intake.features == before else None
@@ -573,6 +575,10 @@ class Learner:
             self._engine.select((each * kept[:, None] + np.arange(each)).ravel())
             self._intake.keep(kept)
         return dropped
+
+    def has_recipe_of(self, other: Learner) -> bool:
+        """Whether this learner does the same steps as another one, with the same options."""
+        return self.update == other.update and self._options() == other._options()
 
     def copy(self: Self) -> Self:
         """A learner of its own that goes on from here."""

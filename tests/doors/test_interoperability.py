@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from skops import io as skops
 
 import fiol
-from fiol.doors.estimators import FIOLClassifier, FIOLRegressor
+from fiol import FIOLClassifier, FIOLRegressor
 from fiol.doors.passive_aggressive import PassiveAggressiveClassifier, PassiveAggressiveRegressor
 from fiol.onnx import to_onnx
 

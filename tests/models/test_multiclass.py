@@ -13,7 +13,7 @@ from scipy.special import logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
 import fiol
-from fiol.doors.estimators import FIOLClassifier
+from fiol import FIOLClassifier
 
 LOSSES = [fiol.Softmax(), fiol.CrammerSinger()]
 ONE_PASS = {"max_iter": 1, "shuffle": False}

@@ -36,7 +36,7 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
 
     Examples
     --------
-    >>> from fiol.doors.estimators import FIOLRegressor
+    >>> from fiol import FIOLRegressor
     >>> from fiol.doors.onnx import to_onnx
     >>> model = FIOLRegressor(max_iter=1, shuffle=False).fit([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
     >>> graph = to_onnx(model).graph

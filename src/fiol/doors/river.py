@@ -164,20 +164,21 @@ class LinearModel(base.Estimator):
 
     def _round(self, x: Any, tasks: Sequence[tuple[Learner, Any]], w: Any) -> None:
         """One round of every learner with its target; an error before the first of them."""
-        row = self._first_round(x, *tasks[0], w)
+        first, target = tasks[0]
+        row = self._intake.row_again(x)
+        if row is None or first.try_row(*row, target, w) is None:
+            row = self._second_look(x, first, target, w)
         for learner, target in tasks[1:]:
             if learner.try_row(*row, target, w) is None:  # it has to grow
                 learner.learn_one(*row, target, w)
 
-    def _first_round(self, x: Any, learner: Learner, target: Any, w: Any) -> tuple[Any, Any]:
-        """The round of the first learner; returns the row for the others."""
-        intake = self._intake
-        for look in (intake.row_again, intake.known_row):
-            row = look(x)
-            if row is not None and learner.try_row(*row, target, w) is not None:
-                return row
-        with calling_it(ONE_CALLED), intake.transaction():
-            row = intake.take_in_row(x)
+    def _second_look(self, x: Any, learner: Learner, target: Any, w: Any) -> tuple[Any, Any]:
+        """The round of the first learner with a row of other names than the one before; the row, for the others."""
+        row = self._intake.known_row(x)
+        if row is not None and learner.try_row(*row, target, w) is not None:
+            return row
+        with calling_it(ONE_CALLED), self._intake.transaction():
+            row = self._intake.take_in_row(x)
             learner.learn_one(*row, target, w)
             return row
 
