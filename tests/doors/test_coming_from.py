@@ -22,7 +22,7 @@ ONCE = {"max_iter": 1, "tol": None, "shuffle": False}
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch):
     """Nothing is compiled."""
-    for module in ("estimators", "river"):
+    for module in ("doors.estimators", "doors.river"):
         monkeypatch.setattr(f"fiol.{module}.Learner", functools.partial(fiol.Learner, compiled=False))
 
 
