@@ -177,7 +177,7 @@ def bits(model):
 
 def whole(model):
     """All there is to a learner, bit by bit."""
-    return model._header(), {name: (a.dtype, a.tobytes()) for name, a in model._arrays().items()}
+    return model._header(), {name: (a.dtype, a.tobytes()) for name, a in model.arrays().items()}
 
 
 def names_of(model):

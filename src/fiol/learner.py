@@ -7,7 +7,7 @@ import itertools
 import math
 import operator
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +31,8 @@ from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="Learner")
+#: Learns from rows with checked targets and weights, and returns their scores.
+Learn = Callable[[Any, Any, Floats], Floats]
 #: What `Learner.save` writes.
 KIND = "learner"
 #: What every file of a learner has; all that is added later has a value for files without it.
@@ -143,7 +145,7 @@ class Learner:
         """
         X, rows = counted(X)
         if rows is None:
-            scores = self._learn_generated(X, y, sample_weight)
+            scores = self._joined(learned_in_blocks(self._learn_rows, X, self._targets(y, None), sample_weight))
         else:
             scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
         self._watch(scores)
@@ -197,11 +199,7 @@ class Learner:
         """The scores of one block of rows after another; classes that a block did not know have 0 there."""
         if self._intake.labels is None:
             return np.concatenate([np.empty(0), *scores])
-        whole, stop = np.zeros((sum(map(len, scores)), len(self._intake.labels))), 0
-        for some in scores:
-            start, stop = stop, stop + len(some)
-            whole[start:stop, : some.shape[1]] = some
-        return whole
+        return padded(scores, len(self._intake.labels))
 
     def _learn_bounded(self, X: Any, y: Any, weights: Floats) -> Floats:
         """A round per row with at most `max_features`, all or nothing."""
@@ -225,25 +223,6 @@ class Learner:
             if before is not None:
                 self._engine, arrays = before
                 self._engine.restore(arrays)
-            raise
-        return self._joined(scores)
-
-    def _learn_generated(self, X: Iterator[Any], y: Any, sample_weight: Any) -> Floats:
-        """`learn` for rows that are made as they are asked for, `BLOCK` at a time."""
-        targets = self._targets(y, None)
-        weights = check_sample_weights(sample_weight, len(targets))
-        scores, start = list[Floats](), 0
-        try:
-            for block in blocks_of(X):
-                stop = start + len(block)
-                if stop > len(targets) or (len(block) < BLOCK and stop < len(targets)):
-                    raise ValueError(f"y must have one entry per row: {stop}, got {len(targets)}")
-                rows, _ = counted(block)
-                scores.append(self._learn_rows(rows, targets[start:stop], weights[start:stop]))
-                start = stop
-        except BaseException as error:
-            if start and hasattr(error, "add_note"):
-                error.add_note(f"the first {start} rows have been learned from")
             raise
         return self._joined(scores)
 
@@ -323,6 +302,11 @@ class Learner:
             self._warn("the score", z)
         return z
 
+    def extend(self, features: int) -> None:
+        """Have at least so many features, unless their number is fixed."""
+        if self._intake.width is None:
+            self._intake.features = max(self._intake.features, features)
+
     def codes_of(self, y: Any) -> Any:
         """The code of every label in y: its place in `classes`; KeyError if one is none of them."""
         assert self._intake.labels is not None
@@ -335,7 +319,7 @@ class Learner:
     def _watch(self, scores: Floats) -> None:
         """Warn of the first score that is not finite."""
         if not math.isfinite(scores.sum()):  # cheaper than asking every score
-            finite = np.isfinite(scores) if scores.ndim == 1 else np.isfinite(scores).all(axis=1)
+            finite: Any = np.isfinite(scores) if scores.ndim == 1 else np.isfinite(scores).all(axis=1)
             row = int(np.argmin(finite))
             if not finite[row]:
                 self._warn(f"the score of row {row}", scores[row], stacklevel=4)
@@ -419,6 +403,25 @@ class Learner:
             raise ValueError("weights and intercept must be finite")
         self._engine.start_from(np.ascontiguousarray(w.T), shift)
         self._intake.features = features
+
+    def with_update(self: Self, update: Update) -> Self:
+        """A learner with another update that starts from the weights of this one; what it knows of steps is forgotten.
+
+        >>> from fiol import FIOL, Constant, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()), n_features=1)
+        >>> learner.start_from([2.0])
+        >>> score = learner.learn([[1.0]], [2.0])
+        >>> learner.with_update(FIOL(Squared(), step_size=Constant(0.1))).weights
+        array([2.])
+        """
+        header = self._intake.header()
+        known = classes_in(header.get("labels"))
+        new = type(self)(update, **self._options(), classes=known, compiled=self.compiled)
+        new._intake.restore(header)
+        new.meta = copy.deepcopy(self.meta)
+        if self.rounds:
+            new.start_from(self.weights, self.intercept)
+        return new
 
     # --- predicting ---------------------------------------------------------------------------
 
@@ -588,7 +591,7 @@ class Learner:
 
     def __getstate__(self) -> dict[str, Any]:
         parts = {"update": self.update, "options": self._options(), "compiled": self.compiled}
-        return {**parts, "header": self._header(), "arrays": self._arrays(), "meta": self.meta}
+        return {**parts, "header": self._header(), "arrays": self.arrays(), "meta": self.meta}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become the learner with this state, which is not shared."""
@@ -638,7 +641,7 @@ class Learner:
         """
         if self._intake.labels is not None:
             self._intake.labels.check_storable()
-        write_model(path, KIND, self._header(), self._arrays(), self.meta)
+        write_model(path, KIND, self._header(), self.arrays(), self.meta)
 
     @classmethod
     def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:
@@ -646,7 +649,7 @@ class Learner:
 
         Own components must have been defined or imported before.
         """
-        return build_model(path, read_model(path, KIND), cls._from_parts, compiled)
+        return build_model(path, read_model(path, KIND), cls.from_parts, compiled)
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -661,7 +664,8 @@ class Learner:
     def _header(self) -> dict[str, Any]:
         return {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
 
-    def _arrays(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Any]:
+        """Everything that changes while learning, by name; not copies."""
         return self._engine.arrays()
 
     def _restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -669,7 +673,7 @@ class Learner:
         self._engine.restore(arrays)
 
     @classmethod
-    def _from_parts(cls: type[Self], header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Self:
+    def from_parts(cls: type[Self], header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Self:
         """The learner of what a file says; whatever an older version did not write is as in a new learner."""
         check_header(header)
         update = recipe.from_json(header["update"])
@@ -681,7 +685,7 @@ class Learner:
         new = cls(update, **header["options"], classes=classes_in(labels), compiled=compiled)
         if new.n_features not in (0, header["features"]):  # 0 if their number is not fixed
             raise ValueError(f"it has {header['features']} features, but its options say {new.n_features}")
-        new._restore(header, records.fill(arrays, new._arrays(), NEEDED_ARRAYS))
+        new._restore(header, records.fill(arrays, new.arrays(), NEEDED_ARRAYS))
         return new
 
     def __repr__(self) -> str:
@@ -705,6 +709,34 @@ def is_vector(array: Any, dtype: Any) -> bool:
         return False
     flags = array.flags
     return flags.c_contiguous and flags.aligned
+
+
+def learned_in_blocks(learn: Learn, X: Iterator[Any], y: Any, sample_weight: Any) -> list[Floats]:
+    """The scores of rows that are made as they are asked for, of `BLOCK` at a time; `learn` is all or nothing."""
+    weights = check_sample_weights(sample_weight, len(y))
+    scores, start = list[Floats](), 0
+    try:
+        for block in blocks_of(X):
+            stop = start + len(block)
+            if stop > len(y) or (len(block) < BLOCK and stop < len(y)):
+                raise ValueError(f"y must have one entry per row: {stop}, got {len(y)}")
+            rows, _ = counted(block)
+            scores.append(learn(rows, y[start:stop], weights[start:stop]))
+            start = stop
+    except BaseException as error:
+        if start and hasattr(error, "add_note"):
+            error.add_note(f"the first {start} rows have been learned from")
+        raise
+    return scores
+
+
+def padded(scores: list[Floats], classes: int) -> Floats:
+    """The scores of one block of rows after another; classes that a block did not know have 0 there."""
+    whole, stop = np.zeros((sum(map(len, scores)), classes)), 0
+    for some in scores:
+        start, stop = stop, stop + len(some)
+        whole[start:stop, : some.shape[1]] = some
+    return whole
 
 
 def labels_for(update: Update, classes: Any) -> Labels | None:
@@ -864,4 +896,4 @@ def merge_weights(weights: Sequence[float] | None, rounds: list[int]) -> Floats:
     return share / share.sum()
 
 
-register(KIND, Learner._from_parts)
+register(KIND, Learner.from_parts)

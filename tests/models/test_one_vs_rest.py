@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fiol
-from fiol.models.one_vs_rest import OneVsRest
+from fiol import OneVsRest
 
 
 @given(
@@ -15,20 +15,21 @@ from fiol.models.one_vs_rest import OneVsRest
 )
 def test_classes_that_appear_are_those_known_from_the_start(labels, cut):
     """In whatever order they appear and are numbered, and however rounds come in."""
-    new = functools.partial(fiol.Learner, fiol.FIOL(fiol.Hinge(), step_size=fiol.Constant(0.5)), compiled=False)
+    update = fiol.FIOL(fiol.Hinge(), step_size=fiol.Constant(0.5))
+    new = functools.partial(fiol.Learner, update, compiled=False)
     x, order = np.array([[1.0]]), sorted(set(labels))
-    one, many, closed = OneVsRest(new), OneVsRest(new), OneVsRest(new, order, closed=True)
+    one, many, closed = (OneVsRest(update, classes=given, compiled=False) for given in (None, None, order))
     for label in labels:
         one.meet([label])
-        one.arrange(sorted(one.numbers))
+        one.arrange(sorted(one.codes))
         for rest in (one, closed):
             for learner, target in rest.told(label):
                 learner.learn(x, [target])
     for part in (labels[:cut], labels[cut:]):
         many.meet(part)
-        for learner, targets in many.told_all(np.array([many.numbers[label] for label in part])):
+        for learner, targets in many.told_all(np.array([many.codes[label] for label in part], np.int64)):
             learner.learn(np.ones((len(part), 1)), targets)
-    assert list(one.numbers) == list(one.learners) == order
+    assert list(one.codes) == list(one.learners) == order
     assert many.classes == list(dict.fromkeys(labels))
     assert closed.standby is None
     assert set(closed.learners) == set(order[1:] if len(order) == 2 else order)

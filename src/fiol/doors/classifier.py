@@ -21,18 +21,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.joint_losses import JointLoss, Softmax
 from fiol.components.losses import Logistic, Loss
-from fiol.components.regularizers import Ridge, Unregularized
 from fiol.components.row import Floats
 from fiol.doors.estimators import LinearEstimator, with_weights
 from fiol.doors.fitting import accuracy, continued, learn_once
-from fiol.doors.parameters import CLASSIFICATION, JOINT, make_regularizer, make_step_size, named
+from fiol.doors.parameters import CLASSIFICATION, JOINT, named
 from fiol.doors.validation import CSR, THREADS, check_labels, one_array, unless_refused, validate_data, weights_of
 from fiol.intake.chunk import HEAVIEST
 from fiol.intake.containers import to_chunk
 from fiol.intake.labels import sorted_codes
 from fiol.intake.targets import check_range
 from fiol.learner import Learner
-from fiol.models.joint import JointLearner
 from fiol.models.one_vs_rest import OneVsRest, normalized
 
 
@@ -45,8 +43,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     ----------
     loss : "log_loss", "hinge", "squared_hinge", "exponential", a loss for numbers ("squared_error", ...) with targets
         -1 and +1, or a `fiol.Loss`: classes are learned one against the rest. "softmax", "crammer_singer" or a
-        `fiol.JointLoss`: all classes at once, by FIOL without a penalty or with a ridge. "auto" is softmax where that
-        is possible and three classes or more are known from the start, otherwise log_loss.
+        `fiol.JointLoss`: all classes at once, with any penalty by the algorithms that linearize the loss, by the others
+        without one or with a ridge. "auto" is softmax where three classes or more are known from the start and no other
+        parameter of the update but a penalty "l2" and the step size is given, otherwise log_loss.
     {parameters}
     class_weight : None, "balanced" or a dict: the weight of every row is multiplied by that of its class.
     n_jobs : classes are learned in so many threads.
@@ -83,7 +82,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "n_jobs": THREADS,
     }
-    _model: OneVsRest | JointLearner
+    _model: OneVsRest | Learner
 
     def __init__(
         self,
@@ -219,20 +218,30 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             weights = self._weights(sample_weight, X)
             codes = self._codes(one_array(y, chunk.rows))
             weights = self._weighted(weights, codes)
-        losses = self._map(lambda task: learn_once(task[0], chunk, task[1], weights), self._tasks(codes))
+        model, classes = self._model, self.classes_.tolist()
+        if isinstance(model, OneVsRest):
+            model.meet(classes)
+            model.arrange(classes)
+        else:
+            labels = [classes[code] for code in codes]
+            scores = model.learn_chunk(chunk, labels, weights)
+            self._note([model.mean_loss(scores, model.codes_of(labels), weights)])
+            return self
+        losses = self._map(lambda task: learn_once(task[0], chunk, task[1], weights), model.told_all(codes))
         self._note(losses[: len(self.learners_)])
         return self
 
     def _learn_event(self, X: Any, label: Any, sample_weight: Any) -> bool:
         """The round of a single sparse row whose label is known; False, and no round, for everything else."""
         rest = self._model
-        if isinstance(rest, JointLearner) or label not in rest.numbers:
+        if not isinstance(rest, OneVsRest) or label not in rest.codes:
             return False
         weight = 1.0 if sample_weight is None else sample_weight[0]
         if self._class_weights is not None:
-            weight *= self._class_weights[rest.numbers[label]]
+            weight *= self._class_weights[rest.codes[label]]
+        loss: Any = rest.update.loss
         losses = [
-            learner.update.loss.value(learner.learn_one(X.indices, X.data, target, weight), target)
+            loss.value(learner.learn_one(X.indices, X.data, target, weight), target)
             for learner, target in rest.told(label)
         ]
         self._note(losses[: len(rest.learners)])
@@ -242,9 +251,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     @property
     def learners_(self) -> list[Any]:
-        """The `fiol.Learner` of every class, or that of the second, or the `fiol.JointLearner` of all."""
+        """The `fiol.Learner` of every class, or that of the second, or the one of all classes at once."""
         model = self._model
-        return [model] if isinstance(model, JointLearner) else list(model.learners.values())
+        return list(model.learners.values()) if isinstance(model, OneVsRest) else [model]
 
     def _set_classes(self, classes: Any, closed: bool) -> None:
         """Fix the classes, and the weights that a dict gives them."""
@@ -254,7 +263,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.classes_, self._closed, self._class_weights = classes, closed, weights
 
     def _codes(self, y: Any) -> Any:
-        """The place in `classes_` of every label; new ones are taken in if the classes are open."""
+        """The place in `classes_` of every label; new ones are added to `classes_` if these are open."""
         old, alike = self.classes_, (y.dtype.kind in "OUS") == (self.classes_.dtype.kind in "OUS")
         classes, codes = sorted_codes(y, old) if alike else (np.unique(y), None)  # words are no numbers
         if classes is old:
@@ -267,40 +276,39 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             )
         check_labels(new)
         self._set_classes(classes, closed=False)
-        if isinstance(self._model, JointLearner):
-            self._model = self._model.widened(np.searchsorted(classes, old), len(classes))
-        else:
-            self._model.meet(new.tolist())
-            self._model.arrange(classes.tolist())
         return codes
 
-    def _new_model(self) -> OneVsRest | JointLearner:
+    def _new_model(self) -> OneVsRest | Learner:
         """What learns to tell the classes apart, one against the rest or all at once."""
-        loss = self._loss()
-        if not isinstance(loss, JointLoss):
-            update = self._update()
-            return OneVsRest(lambda: self._new_learner(update), self.classes_.tolist(), self._closed)
-        unused = {"algorithm": "FIOL", "positive": False, "average": False}
-        unused |= dict.fromkeys(("geometry", "solver", "record_every"))
-        for name, default in unused.items():
-            if getattr(self, name) not in (default, "euclidean"):
-                raise ValueError(f"{type(loss).__name__} has no use for {name}={getattr(self, name)!r}")
-        regularizer = make_regularizer(self.penalty, self.alpha, self.l1_ratio)
-        step_size = make_step_size("scale_free" if self.step_size == "auto" else self.step_size)
-        parts = (regularizer, step_size, self.fit_intercept)
-        try:
-            return JointLearner(loss, self.n_features_in_, len(self.classes_), *parts)
-        except TypeError as error:
-            if isinstance(regularizer, Ridge | Unregularized):
-                raise
-            one = "log_loss" if loss.link == "logit" else "hinge"
-            raise TypeError(f'{error}: use penalty=None or "l2", or loss="{one}"') from error
+        loss, options = self._loss(), self._options()
+        options["classes"] = self.classes_.tolist() if self._closed else None
+        if isinstance(loss, JointLoss):
+            for name in ("solver", "record_every"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{type(loss).__name__} has no use for {name}={getattr(self, name)!r}")
+            try:
+                return Learner(self._update(), **options)
+            except TypeError as error:
+                if self.penalty in (None, "l2") and not self.positive:
+                    raise
+                one = "log_loss" if loss.link == "logit" else "hinge"
+                hint = f'which is algorithm="COMID", or penalty=None or "l2", or loss="{one}"'
+                raise TypeError(f"{error}, {hint}") from error
+        new = OneVsRest(self._update(), **options)
+        if not self._closed:
+            new.meet(self.classes_.tolist())
+        for learner in new.learners.values():
+            self._keep_account(learner)
+        return new
 
     def _tasks(self, codes: Any) -> list[tuple[Any, Any]]:
         """Every learner and its targets."""
-        if isinstance(self._model, JointLearner):
-            return [(self._model, np.ascontiguousarray(codes, np.int64))]
-        return self._model.told_all(codes)
+        model = self._model
+        return model.told_all(codes) if isinstance(model, OneVsRest) else [(model, self._places(model)[codes])]
+
+    def _places(self, learner: Learner) -> Any:
+        """The score of every class of `classes_`, by its number: the learner of all has them as they appeared."""
+        return learner.codes_of(self.classes_)
 
     def _weighted(self, weights: Floats, codes: Any) -> Floats:
         """The weights of rows times those of their classes."""
@@ -321,9 +329,10 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Floats:
         rows = to_chunk(X, n_features=self.n_features_in_)
-        if isinstance(self._model, JointLearner):
-            scores = self._model.scores(rows)
-            return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+        model = self._model
+        if not isinstance(model, OneVsRest):
+            scores = model.score_canonical(rows, linear=True)[:, self._places(model)]
+            return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else np.ascontiguousarray(scores)
         found = self._map(lambda learner: learner.scores(rows, linear=True), self._scorers())
         return found[0] if len(found) == 1 else np.column_stack(found)
 
@@ -352,7 +361,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         scores = self.decision_function(X)
         if len(self.classes_) == 1:
             return np.ones((len(scores), 1))
-        if isinstance(self._model, JointLearner):
+        if not isinstance(self._model, OneVsRest):
             p = special.expit(scores) if scores.ndim == 1 else special.softmax(scores, axis=1)
         else:
             p = self.learners_[0].predictions(np.array(scores, order="C").ravel()).reshape(scores.shape)
@@ -365,6 +374,14 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
+
+    def _read_weights(self) -> tuple[Floats, Floats]:
+        model = self._model
+        if isinstance(model, OneVsRest):
+            return super()._read_weights()
+        places = self._places(model)
+        w, b = model.weights[places], model.intercept[places]
+        return (w[1:] - w[:1], b[1:] - b[:1]) if len(w) == 2 else (w, b)
 
     @property
     def coef_(self) -> Any:

@@ -35,7 +35,6 @@ from fiol.intake.chunk import Chunk
 from fiol.intake.targets import check_sample_weights
 from fiol.learner import Learner
 from fiol.models.epochs import Course, Stopping, run
-from fiol.models.joint import JointLearner
 from fiol.regret import Ledger
 from fiol.update.update import Update
 
@@ -102,8 +101,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         """The loss that the weights were learned with; before that, the one that the parameter names."""
         if not hasattr(self, "learners_"):
             return self._loss()
-        learner = self.learners_[0]
-        return learner.loss if isinstance(learner, JointLearner) else learner.update.loss
+        return self.learners_[0].update.loss
 
     def _update(self) -> Update:
         """The update that the parameters describe."""
@@ -147,10 +145,18 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     # --- learning ---------------------------------------------------------------------------------
 
     def _new_learner(self, update: Update) -> Learner:
-        new = Learner(update, n_features=self.n_features_in_, intercept=self.fit_intercept, average=self.average)
-        if self.record_every is not None:
-            Ledger(new, every=self.record_every)
+        new = Learner(update, **self._options())
+        self._keep_account(new)
         return new
+
+    def _options(self) -> dict[str, Any]:
+        """Options of every kind of model."""
+        return {"n_features": self.n_features_in_, "intercept": self.fit_intercept, "average": self.average}
+
+    def _keep_account(self, learner: Learner) -> None:
+        """Let a ledger ride along, if one is asked for."""
+        if self.record_every is not None:
+            Ledger(learner, every=self.record_every)
 
     def _goes_on(self) -> bool:
         """Whether `fit` goes on from where the last one ended."""
@@ -217,14 +223,16 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         """The learners whose scores count."""
         return self.learners_
 
+    def _read_weights(self) -> tuple[Floats, Floats]:
+        """Weights, one row per score, and intercepts."""
+        found = self._scorers()
+        return np.vstack([a.weights for a in found]), np.hstack([a.intercept for a in found])
+
     def _weights_and_intercepts(self) -> tuple[Any, Any]:
         if not hasattr(self, "learners_"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit or partial_fit first")
         if self._coef is None:
-            found = self._scorers()
-            w, b = np.vstack([a.weights for a in found]), np.hstack([a.intercept for a in found])
-            if isinstance(found[0], JointLearner) and len(w) == 2:
-                w, b = w[1:] - w[:1], b[1:] - b[:1]
+            w, b = self._read_weights()
             self._coef = (sparse.csr_matrix(w) if self._sparse else w), b
         return self._coef
 

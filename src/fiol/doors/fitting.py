@@ -14,23 +14,20 @@ from fiol.engine.engine import IN_ORDER
 from fiol.intake.chunk import Chunk
 from fiol.learner import Learner
 from fiol.models.epochs import Course
-from fiol.models.joint import JointLearner
 from fiol.models.one_vs_rest import OneVsRest
 
 
-def learn_once(
-    learner: Learner | JointLearner, rows: Chunk, y: Floats, weights: Floats, order: Any = IN_ORDER
-) -> float:
+def learn_once(learner: Learner, rows: Chunk, y: Any, weights: Floats, order: Any = IN_ORDER) -> float:
     """One pass over rows that have been checked, in this order; the mean loss of their scores before."""
     scores = learner.learn_canonical(rows, y, weights, order)
     return learner.mean_loss(scores, y, weights, order if len(order) < rows.rows else IN_ORDER)
 
 
-def accuracy(learner: Learner | JointLearner, rows: Chunk, y: Floats, weights: Floats) -> float:
+def accuracy(learner: Learner, rows: Chunk, y: Any, weights: Floats) -> float:
     """The weighted share of rows whose score has the sign of their target, or is the highest for their class."""
-    if isinstance(learner, JointLearner):
-        return float(np.average(learner.scores(rows).argmax(axis=1) == y, weights=weights))
-    return float(np.average((learner.score_canonical(rows, linear=True) > 0.0) == (y > 0.0), weights=weights))
+    scores = learner.score_canonical(rows, linear=True)
+    right = (scores > 0.0) == (y > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == y
+    return float(np.average(right, weights=weights))
 
 
 def r2(learner: Learner, rows: Chunk, y: Floats, weights: Floats) -> float:
@@ -70,13 +67,11 @@ def continued(old: Any, new: Any) -> Any:
         raise ValueError(
             f"with warm_start, X must have the {old.n_features} features of the last fit, got {new.n_features}"
         )
-    if isinstance(old, JointLearner):
-        same = (old.plan, old.intercept_fitted) == (new.plan, new.intercept_fitted)
-    else:
-        same = old.has_recipe_of(new)
-    if not same:
-        new.start_from(old.weights, old.intercept)
-    return old if same else new
+    if old.has_recipe_of(new):
+        return old
+    places = slice(None) if old.classes is None else old.codes_of(new.classes)
+    new.start_from(old.weights[places], old.intercept if old.classes is None else old.intercept[places])
+    return new
 
 
 class Progress:

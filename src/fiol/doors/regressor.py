@@ -122,7 +122,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
             chunk, weights = to_chunk(X), self._weights(sample_weight, X)
             update = self._update()
-            y = check_targets(y, len(y), update.loss)
+            y = check_targets(y, len(y), self._loss())
             held_out = self._held_out(y, weights, ShuffleSplit)
             new = self._new_learner(update)
             self.learners_ = [continued(self.learners_[0], new) if again else new]
@@ -154,14 +154,14 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> FIOLRegressor:
         """One round per row; an error before the first of them."""
-        learner = self.learners_[0]
+        learner, loss = self.learners_[0], self._fitted_loss()
         if type(X) in CSR and X.shape[0] == len(y) == 1:
             target, weight = float(y[0]), 1.0 if sample_weight is None else float(sample_weight[0])
             z = learner.learn_one(X.indices, X.data, target, weight)
-            self._note([learner.update.loss.value(z, target)])
+            self._note([loss.value(z, target)])
             return self
         chunk, weights = to_chunk(X, n_features=self.n_features_in_), self._weights(sample_weight, X)
-        targets = check_targets(one_array(y, chunk.rows), chunk.rows, learner.update.loss)
+        targets = check_targets(one_array(y, chunk.rows), chunk.rows, loss)
         self._note([learn_once(learner, chunk, targets, weights)])
         return self
 

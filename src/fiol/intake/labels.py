@@ -68,7 +68,7 @@ class Labels:
         before = len(self.codes)
         if self.closed and not self.codes.keys() >= set(labels):
             k = next(k for k, label in enumerate(labels) if label not in self.codes)
-            raise ValueError(f"y[{k}] is {labels[k]!r}, which is none of the classes {self.classes}")
+            raise ValueError(f"y[{k}]: {labels[k]!r} is none of the classes {self.classes}")
         new = self.take_in(labels)
         codes = self.codes_of(labels)
         # New classes are numbered as they appear, so the largest code so far reaches each of them at its first row.
@@ -143,8 +143,9 @@ def labels_of_rows(y: Any, rows: int | None) -> list[Any]:
     """
     if isinstance(y, (str, bytes, Mapping)) or not isinstance(y, Iterable):
         raise TypeError(f"y must be one label per row, got {y!r}")
-    if len(getattr(y, "shape", (0,))) != 1:
-        raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
+    shape = getattr(y, "shape", (0,))
+    if len(shape) != 1:
+        raise ValueError(f"y must be one-dimensional, got shape {shape}")
     labels = as_list(y)
     if rows is not None and len(labels) != rows:
         raise ValueError(f"y must have one entry per row: {rows}, got {len(labels)}")
