@@ -18,6 +18,7 @@ from fiol.components.losses import Loss
 from fiol.components.problem import expect
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register, write_model
 from fiol.intake.chunk import FEATURES, Chunk
@@ -25,6 +26,7 @@ from fiol.intake.hashing import Hashing
 from fiol.intake.intake import BLOCK, Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.intake.uniting import Places, united
 from fiol.intake.vocabulary import Vocabulary
 from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan, make_plan
@@ -302,6 +304,12 @@ class Learner:
             self._warn("the score", z)
         return z
 
+    def with_intake(self: Self, intake: Intake) -> Self:
+        """The learner of the same state, not a copy, whose features are those of another intake."""
+        new = copy.copy(self)
+        new._intake = intake
+        return new
+
     def extend(self, features: int) -> None:
         """Have at least so many features, unless their number is fixed."""
         if self._intake.width is None:
@@ -423,6 +431,25 @@ class Learner:
             new.start_from(self.weights, self.intercept)
         return new
 
+    def meet(self, classes: Iterable[Any]) -> None:
+        """Know of these classes from now on, though there was no row of them yet; for joint losses.
+
+        >>> from fiol import FIOL, Learner, Softmax
+        >>> learner = Learner(FIOL(Softmax()))
+        >>> learner.meet(["apple", "pear"])
+        >>> learner.learn([[1.0]], ["pear"])
+        array([[0., 0.]])
+        """
+        labels = self._intake.labels
+        if labels is None:
+            raise TypeError(f"{type(self.update.loss).__name__} has one score, not one per class")
+        with self._intake.transaction():
+            new = labels.take_in(labels_of_rows(classes if isinstance(classes, list) else list(classes), None))
+            if new:
+                engine = self._engine.copy()
+                engine.add_scores(np.arange(len(labels) - len(new)), len(labels))
+                self._engine = engine
+
     # --- predicting ---------------------------------------------------------------------------
 
     def scores(self, X: Any, linear: bool = False) -> Floats:
@@ -504,6 +531,11 @@ class Learner:
     def rounds(self) -> int:
         """Rounds made: rows learned from, or their average where learners were merged."""
         return self._engine.rounds
+
+    @property
+    def rows(self) -> int:
+        """Rows learned from, those of all merged learners together."""
+        return self._engine.rows
 
     @property
     def n_features(self) -> int:
@@ -602,34 +634,68 @@ class Learner:
         self.meta = copy.deepcopy(state["meta"])
 
     @classmethod
-    def merge(cls: type[Self], learners: Sequence[Self], weights: Sequence[float] | None = None) -> Self:
-        """The average of learners with the same recipe that saw different rows, for parallel work.
+    def merge(
+        cls: type[Self], learners: Iterable[Self], weights: Sequence[float] | None = None, base: Self | None = None
+    ) -> Self:
+        """The mean of learners with the same recipe that saw different rows, for parallel work.
 
-        Every number they learned, their round included, is averaged in proportion to `weights` (by default to the
-        rounds made); of the largest values of each feature the largest is taken. Learners that are equal
-        merge into one equal to them, so merging may be repeated.
+        Parameters
+        ----------
+        learners : one or more. They stay as they are.
+        weights : how much each counts; by default the rows n_k it learned from.
+        base : the learner from whose copies all of them went on. Then n_k are the rows since.
+
+        With shares c_k = n_k / (n_1 + n_2 + ...), every number v that learners keep (weights, or the sums they follow
+        from; averages; statistics of step sizes; rounds, to the nearest whole number) becomes the sum of c_k v_k, which
+        is base + sum of c_k (v_k - base). Of the largest values of a feature the largest is taken. `rows` add up.
+
+        Named features are united by name, in the order in which they come, columns of frames by name, all others by
+        number. A feature that a learner has not seen counts with the weight that learner would give it, as a rule 0.
+        Classes are united by label; one that a learner has not met counts with weights of 0.
+        `meta` is the first learner's. With `max_features`, features of weight 0 are dropped if there are too many;
+        ValueError if that is not enough.
+
+        To rounding, the result does not depend on the order, nor on who is merged first: merge([merge([a, b]), c]) is
+        merge([a, b, c]). Equal learners merge into their equal, and one that saw no rows changes nothing. (Without any
+        rows at all, or with `weights`, shares do not tell how often an entry was merged before.)
+
+        A mean is not the learner of all rows in one stream: after one long run each, it has learned about as much as
+        one of them, with less noise. Short rounds from a common base lose less.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> parts = [Learner(FIOL(Squared()), n_features=2) for _ in range(2)]
         >>> for part, x in zip(parts, ([[1.0, 0.0]], [[0.0, 1.0]])):
         ...     score = part.learn(x, [1.0])
         >>> whole = Learner.merge(parts)
-        >>> whole.rounds, bool(np.allclose(whole.weights, (parts[0].weights + parts[1].weights) / 2))
-        (1, True)
+        >>> whole.rounds, whole.rows, bool(np.allclose(whole.weights, (parts[0].weights + parts[1].weights) / 2))
+        (1, 2, True)
         """
-        if not learners:
-            raise ValueError("merge needs at least one learner")
-        first = learners[0]
-        for k, other in enumerate(learners):
-            if other.update != first.update or other._options() != first._options():
-                raise ValueError(f"learners[{k}] has another recipe than learners[0]")
-            if other.names != first.names:
-                raise ValueError(f"learners[{k}] has other named features than learners[0]; bits=... lets them share")
-        share = merge_weights(weights, [learner.rounds for learner in learners])
-        new = first.copy()
-        new._intake.features = max(learner.n_features for learner in learners)
-        new._engine.average([learner._engine for learner in learners], share)
+        parts = check_parts(cls, learners, base)
+        share = shares_of(weights, [learner.rows for learner in parts], 0 if base is None else base.rows)
+        everyone = parts if base is None else [base, *parts]
+        called = ["base"] * (base is not None) + [f"learners[{k}]" for k in range(len(parts))]
+        intake, places = united([learner._intake for learner in everyone], called)
+        check_places(parts[0].update, places, called)
+        engines = [part._placed(place, intake) for part, place in zip(parts, places[-len(parts) :], strict=True)]
+        new = parts[0].copy()
+        new._intake = intake
+        new._engine = merge_engines(engines, share, 0 if base is None else base.rows)
+        if new.max_features is not None and new.n_features > new.max_features:
+            new.prune()
+            if new.n_features > new.max_features:
+                raise ValueError(
+                    f"together, {new.n_features} features have weights that are not 0, more than "
+                    f"max_features={new.max_features}"
+                )
         return new
+
+    def _placed(self, places: Places, intake: Intake) -> Engine:
+        """A copy of the engine, up to date, with its features and classes where they are in `intake`."""
+        geometry = self.update.geometry
+        each = geometry.entered(1)
+        features = (each * places.features[:, None] + np.arange(each)).ravel()
+        scores = None if intake.labels is None else len(intake.labels)
+        return self._engine.placed(features, geometry.entered(intake.features), places.scores, scores)
 
     # --- files --------------------------------------------------------------------------------
 
@@ -837,6 +903,32 @@ def check_width(update: Update, plan: Plan, n_features: Any, bits: Any, max_feat
     return n_features
 
 
+def check_parts(kind: Any, learners: Any, base: Any) -> list[Any]:
+    """Learners of one kind and recipe, as a list; TypeError or ValueError if that is not what they are."""
+    if not isinstance(learners, Iterable):
+        raise TypeError(f"learners must be a list of learners, got {type(learners).__name__}: use merge([a, b])")
+    parts = list(learners)
+    if not parts:
+        raise ValueError("merge needs at least one learner")
+    named = [(f"learners[{k}]", learner) for k, learner in enumerate(parts)]
+    for name, learner in [*named, *([] if base is None else [("base", base)])]:
+        if not isinstance(learner, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, got {type(learner).__name__}")
+        if learner.update != parts[0].update or learner._options() != parts[0]._options():
+            raise ValueError(f"{name} has another recipe than learners[0]")
+    return parts
+
+
+def check_places(update: Update, places: list[Places], called: list[str]) -> None:
+    """Refuse to move a feature to another number where the recipe knows features by their numbers."""
+    sizes = per_feature_sizes(update)
+    for place, name in zip(places, called, strict=True):
+        if sizes and (place.features != np.arange(len(place.features))).any():
+            raise ValueError(
+                f"{name} has its features in another order than {called[0]}, but {sizes[0][0]} has one number for each"
+            )
+
+
 def check_header(header: dict[str, Any]) -> None:
     """Refuse what a file says of a learner if it makes no sense."""
     for key in NEEDED_KEYS:
@@ -882,18 +974,6 @@ def check_dtype(dtype: Any) -> Any:
     if found is None or found not in (np.dtype(np.float64), np.dtype(np.float32)):  # numpy finds None equal to float64
         raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
     return found
-
-
-def merge_weights(weights: Sequence[float] | None, rounds: list[int]) -> Floats:
-    """The shares of merged learners, which add up to 1."""
-    share = np.asarray(rounds if weights is None else weights, np.float64)
-    if share.shape != (len(rounds),) or not np.isfinite(share).all() or (share < 0.0).any():
-        raise ValueError(f"weights must be one number of at least 0 per learner, got {weights!r}")
-    if share.sum() == 0.0:
-        if weights is not None:
-            raise ValueError("weights must not all be 0")
-        share = np.ones(len(rounds))
-    return share / share.sum()
 
 
 register(KIND, Learner.from_parts)

@@ -17,6 +17,7 @@ from fiol.intake.chunk import Chunk
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights
+from fiol.intake.uniting import united
 from fiol.learner import (
     FLOAT64,
     INT32,
@@ -24,6 +25,7 @@ from fiol.learner import (
     blocks_of,
     check_header,
     check_order,
+    check_parts,
     classes_in,
     is_vector,
     learned_in_blocks,
@@ -35,6 +37,8 @@ from fiol.update.update import Update
 Self = TypeVar("Self", bound="OneVsRest")
 #: What `OneVsRest.save` writes.
 KIND = "one-vs-rest"
+#: The label of no class: what `learners.get` does not find.
+NO_CLASS = object()
 
 
 class OneVsRest:
@@ -338,6 +342,11 @@ class OneVsRest:
         return self._all()[0].rounds
 
     @property
+    def rows(self) -> int:
+        """Rows learned from, those of all merged models together."""
+        return self._all()[0].rows
+
+    @property
     def n_features(self) -> int:
         """Features there are, or were seen so far."""
         return self._intake.features
@@ -381,6 +390,50 @@ class OneVsRest:
         new.standby = None if self.standby is None else self.standby.with_update(update)
         new._intake.counts_unseen = new._all()[0].counts_unseen
         return new
+
+    @classmethod
+    def merge(
+        cls: type[Self], models: Iterable[Self], weights: Sequence[float] | None = None, base: Self | None = None
+    ) -> Self:
+        """The mean of models with the same recipe that saw different rows: that of their learners, class by class.
+
+        See `Learner.merge`. Classes are united by label. For a class that a model has not met stands the learner that
+        stands by for it there, so that it is as if all models had known all classes from the start.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> parts = [OneVsRest(FIOL(Hinge())) for _ in range(2)]
+        >>> for part, fruit in zip(parts, ("apple", "pear")):
+        ...     score = part.learn_named({"size": 3.0}, fruit)
+        >>> whole = OneVsRest.merge(parts)
+        >>> whole.classes, whole.rows, bool((whole.weights[0] == -whole.weights[1]).all())
+        (['apple', 'pear'], 2, True)
+        """
+        parts = check_parts(cls, models, base)
+        everyone = parts if base is None else [base, *parts]
+        called = ["base"] * (base is not None) + [f"learners[{k}]" for k in range(len(parts))]
+        new, (intake, _) = parts[0].copy(), united([model._intake for model in everyone], called)
+        assert intake.labels is not None
+        new._intake, new.labels = intake, intake.labels
+
+        def merged(label: Any) -> Learner:
+            found = [model._named_learner(label, name) for model, name in zip(everyone, called, strict=True)]
+            start = None if base is None else found.pop(0)
+            numbered = Intake(intake.width, counts_unseen=intake.counts_unseen)
+            numbered.features = intake.features
+            return Learner.merge(found, weights, start).with_intake(numbered)
+
+        new.learners = {label: merged(label) for label in (new.classes[1:] if new._is_pair else new.classes)}
+        new.standby = None if new.labels.closed else merged(NO_CLASS)
+        return new
+
+    def _named_learner(self, label: Any, called: str) -> Learner:
+        """The learner of a class, or the one that stands by for it, whose features are those of the model."""
+        learner = self.learners.get(label, self.standby)
+        if learner is None:
+            raise ValueError(f"{called} has its two classes in another order: {self.classes}")
+        intake = copy.copy(self._intake)
+        intake.labels = None
+        return learner.with_intake(intake)
 
     # --- files --------------------------------------------------------------------------------
 
