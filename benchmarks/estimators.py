@@ -23,7 +23,8 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from benchmarks import data
 from benchmarks.report import Contestant, Target, header, progress, table, take_turns, verdicts
-from fiol.doors.estimators import FIOLClassifier, FIOLRegressor
+from fiol.doors.classifier import FIOLClassifier
+from fiol.doors.regressor import FIOLRegressor
 
 #: Data sets with more rows than this must not be slower.
 LARGE = 20_000

@@ -1,13 +1,11 @@
 """What the examples with scikit-learn and River claim, on data short enough for the interpreter."""
 
-import functools
 import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
-
-import fiol
+from tests.interpreted import interpret
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -15,9 +13,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Run an example by name, nothing compiled: what it returns, and what it prints."""
-    slow = functools.partial(fiol.Learner, compiled=False)
-    for place in ("fiol.doors.estimators", "fiol.doors.river", "fiol"):
-        monkeypatch.setattr(f"{place}.Learner", slow)
+    interpret(monkeypatch)
 
     def run(name):
         spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")

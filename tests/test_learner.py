@@ -177,7 +177,7 @@ def bits(model):
 
 def whole(model):
     """All there is to a learner, bit by bit."""
-    return model._header(), {name: (a.dtype, a.tobytes()) for name, a in model._arrays().items()}
+    return model._header(), {name: (a.dtype, a.tobytes()) for name, a in model.arrays().items()}
 
 
 def names_of(model):
@@ -665,8 +665,8 @@ def test_what_cannot_be_merged_is_refused():
     update = PRESETS[8]
     a, b = learner(update), learner(update)
     a.learn([{"x": 1.0}], [1])
-    b.learn([{"y": 1.0}], [1])
-    with pytest.raises(ValueError, match=r"^learners\[1\] has other named features .* bits=\.\.\."):
+    b.learn([[1.0]], [1])
+    with pytest.raises(ValueError, match=r"^learners\[1\] has numbered features, .* named ones: bits=\.\.\."):
         Learner.merge([a, b])
     for other in (learner(update.replace(loss=Hinge())), learner(update, intercept=False), learner(update, bits=3)):
         with pytest.raises(ValueError, match=r"^learners\[1\] has another recipe than learners\[0\]$"):

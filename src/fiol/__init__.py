@@ -62,7 +62,7 @@ from fiol.files.model import load
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
-from fiol.models.joint import JointLearner
+from fiol.models.one_vs_rest import OneVsRest
 from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
 from fiol.step import Step, solve_step
 from fiol.update.anchors import AllIterates, Anchor, LastIterate, Origin
@@ -79,8 +79,8 @@ __version__ = "0.1.0"
 
 #: Names that need scikit-learn, and are loaded when asked for.
 _OPTIONAL = {
-    "FIOLClassifier": "doors.estimators",
-    "FIOLRegressor": "doors.estimators",
+    "FIOLClassifier": "doors.classifier",
+    "FIOLRegressor": "doors.regressor",
     "PassiveAggressiveClassifier": "doors.passive_aggressive",
     "PassiveAggressiveRegressor": "doors.passive_aggressive",
 }
@@ -141,7 +141,6 @@ __all__ = [
     "ImplicitRegularizer",
     "ImportanceAware",
     "Inverse",
-    "JointLearner",
     "JointLoss",
     "LastIterate",
     "Learner",
@@ -153,6 +152,7 @@ __all__ = [
     "Mahalanobis",
     "MedianOfMedians",
     "Newton",
+    "OneVsRest",
     "Origin",
     "Partition",
     "PassiveAggressiveClassifier",

@@ -7,27 +7,34 @@ import itertools
 import math
 import operator
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from fiol.components.component import per_feature_sizes
+from fiol.components.joint_losses import JointLoss
+from fiol.components.losses import Loss
 from fiol.components.problem import expect
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register, write_model
 from fiol.intake.chunk import FEATURES, Chunk
 from fiol.intake.hashing import Hashing
 from fiol.intake.intake import BLOCK, Intake, counted, one_row
+from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.intake.uniting import Places, united
 from fiol.intake.vocabulary import Vocabulary
 from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="Learner")
+#: Learns from rows with checked targets and weights, and returns their scores.
+Learn = Callable[[Any, Any, Floats], Floats]
 #: What `Learner.save` writes.
 KIND = "learner"
 #: What every file of a learner has; all that is added later has a value for files without it.
@@ -42,6 +49,8 @@ class Learner:
     update : what happens in a round: an `Update`, most easily one of `fiol.presets`.
     n_features : how many features there are. By default the model grows as new ones appear.
     bits : fold all features, named or numbered, into 2**bits by hashing.
+    classes : with a joint loss (`Softmax()`, `CrammerSinger()`), the labels of all classes there are. By default
+        classes may appear at any time; the weights of a new one start at 0.
     max_features : hold at most so many features. When a row needs more, those whose weight is exactly 0 are
         dropped; one that comes back later starts anew.
     intercept : whether there is one. It is never penalised.
@@ -74,6 +83,16 @@ class Learner:
     ...     score = clicks.learn_named({"site": "news", "hour": 9 + day}, y=1)
     >>> clicks.names
     ['site=news', 'hour']
+
+    With a loss of one score per class, y holds labels, scores are of shape (rows, classes) and weights of shape
+    (classes, features):
+
+    >>> from fiol import Softmax
+    >>> fruit = Learner(FIOL(Softmax()))
+    >>> fruit.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], ["apple", "pear", "pear"]).shape, fruit.classes
+    ((3, 2), ['apple', 'pear'])
+    >>> fruit.predict([[1.0, 0.0]]).shape  # the probability of each class
+    (1, 2)
     """
 
     def __init__(
@@ -86,6 +105,7 @@ class Learner:
         intercept: bool = True,
         average: bool = False,
         dtype: Any = "float64",
+        classes: Sequence[Any] | None = None,
         compiled: bool = True,
     ) -> None:
         expect("update", update, Update)
@@ -99,10 +119,11 @@ class Learner:
             check_size("max_features", max_features)
         width = check_width(update, self._plan, n_features, bits, max_features)
         self._intake = Intake(width, bits, max_features, self._plan.first_weight(1) != 0.0)
+        labels = self._intake.labels = labels_for(update, classes)
         self._whole_rows = update.geometry.whole_rows  # rows do not enter the geometry as they are
         size = update.geometry.entered(self._intake.features)
-        first = self._plan.first_entry(size)
-        self._engine = Engine(self._plan, size, first, bool(intercept), self.averages, self.dtype, compiled)
+        first, many = self._plan.first_entry(size), None if labels is None else len(labels)
+        self._engine = Engine(self._plan, size, first, bool(intercept), self.averages, self.dtype, compiled, many)
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -110,7 +131,9 @@ class Learner:
         """One round per row, in order; returns the score of each row before its round.
 
         X is a scipy sparse matrix, an array or nested list, a pandas or polars frame, an arrow table, or a list
-        of dicts; y has one target per row (-1 or +1 for binary losses); sample_weight multiplies the loss. A generator
+        of dicts; y has one target per row (-1 or +1 for binary losses; a label, str, int or bool, for joint ones);
+        sample_weight multiplies the loss. Scores of a joint loss have a column per class known after the call, which
+        is 0 in the rows before the first one of the class: until then nobody knew of it. A generator
         of dicts is read 4096 rows at a time, and each such block is learned from whole or not at all; an error notes
         how many rows were learned from before.
 
@@ -124,59 +147,86 @@ class Learner:
         """
         X, rows = counted(X)
         if rows is None:
-            scores = self._learn_generated(X, y, sample_weight)
+            scores = self._joined(learned_in_blocks(self._learn_rows, X, self._targets(y, None), sample_weight))
         else:
-            targets = check_targets(y, rows, self.update.loss)
-            scores = self._learn_rows(X, targets, check_sample_weights(sample_weight, rows))
+            scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
         self._watch(scores)
         return scores
 
-    def _learn_rows(self, X: Any, y: Floats, weights: Floats) -> Floats:
+    def _targets(self, y: Any, rows: int | None) -> Any:
+        """One target per row that the loss accepts, or one label; None is any number of rows."""
+        loss = self.update.loss
+        return check_targets(y, rows, loss) if isinstance(loss, Loss) else labels_of_rows(y, rows)
+
+    def _learn_rows(self, X: Any, y: Any, weights: Floats) -> Floats:
         """A round per row, all or nothing."""
         with self._intake.transaction():
             if self.max_features is not None:
                 return self._learn_bounded(X, y, weights)
-            return self._engine.learn(self._entered(self._intake.take_in(X)), y, weights)
+            return self._rounds(self._intake.take_in(X), y, weights)
 
-    def _learn_bounded(self, X: Any, y: Floats, weights: Floats) -> Floats:
+    def _rounds(self, rows: Chunk, y: Any, weights: Floats, order: Any = IN_ORDER) -> Floats:
+        """A round per row of features that were taken in; labels are taken in, too. Call it inside a transaction."""
+        rows, labels = self._entered(rows), self._intake.labels
+        if labels is None:
+            return self._engine.learn(rows, y, weights, order)
+        codes, first = labels.code(y if order is IN_ORDER else [y[k] for k in order])
+        if order is not IN_ORDER:
+            codes = scattered(codes, order, rows.rows)
+        if not first.size:
+            return self._engine.learn(rows, codes, weights, order)
+        if order is not IN_ORDER:
+            scores = self._meet_classes(rows.take(order), codes[order], weights[order], first)
+            return scattered(scores, order, rows.rows)
+        return self._meet_classes(rows, codes, weights, first)
+
+    def _meet_classes(self, rows: Chunk, codes: Any, weights: Floats, first: Any) -> Floats:
+        """A round per row, where a new class appears in each of the rows `first`, and is known from that row on."""
+        before, scores = self._engine, []
+        self._engine = before.copy()
+        try:
+            for start, stop in itertools.pairwise([0, *first.tolist(), rows.rows]):
+                if start < stop:
+                    block = rows.row_block(start, stop)
+                    scores.append(self._engine.learn(block, codes[start:stop], weights[start:stop]))
+                if stop < rows.rows:
+                    known = self._engine.trailing[0]
+                    self._engine.add_scores(np.arange(known), known + 1)
+        except BaseException:
+            self._engine = before
+            raise
+        return self._joined(scores)
+
+    def _joined(self, scores: list[Floats]) -> Floats:
+        """The scores of one block of rows after another; classes that a block did not know have 0 there."""
+        if self._intake.labels is None:
+            return np.concatenate([np.empty(0), *scores])
+        return padded(scores, len(self._intake.labels))
+
+    def _learn_bounded(self, X: Any, y: Any, weights: Floats) -> Floats:
         """A round per row with at most `max_features`, all or nothing."""
-        scores, before = np.empty(len(y)), None
+        scores, before = list[Floats](), None
+
+        def mark() -> Any:
+            return before or (self._engine, self._engine.snapshot())
 
         def make_room() -> int:
             nonlocal before
-            before = before or self._engine.snapshot()
+            before = mark()
             return self.prune()
 
         try:
             for start, rows in self._intake.blocks(X, make_room):
                 if rows.rows < len(y):
-                    before = before or self._engine.snapshot()
+                    before = mark()
                 stop = start + rows.rows
-                scores[start:stop] = self._engine.learn(self._entered(rows), y[start:stop], weights[start:stop])
+                scores.append(self._rounds(rows, y[start:stop], weights[start:stop]))
         except BaseException:
             if before is not None:
-                self._engine.restore(before)
+                self._engine, arrays = before
+                self._engine.restore(arrays)
             raise
-        return scores
-
-    def _learn_generated(self, X: Iterator[Any], y: Any, sample_weight: Any) -> Floats:
-        """`learn` for rows that are made as they are asked for, `BLOCK` at a time."""
-        targets = check_targets(y, None, self.update.loss)
-        weights = check_sample_weights(sample_weight, len(targets))
-        scores, start = np.empty(len(targets)), 0
-        try:
-            for block in blocks_of(X):
-                stop = start + len(block)
-                if stop > len(targets) or (len(block) < BLOCK and stop < len(targets)):
-                    raise ValueError(f"y must have one entry per row: {stop}, got {len(targets)}")
-                rows, _ = counted(block)
-                scores[start:stop] = self._learn_rows(rows, targets[start:stop], weights[start:stop])
-                start = stop
-        except BaseException as error:
-            if start and hasattr(error, "add_note"):
-                error.add_note(f"the first {start} rows have been learned from")
-            raise
-        return scores
+        return self._joined(scores)
 
     def learn_chunks(self, chunks: Iterable[Any]) -> Floats:
         """`learn` for one pair (X, y), or triple (X, y, sample_weight), after another; returns the scores of all rows.
@@ -200,7 +250,7 @@ class Learner:
                 rows = sum(map(len, scores))
                 error.add_note(f"in chunk {len(scores)}: the {rows} rows before it have been learned from")
             raise
-        return np.concatenate([np.empty(0), *scores])
+        return self._joined(scores)
 
     def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
         """`learn` for a canonical chunk (`fiol.to_chunk`, `Chunk.from_bytes`) of numbered features: cheap checks only.
@@ -215,12 +265,12 @@ class Learner:
         """
         with self._intake.transaction():
             rows = self._intake.take_in_chunk(chunk)
-            targets = check_targets(y, rows.rows, self.update.loss)
+            targets = self._targets(y, rows.rows)
             weights = check_sample_weights(sample_weight, rows.rows)
             order = IN_ORDER if order is None else check_order(order, rows.rows)
             if order is not IN_ORDER and not order.size:
-                return np.zeros(rows.rows)
-            scores = self._engine.learn(self._entered(rows), targets, weights, order)
+                return np.zeros((rows.rows, *self._engine.trailing))
+            scores = self._rounds(rows, targets, weights, order)
         self._watch(scores)
         return scores
 
@@ -235,8 +285,8 @@ class Learner:
 
     # For the rest of the package: what has been checked before is not looked at again.
 
-    def learn_canonical(self, chunk: Chunk, y: Floats, weights: Floats, order: Any = IN_ORDER) -> Floats:
-        """`learn_chunk` for rows of features there are, targets and weights that an `Intake` has checked."""
+    def learn_canonical(self, chunk: Chunk, y: Any, weights: Floats, order: Any = IN_ORDER) -> Floats:
+        """`learn_chunk` for rows of features there are, weights, and targets, or codes of classes there are."""
         scores = self._engine.learn(self._entered(chunk), y, weights, order)
         self._watch(scores)
         return scores
@@ -254,20 +304,36 @@ class Learner:
             self._warn("the score", z)
         return z
 
-    def mean_loss(self, scores: Floats, y: Floats, weights: Floats, order: Any = IN_ORDER) -> float:
-        """The weighted mean loss of scores."""
+    def with_intake(self: Self, intake: Intake) -> Self:
+        """The learner of the same state, not a copy, whose features are those of another intake."""
+        new = copy.copy(self)
+        new._intake = intake
+        return new
+
+    def extend(self, features: int) -> None:
+        """Have at least so many features, unless their number is fixed."""
+        if self._intake.width is None:
+            self._intake.features = max(self._intake.features, features)
+
+    def codes_of(self, y: Any) -> Any:
+        """The code of every label in y: its place in `classes`; KeyError if one is none of them."""
+        assert self._intake.labels is not None
+        return self._intake.labels.codes_of(labels_of_rows(y, None))
+
+    def mean_loss(self, scores: Floats, y: Any, weights: Floats, order: Any = IN_ORDER) -> float:
+        """The weighted mean loss of scores; y are targets, or the codes of classes."""
         return self._engine.mean_loss(scores, y, weights, order)
 
     def _watch(self, scores: Floats) -> None:
         """Warn of the first score that is not finite."""
         if not math.isfinite(scores.sum()):  # cheaper than asking every score
-            finite = np.isfinite(scores)
+            finite: Any = np.isfinite(scores) if scores.ndim == 1 else np.isfinite(scores).all(axis=1)
             row = int(np.argmin(finite))
             if not finite[row]:
                 self._warn(f"the score of row {row}", scores[row], stacklevel=4)
 
-    def learn_one(self, indices: Any, values: Any, y: float, sample_weight: float = 1.0) -> float:
-        """One round for the row with these values at these indices; returns its score before.
+    def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Any:
+        """One round for the row with these values at these indices; returns its score before, or an array of scores.
 
         Fastest for arrays of int32 and float64 whose indices rise.
 
@@ -276,14 +342,18 @@ class Learner:
         >>> learner.learn_one([3, 5], [1.0, 2.0], y=1.0), learner.n_features
         (0.0, 6)
         """
-        if self.numbered and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+        if self._intake.encoder is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
             z = self.try_row(indices, values, y, sample_weight)
             if z is not None:
                 return z
-        return float(self.learn(one_row(indices, values), [y], [sample_weight])[0])
+        return self._only(self.learn(one_row(indices, values), [y], [sample_weight]))
 
-    def learn_named(self, features: Mapping[Any, Any], y: float, sample_weight: float = 1.0) -> float:
-        """One round for a dict of features; returns its score before.
+    def _only(self, scores: Floats) -> Any:
+        """The score of the only row, a number or an array."""
+        return scores[0] if scores.ndim > 1 else float(scores[0])
+
+    def learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float = 1.0) -> Any:
+        """One round for a dict of features; returns its score before, or an array of scores.
 
         Keys are names, or numbers; a text as value is part of the name: {"color": "red"} is {"color=red": 1}.
 
@@ -292,31 +362,35 @@ class Learner:
         0.0
         """
         intake = self._intake
-        if self.max_features is not None:
-            return float(self.learn([features], [y], [sample_weight])[0])
-        for look in (intake.row_again, intake.known_row):
-            row = look(features)
+        if intake.max_features is not None:
+            return self._only(self.learn([features], [y], [sample_weight]))
+        row = intake.row_again(features)
+        z = None if row is None else self.try_row(*row, y, sample_weight)
+        if z is None:
+            row = intake.known_row(features)
             z = None if row is None else self.try_row(*row, y, sample_weight)
-            if z is not None:
-                return z
+        if z is not None:
+            return z
         with intake.transaction():
             before, row = intake.features, intake.take_in_row(features)
             z = self.try_row(*row, y, sample_weight) if intake.features == before else None
             if z is not None:
                 return z
-            target, weight = check_targets([y], 1, self.update.loss), check_sample_weights([sample_weight], 1)
-            return float(self.learn_canonical(one_row(*row), target, weight)[0])
+            scores = self._rounds(one_row(*row), self._targets([y], 1), check_sample_weights([sample_weight], 1))
+        self._watch(scores)
+        return self._only(scores)
 
-    def _warn(self, what: str, score: float, stacklevel: int = 3) -> None:
+    def _warn(self, what: str, score: Any, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
         implicit = isinstance(self.update.loss_step, ImplicitLoss)
         why = "the weights left the range of double precision" if implicit else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
 
-    def start_from(self, weights: Any, intercept: float = 0.0) -> None:
+    def start_from(self, weights: Any, intercept: Any = 0.0) -> None:
         """Begin with these weights instead of the geometry's origin; before the first round.
 
-        A learner that grows has as many features as there are weights.
+        A learner that grows has as many features as there are weights. With a joint loss these are of shape (classes,
+        features), for the classes there are, and there is an intercept for all classes or one each.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> learner = Learner(FIOL(Squared()), n_features=2)
@@ -326,19 +400,62 @@ class Learner:
         """
         if self.rounds or self.update.anchor.keeps_all_rounds or self.update.geometry.whole_rows:
             raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
-        w = np.array(weights, np.float64)
-        features = self.n_features if self.width is not None else max(self.n_features, w.size)
-        if w.shape != (features,):
-            raise ValueError(f"weights must have one entry for each of {features} features, got shape {w.shape}")
-        if not (np.isfinite(w).all() and math.isfinite(intercept)):
+        w, many = np.array(weights, np.float64), self._engine.trailing
+        given = w.size if not many else w.shape[-1] if w.ndim else 0
+        features = self.n_features if self.width is not None else max(self.n_features, given)
+        if w.shape != (*many, features):
+            each = f"for each of {many[0]} classes and " if many else "for each of "
+            raise ValueError(f"weights must have one entry {each}{features} features, got shape {w.shape}")
+        shift = np.broadcast_to(np.asarray(intercept, np.float64), many)
+        if not (np.isfinite(w).all() and np.isfinite(shift).all()):
             raise ValueError("weights and intercept must be finite")
-        self._engine.start_from(w, float(intercept))
+        self._engine.start_from(np.ascontiguousarray(w.T), shift)
         self._intake.features = features
+
+    def with_update(self: Self, update: Update) -> Self:
+        """A learner with another update that starts from the weights of this one; what it knows of steps is forgotten.
+
+        >>> from fiol import FIOL, Constant, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()), n_features=1)
+        >>> learner.start_from([2.0])
+        >>> score = learner.learn([[1.0]], [2.0])
+        >>> learner.with_update(FIOL(Squared(), step_size=Constant(0.1))).weights
+        array([2.])
+        """
+        header = self._intake.header()
+        known = classes_in(header.get("labels"))
+        new = type(self)(update, **self._options(), classes=known, compiled=self.compiled)
+        new._intake.restore(header)
+        new.meta = copy.deepcopy(self.meta)
+        if self.rounds:
+            new.start_from(self.weights, self.intercept)
+        return new
+
+    def meet(self, classes: Iterable[Any]) -> None:
+        """Know of these classes from now on, though there was no row of them yet; for joint losses.
+
+        >>> from fiol import FIOL, Learner, Softmax
+        >>> learner = Learner(FIOL(Softmax()))
+        >>> learner.meet(["apple", "pear"])
+        >>> learner.learn([[1.0]], ["pear"])
+        array([[0., 0.]])
+        """
+        labels = self._intake.labels
+        if labels is None:
+            raise TypeError(f"{type(self.update.loss).__name__} has one score, not one per class")
+        with self._intake.transaction():
+            new = labels.take_in(labels_of_rows(classes if isinstance(classes, list) else list(classes), None))
+            if new:
+                engine = self._engine.copy()
+                engine.add_scores(np.arange(len(labels) - len(new)), len(labels))
+                self._engine = engine
 
     # --- predicting ---------------------------------------------------------------------------
 
     def scores(self, X: Any, linear: bool = False) -> Floats:
         """The score <x, w> plus intercept of every row, by the averaged weights if averages are kept.
+
+        With a joint loss these are of shape (rows, classes).
 
         `ScaleFree` steps take a value larger than any before as the largest so far, as they do when they learn from
         it; `linear` scores do not.
@@ -346,36 +463,48 @@ class Learner:
         X, rows = counted(X)
         if rows is not None:
             return self.score_canonical(self._intake.read(X), linear)
-        return np.concatenate([np.empty(0), *(self.scores(block, linear) for block in blocks_of(X))])
+        return self._joined([self.scores(block, linear) for block in blocks_of(X)])
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> Any:
         """What the scores say: the mean for regression and counts, the probability of +1 for logistic and
-        exponential loss, the label -1 or +1 for hinges.
+        exponential loss, the label -1 or +1 for hinges; for softmax the probability of every class, of shape
+        (rows, classes), and for Crammer and Singer's hinge the label of the highest score.
         """
         return self.predictions(self.scores(X))
 
-    def predictions(self, scores: Floats) -> Floats:
-        """What these scores say about the target, in place."""
-        return self._engine.predictions(scores)
+    def predictions(self, scores: Floats) -> Any:
+        """What these scores say about the target, in place where that is numbers."""
+        labels = self._intake.labels
+        if labels is None:
+            return self._engine.predictions(scores)
+        loss = self.update.loss
+        if loss.link == "logit":
+            return softmax(loss.link_factor * scores)
+        if not len(labels):
+            raise ValueError("there are no classes yet")
+        return labels.array()[scores.argmax(axis=1)]
 
     @property
     def counts_unseen(self) -> bool:
         """Whether a feature that was never seen has a weight."""
         return self._intake.counts_unseen
 
-    def score_one(self, indices: Any, values: Any) -> float:
+    def score_one(self, indices: Any, values: Any) -> Any:
         """The score of one row, see `learn_one`."""
-        return float(self.scores(one_row(indices, values))[0])
+        return self._only(self.scores(one_row(indices, values)))
 
-    def score_named(self, features: Mapping[Any, Any]) -> float:
+    def score_named(self, features: Mapping[Any, Any]) -> Any:
         """The score of a dict of features, see `learn_named`."""
-        return float(self.scores([features])[0])
+        return self._only(self.scores([features]))
 
     # --- the model ----------------------------------------------------------------------------
 
     @property
     def weights(self) -> Floats:
-        """The weight of every feature (its average, if averages are kept), exactly up to date; a copy."""
+        """The weight of every feature (its average, if averages are kept), exactly up to date; a copy.
+
+        With a joint loss of shape (classes, features).
+        """
         return self._read(self.averages)
 
     @property
@@ -385,15 +514,16 @@ class Learner:
 
     def _read(self, averaged: bool) -> Floats:
         geometry = self.update.geometry
-        return geometry.leave_weights(self._engine.weights(geometry.entered(self.n_features), averaged))
+        w = geometry.leave_weights(self._engine.weights(geometry.entered(self.n_features), averaged))
+        return w if w.ndim == 1 else np.ascontiguousarray(w.T)
 
     @property
-    def intercept(self) -> float:
-        """The intercept (its average, if averages are kept); 0 without one."""
+    def intercept(self) -> Any:
+        """The intercept (its average, if averages are kept); 0 without one. With a joint loss, an array of them."""
         return self._engine.bias_weight(self.averages)
 
     @property
-    def last_intercept(self) -> float:
+    def last_intercept(self) -> Any:
         """The intercept of the last round, also where averages are kept."""
         return self._engine.bias_weight(False)
 
@@ -401,6 +531,11 @@ class Learner:
     def rounds(self) -> int:
         """Rounds made: rows learned from, or their average where learners were merged."""
         return self._engine.rounds
+
+    @property
+    def rows(self) -> int:
+        """Rows learned from, those of all merged learners together."""
+        return self._engine.rows
 
     @property
     def n_features(self) -> int:
@@ -428,9 +563,17 @@ class Learner:
         return self._intake.columns
 
     @property
+    def classes(self) -> list[Any] | None:
+        """The labels of the classes there are, in the order of weights and scores; None unless the loss is a joint one.
+
+        Without `classes` given, the order is that of their appearance.
+        """
+        return None if self._intake.labels is None else self._intake.labels.classes
+
+    @property
     def n_nonzero(self) -> int:
-        """Features whose weight is not exactly 0."""
-        return int(np.count_nonzero(self.weights))
+        """Features whose weight is not exactly 0, for any class."""
+        return int(np.count_nonzero(features_with_weight(self.weights)))
 
     @property
     def numbered(self) -> bool:
@@ -460,13 +603,17 @@ class Learner:
         """
         if not isinstance(self._intake.encoder, Vocabulary):
             raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
-        kept = np.flatnonzero(self.last_weights)
+        kept = np.flatnonzero(features_with_weight(self.last_weights))
         dropped = self.n_features - kept.shape[0]
         if dropped:
             each = self.update.geometry.entered(1)
             self._engine.select((each * kept[:, None] + np.arange(each)).ravel())
             self._intake.keep(kept)
         return dropped
+
+    def has_recipe_of(self, other: Learner) -> bool:
+        """Whether this learner does the same steps as another one, with the same options."""
+        return self.update == other.update and self._options() == other._options()
 
     def copy(self: Self) -> Self:
         """A learner of its own that goes on from here."""
@@ -476,43 +623,79 @@ class Learner:
 
     def __getstate__(self) -> dict[str, Any]:
         parts = {"update": self.update, "options": self._options(), "compiled": self.compiled}
-        return {**parts, "header": self._header(), "arrays": self._arrays(), "meta": self.meta}
+        return {**parts, "header": self._header(), "arrays": self.arrays(), "meta": self.meta}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become the learner with this state, which is not shared."""
-        Learner.__init__(self, state["update"], **state["options"], compiled=state["compiled"])
-        self._restore(state["header"], state["arrays"])
+        header = state["header"]
+        known = classes_in(header.get("labels"))
+        Learner.__init__(self, state["update"], **state["options"], classes=known, compiled=state["compiled"])
+        self._restore(header, state["arrays"])
         self.meta = copy.deepcopy(state["meta"])
 
     @classmethod
-    def merge(cls: type[Self], learners: Sequence[Self], weights: Sequence[float] | None = None) -> Self:
-        """The average of learners with the same recipe that saw different rows, for parallel work.
+    def merge(
+        cls: type[Self], learners: Iterable[Self], weights: Sequence[float] | None = None, base: Self | None = None
+    ) -> Self:
+        """The mean of learners with the same recipe that saw different rows, for parallel work.
 
-        Every number they learned, their round included, is averaged in proportion to `weights` (by default to the
-        rounds made); of the largest values of each feature the largest is taken. Learners that are equal
-        merge into one equal to them, so merging may be repeated.
+        Parameters
+        ----------
+        learners : one or more. They stay as they are.
+        weights : how much each counts; by default the rows n_k it learned from.
+        base : the learner from whose copies all of them went on. Then n_k are the rows since.
+
+        With shares c_k = n_k / (n_1 + n_2 + ...), every number v that learners keep (weights, or the sums they follow
+        from; averages; statistics of step sizes; rounds, to the nearest whole number) becomes the sum of c_k v_k, which
+        is base + sum of c_k (v_k - base). Of the largest values of a feature the largest is taken. `rows` add up.
+
+        Named features are united by name, in the order in which they come, columns of frames by name, all others by
+        number. A feature that a learner has not seen counts with the weight that learner would give it, as a rule 0.
+        Classes are united by label; one that a learner has not met counts with weights of 0.
+        `meta` is the first learner's. With `max_features`, features of weight 0 are dropped if there are too many;
+        ValueError if that is not enough.
+
+        To rounding, the result does not depend on the order, nor on who is merged first: merge([merge([a, b]), c]) is
+        merge([a, b, c]). Equal learners merge into their equal, and one that saw no rows changes nothing. (Without any
+        rows at all, or with `weights`, shares do not tell how often an entry was merged before.)
+
+        A mean is not the learner of all rows in one stream: after one long run each, it has learned about as much as
+        one of them, with less noise. Short rounds from a common base lose less.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> parts = [Learner(FIOL(Squared()), n_features=2) for _ in range(2)]
         >>> for part, x in zip(parts, ([[1.0, 0.0]], [[0.0, 1.0]])):
         ...     score = part.learn(x, [1.0])
         >>> whole = Learner.merge(parts)
-        >>> whole.rounds, bool(np.allclose(whole.weights, (parts[0].weights + parts[1].weights) / 2))
-        (1, True)
+        >>> whole.rounds, whole.rows, bool(np.allclose(whole.weights, (parts[0].weights + parts[1].weights) / 2))
+        (1, 2, True)
         """
-        if not learners:
-            raise ValueError("merge needs at least one learner")
-        first = learners[0]
-        for k, other in enumerate(learners):
-            if other.update != first.update or other._options() != first._options():
-                raise ValueError(f"learners[{k}] has another recipe than learners[0]")
-            if other.names != first.names:
-                raise ValueError(f"learners[{k}] has other named features than learners[0]; bits=... lets them share")
-        share = merge_weights(weights, [learner.rounds for learner in learners])
-        new = first.copy()
-        new._intake.features = max(learner.n_features for learner in learners)
-        new._engine.average([learner._engine for learner in learners], share)
+        parts = check_parts(cls, learners, base)
+        share = shares_of(weights, [learner.rows for learner in parts], 0 if base is None else base.rows)
+        everyone = parts if base is None else [base, *parts]
+        called = ["base"] * (base is not None) + [f"learners[{k}]" for k in range(len(parts))]
+        intake, places = united([learner._intake for learner in everyone], called)
+        check_places(parts[0].update, places, called)
+        engines = [part._placed(place, intake) for part, place in zip(parts, places[-len(parts) :], strict=True)]
+        new = parts[0].copy()
+        new._intake = intake
+        new._engine = merge_engines(engines, share, 0 if base is None else base.rows)
+        if new.max_features is not None and new.n_features > new.max_features:
+            new.prune()
+            if new.n_features > new.max_features:
+                raise ValueError(
+                    f"together, {new.n_features} features have weights that are not 0, more than "
+                    f"max_features={new.max_features}"
+                )
         return new
+
+    def _placed(self, places: Places, intake: Intake) -> Engine:
+        """A copy of the engine, up to date, with its features and classes where they are in `intake`."""
+        geometry = self.update.geometry
+        each = geometry.entered(1)
+        features = (each * places.features[:, None] + np.arange(each)).ravel()
+        scores = None if intake.labels is None else len(intake.labels)
+        return self._engine.placed(features, geometry.entered(intake.features), places.scores, scores)
 
     # --- files --------------------------------------------------------------------------------
 
@@ -520,8 +703,11 @@ class Learner:
         """Write everything, `meta` included, to a file (see `fiol.files.model`): atomically, checksummed, no pickle.
 
         A learner loaded from it goes on exactly, to the bit, as this one would have. Features never seen take no room.
+        Labels of classes must be str, int or bool.
         """
-        write_model(path, KIND, self._header(), self._arrays(), self.meta)
+        if self._intake.labels is not None:
+            self._intake.labels.check_storable()
+        write_model(path, KIND, self._header(), self.arrays(), self.meta)
 
     @classmethod
     def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:
@@ -529,7 +715,7 @@ class Learner:
 
         Own components must have been defined or imported before.
         """
-        return build_model(path, read_model(path, KIND), cls._from_parts, compiled)
+        return build_model(path, read_model(path, KIND), cls.from_parts, compiled)
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -544,7 +730,8 @@ class Learner:
     def _header(self) -> dict[str, Any]:
         return {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
 
-    def _arrays(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Any]:
+        """Everything that changes while learning, by name; not copies."""
         return self._engine.arrays()
 
     def _restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -552,16 +739,19 @@ class Learner:
         self._engine.restore(arrays)
 
     @classmethod
-    def _from_parts(cls: type[Self], header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Self:
+    def from_parts(cls: type[Self], header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Self:
         """The learner of what a file says; whatever an older version did not write is as in a new learner."""
         check_header(header)
         update = recipe.from_json(header["update"])
         if not isinstance(update, Update):
             raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
-        new = cls(update, **header["options"], compiled=compiled)
+        labels = labels_from_header(header.get("labels"))
+        if (labels is None) == isinstance(update.loss, JointLoss):
+            raise ValueError(f"its labels do not go with {type(update.loss).__name__}")
+        new = cls(update, **header["options"], classes=classes_in(labels), compiled=compiled)
         if new.n_features not in (0, header["features"]):  # 0 if their number is not fixed
             raise ValueError(f"it has {header['features']} features, but its options say {new.n_features}")
-        new._restore(header, records.fill(arrays, new._arrays(), NEEDED_ARRAYS))
+        new._restore(header, records.fill(arrays, new.arrays(), NEEDED_ARRAYS))
         return new
 
     def __repr__(self) -> str:
@@ -585,6 +775,74 @@ def is_vector(array: Any, dtype: Any) -> bool:
         return False
     flags = array.flags
     return flags.c_contiguous and flags.aligned
+
+
+def learned_in_blocks(learn: Learn, X: Iterator[Any], y: Any, sample_weight: Any) -> list[Floats]:
+    """The scores of rows that are made as they are asked for, of `BLOCK` at a time; `learn` is all or nothing."""
+    weights = check_sample_weights(sample_weight, len(y))
+    scores, start = list[Floats](), 0
+    try:
+        for block in blocks_of(X):
+            stop = start + len(block)
+            if stop > len(y) or (len(block) < BLOCK and stop < len(y)):
+                raise ValueError(f"y must have one entry per row: {stop}, got {len(y)}")
+            rows, _ = counted(block)
+            scores.append(learn(rows, y[start:stop], weights[start:stop]))
+            start = stop
+    except BaseException as error:
+        if start and hasattr(error, "add_note"):
+            error.add_note(f"the first {start} rows have been learned from")
+        raise
+    return scores
+
+
+def padded(scores: list[Floats], classes: int) -> Floats:
+    """The scores of one block of rows after another; classes that a block did not know have 0 there."""
+    whole, stop = np.zeros((sum(map(len, scores)), classes)), 0
+    for some in scores:
+        start, stop = stop, stop + len(some)
+        whole[start:stop, : some.shape[1]] = some
+    return whole
+
+
+def labels_for(update: Update, classes: Any) -> Labels | None:
+    """The classes of a learner whose loss has a score for each; None for a loss of one score."""
+    if isinstance(update.loss, JointLoss):
+        return Labels(() if classes is None else check_classes(classes), closed=classes is not None)
+    if classes is not None:
+        name = type(update.loss).__name__
+        raise TypeError(f"{name} has one score, not one per class: use a joint loss, such as Softmax(), or OneVsRest")
+    return None
+
+
+def classes_in(labels: Mapping[str, Any] | None) -> list[Any] | None:
+    """The classes that a header names, None if there are none yet."""
+    return None if labels is None else labels["classes"] or None
+
+
+def scattered(values: Any, order: Any, rows: int) -> Any:
+    """Values of the rows that `order` names, one after the other, by row; 0 for the others."""
+    whole = np.zeros((rows, *values.shape[1:]), values.dtype)
+    whole[order] = values
+    return whole
+
+
+def features_with_weight(weights: Floats) -> Any:
+    """Which features have a weight other than 0, for any class."""
+    return weights != 0.0 if weights.ndim == 1 else weights.any(axis=0)
+
+
+def softmax(scores: Floats) -> Floats:
+    """Probabilities of classes, one row per row of scores.
+
+    >>> softmax(np.array([[0.0, 0.0], [1000.0, 0.0]]))
+    array([[0.5, 0.5],
+           [1. , 0. ]])
+    """
+    if not scores.shape[1]:
+        return scores
+    p: Floats = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
 
 
 def blocks_of(rows: Iterator[Any]) -> Iterator[list[Any]]:
@@ -645,6 +903,32 @@ def check_width(update: Update, plan: Plan, n_features: Any, bits: Any, max_feat
     return n_features
 
 
+def check_parts(kind: Any, learners: Any, base: Any) -> list[Any]:
+    """Learners of one kind and recipe, as a list; TypeError or ValueError if that is not what they are."""
+    if not isinstance(learners, Iterable):
+        raise TypeError(f"learners must be a list of learners, got {type(learners).__name__}: use merge([a, b])")
+    parts = list(learners)
+    if not parts:
+        raise ValueError("merge needs at least one learner")
+    named = [(f"learners[{k}]", learner) for k, learner in enumerate(parts)]
+    for name, learner in [*named, *([] if base is None else [("base", base)])]:
+        if not isinstance(learner, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, got {type(learner).__name__}")
+        if learner.update != parts[0].update or learner._options() != parts[0]._options():
+            raise ValueError(f"{name} has another recipe than learners[0]")
+    return parts
+
+
+def check_places(update: Update, places: list[Places], called: list[str]) -> None:
+    """Refuse to move a feature to another number where the recipe knows features by their numbers."""
+    sizes = per_feature_sizes(update)
+    for place, name in zip(places, called, strict=True):
+        if sizes and (place.features != np.arange(len(place.features))).any():
+            raise ValueError(
+                f"{name} has its features in another order than {called[0]}, but {sizes[0][0]} has one number for each"
+            )
+
+
 def check_header(header: dict[str, Any]) -> None:
     """Refuse what a file says of a learner if it makes no sense."""
     for key in NEEDED_KEYS:
@@ -692,16 +976,4 @@ def check_dtype(dtype: Any) -> Any:
     return found
 
 
-def merge_weights(weights: Sequence[float] | None, rounds: list[int]) -> Floats:
-    """The shares of merged learners, which add up to 1."""
-    share = np.asarray(rounds if weights is None else weights, np.float64)
-    if share.shape != (len(rounds),) or not np.isfinite(share).all() or (share < 0.0).any():
-        raise ValueError(f"weights must be one number of at least 0 per learner, got {weights!r}")
-    if share.sum() == 0.0:
-        if weights is not None:
-            raise ValueError("weights must not all be 0")
-        share = np.ones(len(rounds))
-    return share / share.sum()
-
-
-register(KIND, Learner._from_parts)
+register(KIND, Learner.from_parts)

@@ -1,6 +1,5 @@
 """What docs/coming_from.md says is the same, is: presets beside scikit-learn, River and Vowpal Wabbit."""
 
-import functools
 import inspect
 import re
 import warnings
@@ -11,6 +10,7 @@ import pytest
 from river import linear_model, optim
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier, SGDRegressor
+from tests.interpreted import interpret
 
 import fiol
 from fiol import river as at_river
@@ -22,8 +22,7 @@ ONCE = {"max_iter": 1, "tol": None, "shuffle": False}
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch):
     """Nothing is compiled."""
-    for module in ("doors.estimators", "doors.river"):
-        monkeypatch.setattr(f"fiol.{module}.Learner", functools.partial(fiol.Learner, compiled=False))
+    interpret(monkeypatch)
 
 
 def data(rows=120, d=5, seed=0):

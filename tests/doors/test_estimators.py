@@ -31,7 +31,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fiol
-from fiol.doors.estimators import FIOLClassifier, FIOLRegressor
+from fiol import FIOLClassifier, FIOLRegressor
 
 ONE_PASS = {"max_iter": 1, "shuffle": False}
 SPARSE = {"penalty": "l1", "alpha": 0.05, "step_size": 0.1}
@@ -702,3 +702,17 @@ def test_a_ledger_on_request():
         plain.ledgers_
     with pytest.raises(ValueError, match="Softmax has no use for record_every"):
         model.set_params(loss="softmax").fit(X, y)
+
+
+def test_a_refused_row_brings_no_class():
+    """Labels are taken in with the first round of their class, or not at all."""
+    X, y = np.eye(3), np.array(["a", "b", "a"])
+    for loss in ("log_loss", "softmax"):
+        model = FIOLClassifier(loss, class_weight={"new": 1e30}).partial_fit(X, y)
+        before, learners = pickle.dumps(model), list(model.learners_)
+        for wrong in ((X[:1], np.array(["new"]), [1e10]), (X[:1] * np.nan, np.array(["new"])), (X[:1], np.array([7]))):
+            with pytest.raises(ValueError, match=r"class_weight times|NaN|no classes|labels"):
+                model.partial_fit(*wrong[:2], sample_weight=wrong[2] if len(wrong) > 2 else None)
+            assert model.classes_.tolist() == ["a", "b"]
+            assert model.learners_ == learners
+        assert pickle.dumps(model) == before

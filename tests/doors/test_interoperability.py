@@ -1,6 +1,5 @@
 """Models elsewhere: as ONNX graphs scored by onnxruntime, and through pickle, joblib and skops."""
 
-import functools
 import io
 import pickle
 import subprocess
@@ -15,9 +14,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from skops import io as skops
+from tests.interpreted import interpret
 
 import fiol
-from fiol.doors.estimators import FIOLClassifier, FIOLRegressor
+from fiol import FIOLClassifier, FIOLRegressor
 from fiol.doors.passive_aggressive import PassiveAggressiveClassifier, PassiveAggressiveRegressor
 from fiol.onnx import to_onnx
 
@@ -27,7 +27,7 @@ FEW = {"max_iter": 2, "tol": None, "random_state": 0}
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch):
     """Nothing is compiled."""
-    monkeypatch.setattr("fiol.doors.estimators.Learner", functools.partial(fiol.Learner, compiled=False))
+    interpret(monkeypatch)
 
 
 def rows(n=60, d=5, seed=0):
@@ -119,7 +119,6 @@ def test_learners_in_onnxruntime(loss):
 
 
 def test_passive_aggressive_models_in_onnxruntime(monkeypatch):
-    monkeypatch.setattr("fiol.doors.passive_aggressive.Learner", functools.partial(fiol.Learner, compiled=False))
     X, y = rows()
     for target in (y, y > 0):
         model = PassiveAggressiveClassifier(C=0.01, **FEW).fit(X, target)
@@ -242,14 +241,15 @@ def test_models_that_are_not_converted_say_what_is():
         to_onnx(LinearRegression().fit(X, y))
     with pytest.raises(TypeError, match=r"FIOLRegressor of fiol\.river .*: fit a fiol\.FIOLRegressor, or"):
         to_onnx(river.FIOLRegressor())
-    with pytest.raises(TypeError, match="must be a fitted estimator or a Learner, got JointLearner"):
-        to_onnx(fiol.JointLearner(fiol.Softmax(), 5, 3))
+    with pytest.raises(TypeError, match=r"a Learner of several classes .*: fit a FIOLClassifier"):
+        to_onnx(fiol.Learner(fiol.FIOL(fiol.Softmax()), n_features=5, classes=[0, 1, 2]))
+    with pytest.raises(TypeError, match="must be a fitted estimator or a Learner, got OneVsRest"):
+        to_onnx(fiol.OneVsRest(fiol.FIOL(fiol.Hinge()), n_features=5, classes=[0, 1, 2]))
 
 
 def test_the_learner_of_a_river_model_in_onnxruntime(monkeypatch):
     """What the error advises: columns are features in the order they appeared."""
     river = pytest.importorskip("fiol.river")
-    monkeypatch.setattr("fiol.doors.river.Learner", functools.partial(fiol.Learner, compiled=False))
     X, y = rows()
     model = river.FIOLRegressor()
     events = [dict(zip("edcba", x, strict=True)) for x in X.tolist()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 from math import inf
 from pathlib import Path
@@ -14,13 +13,14 @@ import onnxruntime
 import pytest
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import LinearSVC
+from tests.interpreted import interpret
 
 import fiol
+from fiol import FIOLClassifier, FIOLRegressor
 from fiol.checks import check_geometry, check_loss
 from fiol.components import geometries, losses
 from fiol.components.scalars import sigmoid, softplus
 from fiol.doors import parameters
-from fiol.doors.estimators import FIOLClassifier, FIOLRegressor
 from fiol.doors.onnx import to_onnx
 from fiol.regret.comparator import best_in_hindsight
 
@@ -84,7 +84,7 @@ class Plain(fiol.Binary):
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch):
     """Nothing is compiled."""
-    monkeypatch.setattr("fiol.doors.estimators.Learner", functools.partial(fiol.Learner, compiled=False))
+    interpret(monkeypatch)
 
 
 def rows(n=40, d=4):

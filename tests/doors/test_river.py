@@ -1,7 +1,6 @@
 """River's door: River's own checks, the same bits as the learner underneath, and life inside River's tools."""
 
 import copy
-import functools
 import pickle
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from river import (
     preprocessing,
     stream,
 )
+from tests.interpreted import interpret
 
 import fiol
 from fiol.river import FIOLClassifier, FIOLRegressor
@@ -47,9 +47,7 @@ def test_rivers_checks(model, check):
 @pytest.fixture
 def interpreted(monkeypatch):
     """Nothing is compiled."""
-    slow = functools.partial(fiol.Learner, compiled=False)
-    monkeypatch.setattr("fiol.doors.river.Learner", slow)
-    monkeypatch.setattr("fiol.doors.estimators.Learner", slow)
+    interpret(monkeypatch)
 
 
 def stream_of(rows=60, d=5, classes=3, seed=0, density=0.6):
@@ -169,7 +167,7 @@ events = st.lists(
 def test_strange_events(events, data):
     """Any names, values and labels: a class that appears late has the weights of one that was there from the start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fiol.doors.river.Learner", functools.partial(fiol.Learner, compiled=False))
+        interpret(patch)
         model = FIOLClassifier(**LASSO)
         for x, y in events:
             before = dict(x)

@@ -111,8 +111,8 @@ def test_many_features_of_which_few_were_touched_make_a_small_file(path):
     model.save(path)
     assert path.stat().st_size < 10_000
     loaded = fiol.load(path, compiled=False)
-    assert_same(loaded._arrays(), model._arrays())
-    assert np.flatnonzero(loaded._arrays()["state.w"]).tolist() == [3, 5, 77, 12345, 2**20, 2**24]
+    assert_same(loaded.arrays(), model.arrays())
+    assert np.flatnonzero(loaded.arrays()["state.w"]).tolist() == [3, 5, 77, 12345, 2**20, 2**24]
 
 
 def test_memory_for_features_seen_is_bounded(path):

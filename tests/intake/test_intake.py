@@ -36,7 +36,7 @@ def seen(intake):
 def whole(model):
     """All there is to a learner, bit by bit, but for how much room it has to grow."""
     d = model.update.geometry.entered(model.n_features)
-    arrays = {name: a[:d] if name.startswith("state.") else a for name, a in model._arrays().items()}
+    arrays = {name: a[:d] if name.startswith("state.") else a for name, a in model.arrays().items()}
     return model._header(), {name: (a.dtype, a.tobytes()) for name, a in arrays.items()}
 
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
+from tests.interpreted import interpret
 
 import fiol
-from fiol.doors.estimators import FIOLClassifier
+from fiol import FIOLClassifier
 
 LOSSES = [fiol.Softmax(), fiol.CrammerSinger()]
 ONE_PASS = {"max_iter": 1, "shuffle": False}
@@ -150,7 +151,7 @@ def test_learners_do_what_a_loop_over_all_features_does(loss, lam, steps):
     regularizer = fiol.Ridge(lam) if lam else fiol.Unregularized()
     adagrad = fiol.AdaGrad(0.7, 0.1)
     step_size = {"constant": fiol.Constant(0.7), "adagrad": adagrad, "scale_free": fiol.ScaleFree(adagrad)}[steps]
-    learner = fiol.JointLearner(loss, 5, 3, regularizer, step_size)
+    learner = fiol.Learner(fiol.FIOL(loss, regularizer, step_size), n_features=5, classes=range(3))
     scores = learner.learn(X, y, weight)
     W, b, expected = play(loss, X, y, weight, lam, steps=steps)
     np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-10)
@@ -162,7 +163,7 @@ def test_learners_do_what_a_loop_over_all_features_does(loss, lam, steps):
 
 def test_two_classes_are_logistic_loss_with_twice_the_step():
     X, y, weight = stream(classes=2)
-    joint = fiol.JointLearner(fiol.Softmax(), 5, 2, step_size=fiol.Constant(0.5))
+    joint = fiol.Learner(fiol.FIOL(fiol.Softmax(), step_size=fiol.Constant(0.5)), n_features=5, classes=[0, 1])
     binary = fiol.Learner(fiol.FIOL(fiol.Logistic(), step_size=fiol.Constant(1.0)), n_features=5)
     scores = joint.learn(X, y, weight)
     np.testing.assert_allclose(
@@ -174,13 +175,13 @@ def test_scores_do_not_depend_on_the_units_of_features():
     X, y, _ = stream()
     scale = 2.0 ** np.arange(-20, 30, 10)
     for loss in LOSSES:
-        a = fiol.JointLearner(loss, 5, 3).learn(X, y)
-        assert np.array_equal(a, fiol.JointLearner(loss, 5, 3).learn(X * scale, y))
+        a, b = (fiol.Learner(fiol.FIOL(loss), n_features=5, classes=range(3)).learn(Z, y) for Z in (X, X * scale))
+        assert np.array_equal(a, b)
 
 
 def test_chunks_change_nothing_and_copies_go_on():
     X, y, weight = stream()
-    whole, parts = (fiol.JointLearner(fiol.Softmax(), 5, 3) for _ in range(2))
+    whole, parts = (fiol.Learner(fiol.FIOL(fiol.Softmax()), n_features=5, classes=range(3)) for _ in range(2))
     whole.learn(X, y, weight)
     for start in range(0, 60, 7):
         parts.learn(sparse.csr_matrix(X[start : start + 7]), y[start : start + 7], weight[start : start + 7])
@@ -190,11 +191,11 @@ def test_chunks_change_nothing_and_copies_go_on():
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(TypeError, match=r"Softmax goes with Ridge\(lam\) of one strength or .*, not L1"):
-        fiol.JointLearner(fiol.Softmax(), 2, 2, fiol.L1(0.1))
-    with pytest.raises(TypeError, match=r"loss must be a fiol.JointLoss, got Hinge\(\)"):
-        fiol.JointLearner(fiol.Hinge(), 2, 2)
-    with pytest.raises(ValueError, match=r"y\[1\] must be the number of a class, from 0 to 2, got 3"):
-        fiol.JointLearner(fiol.Softmax(), 1, 3).learn([[1.0], [1.0]], [0, 3])
+        fiol.Learner(fiol.FIOL(fiol.Softmax(), fiol.L1(0.1)))
+    with pytest.raises(TypeError, match=r"Hinge has one score, not one per class: use a joint loss"):
+        fiol.Learner(fiol.FIOL(fiol.Hinge()), classes=[0, 1])
+    with pytest.raises(ValueError, match=r"y\[1\]: 3 is none of the classes \[0, 1, 2\]"):
+        fiol.Learner(fiol.FIOL(fiol.Softmax()), classes=[0, 1, 2]).learn([[1.0], [1.0]], [0, 3])
 
 
 # --- in the classifier ------------------------------------------------------------------------
@@ -207,7 +208,8 @@ def test_classifiers_learn_all_classes_at_once(loss):
     X, y, weight = stream(rows=200)
     model = FIOLClassifier(loss, **ONE_PASS).fit(X, NAMES[y], sample_weight=weight)
     order = np.argsort(NAMES)
-    learner = fiol.JointLearner({"softmax": fiol.Softmax(), "crammer_singer": fiol.CrammerSinger()}[loss], 5, 3)
+    update = fiol.FIOL({"softmax": fiol.Softmax(), "crammer_singer": fiol.CrammerSinger()}[loss])
+    learner = fiol.Learner(update, n_features=5, classes=range(3))
     learner.learn(X, np.argsort(order)[y], weight)
     assert np.array_equal(model.coef_, learner.weights)
     assert np.array_equal(model.intercept_, learner.intercept)
@@ -240,7 +242,8 @@ def test_new_classes_start_at_zero():
     model = FIOLClassifier("softmax").partial_fit(X[y == 0], NAMES[y[y == 0]])
     assert model.classes_.tolist() == ["cherry"]
     model.partial_fit(X[y != 1], NAMES[y[y != 1]])
-    before = model.learners_[0].weights
+    learner = model.learners_[0]  # its classes are in the order of their appearance
+    before = learner.weights[learner.codes_of(model.classes_)]
     model.partial_fit(np.zeros((1, 5)), ["apple"])
     assert model.classes_.tolist() == ["apple", "banana", "cherry"]
     assert np.array_equal(model.coef_, np.vstack([np.zeros(5), before]))
@@ -249,10 +252,43 @@ def test_new_classes_start_at_zero():
 
 def test_what_classifiers_refuse():
     X, y, _ = stream()
-    for wrong in ({"algorithm": "SGD"}, {"average": True}, {"positive": True}, {"solver": "newton"}):
+    refused = {"solver": "newton"}, {"record_every": 9}
+    for wrong in ({"algorithm": "SGD"}, {"average": True}, {"positive": True}, *refused):
         (name,) = wrong
-        with pytest.raises(ValueError, match=f"^Softmax has no use for {name}="):
-            FIOLClassifier("softmax", **wrong).fit(X, y)
+        if wrong in refused:
+            with pytest.raises(ValueError, match=f"^Softmax has no use for {name}="):
+                FIOLClassifier("softmax", **wrong).fit(X, y)
         assert len(FIOLClassifier(**wrong, **ONE_PASS)._update().loss.targets) > 0  # auto is one against the rest then
-    with pytest.raises(TypeError, match="goes with Ridge"):
-        FIOLClassifier("softmax", penalty="l1").fit(X, y)
+    for wrong in ({"penalty": "l1"}, {"positive": True}):
+        with pytest.raises(TypeError, match=r'goes with Ridge.*: use LinearizedLoss.*, or loss="log_loss"$'):
+            FIOLClassifier("softmax", **wrong).fit(X, y)
+    with pytest.raises(TypeError, match=r"Softmax goes with Euclidean\(\) or DiagonalMetric\(\)"):
+        FIOLClassifier("softmax", geometry="entropy").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"average": True},
+        {"algorithm": "SGD", "penalty": "l1", "alpha": 0.01},
+        {"algorithm": "COMID", "penalty": "elasticnet", "positive": True},
+        {"algorithm": "RDA", "penalty": "l1"},
+        {"algorithm": "FTRLProximal", "penalty": "l1", "average": True},
+        {"algorithm": "ImplicitFTRL", "penalty": "l2"},
+        {"algorithm": "PA1", "step_size": 0.1},
+        {"algorithm": "ISGD", "penalty": "l1"},
+        {"geometry": "euclidean"},
+    ],
+    ids=str,
+)
+def test_classifiers_learn_all_classes_at_once_by_any_algorithm(options, monkeypatch):
+    """One pass of the estimator is one pass of the learner with the update it names."""
+    interpret(monkeypatch)
+    X, y, weight = stream()
+    model = FIOLClassifier("crammer_singer", **options, **ONE_PASS).fit(X, NAMES[y], sample_weight=weight)
+    average = options.get("average", False)
+    twin = fiol.Learner(model._update(), n_features=5, classes=sorted(NAMES), average=average, compiled=False)
+    twin.learn(X, NAMES[y], weight)
+    assert np.array_equal(model.coef_, twin.weights)
+    assert np.array_equal(model.intercept_, twin.intercept)
+    assert np.abs(model.coef_).max() > 0.0

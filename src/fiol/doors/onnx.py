@@ -25,8 +25,8 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
     Parameters
     ----------
     model : a fitted `FIOLClassifier` or `FIOLRegressor`, `PassiveAggressiveClassifier` or `PassiveAggressiveRegressor`,
-        or a `fiol.Learner` with numbered features; nothing else. For a `fiol.JointLearner` fit a `FIOLClassifier`: it
-        knows the labels. Of a pipeline, convert the last step.
+        or a `fiol.Learner` with numbered features; nothing else. For several classes fit a `FIOLClassifier`, whose
+        graph gives labels. Of a pipeline, convert the last step.
     dtype : of the rows and of all arithmetic, by name or as numpy has it. "float64" gives the model's predictions up to
         rounding (1e-12); "float32" gives them up to some 1e-6 of the sizes of the terms of a score.
 
@@ -36,7 +36,7 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
 
     Examples
     --------
-    >>> from fiol.doors.estimators import FIOLRegressor
+    >>> from fiol import FIOLRegressor
     >>> from fiol.doors.onnx import to_onnx
     >>> model = FIOLRegressor(max_iter=1, shuffle=False).fit([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
     >>> graph = to_onnx(model).graph
@@ -97,6 +97,10 @@ def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
     if isinstance(model, Learner):
         if not model.numbered or model.update.geometry.whole_rows:
             raise TypeError("only a learner with numbered features and a plain geometry is one matrix of weights")
+        if model.classes is not None:
+            raise TypeError(
+                "a Learner of several classes has labels, and its graph would have none: fit a FIOLClassifier"
+            )
         w, b, loss = model.weights[None, :], np.array([model.intercept]), model.update.loss
     else:
         check_is_ours(model)

@@ -36,7 +36,8 @@ from sklearn.utils.validation import check_is_fitted
 from fiol.components.losses import EpsilonInsensitive, Hinge, Loss, SquaredEpsilonInsensitive, SquaredHinge
 from fiol.components.problem import Problem
 from fiol.components.row import Floats, Row
-from fiol.doors.estimators import LARGEST_SEED, OF_PASSES, THREADS, Progress, held_out, unless_refused, validate_data
+from fiol.doors.fitting import Progress, held_out
+from fiol.doors.validation import LARGEST_SEED, OF_PASSES, THREADS, unless_refused, validate_data
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner

@@ -6,12 +6,11 @@ No mathematics of its own: parameters become a preset (`fiol.doors.parameters`),
 
 from __future__ import annotations
 
-import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Union
 
 import numpy as np
 
@@ -21,6 +20,7 @@ except ImportError as error:
     raise ImportError("fiol.river needs River: pip install fiol[river]") from error
 
 from fiol.components.geometries import Geometry
+from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
@@ -30,6 +30,7 @@ from fiol.doors.parameters import (
     ALGORITHMS,
     CLASSIFICATION,
     GEOMETRIES,
+    JOINT,
     PENALTIES,
     REGRESSION,
     SOLVERS,
@@ -42,7 +43,7 @@ from fiol.intake.frames import Frame, as_frame, as_list, frame_like, series_like
 from fiol.intake.intake import Intake
 from fiol.intake.labels import plain_label
 from fiol.learner import Learner
-from fiol.models.one_vs_rest import OneVsRest, normalized
+from fiol.models.one_vs_rest import OneVsRest
 from fiol.update.update import Update
 
 #: Parameters that describe the update, all but the loss; these can be changed in the middle of a stream.
@@ -61,12 +62,16 @@ STEP_SIZE_CALLED = {"Constant.size": "step_size", "aggressiveness": "step_size"}
 #: The same for the arguments of one round, and of many.
 ONE_CALLED = {"sample_weight[0]": "w", "sample_weight": "w", "y[0]": "y"}
 MANY_CALLED = {"sample_weight": "w"}
+#: What learns: one score, a score per class at once, or a learner per class.
+Model = Union[Learner, OneVsRest]
 
 
 class LinearModel(base.Estimator):
     """What both models share: parameters to an update, dicts and frames to rows."""
 
-    _losses: ClassVar[dict[str, Loss]]
+    _losses: ClassVar[Mapping[str, Loss | JointLoss]]
+    #: What a loss that is not a name may be.
+    _loss_kinds: ClassVar[tuple[type, ...]] = (Loss,)
 
     def __init__(
         self,
@@ -104,23 +109,28 @@ class LinearModel(base.Estimator):
 
     def _make_update(self) -> Update:
         """The update that the parameters describe; an error names one that is wrong, and what it may be."""
-        check_choice("loss", self.loss, tuple(self._losses), Loss)
-        check_choice("algorithm", self.algorithm, tuple(ALGORITHMS), None)
+        check_choice("loss", self.loss, tuple(self._losses), self._loss_kinds)
+        check_choice("algorithm", self.algorithm, tuple(ALGORITHMS), ())
         for name, (known, kind) in NAMED.items():
             value, number = getattr(self, name), name == "step_size"
             if value is not None or number:
-                check_choice(name, value, known, kind, number)
+                check_choice(name, value, known, (kind,), number)
         for name in FLAGS:
             check_flag(name, getattr(self, name))
         check_number("alpha", self.alpha, 0.0, np.inf)
         check_number("l1_ratio", self.l1_ratio, 0.0, 1.0)
         with calling_it({} if isinstance(self.step_size, StepSize) else STEP_SIZE_CALLED):
-            return make_update(named(self.loss, self._losses), **{name: getattr(self, name) for name in OF_UPDATE})
+            return make_update(
+                named(self.loss, dict(self._losses)), **{name: getattr(self, name) for name in OF_UPDATE}
+            )
 
     def _new_learner(self) -> Learner:
-        """A learner of numbered features before its first round: the intake numbers them for all learners."""
-        options = {"intercept": self.fit_intercept, "average": self.average}
-        return Learner(self._update, n_features=self._intake.width, **options)
+        """A learner of numbered features before its first round: the intake numbers them."""
+        return Learner(self._update, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        """Options of every kind of model."""
+        return {"n_features": self._intake.width, "intercept": self.fit_intercept, "average": self.average}
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -138,7 +148,7 @@ class LinearModel(base.Estimator):
             if update != self._update:
                 self._update = update
                 counts_unseen = self._new_learner().counts_unseen
-                self._replace(self._continued)
+                self._continue()
                 self._intake.counts_unseen = counts_unseen
         except BaseException:
             self.__dict__.update(before)
@@ -149,65 +159,47 @@ class LinearModel(base.Estimator):
         """Bytes it takes to store the model. River would walk into the compiled code that all models share."""
         return len(pickle.dumps(self))
 
-    def _replace(self, change: Callable[[Learner], Learner]) -> None:
-        """Put another learner in the place of each."""
+    def _continue(self) -> None:
+        """Put a model with the update of today in the place of the one there is."""
         raise NotImplementedError
-
-    def _continued(self, old: Learner) -> Learner:
-        """A learner with the update of today that starts from the weights of an old one."""
-        new = self._new_learner()
-        if old.rounds:
-            new.start_from(old.weights, old.intercept)
-        return new
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def _round(self, x: Any, tasks: Sequence[tuple[Learner, Any]], w: Any) -> None:
-        """One round of every learner with its target; an error before the first of them."""
-        row = self._first_round(x, *tasks[0], w)
-        for learner, target in tasks[1:]:
-            if learner.try_row(*row, target, w) is None:  # it has to grow
-                learner.learn_one(*row, target, w)
+    def _round(self, model: Model, x: Any, y: Any, w: Any) -> None:
+        """One round, or an error and none."""
+        row = self._intake.row_again(x)
+        if row is None or model.try_row(*row, y, w) is None:
+            self._second_look(model, x, y, w)
 
-    def _first_round(self, x: Any, learner: Learner, target: Any, w: Any) -> tuple[Any, Any]:
-        """The round of the first learner; returns the row for the others."""
-        intake = self._intake
-        for look in (intake.row_again, intake.known_row):
-            row = look(x)
-            if row is not None and learner.try_row(*row, target, w) is not None:
-                return row
-        with calling_it(ONE_CALLED), intake.transaction():
-            row = intake.take_in_row(x)
-            learner.learn_one(*row, target, w)
-            return row
+    def _second_look(self, model: Model, x: Any, y: Any, w: Any) -> None:
+        """The round of a row that has other names than the one before, or something else about it is new."""
+        row = self._intake.known_row(x)
+        if row is not None and model.try_row(*row, y, w) is not None:
+            return
+        with calling_it(ONE_CALLED), self._intake.transaction():
+            model.learn_one(*self._intake.take_in_row(x), y, w)
 
-    def _rounds(self, frame: Frame, tasks: Sequence[tuple[Learner, Any]], w: Any) -> None:
+    def _rounds(self, model: Model, frame: Frame, y: Any, w: Any) -> None:
         """The same for every row of a frame."""
         with calling_it({"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED), self._intake.transaction():
             rows = self._intake.take_in(frame)
-            weights = np.full(rows.rows, w) if is_number(w) else w
-            first, targets = tasks[0]
-            first.learn_chunk(rows, targets, weights)
-        for learner, targets in tasks[1:]:
-            learner.learn_chunk(rows, targets, weights)
+            model.learn_chunk(rows, y, np.full(rows.rows, w) if is_number(w) else w)
 
-    def _scores_one(self, x: Any, learners: Iterable[Learner]) -> list[Floats]:
-        """The score of one row by every learner, in an array each."""
+    def _scores_one(self, model: Model, x: Any) -> Floats:
+        """The score, or the scores, of one row, as an array of one row."""
         row = self._intake.same_row(x)
         if row is not None:
-            scores = scores_of_row(row, learners)
-            if all(math.isfinite(z[0]) for z in scores):  # else nobody has looked at the values yet
+            scores = score_row(model, row)
+            if np.isfinite(scores).all():  # else nobody has looked at the values yet
                 return scores
-        return scores_of_row(self._intake.read_row(x), learners)
+        return score_row(model, self._intake.read_row(x))
 
-    def _scores_many(self, frame: Frame, learners: Iterable[Learner]) -> list[Floats]:
-        """The scores of the rows of a frame by every learner."""
-        rows = self._intake.read(frame)
-        return [learner.score_canonical(rows) for learner in learners]
+    def _scores_many(self, model: Model, frame: Frame) -> Floats:
+        """The scores of the rows of a frame."""
+        return model.score_canonical(self._intake.read(frame))
 
-    def _named_weights(self, learner: Learner) -> dict[Any, float]:
+    def _named_weights(self, w: Floats) -> dict[Any, float]:
         """Weights that are not 0 by the names of their features, or by their numbers if these are hashes."""
-        w = learner.weights
         found = np.flatnonzero(w)
         names = self._intake.names
         return {int(i) if names is None else names[i]: float(w[i]) for i in found}
@@ -219,13 +211,13 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     Every round solves argmin_w loss(<x, w>; y) + penalty(w) + B(w, w_old) / eta; see `fiol.presets`. Features and
     classes may appear at any time: the model is exactly the one that knew them from the start. Labels are
     bool, of which there are two, or anything else, of which there may be any number, learned one against the
-    rest for the work of one class more.
+    rest for the work of one class more, or all at once, where the weights of a new class start at 0.
 
     Parameters
     ----------
     loss
         "log_loss", "hinge", "squared_hinge", "exponential", a loss for numbers ("squared_error", ...) with targets -1
-        and +1, or a `fiol.Loss`.
+        and +1, or a `fiol.Loss`: one against the rest. "softmax", "crammer_singer" or a `fiol.JointLoss`: all at once.
     penalty, alpha, l1_ratio, algorithm, step_size, geometry, solver, average, positive, fit_intercept
         As in `fiol.FIOLClassifier`, scikit-learn's door. Nothing has to be scaled or tuned by default.
     bits
@@ -250,7 +242,8 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     ('banana', ['apple', 'banana', 'orange'])
     """
 
-    _losses = CLASSIFICATION
+    _losses: ClassVar[Mapping[str, Loss | JointLoss]] = {**CLASSIFICATION, **JOINT}
+    _loss_kinds = (Loss, JointLoss)
 
     def __init__(
         self,
@@ -281,7 +274,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
             fit_intercept,
             bits,
         )
-        self._rest: OneVsRest | None = None
+        self._model: Model | None = None
 
     @property
     def _multiclass(self) -> bool:
@@ -291,12 +284,11 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """One round with the features x, the label y and the weight w, which multiplies the loss."""
-        rest = self._rest
-        if rest is not None and y in rest.numbers:
-            self._round(x, rest.told(y), w)
-        else:
-            with self._meeting([y]) as rest:
-                self._round(x, rest.told(y), w)
+        model = self._model
+        if model is None:
+            model = self._new_model(y)
+        self._round(model, x, y, w)
+        self._model = model
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
@@ -304,95 +296,98 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         if len(labels) != len(frame):
             raise ValueError(f"y must have one label per row: {len(frame)}, got {len(labels)}")
         if labels:
-            with self._meeting(labels) as rest:
-                self._rounds(frame, rest.told_all(rest.labels.codes_of(labels)), w)
+            model = self._new_model(labels[0]) if self._model is None else self._model
+            self._rounds(model, frame, [plain_label(label) for label in labels], w)
+            self._model = model
         self._y_name = series_name(y)
 
-    @contextmanager
-    def _meeting(self, labels: list[Any]) -> Iterator[OneVsRest]:
-        """Take in the classes that are new, unless their first round fails."""
-        rest = self._rest
-        if rest is None:
-            closed = isinstance(labels[0], (bool, np.bool_))
-            rest = OneVsRest(self._new_learner, [False, True] if closed else [], closed)
-        with self._intake.transaction(rest):
-            self._intake.labels = rest.labels
-            rest.meet(plain_label(label) for label in labels)
-            yield rest
-        self._rest = rest
+    def _new_model(self, label: Any) -> Model:
+        """A model before its first round; a label that is a bool says which two there are."""
+        classes = [False, True] if isinstance(label, (bool, np.bool_)) else None
+        kind: Any = Learner if isinstance(self._update.loss, JointLoss) else OneVsRest
+        return kind(self._update, classes=classes, **self._options())  # type: ignore[no-any-return]
 
-    def _replace(self, change: Callable[[Learner], Learner]) -> None:
-        rest = self._rest
-        if rest is not None:
-            learners = {label: change(learner) for label, learner in rest.learners.items()}
-            rest.standby = None if rest.standby is None else change(rest.standby)
-            rest.learners = learners
+    def _continue(self) -> None:
+        old = self._model
+        if old is None:
+            return
+        if isinstance(old.update.loss, JointLoss) != isinstance(self._update.loss, JointLoss):
+            raise ValueError("loss must go on to learn all classes at once, or one against the rest, as it did")
+        self._model = old.with_update(self._update)
 
     # --- predicting -------------------------------------------------------------------------------
 
     def predict_one(self, x: dict[Any, Any]) -> Any:  # type: ignore[override]
         """The class with the highest score; None before there is any."""
-        if self._rest is None:
+        if self._model is None:
             return None
-        scores = self._scores_one(x, self._rest.learners.values())
-        return self._rest.classes[codes_of(scores, len(self._rest.numbers))[0]]
+        return self.classes[self._scores_one(self._model, x).argmax()]
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """The probability of every class, {} before there is any; NotImplementedError if the loss has none."""
         self._has_probabilities()
-        if self._rest is None:
+        if self._model is None:
             return {}
-        p = self._probabilities(self._scores_one(x, self._rest.learners.values()))
-        return {label: float(column[0]) for label, column in zip(self._rest.numbers, p, strict=True)}
+        p = self._probabilities(self._model, self._scores_one(self._model, x))
+        return dict(zip(self.classes, p[0].tolist(), strict=True))
 
     def predict_many(self, X: Any) -> Any:
         """The class of every row, as a series; None before there is any."""
         frame = framed(X)
-        if self._rest is None:
+        if self._model is None:
             return series_like(frame, [None] * len(frame), self._y_name)
-        scores, classes = self._scores_many(frame, self._rest.learners.values()), self._rest.classes
-        return series_like(frame, [classes[code] for code in codes_of(scores, len(classes))], self._y_name)
+        classes, best = self.classes, self._scores_many(self._model, frame).argmax(axis=1)
+        return series_like(frame, [classes[code] for code in best], self._y_name)
 
     def predict_proba_many(self, X: Any) -> Any:
         """The probability of every class for every row, as a frame, which has no columns before there is any class."""
         frame = framed(X)
         self._has_probabilities()
-        if self._rest is None:
+        if self._model is None:
             return frame_like(frame, {})
-        p = self._probabilities(self._scores_many(frame, self._rest.learners.values()))
-        return frame_like(frame, dict(zip(self._rest.numbers, p, strict=True)))
+        p = self._probabilities(self._model, self._scores_many(self._model, frame))
+        return frame_like(frame, dict(zip(self.classes, np.ascontiguousarray(p.T), strict=True)))
 
     def _has_probabilities(self) -> None:
         loss = self._update.loss
         if loss.link != "logit":
             raise NotImplementedError(f"{type(loss).__name__} has no probabilities: use loss='log_loss'")
 
-    def _probabilities(self, scores: list[Floats]) -> list[Floats]:
-        """The probabilities of every class, one for each row."""
-        learner = next(iter(self.learners.values()))
-        p = [learner.predictions(z) for z in scores]
-        return list(normalized(np.column_stack(p)).T) if len(p) == len(self.classes) else [1.0 - p[0], p[0]]
+    def _probabilities(self, model: Model, scores: Floats) -> Floats:
+        """The probabilities of every class, one row per row."""
+        return model.probabilities_of(scores) if isinstance(model, OneVsRest) else model.predictions(scores)
 
     # --- the model --------------------------------------------------------------------------------
 
     @property
+    def model(self) -> Model | None:
+        """The `fiol.OneVsRest`, or the `fiol.Learner` of all classes at once; None before the first round."""
+        return self._model
+
+    @property
     def classes(self) -> list[Any]:
         """The classes that have appeared, in this order."""
-        return [] if self._rest is None else self._rest.classes
+        return [] if self._model is None else list(self._model.classes or ())
 
     @property
     def learners(self) -> dict[Any, Learner]:
-        """The `fiol.Learner` of every class, or that of True."""
-        return {} if self._rest is None else self._rest.learners
+        """The `fiol.Learner` of every class, or that of True; none where all classes are learned at once."""
+        return self._model.learners if isinstance(self._model, OneVsRest) else {}
 
     @property
     def weights(self) -> dict[Any, dict[Any, float]]:
         """For every class, or True, the weights that are not 0 by feature."""
-        return {label: self._named_weights(learner) for label, learner in self.learners.items()}
+        model = self._model
+        if model is not None and not isinstance(model, OneVsRest):
+            return dict(zip(self.classes, map(self._named_weights, model.weights), strict=True))
+        return {label: self._named_weights(learner.weights) for label, learner in self.learners.items()}
 
     @property
     def intercept(self) -> dict[Any, float]:
         """The intercept of every class, or that of True."""
+        model = self._model
+        if model is not None and not isinstance(model, OneVsRest):
+            return dict(zip(self.classes, model.intercept.tolist(), strict=True))
         return {label: learner.intercept for label, learner in self.learners.items()}
 
 
@@ -459,24 +454,24 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
         """One round with the features x, the target y and the weight w, which multiplies the loss."""
-        self._round(x, ((self._learner, y),), w)
+        self._round(self._learner, x, y, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
-        self._rounds(framed(X), ((self._learner, y),), w)
+        self._rounds(self._learner, framed(X), y, w)
         self._y_name = series_name(y)
 
-    def _replace(self, change: Callable[[Learner], Learner]) -> None:
-        self._learner = change(self._learner)
+    def _continue(self) -> None:
+        self._learner = self._learner.with_update(self._update)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """What the score says: the mean, or exp(score) for counts."""
-        return float(self._learner.predictions(self._scores_one(x, [self._learner])[0])[0])
+        return float(self._learner.predictions(self._scores_one(self._learner, x))[0])
 
     def predict_many(self, X: Any) -> Any:
         """The same for every row of a frame, as a series."""
         frame = framed(X)
-        scores = self._scores_many(frame, [self._learner])[0]
+        scores = self._scores_many(self._learner, frame)
         return series_like(frame, self._learner.predictions(scores), self._y_name)
 
     @property
@@ -487,22 +482,21 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
     @property
     def weights(self) -> dict[Any, float]:
         """The weights that are not 0, by feature."""
-        return self._named_weights(self._learner)
+        return self._named_weights(self._learner.weights)
 
     @property
     def intercept(self) -> float:
         """The intercept."""
-        return self._learner.intercept
+        return float(self._learner.intercept)
 
 
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def scores_of_row(row: tuple[Any, Any], learners: Iterable[Learner]) -> list[Floats]:
-    """The score of one row by every learner, in an array each."""
+def score_row(model: Model, row: tuple[Any, Any]) -> Floats:
+    """The score, or the scores, of one row, as an array of one row."""
     indices, values = row
-    rows = Chunk(np.array([0, indices.shape[0]]), indices, values)
-    return [learner.score_canonical(rows) for learner in learners]
+    return model.score_canonical(Chunk(np.array([0, indices.shape[0]]), indices, values))
 
 
 def framed(X: Any) -> Frame:
@@ -513,13 +507,6 @@ def framed(X: Any) -> Frame:
     return frame
 
 
-def codes_of(scores: list[Floats], classes: int) -> Any:
-    """The number of the class with the highest score, for every row; one score tells two classes apart."""
-    if len(scores) == classes:
-        return np.argmax(scores, axis=0)
-    return (scores[0] > 0.0).astype(np.int64)
-
-
 # --- parameters ---------------------------------------------------------------------------------
 
 
@@ -528,13 +515,13 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_choice(name: str, value: Any, known: tuple[str, ...], kind: type | None, number: bool = False) -> None:
+def check_choice(name: str, value: Any, known: tuple[str, ...], kinds: tuple[type, ...], number: bool = False) -> None:
     """ValueError unless a parameter is a known name, a component of the right kind, or, if it may be, a number."""
-    if (isinstance(value, str) and value in known) or (kind is not None and isinstance(value, kind)):
+    if (isinstance(value, str) and value in known) or isinstance(value, kinds):
         return
     if number and is_number(value):
         return
-    other = (", a number" if number else "") + ("" if kind is None else f", or a fiol.{kind.__name__}")
+    other = (", a number" if number else "") + ("".join(f", or a fiol.{kind.__name__}" for kind in kinds[:1]))
     raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}{other}; got {value!r}")
 
 

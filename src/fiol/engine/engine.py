@@ -10,7 +10,7 @@ import numpy as np
 from fiol.components.row import Floats, Indices
 from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
 from fiol.update.plan import Plan, intercept_plan
-from fiol.update.state import START, State, assembled, grown, make_room, named, realigned, spread
+from fiol.update.state import START, State, Uncounted, assembled, grown, make_room, named, placed, realigned, spread
 
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
@@ -60,6 +60,7 @@ class Engine:
         for record in self.bias.statistics:
             plan.step_size.meet(record, 1.0)  # its values are all 1
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
+        self.uncounted = np.array(Uncounted(0.0, 0.0))
         self.room, self.bias_room = self.make_room(16), self.make_room(1)
         self.bound: dict[Any, Any] = {}  # kernels, by name or themselves, compiled for this engine's types
         self.observer: Observer | None = None  # makes the rounds, if there is one
@@ -167,9 +168,14 @@ class Engine:
         return int(self.ticks[0])
 
     @property
+    def rows(self) -> int:
+        """Rows learned from: more than the rounds where engines were merged."""
+        return int(self.ticks[0] + Uncounted(*self.uncounted).rows)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the state."""
-        return sum(array.nbytes for array in (*self.state, *self.bias, self.ticks))
+        return sum(array.nbytes for array in (*self.state, *self.bias, self.ticks, self.uncounted))
 
     # The state as a whole.
 
@@ -208,7 +214,7 @@ class Engine:
         """Everything that changes while learning, by name."""
         kept, parts = self.plan.step_size.statistics(), (self.state, self.bias, self.fresh)
         found = {f"{p}.{n}": a for p, s in zip(PARTS, parts, strict=True) for n, a in named(s, kept).items()}
-        return {**found, "clock": self.ticks}
+        return {**found, "clock": self.ticks, "uncounted": self.uncounted}
 
     def snapshot(self) -> dict[str, Any]:
         """Copies of `arrays`, and where the observer stands: what `restore` needs to take rounds back."""
@@ -227,10 +233,13 @@ class Engine:
                 raise ValueError(f"array {name!r} is missing or does not fit the update")
         if not (arrays["clock"][0] >= 0.0 and arrays["clock"][0].is_integer()):
             raise ValueError(f"its number of rounds is given as {arrays['clock'][0]}")
+        rows, rounds = Uncounted(*arrays["uncounted"])
+        if not (rows >= 0.0 and rows.is_integer() and abs(rounds) <= 1.0):
+            raise ValueError(f"what its clock does not count is given as {rows} rows and {rounds} rounds")
         self.state, self.bias, self.fresh = (
             assembled({name: arrays[f"{part}.{name}"] for name in named(self.fresh, kept)}, kept) for part in PARTS
         )
-        self.ticks = arrays["clock"].copy()
+        self.ticks, self.uncounted = arrays["clock"].copy(), arrays["uncounted"].copy()
         if self.observer is not None and "mark" in arrays:
             self.observer.rewind(arrays["mark"])
 
@@ -246,31 +255,17 @@ class Engine:
         new.room, new.bias_room = new.make_room(self.room.shape[1]), new.make_room(1)
         return new
 
-    def average(self, engines: list[Engine], share: Floats) -> None:
-        """Become the weighted average of engines with the same plan."""
-        settled = [engine.copy() for engine in engines]
-        features = max(engine.state.w.shape[0] for engine in engines)
-        for engine in settled:
-            engine.state = grown(engine.state, features, engine.fresh)
-            engine.settle()
-        rounds = [engine.ticks[0] for engine in settled]
-        t = float(round(share @ rounds))
-        eta, slopes = self.plan.step_size.eta(max(t, 1.0)), share @ [engine.ticks[-1] for engine in settled]
-        self.ticks = np.array(START._replace(t=t, eta=eta, slopes=slopes))
-        self.state = self.averaged("", self.plan, [engine.state for engine in settled], share, rounds)
-        self.fresh = self.averaged("", self.plan, [engine.fresh for engine in settled], share, rounds)
-        self.bias = self.averaged("intercept: ", self.bias_plan, [engine.bias for engine in settled], share, rounds)
+    def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> Engine:
+        """A copy, brought up to date, with so many features, of which places[i] is what was feature i.
 
-    def averaged(self, key: str, plan: Plan, states: list[State], share: Floats, rounds: list[float]) -> State:
-        """The average of settled states, as at the time of the clock; an average over rounds is one of averages."""
-        states = [
-            s._replace(total=s.total * (self.ticks[0] / t if t else 0.0)) for s, t in zip(states, rounds, strict=True)
-        ]
-        whole = State(*(sum(c * a for c, a in zip(share, arrays, strict=True)) for arrays in zip(*states, strict=True)))
-        statistics = plan.step_size.merged([state.statistics for state in states], share)
-        whole = whole._replace(statistics=statistics)
-        new = State(*(realigned(np.asarray(a, b.dtype)) for a, b in zip(whole, self.state, strict=True)))
-        self.call(f"{key}store_weights", plan, new, self.ticks, new.w.astype(np.float64))
+        The others are as a feature never seen. With `scores`, the same for scores: see `add_scores`.
+        """
+        new = self.copy()
+        new.grow(len(places))
+        new.settle()
+        if scores is not None:
+            new.add_scores(score_places, scores)
+        new.state = placed(new.state, places, features, new.fresh)
         return new
 
     # Compiled code.

@@ -120,7 +120,15 @@ class Frame:
             X = self.native if order is None else self.native.iloc[:, order]
             if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes):
                 return X.to_numpy(dtype=np.float64)
-        return None
+            return None
+        try:
+            array = self.wrapped.to_numpy()
+        except Exception:  # each library has its own for columns that are no numbers
+            return None
+        fine = array.dtype.kind in "iu" or (array.dtype.kind == "f" and not np.isnan(array).any())  # NaN may be a null
+        if not fine or array.shape != self.shape:
+            return None
+        return array if order is None else array[:, order]
 
     def columns(self, order: list[int] | None) -> list[Any]:
         """Every column, in this order, as a series of the frame's own library."""

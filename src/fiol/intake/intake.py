@@ -109,12 +109,13 @@ class Intake:
     # --- files --------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any]:
-        """What is remembered of features, as a file's header has it."""
+        """What is remembered of features and labels, as a file's header has it."""
         words = self.encoder if isinstance(self.encoder, Vocabulary) else None
         return {
             "features": self.features,
             "columns": None if self.columns is None else list(self.columns),
             "names": None if words is None else list(words.names),
+            **({} if self.labels is None else {"labels": self.labels.header()}),
         }
 
     def restore(self, header: Mapping[str, Any]) -> None:
@@ -123,6 +124,8 @@ class Intake:
         self.columns = None if header["columns"] is None else tuple(header["columns"])
         if header["names"] is not None:
             self.encoder = Vocabulary(header["names"])
+        labels = header.get("labels")
+        self.labels = None if labels is None else Labels(labels["classes"], labels["closed"])
 
     # --- learning -----------------------------------------------------------------------------
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+
+from fiol.intake.frames import as_list
 
 #: Classes are first looked for in so many rows, and so few are compared with every label: sorting takes longer.
 AHEAD, FEW = 256, 8
@@ -57,6 +59,39 @@ class Labels:
         """The code of every label; KeyError if one is no class."""
         return np.array([self.codes[label] for label in labels], np.int64)
 
+    def code(self, labels: list[Any]) -> tuple[Any, Any]:
+        """The code of every row's label, new ones taken in; and the row in which each new class first appears.
+
+        >>> Labels(["pear"]).code(["pear", "fig", "pear", "kiwi"])
+        (array([0, 1, 0, 2]), array([1, 3]))
+        """
+        before = len(self.codes)
+        if self.closed and not self.codes.keys() >= set(labels):
+            k = next(k for k, label in enumerate(labels) if label not in self.codes)
+            raise ValueError(f"y[{k}]: {labels[k]!r} is none of the classes {self.classes}")
+        new = self.take_in(labels)
+        codes = self.codes_of(labels)
+        # New classes are numbered as they appear, so the largest code so far reaches each of them at its first row.
+        return codes, np.searchsorted(np.maximum.accumulate(codes), np.arange(before, before + len(new)))
+
+    def array(self) -> Any:
+        """The classes as an array: of one type if they have one, else of objects."""
+        classes = self.classes
+        same = len({type(label) for label in classes}) == 1 and type(classes[0]) in PLAIN
+        found = np.empty(len(classes), object)
+        found[:] = classes
+        return np.array(classes) if same else found
+
+    def header(self) -> dict[str, Any]:
+        """The classes, as a file's header has them."""
+        return {"classes": self.classes, "closed": self.closed}
+
+    def check_storable(self) -> None:
+        """TypeError unless a file can hold all labels, and give them back as they are."""
+        for label in self.codes:
+            if type(label) not in PLAIN:
+                raise TypeError(f"a file holds labels that are str, int or bool, got {label!r}")
+
     def arrange(self, classes: Iterable[Any]) -> None:
         """Give the classes, which are those there are, codes in this order."""
         self.codes = {label: k for k, label in enumerate(classes)}
@@ -68,6 +103,63 @@ class Labels:
     def rewind(self, mark: dict[Any, int]) -> None:
         """Take back all classes since the mark."""
         self.codes = mark
+
+
+#: Types of labels that a file holds.
+PLAIN = (str, int, bool)
+
+
+def check_classes(classes: Any) -> list[Any]:
+    """Labels without numpy around them, all different, at least one."""
+    if isinstance(classes, str):
+        raise TypeError(f"classes must be a sequence of labels, got {classes!r}")
+    found = [plain_label(label) for label in as_list(classes)]
+    if not found:
+        raise ValueError("classes must name at least one class; without classes, they may appear at any time")
+    if len(set(found)) < len(found):
+        raise ValueError(f"classes must be all different, got {found}")
+    return found
+
+
+def labels_from_header(value: Any) -> dict[str, Any] | None:
+    """What a file says of labels, if anything; ValueError if that makes no sense."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or value.keys() != {"classes", "closed"} or type(value["closed"]) is not bool:
+        raise ValueError(f"its labels are given as {value!r}")
+    classes = value["classes"]
+    if not isinstance(classes, list) or not all(type(label) in PLAIN for label in classes):
+        raise ValueError("its classes are not str, int or bool")
+    if len(set(classes)) < len(classes) or (value["closed"] and not classes):
+        raise ValueError("its classes are not all different, or there are none")
+    return {"classes": classes, "closed": value["closed"]}
+
+
+def labels_of_rows(y: Any, rows: int | None) -> list[Any]:
+    """One label per row, without numpy around it, from a list, an array or a series; None is any number of rows.
+
+    >>> labels_of_rows(np.array(["pear", "fig"]), 2)
+    ['pear', 'fig']
+    """
+    if isinstance(y, (str, bytes, Mapping)) or not isinstance(y, Iterable):
+        raise TypeError(f"y must be one label per row, got {y!r}")
+    shape = getattr(y, "shape", (0,))
+    if len(shape) != 1:
+        raise ValueError(f"y must be one-dimensional, got shape {shape}")
+    labels = as_list(y)
+    if rows is not None and len(labels) != rows:
+        raise ValueError(f"y must have one entry per row: {rows}, got {len(labels)}")
+    if isinstance(y, np.ndarray) and y.dtype.kind in "biuU":
+        return labels
+    for k, label in enumerate(labels):
+        try:
+            labels[k] = plain_label(label)
+            hash(labels[k])
+        except ValueError:
+            raise ValueError(f"y[{k}] is missing") from None
+        except TypeError:
+            raise TypeError(f"y[{k}] must be a label, such as a str or an int, got {label!r}") from None
+    return labels
 
 
 def plain_label(label: Any) -> Any:

@@ -2,66 +2,239 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from fiol.components.losses import Loss
+from fiol.components.problem import expect
 from fiol.components.row import Floats
-from fiol.intake.labels import Labels
-from fiol.learner import Learner
+from fiol.files import recipe
+from fiol.files.model import Path, build_model, read_model, register, write_model
+from fiol.intake.chunk import Chunk
+from fiol.intake.intake import Intake, counted, one_row
+from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
+from fiol.intake.targets import check_sample_weights
+from fiol.intake.uniting import united
+from fiol.learner import (
+    FLOAT64,
+    INT32,
+    Learner,
+    blocks_of,
+    check_header,
+    check_order,
+    check_parts,
+    classes_in,
+    is_vector,
+    learned_in_blocks,
+    padded,
+    scattered,
+)
+from fiol.update.update import Update
+
+Self = TypeVar("Self", bound="OneVsRest")
+#: What `OneVsRest.save` writes.
+KIND = "one-vs-rest"
+#: The label of no class: what `learners.get` does not find.
+NO_CLASS = object()
 
 
 class OneVsRest:
-    """The learner of every class; classes may appear at any time, unless all are given from the start.
+    """A linear model with a learner per class, each of which tells its class from all others.
 
     Parameters
     ----------
-    new : makes a learner before its first round.
-    classes : the classes there are.
-    closed : whether there will never be others. For two of them one learner is enough then, that of the second.
+    update : what happens in a round of every learner: an `Update` whose loss has one score.
+    classes : the labels of all classes there are. For two of them one learner is enough, that of the second; the score
+        of the first is the other's, negated. By default classes may appear at any time.
+    n_features, bits, intercept, average, dtype, compiled : as for a `Learner`.
 
-    Unless the classes are closed, one more learner is told -1 in every round. A class starts from a copy of it, so
-    that the model is exactly the one that knew all classes from the start.
+    Unless the classes are given, one more learner is told -1 in every round. A class starts from a copy of it, so that
+    the model is exactly the one that knew all classes from the start. What holds the rows is looked at once for all
+    learners, and if anything is wrong with a chunk, nothing has been learned from it.
 
-    >>> from fiol import FIOL, Learner, Logistic
-    >>> fruit = OneVsRest(lambda: Learner(FIOL(Logistic())))
-    >>> fruit.meet(["apple", "pear"])
-    >>> [target for _, target in fruit.told("pear")]
-    [-1.0, 1.0, -1.0]
-    >>> OneVsRest(lambda: Learner(FIOL(Logistic())), [False, True], closed=True).meet(["apple"])
-    Traceback (most recent call last):
-    ValueError: 'apple' is none of the classes [False, True]
+    Examples
+    --------
+    >>> from fiol import FIOL, Logistic, OneVsRest
+    >>> fruit = OneVsRest(FIOL(Logistic()))
+    >>> fruit.learn([{"color": "red"}, {"color": "green"}, {"color": "red"}], ["apple", "pear", "apple"]).shape
+    (3, 2)
+    >>> fruit.classes, fruit.weights.shape, fruit.names
+    (['apple', 'pear'], (2, 2), ['color=red', 'color=green'])
+    >>> fruit.predict([{"color": "green"}])
+    array(['pear'], dtype='<U5')
     """
 
-    def __init__(self, new: Callable[[], Learner], classes: Sequence[Any] = (), closed: bool = False) -> None:
-        own = classes[1:] if closed and len(classes) == 2 else classes
-        #: The classes and their codes, by default in the order of their appearance.
-        self.labels = Labels(classes, closed)
+    def __init__(
+        self,
+        update: Update,
+        *,
+        classes: Sequence[Any] | None = None,
+        n_features: int | None = None,
+        bits: int | None = None,
+        intercept: bool = True,
+        average: bool = False,
+        dtype: Any = "float64",
+        compiled: bool = True,
+    ) -> None:
+        expect("update", update, Update)
+        check_two_classes(update)
+        shared = {"intercept": intercept, "average": average, "dtype": dtype, "compiled": compiled}
+        like = Learner(update, n_features=n_features, bits=bits, **shared)
+        self.update, self.compiled, self._shared = update, compiled, {**shared, "n_features": like.width}
+        self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
+        self._intake = Intake(like.width, bits, counts_unseen=like.counts_unseen)
+        labels = Labels(() if classes is None else check_classes(classes), closed=classes is not None)
+        self._intake.labels = self.labels = labels
+        own = labels.classes[1:] if labels.closed and len(labels) == 2 else labels.classes
         #: The learners of these classes.
-        self.learners: dict[Any, Learner] = {label: new() for label in own}
+        self.learners: dict[Any, Learner] = {label: self._new_learner() for label in own}
         #: The one that is told -1 in every round; None if there will be no more classes.
-        self.standby: Learner | None = None if closed else new().copy()  # no ledger rides along with a copy
+        self.standby: Learner | None = None if labels.closed else self._new_learner()
 
-    @property
-    def numbers(self) -> dict[Any, int]:
-        """The code of every class."""
-        return self.labels.codes
+    def _new_learner(self) -> Learner:
+        return Learner(self.update, **self._shared)
 
-    @property
-    def classes(self) -> list[Any]:
-        """The classes there are, in the order of their codes."""
-        return self.labels.classes
+    # --- learning -----------------------------------------------------------------------------
+
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
+        """One round per row and learner; returns the scores of each row before its round, of shape (rows, classes).
+
+        X is what `Learner.learn` takes, y has one label per row: str, int or bool. There is a column for each class
+        known after the call, which is 0 in the rows before the first one of the class.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> model = OneVsRest(FIOL(Hinge()), classes=[1, 2, 3])
+        >>> model.learn([[1.0], [2.0]], [1, 4])
+        Traceback (most recent call last):
+        ValueError: y[1]: 4 is none of the classes [1, 2, 3]
+        >>> model.rounds
+        0
+        """
+        X, rows = counted(X)
+        if rows is None:
+            scores = learned_in_blocks(self._learn_rows, X, labels_of_rows(y, None), sample_weight)
+            return padded(scores, len(self.labels))
+        return self._learn_rows(X, labels_of_rows(y, rows), check_sample_weights(sample_weight, rows))
+
+    def _learn_rows(self, X: Any, y: list[Any], weights: Floats) -> Floats:
+        """A round per row, all or nothing."""
+        with self._intake.transaction(self):
+            return self._rounds(self._intake.take_in(X), y, weights)
+
+    def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
+        """`learn` for a canonical chunk of numbered features: see `Learner.learn_chunk`."""
+        with self._intake.transaction(self):
+            rows = self._intake.take_in_chunk(chunk)
+            labels, weights = labels_of_rows(y, rows.rows), check_sample_weights(sample_weight, rows.rows)
+            if order is None:
+                return self._rounds(rows, labels, weights)
+            order = check_order(order, rows.rows)
+            scores = self._rounds(rows.take(order), [labels[k] for k in order], weights[order])
+            return scattered(scores, order, rows.rows)
+
+    def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Floats:
+        """One round for the row with these values at these indices; returns its scores before, one per class.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> OneVsRest(FIOL(Hinge()), classes=["a", "b", "c"]).learn_one([3, 5], [1.0, 2.0], y="b")
+        array([0., 0., 0.])
+        """
+        if self._intake.encoder is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+            scores = self.try_row(indices, values, y, sample_weight)
+            if scores is not None:
+                return self._by_class(np.array([scores]))[0]
+        return self.learn(one_row(indices, values), [y], [sample_weight])[0]  # type: ignore[no-any-return]
+
+    def learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float = 1.0) -> Floats:
+        """One round for a dict of features, see `Learner.learn_named`; returns its scores before, one per class."""
+        intake = self._intake
+        for look in (intake.row_again, intake.known_row):
+            row = look(features)
+            scores = None if row is None else self.try_row(*row, y, sample_weight)
+            if scores is not None:
+                return self._by_class(np.array([scores]))[0]
+        with intake.transaction(self):
+            row = intake.take_in_row(features)
+            labels, weights = labels_of_rows([y], 1), check_sample_weights([sample_weight], 1)
+            return self._rounds(one_row(*row), labels, weights)[0]  # type: ignore[no-any-return]
+
+    def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> list[float] | None:
+        """The round of a row that is in order, and the score of every class's learner; None, and no round, otherwise.
+
+        What is not in order needs a second look, such as a label that is new.
+        """
+        try:
+            known = y in self.labels.codes
+        except TypeError:  # no label at all
+            return None
+        if not known:
+            return None
+        scores = list[float]()
+        for learner, target in self.told(y):
+            z = learner.try_row(indices, values, target, sample_weight)
+            if z is None and not scores:
+                return None
+            scores.append(learner.learn_one(indices, values, target, sample_weight) if z is None else z)
+        return scores if self.standby is None else scores[:-1]
+
+    def _rounds(self, rows: Chunk, y: list[Any], weights: Floats) -> Floats:
+        """A round per row of features that were taken in; labels are taken in, too. Call it inside a transaction."""
+        before = len(self.labels)
+        codes, first = self.labels.code(y)
+        self._give_learners()
+        scores = []
+        for learner, targets in self.told_all(codes):
+            learner.extend(self._intake.features)
+            scores.append(learner.learn_canonical(rows, targets, weights))
+        found = self._by_class(np.column_stack(scores if self.standby is None else scores[:-1] or [np.empty((0, 0))]))
+        for k, row in enumerate(first, start=before):
+            found[:row, k] = 0.0
+        return found
+
+    # For the rest of the package: rounds that each learner makes on its own.
 
     def meet(self, labels: Iterable[Any]) -> None:
         """Take in the classes that are new; ValueError if there are none to come."""
-        new = self.labels.take_in(labels)
-        if new:
-            assert self.standby is not None
-            self.learners = {**self.learners, **{label: self.standby.copy() for label in new}}
+        self.labels.take_in(labels)
+        self._give_learners()
+
+    def _give_learners(self) -> None:
+        """A copy of the learner that stands by for every class without one."""
+        if self.standby is not None and len(self.learners) < len(self.labels):
+            new = {label: self.standby.copy() for label in self.labels.codes if label not in self.learners}
+            self.learners = {**self.learners, **new}
+
+    def arrange(self, classes: Iterable[Any]) -> None:
+        """Number the classes, which are those there are, in this order."""
+        self.labels.arrange(classes)
+        self.learners = {label: self.learners[label] for label in self.codes if label in self.learners}
+
+    def told(self, label: Any) -> list[tuple[Learner, float]]:
+        """Every learner, and its target in a round with this label; the one that stands by comes last.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> fruit = OneVsRest(FIOL(Hinge()))
+        >>> fruit.meet(["apple", "pear"])
+        >>> [target for _, target in fruit.told("pear")]
+        [-1.0, 1.0, -1.0]
+        """
+        own = self.learners.get(label)
+        tasks = [(learner, 1.0 if learner is own else -1.0) for learner in self.learners.values()]
+        if self.standby is not None:
+            tasks.append((self.standby, -1.0))
+        return tasks
+
+    def told_all(self, codes: Any) -> list[tuple[Learner, Floats]]:
+        """Every learner, and its targets in rounds whose classes have these codes; the same order."""
+        own = ((learner, codes == self.labels.codes[label]) for label, learner in self.learners.items())
+        tasks = [(learner, np.where(yes, 1.0, -1.0)) for learner, yes in own]
+        return tasks if self.standby is None else [*tasks, (self.standby, np.full(codes.shape, -1.0))]
 
     def mark(self) -> Any:
-        """Where `rewind` goes back to."""
+        """Where `rewind` goes back to: see `fiol.intake.transaction`."""
         return self.labels.mark(), self.learners
 
     def rewind(self, mark: Any) -> None:
@@ -69,24 +242,256 @@ class OneVsRest:
         codes, self.learners = mark
         self.labels.rewind(codes)
 
-    def arrange(self, classes: Iterable[Any]) -> None:
-        """Number the classes, which are those there are, in this order."""
-        self.labels.arrange(classes)
-        self.learners = {label: self.learners[label] for label in self.numbers}
+    # --- predicting ---------------------------------------------------------------------------
 
-    def told(self, label: Any) -> list[tuple[Learner, float]]:
-        """Every learner, and its target in a round with this label; the one that stands by comes last."""
-        own = self.learners.get(label)
-        tasks = [(learner, 1.0 if learner is own else -1.0) for learner in self.learners.values()]
-        if self.standby is not None:
-            tasks.append((self.standby, -1.0))
-        return tasks
+    def scores(self, X: Any, linear: bool = False) -> Floats:
+        """The score of every row for every class, of shape (rows, classes): see `Learner.scores`."""
+        X, rows = counted(X)
+        if rows is None:
+            return padded([self.scores(block, linear) for block in blocks_of(X)], len(self.labels))
+        return self.score_canonical(self._intake.read(X), linear)
 
-    def told_all(self, numbers: Any) -> list[tuple[Learner, Floats]]:
-        """Every learner, and its targets in rounds whose classes have these numbers; the same order."""
-        own = ((learner, numbers == self.numbers[label]) for label, learner in self.learners.items())
-        tasks = [(learner, np.where(yes, 1.0, -1.0)) for learner, yes in own]
-        return tasks if self.standby is None else [*tasks, (self.standby, np.full(numbers.shape, -1.0))]
+    def score_chunk(self, chunk: Chunk, linear: bool = False) -> Floats:
+        """`scores` for a canonical chunk of numbered features: cheap checks only."""
+        return self.score_canonical(self._intake.read_chunk(chunk), linear)
+
+    def score_canonical(self, chunk: Chunk, linear: bool = False) -> Floats:
+        """`score_chunk` for rows that an `Intake` has checked."""
+        found = np.empty((chunk.rows, len(self.learners)))
+        for k, learner in enumerate(self.learners.values()):
+            found[:, k] = learner.score_canonical(chunk, linear)
+        return self._by_class(found)
+
+    def score_named(self, features: Mapping[Any, Any]) -> Floats:
+        """The scores of a dict of features, one per class."""
+        return self.scores([features])[0]  # type: ignore[no-any-return]
+
+    def predict(self, X: Any) -> Any:
+        """The label of every row: that of the highest score."""
+        return self.labels_of(self.scores(X))
+
+    def labels_of(self, scores: Floats) -> Any:
+        """The label of the highest of every row's scores."""
+        if not len(self.labels):
+            raise ValueError("there are no classes yet")
+        return self.labels.array()[scores.argmax(axis=1)]
+
+    def probabilities(self, X: Any) -> Floats:
+        """The probability of every class for every row: those of one against the rest, divided by their sum.
+
+        TypeError unless the scores of the loss are log-odds.
+
+        >>> from fiol import FIOL, Logistic, OneVsRest
+        >>> OneVsRest(FIOL(Logistic()), classes=["a", "b", "c", "d"]).probabilities([[1.0]])
+        array([[0.25, 0.25, 0.25, 0.25]])
+        """
+        return self.probabilities_of(self.scores(X))
+
+    def probabilities_of(self, scores: Floats) -> Floats:
+        """What scores of shape (rows, classes) say: see `probabilities`."""
+        if self.update.loss.link != "logit":
+            raise TypeError(f"{type(self.update.loss).__name__} has no probabilities: use Logistic()")
+        if not scores.shape[1]:
+            return scores
+        learner = next(iter(self.learners.values()))
+        if self._is_pair:
+            p = learner.predictions(scores[:, 1].copy())
+            return np.column_stack([1.0 - p, p])
+        return normalized(learner.predictions(scores.ravel()).reshape(scores.shape))
+
+    @property
+    def _is_pair(self) -> bool:
+        """Whether one learner tells two classes apart."""
+        return self.labels.closed and len(self.labels) == 2
+
+    def _by_class(self, scores: Floats) -> Floats:
+        """Scores, or intercepts or weights by feature, with a column per learner, with a column per class."""
+        return np.column_stack([-scores[:, 0], scores[:, 0]]) if self._is_pair else scores
+
+    # --- the model ----------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes there are, in the order of weights and scores: as given, or as they appeared."""
+        return self.labels.classes
+
+    @property
+    def codes(self) -> dict[Any, int]:
+        """The place of every class in `classes`."""
+        return self.labels.codes
+
+    @property
+    def weights(self) -> Floats:
+        """The weights (their averages, if these are kept) of shape (classes, features); a copy."""
+        found = list[Floats]()
+        for learner in self.learners.values():
+            learner.extend(self.n_features)
+            found.append(learner.weights)
+        w = np.column_stack(found) if found else np.empty((self.n_features, 0))
+        return np.ascontiguousarray(self._by_class(w).T)
+
+    @property
+    def intercept(self) -> Floats:
+        """The intercept of every class."""
+        found = np.array([[learner.intercept for learner in self.learners.values()]])
+        return self._by_class(found)[0]  # type: ignore[no-any-return]
+
+    @property
+    def rounds(self) -> int:
+        """Rounds made by each learner: rows learned from."""
+        return self._all()[0].rounds
+
+    @property
+    def rows(self) -> int:
+        """Rows learned from, those of all merged models together."""
+        return self._all()[0].rows
+
+    @property
+    def n_features(self) -> int:
+        """Features there are, or were seen so far."""
+        return self._intake.features
+
+    @property
+    def names(self) -> list[str | int] | None:
+        """What the features are called, in the order of `weights`; None if they are numbers."""
+        return self._intake.names
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory for everything that is learned (names of features not counted)."""
+        return sum(learner.nbytes for learner in self._all())
+
+    def settle(self) -> None:
+        """Bring every stored weight up to date; see `Learner.settle`."""
+        for learner in self._all():
+            learner.settle()
+
+    def _all(self) -> list[Learner]:
+        """All learners, the one that stands by last."""
+        own = list(self.learners.values())
+        return own if self.standby is None else [*own, self.standby]
+
+    def copy(self: Self) -> Self:
+        """A model of its own that goes on from here."""
+        new = copy.copy(self)
+        new.meta, new._intake = copy.deepcopy(self.meta), copy.deepcopy(self._intake)
+        assert new._intake.labels is not None
+        new.labels = new._intake.labels
+        new.learners = {label: learner.copy() for label, learner in self.learners.items()}
+        new.standby = None if self.standby is None else self.standby.copy()
+        return new
+
+    def with_update(self: Self, update: Update) -> Self:
+        """A model with another update that starts from the weights of this one: see `Learner.with_update`."""
+        check_two_classes(update)
+        new = self.copy()
+        new.update = update
+        new.learners = {label: learner.with_update(update) for label, learner in self.learners.items()}
+        new.standby = None if self.standby is None else self.standby.with_update(update)
+        new._intake.counts_unseen = new._all()[0].counts_unseen
+        return new
+
+    @classmethod
+    def merge(
+        cls: type[Self], models: Iterable[Self], weights: Sequence[float] | None = None, base: Self | None = None
+    ) -> Self:
+        """The mean of models with the same recipe that saw different rows: that of their learners, class by class.
+
+        See `Learner.merge`. Classes are united by label. For a class that a model has not met stands the learner that
+        stands by for it there, so that it is as if all models had known all classes from the start.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> parts = [OneVsRest(FIOL(Hinge())) for _ in range(2)]
+        >>> for part, fruit in zip(parts, ("apple", "pear")):
+        ...     score = part.learn_named({"size": 3.0}, fruit)
+        >>> whole = OneVsRest.merge(parts)
+        >>> whole.classes, whole.rows, bool((whole.weights[0] == -whole.weights[1]).all())
+        (['apple', 'pear'], 2, True)
+        """
+        parts = check_parts(cls, models, base)
+        everyone = parts if base is None else [base, *parts]
+        called = ["base"] * (base is not None) + [f"learners[{k}]" for k in range(len(parts))]
+        new, (intake, _) = parts[0].copy(), united([model._intake for model in everyone], called)
+        assert intake.labels is not None
+        new._intake, new.labels = intake, intake.labels
+
+        def merged(label: Any) -> Learner:
+            found = [model._named_learner(label, name) for model, name in zip(everyone, called, strict=True)]
+            start = None if base is None else found.pop(0)
+            numbered = Intake(intake.width, counts_unseen=intake.counts_unseen)
+            numbered.features = intake.features
+            return Learner.merge(found, weights, start).with_intake(numbered)
+
+        new.learners = {label: merged(label) for label in (new.classes[1:] if new._is_pair else new.classes)}
+        new.standby = None if new.labels.closed else merged(NO_CLASS)
+        return new
+
+    def _named_learner(self, label: Any, called: str) -> Learner:
+        """The learner of a class, or the one that stands by for it, whose features are those of the model."""
+        learner = self.learners.get(label, self.standby)
+        if learner is None:
+            raise ValueError(f"{called} has its two classes in another order: {self.classes}")
+        intake = copy.copy(self._intake)
+        intake.labels = None
+        return learner.with_intake(intake)
+
+    # --- files --------------------------------------------------------------------------------
+
+    def save(self, path: Path) -> None:
+        """Write everything, `meta` included, to a file: see `Learner.save`. Labels must be str, int or bool."""
+        self.labels.check_storable()
+        arrays = {f"{k}/{name}": a for k, one in enumerate(self._all()) for name, a in one.arrays().items()}
+        header = {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
+        write_model(path, KIND, header, arrays, self.meta)
+
+    @classmethod
+    def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:
+        """The model in a file, by whatever version it was written; ModelFileError for a model of another kind."""
+        return build_model(path, read_model(path, KIND), cls.from_parts, compiled)  # type: ignore[no-any-return]
+
+    def _options(self) -> dict[str, Any]:
+        like, bits = self._all()[0], self._intake.bits
+        kept = {"intercept": like.intercept_fitted, "average": like.averages, "dtype": like.dtype.name}
+        return {"n_features": like.width if bits is None else None, "bits": bits, **kept}
+
+    @classmethod
+    def from_parts(cls: type[Self], header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Self:
+        """The model of what a file says; its learners' arrays begin with their numbers, the one that stands by last."""
+        check_header(header)
+        update, labels = recipe.from_json(header["update"]), labels_from_header(header.get("labels"))
+        if not isinstance(update, Update):
+            raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
+        if labels is None:
+            raise ValueError("its labels are missing from its header")
+        new = cls(update, **header["options"], classes=classes_in(labels), compiled=compiled)
+        if new.n_features not in (0, header["features"]):
+            raise ValueError(f"it has {header['features']} features, but its options say {new.n_features}")
+        pair = new._is_pair and labels["closed"]
+        new._intake.restore(header)
+        assert new._intake.labels is not None
+        new.labels = new._intake.labels
+        names = labels["classes"][1:] if pair else labels["classes"]
+        plain = {**header, "options": {**header["options"], "n_features": new._shared["n_features"], "bits": None}}
+        plain |= {"columns": None, "names": None, "labels": None}
+        found = []
+        for k in range(len(names) + (not labels["closed"])):
+            own = {name.removeprefix(f"{k}/"): a for name, a in arrays.items() if name.startswith(f"{k}/")}
+            found.append(Learner.from_parts(plain, own, compiled))
+        new.learners = dict(zip(names, found, strict=False))
+        new.standby = None if labels["closed"] else found[-1]
+        return new
+
+    def __repr__(self) -> str:
+        return f"<OneVsRest of {len(self.labels)} classes after {self.rounds} rounds of {self.update!r}>"
+
+
+def check_two_classes(update: Update) -> None:
+    """TypeError unless a learner with this update tells -1 from +1."""
+    loss = update.loss
+    if not isinstance(loss, Loss):
+        raise TypeError(f"{type(loss).__name__} has a score per class already: use Learner, not OneVsRest")
+    if not (loss.accepts(-1.0) and loss.accepts(1.0)):
+        raise TypeError(f"{type(loss).__name__} does not take -1 and +1: its targets must be {loss.targets}")
 
 
 def normalized(p: Floats) -> Floats:
@@ -98,3 +503,6 @@ def normalized(p: Floats) -> Floats:
     """
     mass = p.sum(axis=1, keepdims=True)
     return np.divide(p, mass, out=np.full(p.shape, 1.0 / p.shape[1]), where=mass > 0.0)
+
+
+register(KIND, OneVsRest.from_parts)

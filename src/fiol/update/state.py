@@ -33,6 +33,13 @@ class Clock(NamedTuple):
     slopes: float  #: sum of the squared derivatives of the loss, where the step size asks for it
 
 
+class Uncounted(NamedTuple):
+    """What the clock of a merged model does not count; 0 in all others."""
+
+    rows: float  #: rows learned from, beyond the rounds of the clock
+    rounds: float  #: the part of a round that the mean of merged clocks has beyond a whole number
+
+
 #: The clock before the first round, but for eta.
 START = Clock(0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
 
@@ -64,6 +71,15 @@ def grown(state: State, features: int, fresh: State) -> State:
         b[: a.shape[0]] = a
         if first.any():
             b[a.shape[0] :] = first[0]
+    return new
+
+
+def placed(state: State, places: Any, features: int, fresh: State) -> State:
+    """A copy with so many features, of which places[i] is what was feature i; all others like the one of `fresh`."""
+    new = grown(State(*(a[:0] for a in state)), features, fresh)
+    for a, b in zip(state, new, strict=True):
+        if a.shape[0]:
+            b[places] = a[: len(places)]
     return new
 
 

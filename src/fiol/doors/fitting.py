@@ -1,0 +1,92 @@
+"""Passes over the same rows for scikit-learn's estimators: one pass, rows held out, how good, how it is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.engine.engine import IN_ORDER
+from fiol.intake.chunk import Chunk
+from fiol.learner import Learner
+from fiol.models.epochs import Course
+from fiol.models.one_vs_rest import OneVsRest
+
+
+def learn_once(learner: Learner, rows: Chunk, y: Any, weights: Floats, order: Any = IN_ORDER) -> float:
+    """One pass over rows that have been checked, in this order; the mean loss of their scores before."""
+    scores = learner.learn_canonical(rows, y, weights, order)
+    return learner.mean_loss(scores, y, weights, order if len(order) < rows.rows else IN_ORDER)
+
+
+def accuracy(learner: Learner, rows: Chunk, y: Any, weights: Floats) -> float:
+    """The weighted share of rows whose score has the sign of their target, or is the highest for their class."""
+    scores = learner.score_canonical(rows, linear=True)
+    right = (scores > 0.0) == (y > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == y
+    return float(np.average(right, weights=weights))
+
+
+def r2(learner: Learner, rows: Chunk, y: Floats, weights: Floats) -> float:
+    """The weighted coefficient of determination."""
+    from sklearn.metrics import r2_score
+
+    return float(r2_score(y, predictions(learner, rows), sample_weight=weights))
+
+
+def predictions(learner: Learner, rows: Chunk) -> Floats:
+    """What scores that are linear in the values say."""
+    return learner.predictions(learner.score_canonical(rows, linear=True))
+
+
+def held_out(estimator: Any, y: Any, splitter: Any) -> Any:
+    """A mask of the rows that an estimator holds out; None if it holds out none."""
+    if not estimator.early_stopping:
+        return None
+    split = splitter(n_splits=1, test_size=estimator.validation_fraction, random_state=estimator.random_state)
+    _, held = next(split.split(np.zeros((len(y), 1)), y))
+    mask = np.zeros(len(y), bool)
+    mask[held] = True
+    return mask
+
+
+def continued(old: Any, new: Any) -> Any:
+    """What goes on from where an old model ended: that one, or if the new one would do other steps, the new one."""
+    if type(old) is not type(new):
+        raise ValueError(
+            "with warm_start, all classes at once cannot go on from one against the rest, or vice versa: name the loss "
+            'of the last fit, such as loss="log_loss" or loss="softmax"'
+        )
+    if isinstance(old, OneVsRest):
+        new.learners = {label: continued(old.learners[label], learner) for label, learner in new.learners.items()}
+        return new
+    if old.n_features != new.n_features:
+        raise ValueError(
+            f"with warm_start, X must have the {old.n_features} features of the last fit, got {new.n_features}"
+        )
+    if old.has_recipe_of(new):
+        return old
+    places = slice(None) if old.classes is None else old.codes_of(new.classes)
+    new.start_from(old.weights[places], old.intercept if old.classes is None else old.intercept[places])
+    return new
+
+
+class Progress:
+    """Says after every pass how it went."""
+
+    def __init__(self) -> None:
+        self.start = time.perf_counter()
+        self.show: Callable[[str], None] = print
+        with suppress(ImportError):
+            from rich import print as show
+
+            self.show = show
+
+    def __call__(self, epoch: int, courses: list[Course]) -> None:
+        loss = np.mean([course.losses[-1] for course in courses])
+        held = "" if courses[0].score is None else f", best held-out score {np.mean([c.best for c in courses]):.4f}"
+        left = f", {len(courses)} classes" if len(courses) > 1 else ""
+        self.show(f"pass {epoch}: loss {loss:.6f}{held}{left}, {time.perf_counter() - self.start:.2f} s")

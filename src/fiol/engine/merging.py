@@ -1,0 +1,100 @@
+"""Many engines become one: the mean of what they learned, in proportion to the rows each learned from.
+
+With the rows n_k of engine k and its share c_k = n_k / (n_1 + n_2 + ...), every number v of the merged engine is the
+sum of c_k v_k, but for the largest values that step sizes keep, which are the largest, and for the rows, which add up.
+Means whose shares are rows, and rows that add up, do not depend on who is merged with whom first.
+
+The clock is such a mean, too, and counts whole rounds: `Uncounted` keeps the rest of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.engine.engine import Engine
+from fiol.update.plan import Plan
+from fiol.update.state import START, Clock, State, Uncounted, realigned
+
+#: A mean of clocks so near to half a round is rounded as the half: by how it was added up, it may lie on either side.
+TIE = 1e-6
+
+
+def shares_of(weights: Sequence[float] | None, rows: Sequence[float], base: float = 0.0) -> Floats:
+    """The shares of merged learners, which add up to 1: like `weights`, by default like the rows beyond the base's.
+
+    All are equal if there are no such rows.
+
+    >>> shares_of(None, [30, 10]), shares_of(None, [30, 10], base=10), shares_of([1e308, 1e308], [30, 10])
+    (array([0.75, 0.25]), array([1., 0.]), array([0.5, 0.5]))
+    """
+    for k, n in enumerate(rows):
+        if n < base:
+            raise ValueError(f"learners[{k}] has learned from {n} rows, base from {base}: it did not go on from there")
+    share = np.asarray(rows if weights is None else weights, np.float64)
+    if share.shape != (len(rows),) or not np.isfinite(share).all() or (share < 0.0).any():
+        raise ValueError(f"weights must be one number of at least 0 per learner, got {weights!r}")
+    if weights is None:
+        share = share - base
+    if not share.any():
+        if weights is not None:
+            raise ValueError("weights must not all be 0")
+        share = np.ones(len(rows))
+    share = share / share.max()  # their sum may be beyond the largest number
+    return share / share.sum()
+
+
+def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -> Engine:
+    """The mean of engines with one plan, features and scores, each up to date (`Engine.placed`), with these shares.
+
+    Its rows are the `base`'s and those that each engine has beyond them.
+    """
+    new = engines[0].copy()
+    clocks = [Clock(*engine.ticks) for engine in engines]
+    rounds = [clock.t + Uncounted(*engine.uncounted).rounds for clock, engine in zip(clocks, engines, strict=True)]
+    exact = float(mean(rounds, share))
+    t = whole_rounds(exact)
+    eta = new.plan.step_size.eta(max(t, 1.0))
+    new.ticks = np.array(START._replace(t=t, eta=eta, slopes=mean([clock.slopes for clock in clocks], share)))
+    rows = base + sum(engine.rows - base for engine in engines)
+    new.uncounted = np.array(Uncounted(rows - t, exact - t))
+    for key, plan, part in (("", new.plan, "state"), ("", new.plan, "fresh"), ("intercept: ", new.bias_plan, "bias")):
+        setattr(new, part, mean_state(new, key, plan, [(getattr(e, part), e.ticks) for e in engines], share))
+    return new
+
+
+def mean_state(new: Engine, key: str, plan: Plan, states: list[tuple[State, Any]], share: Floats) -> State:
+    """The mean of states that are up to date, each with its clock, as `new` keeps it at the time of its own clock.
+
+    An average over rounds becomes the mean of averages, however many rounds each is over.
+    """
+    w = mean([state.w for state, _ in states], share)
+    found = State(*(realigned(a) for a in states[0][0]))
+    found.statistics[...] = plan.step_size.merged([state.statistics.astype(np.float64) for state, _ in states], share)
+    if found.total.shape[0]:
+        averages = [np.empty(state.w.shape) for state, _ in states]
+        for (state, ticks), out in zip(states, averages, strict=True):
+            new.call(f"{key}read_weights", plan, state, ticks, True, out)
+        found.total[...] = mean(averages, share) * new.ticks[0]
+    new.call(f"{key}store_weights", plan, found, new.ticks, w)
+    return found
+
+
+def mean(values: Sequence[Any], share: Floats) -> Any:
+    """The sum of share times value, in float64; a value without a share does not count, whatever it is."""
+    return sum(c * np.asarray(v, np.float64) for c, v in zip(share, values, strict=True) if c > 0.0)
+
+
+def whole_rounds(exact: float) -> float:
+    """A mean of clocks as whole rounds: the nearest number, even in a tie; at least 1 if there was a round.
+
+    >>> [whole_rounds(t) for t in (0.0, 0.1, 1.4, 2.5, 2.4999999999, 3.5000000001, 3.6)]
+    [0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0]
+    """
+    half = floor(exact) + 0.5
+    t = float(round(half if abs(exact - half) < TIE else exact))
+    return max(t, 1.0) if exact > 0.0 else t

@@ -1,0 +1,105 @@
+"""Several intakes become one that knows the features and classes of all: by name, or by number where they have none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.intake.hashing import Hashing
+from fiol.intake.intake import Intake
+from fiol.intake.labels import Labels
+from fiol.intake.vocabulary import Vocabulary
+
+
+class Places(NamedTuple):
+    """Where the features and classes of one intake are in another."""
+
+    features: Any  #: features[i] is the new number of feature i
+    scores: Any = None  #: scores[k] is the new code of class k; None if there are no classes
+
+
+def united(intakes: Sequence[Intake], called: Sequence[str]) -> tuple[Intake, list[Places]]:
+    """A new intake with the features and classes of all, in the order in which they come, and where each one's are.
+
+    All have the same options. ValueError if they do not go together, by what they are `called`.
+
+    >>> a, b = Intake(), Intake()
+    >>> rows = a.take_in([{"age": 30.0, "size": 3.0}]), b.take_in([{"color": "red", "age": 31.0}])
+    >>> both, places = united([a, b], ["a", "b"])
+    >>> both.names, [p.features.tolist() for p in places]
+    (['age', 'size', 'color=red'], [[0, 1], [2, 0]])
+    """
+    first = intakes[0]
+    width = first.width if first.bits is None else None
+    new = Intake(width, first.bits, first.max_features, first.counts_unseen, first.any_names)
+    features = unite_features(new, intakes, called)
+    scores = unite_labels(new, intakes, called)
+    return new, [Places(*pair) for pair in zip(features, scores, strict=True)]
+
+
+def unite_features(new: Intake, intakes: Sequence[Intake], called: Sequence[str]) -> list[Any]:
+    """Let `new` have the features of all; where each one's are."""
+    named = [k for k, intake in enumerate(intakes) if isinstance(intake.encoder, Vocabulary)]
+    if named:
+        for intake, name in zip(intakes, called, strict=True):
+            if intake.features and not isinstance(intake.encoder, Vocabulary):
+                raise ValueError(
+                    f"{name} has numbered features, {called[named[0]]} named ones: bits=... lets them share"
+                )
+        words = [intake.encoder.names if isinstance(intake.encoder, Vocabulary) else [] for intake in intakes]
+        names, places = united_names(words)
+        new.encoder, new.features = Vocabulary(names), len(names)
+        return places
+    new.features = max(intake.features for intake in intakes)
+    if not isinstance(new.encoder, Hashing):
+        return unite_columns(new, intakes, called)
+    return [np.arange(new.features)] * len(intakes)
+
+
+def unite_columns(new: Intake, intakes: Sequence[Intake], called: Sequence[str]) -> list[Any]:
+    """Let `new` have the columns of those that have any, which must be the same in whatever order."""
+    places = [np.arange(intake.features) for intake in intakes]
+    known = [k for k, intake in enumerate(intakes) if intake.columns is not None]
+    if not known:
+        return places
+    columns, found = united_names([intakes[k].columns or () for k in known])
+    for k, place in zip(known, found, strict=True):
+        if len(place) < len(columns):
+            lacks = next(name for name in columns if name not in (intakes[k].columns or ()))
+            raise ValueError(
+                f"{called[k]} has no column {lacks!r}, which another has: frames must have the same columns"
+            )
+        places[k] = place
+    for intake, name in zip(intakes, called, strict=True):
+        if intake.features > len(columns):
+            raise ValueError(f"{name} has {intake.features} features, {called[known[0]]} has {len(columns)} columns")
+    new.columns = tuple(columns)
+    return places
+
+
+def unite_labels(new: Intake, intakes: Sequence[Intake], called: Sequence[str]) -> list[Any]:
+    """Let `new` have the classes of all; where each one's are."""
+    found = [intake.labels for intake in intakes]
+    if all(labels is None for labels in found):
+        return [None] * len(intakes)
+    lists = [[] if labels is None else labels.classes for labels in found]
+    classes, places = united_names(lists)
+    closed = any(labels is not None and labels.closed for labels in found)
+    for own, name in zip(lists, called, strict=True):
+        if closed and len(own) < len(classes):
+            raise ValueError(f"{name} has the classes {own}, of {classes}, and there will be no others")
+    new.labels = Labels(classes, closed)
+    return places
+
+
+def united_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
+    """All names, each once, in the order in which they come; and for each list, the places of its names among them.
+
+    >>> united_names([["b", "a"], ["c", "a"]])
+    (['b', 'a', 'c'], [array([0, 1]), array([2, 1])])
+    """
+    numbers: dict[Any, int] = {}
+    places = [np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64) for names in lists]
+    return list(numbers), places
