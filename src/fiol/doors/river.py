@@ -293,7 +293,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """One round with the features x, the label y and the weight w, which multiplies the loss."""
         rest = self._rest
-        if rest is not None and y in rest.numbers:
+        if rest is not None and y in rest.labels.codes:
             self._round(x, rest.told(y), w)
         else:
             with self._meeting([y]) as rest:
@@ -336,7 +336,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         if self._rest is None:
             return None
         scores = self._scores_one(x, self._rest.learners.values())
-        return self._rest.classes[codes_of(scores, len(self._rest.numbers))[0]]
+        return self._rest.classes[codes_of(scores, len(self._rest.labels))[0]]
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """The probability of every class, {} before there is any; NotImplementedError if the loss has none."""
