@@ -660,7 +660,7 @@ class Learner:
         rows at all, or with `weights`, shares do not tell how often an entry was merged before.)
 
         A mean is not the learner of all rows in one stream: after one long run each, it has learned about as much as
-        one of them, with less noise. Short rounds from a common base lose less.
+        one of them. Short rounds from a common base lose less (docs/streams.md has numbers).
 
         >>> from fiol import FIOL, Learner, Squared
         >>> parts = [Learner(FIOL(Squared()), n_features=2) for _ in range(2)]

@@ -64,6 +64,15 @@ def per_feature():
     return learner(numbers, fiol.FIOL(fiol.Quantile(0.3), regularizer, fiol.Polynomial(0.5)), intercept=False)
 
 
+def merged():
+    """A learner of the names of two, whose clock leaves out rows and half a round."""
+    update, parts = fiol.FIOL(fiol.Logistic(), fiol.L1(0.01), fiol.Polynomial(0.5)), []
+    for rows in (5, 15):
+        parts.append(fiol.Learner(update, compiled=False))
+        parts[-1].learn(*words(rows, seed=rows))
+    return fiol.Learner.merge(parts), words(5, seed=2)
+
+
 def save(model, path):
     """As this version writes."""
     model.save(path)
@@ -124,6 +133,7 @@ MODELS = {
     "learner-float32-averages": (float32_averages, save, say_twice),
     "learner-bounded": (bounded, save, say_twice),
     "learner-per-feature": (per_feature, save, say_twice),
+    "learner-merged": (merged, save, say_twice),
     "learner-older": (older, save_older, say_older),
 }
 
