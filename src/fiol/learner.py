@@ -12,6 +12,7 @@ from typing import Any, TypeVar, Union
 import numpy as np
 
 from fiol.components.component import per_feature_sizes
+from fiol.components.joint_losses import JointLoss
 from fiol.components.problem import expect
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER, Engine
@@ -94,6 +95,8 @@ class Learner:
         compiled: bool = True,
     ) -> None:
         expect("update", update, Update)
+        if isinstance(update.loss, JointLoss):
+            raise TypeError(f"Learner has one score per row, {update.loss!r} one per class: use JointLearner")
         self.update = update
         self.bits, self.max_features = bits, max_features
         self.intercept_fitted, self.averages, self.dtype = bool(intercept), bool(average), check_dtype(dtype)

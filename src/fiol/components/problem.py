@@ -104,9 +104,9 @@ class Problem(Component):
 
 
 class CommonLine(Solver):
-    """Of many scores: with at most a ridge, all of them are lines in their beta with one slope, and the loss knows beta."""
+    """Of many scores: with at most a ridge, they are lines in their beta with one slope, and the loss knows beta."""
 
-    def solve(self, problem: JointProblem, row: JointRow, out: Any) -> tuple[Any, Any, int]:
+    def solve(self, problem: Any, row: Any, out: Any) -> tuple[Any, Any, int]:
         p = row.lift
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)

@@ -71,9 +71,7 @@ class Books(NamedTuple):
     before: Floats  #: the weights of a row before its round
 
 
-def empty_state(
-    shape: tuple[int, ...], start: float, dtype: Any, marks: bool, statistics: int, totals: bool
-) -> State:
+def empty_state(shape: tuple[int, ...], start: float, dtype: Any, marks: bool, statistics: int, totals: bool) -> State:
     """A state of weights of this shape at `start`, with so many statistics, and marks and totals if they are of use."""
     features, *trailing = shape
     w = aligned(shape, dtype)
