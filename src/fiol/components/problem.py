@@ -95,12 +95,12 @@ class Problem(Component):
         return self.geometry.path_point(self.regularizer, row, beta, out)
 
     def weight_of(self, row: Row, k: int, beta: float) -> float:
-        step, pull = row.rounds * at(row.eta, k), beta / row.rounds
-        return self.geometry.weight(self.regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
+        step, pull = row.rounds * at(row.steps, k), beta / row.rounds
+        return self.geometry.weight(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
 
     def share_at(self, row: Row, k: int, beta: float) -> tuple[float, float]:
-        step, pull = row.rounds * at(row.eta, k), beta / row.rounds
-        return self.geometry.share_of(self.regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
+        step, pull = row.rounds * at(row.steps, k), beta / row.rounds
+        return self.geometry.share_of(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
 
 
 class CommonLine(Solver):
