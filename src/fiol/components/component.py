@@ -52,6 +52,8 @@ def own(values: PerFeature, k: int) -> float:
 
 
 # One score or many: a state's weights are w[feature] or w[feature, score], and a score is a number or an array of them.
+# Loops over scores ask at their end whether there is another: with one score the compiler then sees no loop at all, and
+# leaves the sums around it in their order.
 
 
 def scores_of(w: Any) -> int:
@@ -63,12 +65,12 @@ def scores_of(w: Any) -> int:
     return 1 if w.ndim == 1 else w.shape[1]
 
 
-def entry(w: Any, i: int, k: int) -> float:
+def entry(w: Any, i: Any, k: int) -> float:
     """w[i] of a vector, w[i, k] of a matrix."""
     return w[i] if w.ndim == 1 else w[i, k]  # type: ignore[no-any-return]
 
 
-def put(w: Any, i: int, k: int, value: float) -> None:
+def put(w: Any, i: Any, k: int, value: float) -> None:
     """Write `value` where `entry` finds it."""
     if w.ndim == 1:
         w[i] = value

@@ -95,18 +95,18 @@ class Problem(Component):
         return self.geometry.path_point(self.regularizer, row, beta, out)
 
     def weight_of(self, row: Row, k: int, beta: float) -> float:
-        step, pull = row.rounds * at(row.eta, k), beta / row.rounds
-        return self.geometry.weight(self.regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
+        step, pull = row.rounds * at(row.steps, k), beta / row.rounds
+        return self.geometry.weight(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
 
     def share_at(self, row: Row, k: int, beta: float) -> tuple[float, float]:
-        step, pull = row.rounds * at(row.eta, k), beta / row.rounds
-        return self.geometry.share_of(self.regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
+        step, pull = row.rounds * at(row.steps, k), beta / row.rounds
+        return self.geometry.share_of(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
 
 
 class CommonLine(Solver):
-    """Of many scores: with at most a ridge, all of them are lines in their beta with one slope, and the loss knows beta."""
+    """Of many scores: with at most a ridge, they are lines in their beta with one slope, and the loss knows beta."""
 
-    def solve(self, problem: JointProblem, row: JointRow, out: Any) -> tuple[Any, Any, int]:
+    def solve(self, problem: Any, row: Any, out: Any) -> tuple[Any, Any, int]:
         p = row.lift
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)

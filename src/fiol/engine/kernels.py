@@ -75,8 +75,12 @@ def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-unty
     if state.total.shape[0] > 0:
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
-            for k in range(scores_of(state.w)):
+            k = 0
+            while True:
                 put(state.total, i, k, entry(state.total, i, k) + plan.laziness.missed(plan, state, i, k, clock))
+                k += 1
+                if k == scores_of(state.w):
+                    break
     return plan.anchor.gather(plan, state, feature, x, eta, clock, room, z)
 
 
@@ -96,8 +100,13 @@ def remember(plan, state, feature, x, beta, room, clock):  # type: ignore[no-unt
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
-            for k in range(scores_of(state.w)):
+            k = 0
+            while True:
                 put(state.total, i, k, entry(state.total, i, k) + entry(room.new, j, k))
+
+                k += 1
+                if k == scores_of(state.w):
+                    break
 
 
 @inlined
@@ -135,8 +144,12 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
     remember(plan, state, feature, x, beta, room, after)
     if bias.w.shape[0] > 0:
-        for k in range(scores_of(bias.w)):
+        k = 0
+        while True:
             put(bias_room.new, 0, k, at(shift, k) + lift * at(beta, k))
+            k += 1
+            if k == scores_of(bias.w):
+                break
         remember(bias_plan, bias, ZERO, ONE, beta, bias_room, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
@@ -162,8 +175,12 @@ def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, roo
         first, last = indptr[r], indptr[r + 1]
         feature, x = indices[first:last], data[first:last]
         z, clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
-        for k in range(scores_of(scores)):
+        k = 0
+        while True:
             put(scores, r, k, at(z, k))
+            k += 1
+            if k == scores_of(scores):
+                break
     clock_into(ticks, clock)
 
 
@@ -231,26 +248,45 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores
     """
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock, zero, shift, unseen, z = clock_from(ticks), np.uint64(0), blank(scores), blank(scores), blank(scores)
-    for k in range(scores_of(scores)):
+    k = 0
+    while True:
         if bias.w.shape[0] > 0:
             shift = plus(shift, k, value_of(bias_plan, bias, zero, k, clock))
         unseen = plus(unseen, k, value_of(plan, fresh, zero, k, clock))
+        k += 1
+        if k == scores_of(scores):
+            break
     for r in range(scores.shape[0]):
         z = begun(z, shift)
         for j in range(indptr[r], indptr[r + 1]):
             i = np.uint64(np.uint32(indices[j]))
             if i < state.w.shape[0]:
-                for k in range(scores_of(scores)):
-                    w = value_of(plan, state, i, k, clock)
-                    z = plus(
-                        z, k, data[j] * (w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w))
-                    )
+                k = 0
+                while True:
+                    if linear and state.total.shape[0] == 0:
+                        part = plan.anchor.part_of_score(plan, state, i, k, clock, data[j])
+                    else:
+                        w = value_of(plan, state, i, k, clock)
+                        part = data[j] * (w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w))
+                    z = plus(z, k, part)
+                    k += 1
+                    if k == scores_of(scores):
+                        break
             else:
-                for k in range(scores_of(scores)):
+                k = 0
+                while True:
                     z = plus(z, k, data[j] * at(unseen, k))
+                    k += 1
+                    if k == scores_of(scores):
+                        break
         z = ended(z, shift)
-        for k in range(scores_of(scores)):
+        k = 0
+        while True:
             put(scores, r, k, at(z, k))
+
+            k += 1
+            if k == scores_of(scores):
+                break
 
 
 @jit
@@ -258,11 +294,16 @@ def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-
     """All weights, or all averages, without changing the state."""
     clock = clock_from(ticks)
     for i in range(np.uint64(out.shape[0])):
-        for k in range(scores_of(out)):
+        k = 0
+        while True:
             if averaged:
                 put(out, i, k, value_of(plan, state, i, k, clock))
             else:
                 put(out, i, k, plan.anchor.weight_of_score(plan, state, i, k, clock))
+
+            k += 1
+            if k == scores_of(out):
+                break
 
 
 @jit
@@ -277,6 +318,10 @@ def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
     """Take over weights that are up to date."""
     clock = clock_from(ticks)
     for i in range(np.uint64(w.shape[0])):
-        for k in range(scores_of(w)):
+        k = 0
+        while True:
             plan.laziness.keep(plan, state, i, k, entry(w, i, k), clock)
+            k += 1
+            if k == scores_of(w):
+                break
         plan.laziness.set_mark(state, i, clock)

@@ -18,6 +18,7 @@ class Anchor(Component):
     | method | meaning |
     |---|---|
     | `weight_of_score(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
+    | `part_of_score(plan, state, i, k, clock, x)` | x times that weight; follows from it |
     | `weight_for_value(plan, state, i, x, w)` | what becomes of w, before anything else, when its feature is x |
     | `gather(plan, state, feature, x, eta, clock, room, z)` | the weights of a row into `room.w`, their score onto z |
     | `centers_of_row(plan, state, feature, w, steps, eta, room)` | where the paths of its weights start |
@@ -44,6 +45,10 @@ class Anchor(Component):
         """The weight of feature i, where there is one score."""
         return plan.anchor.weight_of_score(plan, state, i, 0, clock)
 
+    def part_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock, x: float) -> float:
+        """x times the weight of feature i for score k."""
+        return x * plan.anchor.weight_of_score(plan, state, i, k, clock)
+
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
         return w
 
@@ -51,10 +56,14 @@ class Anchor(Component):
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room, z: Any
     ) -> Any:
         for j in range(x.shape[0]):
-            for k in range(scores_of(state.w)):
+            k = 0
+            while True:
                 w = plan.anchor.weight_of_score(plan, state, nth(feature, j), k, clock)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)
+                k += 1
+                if k == scores_of(state.w):
+                    break
         return z
 
 
@@ -67,6 +76,9 @@ class LastIterate(Anchor):
     def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         return plan.laziness.load(plan, state, i, k, clock)
 
+    def part_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock, x: float) -> float:
+        return plan.laziness.load_times(plan, state, i, k, clock, x)
+
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
         return plan.regularizer.clip(w * plan.step_size.shrink_for(x, state.statistics[i]))
 
@@ -77,11 +89,19 @@ class LastIterate(Anchor):
         if by_row:
             plan.laziness.load_row(plan, state, feature, clock, room)
         for j in range(x.shape[0]):
-            for k in range(scores_of(state.w)):
-                w = entry(room.w, j, k) if by_row else plan.laziness.load(plan, state, nth(feature, j), k, clock)
-                w = plan.regularizer.clip(w * plan.step_size.shrink_for(x[j], room.statistics[:, j]))
+            kept = plan.step_size.shrink_for(x[j], room.statistics[:, j])
+            k = 0
+            while True:
+                if by_row:
+                    w = entry(room.w, j, k) * kept
+                else:
+                    w = plan.laziness.load_times(plan, state, nth(feature, j), k, clock, kept)
+                w = plan.regularizer.clip(w)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)
+                k += 1
+                if k == scores_of(state.w):
+                    break
         return z
 
     def centers_of_row(
@@ -92,16 +112,25 @@ class LastIterate(Anchor):
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(x.shape[0]):
             i = nth(feature, j)
-            for k in range(scores_of(state.w)):
+            k = 0
+            while True:
                 plan.laziness.keep(plan, state, i, k, entry(new, j, k), clock)
+                k += 1
+                if k == scores_of(state.w):
+                    break
             plan.laziness.set_mark(state, i, clock)
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         geometry, step = plan.problem.geometry, plan.step_of(state, i, eta)
-        for k in range(scores_of(state.w)):
+        k = 0
+        while True:
             w = entry(state.w, i, k)
             center = geometry.moved(w, plan.regularizer_step.push(plan, w, i), step, i)
             put(state.w, i, k, geometry.weight(plan.problem.regularizer, center, 0.0, 0.0, step, i))
+
+            k += 1
+            if k == scores_of(state.w):
+                break
 
 
 class Origin(Anchor):
@@ -130,20 +159,34 @@ class Origin(Anchor):
     ) -> Any:
         for j in range(w.shape[0]):
             i = nth(feature, j)
-            for k in range(scores_of(state.w)):
+            k = 0
+            while True:
                 put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
+                k += 1
+                if k == scores_of(state.w):
+                    break
         return room.center[: w.shape[0]]
 
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(x.shape[0]):
             i = nth(feature, j)
-            for k in range(scores_of(state.w)):
+            k = 0
+            while True:
                 put(state.w, i, k, entry(state.w, i, k) + at(beta, k) * x[j])
 
+                k += 1
+                if k == scores_of(state.w):
+                    break
+
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
-        for k in range(scores_of(state.w)):
+        k = 0
+        while True:
             w = self.weight_of_score(plan, state, i, k, clock)
             put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
+
+            k += 1
+            if k == scores_of(state.w):
+                break
 
 
 class AllIterates(Origin):
@@ -162,10 +205,14 @@ class AllIterates(Origin):
             i = nth(feature, j)
             # Where eta changes, `pass_by` has already taken that part of sigma to its account.
             room.before[j] = plan.step_size.h(room.statistics[:, j], 1.0) / eta
-            for k in range(scores_of(state.w)):
+            k = 0
+            while True:
                 w = self.weight_of_score(plan, state, i, k, clock)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)
+                k += 1
+                if k == scores_of(state.w):
+                    break
         return z
 
     def centers_of_row(
@@ -174,17 +221,26 @@ class AllIterates(Origin):
         for j in range(w.shape[0]):
             i = nth(feature, j)
             sigma = plan.step_size.h(room.statistics[:, j], 1.0) / eta - room.before[j]
-            for k in range(scores_of(state.w)):
+            k = 0
+            while True:
                 if sigma != 0.0:
                     mirrored = plan.problem.geometry.mirror(entry(w, j, k), i)
                     put(state.w, i, k, entry(state.w, i, k) + sigma * mirrored)
                 put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
+                k += 1
+                if k == scores_of(state.w):
+                    break
         return room.center[: w.shape[0]]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         sigma = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)
-        for k in range(scores_of(state.w)):
+        k = 0
+        while True:
             w = self.weight_of_score(plan, state, i, k, clock)
             put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
             if sigma != 0.0:
                 put(state.w, i, k, entry(state.w, i, k) + sigma * plan.problem.geometry.mirror(w, i))
+
+            k += 1
+            if k == scores_of(state.w):
+                break

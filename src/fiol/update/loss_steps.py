@@ -86,7 +86,7 @@ class WithoutIntercept(LossStep):
     """
 
     def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
-        alone = Row(row.feature, row.x, row.w, row.eta, row.y, row.weight, row.rounds, 0.0, row.shift)
+        alone = Row(row.feature, row.x, row.center, row.steps, row.y, row.weight, row.rounds, 0.0, row.shift)
         p, _ = problem.start(alone)
         beta = row.weight * problem.loss.dual(z, p, row.y)
         return beta, problem.fill(row, beta, out)

@@ -66,9 +66,13 @@ class LinearizedRegularizer(RegularizerStep):
     def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, out: Any) -> Any:
         for j in range(w.shape[0]):
             i = nth(feature, j)
-            for k in range(scores_of(w)):
+            k = 0
+            while True:
                 v = entry(w, j, k)
                 put(out, j, k, plan.problem.geometry.moved(v, self.push(plan, v, i), at(steps, j), i))
+                k += 1
+                if k == scores_of(w):
+                    break
         return out[: w.shape[0]]
 
     def decay(self, ridge: float) -> float:
