@@ -238,12 +238,12 @@ def test_a_clock_in_a_tie_is_the_same_by_every_way():
 def test_neither_learners_nor_names_are_touched_or_shared():
     update = UPDATES["FIOL l1"]
     parts = [trained_by_name(update, 5, k) for k in range(2)]
-    before = [(pickle.dumps(part._header()), [a.tobytes() for a in part._arrays().values()]) for part in parts]
+    before = [(pickle.dumps(part._header()), [a.tobytes() for a in part.arrays().values()]) for part in parts]
     both = Learner.merge(parts, base=new(update))
     both.learn([{"new": 1.0}], [1.0])
     alone = Learner.merge(parts[:1])
     alone.learn([{"other": 1.0}], [1.0])
-    after = [(pickle.dumps(part._header()), [a.tobytes() for a in part._arrays().values()]) for part in parts]
+    after = [(pickle.dumps(part._header()), [a.tobytes() for a in part.arrays().values()]) for part in parts]
     assert after == before
     assert "new" not in parts[0].names
 
@@ -259,7 +259,7 @@ def test_a_merged_learner_is_saved_and_goes_on_to_the_bit(name, tmp_path):
     for other in others:
         assert (other.rows, other.rounds) == (11, merged.rounds - 5)
         assert other.learn(*rows).tobytes() == scores.tobytes()
-        assert [a.tobytes() for a in other._arrays().values()] == [a.tobytes() for a in merged._arrays().values()]
+        assert [a.tobytes() for a in other.arrays().values()] == [a.tobytes() for a in merged.arrays().values()]
 
 
 # --- a base -----------------------------------------------------------------------------------

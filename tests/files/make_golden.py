@@ -73,6 +73,38 @@ def merged():
     return fiol.Learner.merge(parts), words(5, seed=2)
 
 
+def fruit(rows, seed):
+    """Rows of names and numbers, and labels of three types."""
+    made, targets = words(rows, seed)
+    return made, [
+        7 if row["größe"] > 0.5 else "äpfel" if target > 0.0 else True
+        for row, target in zip(made, targets, strict=True)
+    ]
+
+
+def joint():
+    """A learner of all classes at once, which appear."""
+    return taught(fiol.Learner(fiol.FIOL(fiol.Softmax(), fiol.Ridge(0.01)), average=True, compiled=False))
+
+
+def one_vs_rest():
+    """A learner per class of hashed features, and one that stands by for the next class."""
+    return taught(fiol.OneVsRest(fiol.FIOL(fiol.Logistic(), fiol.L1(0.01)), bits=8, compiled=False))
+
+
+def one_vs_one():
+    """A learner that tells two classes apart, of which there will be no more."""
+    model = fiol.OneVsRest(fiol.FIOL(fiol.Hinge()), classes=["no", "yes"], compiled=False)
+    return taught(model, lambda rows, seed: (words(rows, seed)[0], ["no", "yes", "no", "no", "yes"] * (rows // 5)))
+
+
+def taught(model, rows=fruit):
+    """A model after 20 rows, and five more."""
+    model.learn(*rows(20, seed=1))
+    model.meta = {"unit": "größe"}
+    return model, rows(5, seed=2)
+
+
 def save(model, path):
     """As this version writes."""
     model.save(path)
@@ -116,7 +148,8 @@ def say(model, X):
     parts = {
         name: np.asarray(getattr(model, name)).tolist() for name in ("weights", "intercept", "rounds", "n_features")
     }
-    return {**parts, "scores": model.scores(X).tolist(), "names": model.names, "meta": model.meta}
+    kinds = {} if model.classes is None else {"classes": model.classes, "predicted": model.predict(X).tolist()}
+    return {**parts, **kinds, "scores": model.scores(X).tolist(), "names": model.names, "meta": model.meta}
 
 
 def say_twice(model, X, y):
@@ -135,6 +168,9 @@ MODELS = {
     "learner-per-feature": (per_feature, save, say_twice),
     "learner-merged": (merged, save, say_twice),
     "learner-older": (older, save_older, say_older),
+    "learner-classes": (joint, save, say_twice),
+    "one-vs-rest": (one_vs_rest, save, say_twice),
+    "one-vs-rest-two": (one_vs_one, save, say_twice),
 }
 
 

@@ -16,10 +16,12 @@ def assert_close(found, expected):
     """The same but for rounding."""
     assert found.keys() == expected.keys()
     for name, value in found.items():
-        if name in ("weights", "intercept", "scores"):
+        if name in ("weights", "intercept", "scores") or (name == "predicted" and type(value[0]) is list):
             np.testing.assert_allclose(value, expected[name], rtol=1e-9, atol=1e-12)
         else:
             assert value == expected[name]
+            if name == "classes":  # True is 1, but not as a label
+                assert [type(label) for label in value] == [type(label) for label in expected[name]]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -473,8 +473,10 @@ class OneVsRest:
         names = labels["classes"][1:] if pair else labels["classes"]
         plain = {**header, "options": {**header["options"], "n_features": new._shared["n_features"], "bits": None}}
         plain |= {"columns": None, "names": None, "labels": None}
-        found = []
-        for k in range(len(names) + (not labels["closed"])):
+        found, wanted = [], len(names) + (not labels["closed"])
+        if any(int(name.partition("/")[0]) >= wanted for name in arrays if name.partition("/")[0].isdecimal()):
+            raise ValueError(f"it has more learners than its {len(labels['classes'])} classes need")
+        for k in range(wanted):
             own = {name.removeprefix(f"{k}/"): a for name, a in arrays.items() if name.startswith(f"{k}/")}
             found.append(Learner.from_parts(plain, own, compiled))
         new.learners = dict(zip(names, found, strict=False))
