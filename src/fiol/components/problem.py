@@ -110,17 +110,16 @@ class CommonLine(Solver):
         p = row.lift
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)
-            step = at(row.steps, j) / problem.geometry.metric(i)
-            m = problem.regularizer.shrink(row.rounds * step, i)
-            p += m * step * row.x[j] * row.x[j]
+            m = problem.regularizer.shrink(row.rounds * at(row.steps, j) / problem.geometry.metric(i), i)
+            p += m * at(row.steps, j) * row.x[j] * row.x[j] / problem.geometry.metric(i)
             if m != 1.0:
                 for k in range(row.beta.shape[0]):
                     row.score[k] -= (1.0 - m) * row.x[j] * row.center[j, k]
         problem.loss.duals(row.score, row.weight * p, row.y, row.beta)
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)
-            step = at(row.steps, j) / problem.geometry.metric(i)
-            m, pull = problem.regularizer.shrink(row.rounds * step, i), row.weight * step * row.x[j]
+            m = problem.regularizer.shrink(row.rounds * at(row.steps, j) / problem.geometry.metric(i), i)
+            pull = row.weight * at(row.steps, j) * row.x[j] / problem.geometry.metric(i)
             for k in range(row.beta.shape[0]):
                 out[j, k] = m * (row.center[j, k] + pull * row.beta[k])
         for k in range(row.beta.shape[0]):

@@ -260,15 +260,20 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores
         z = begun(z, shift)
         for j in range(indptr[r], indptr[r + 1]):
             i = np.uint64(np.uint32(indices[j]))
-            if i < state.w.shape[0]:
+            if i < state.w.shape[0] and linear and state.total.shape[0] == 0:
+                factor = data[j] * plan.anchor.shared_factor(plan, state, i, clock)
                 k = 0
                 while True:
-                    if linear and state.total.shape[0] == 0:
-                        part = plan.anchor.part_of_score(plan, state, i, k, clock, data[j])
-                    else:
-                        w = value_of(plan, state, i, k, clock)
-                        part = data[j] * (w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w))
-                    z = plus(z, k, part)
+                    z = plus(z, k, plan.anchor.weight_times(plan, state, i, k, clock, factor))
+                    k += 1
+                    if k == scores_of(scores):
+                        break
+            elif i < state.w.shape[0]:
+                k = 0
+                while True:
+                    w = value_of(plan, state, i, k, clock)
+                    w = w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w)
+                    z = plus(z, k, data[j] * w)
                     k += 1
                     if k == scores_of(scores):
                         break

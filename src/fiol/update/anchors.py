@@ -18,7 +18,8 @@ class Anchor(Component):
     | method | meaning |
     |---|---|
     | `weight_of_score(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
-    | `part_of_score(plan, state, i, k, clock, x)` | x times that weight; follows from it |
+    | `shared_factor(plan, state, i, clock)` | what the missed rounds left of all weights of feature i alike |
+    | `weight_times(plan, state, i, k, clock, factor)` | that weight times a factor, the shared one included |
     | `weight_for_value(plan, state, i, x, w)` | what becomes of w, before anything else, when its feature is x |
     | `gather(plan, state, feature, x, eta, clock, room, z)` | the weights of a row into `room.w`, their score onto z |
     | `centers_of_row(plan, state, feature, w, steps, eta, room)` | where the paths of its weights start |
@@ -45,9 +46,11 @@ class Anchor(Component):
         """The weight of feature i, where there is one score."""
         return plan.anchor.weight_of_score(plan, state, i, 0, clock)
 
-    def part_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock, x: float) -> float:
-        """x times the weight of feature i for score k."""
-        return x * plan.anchor.weight_of_score(plan, state, i, k, clock)
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return 1.0
+
+    def weight_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
+        return factor * plan.anchor.weight_of_score(plan, state, i, k, clock)
 
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
         return w
@@ -76,8 +79,11 @@ class LastIterate(Anchor):
     def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         return plan.laziness.load(plan, state, i, k, clock)
 
-    def part_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock, x: float) -> float:
-        return plan.laziness.load_times(plan, state, i, k, clock, x)
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return plan.laziness.shared_factor(plan, state, i, clock)
+
+    def weight_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
+        return plan.laziness.load_times(plan, state, i, k, clock, factor)
 
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
         return plan.regularizer.clip(w * plan.step_size.shrink_for(x, state.statistics[i]))
@@ -89,13 +95,13 @@ class LastIterate(Anchor):
         if by_row:
             plan.laziness.load_row(plan, state, feature, clock, room)
         for j in range(x.shape[0]):
+            i = nth(feature, j)
             kept = plan.step_size.shrink_for(x[j], room.statistics[:, j])
+            if not by_row:
+                kept = plan.laziness.shared_factor(plan, state, i, clock) * kept
             k = 0
             while True:
-                if by_row:
-                    w = entry(room.w, j, k) * kept
-                else:
-                    w = plan.laziness.load_times(plan, state, nth(feature, j), k, clock, kept)
+                w = entry(room.w, j, k) * kept if by_row else plan.laziness.load_times(plan, state, i, k, clock, kept)
                 w = plan.regularizer.clip(w)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)

@@ -88,7 +88,8 @@ class Laziness(Component):
     | method | meaning |
     |---|---|
     | `load(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
-    | `load_times(plan, state, i, k, clock, factor)` | `load` times a factor that all scores share |
+    | `shared_factor(plan, state, i, clock)` | what the missed rounds left of all weights of feature i alike |
+    | `load_times(plan, state, i, k, clock, factor)` | `load` times a factor, in which the shared one is included |
     | `load_row(plan, state, feature, clock, room)` | `load` for a row whose steps differ, into `room.w`, if `by_row` |
     | `keep(plan, state, i, k, w, clock)` | store w as that weight after `clock.t` rounds |
     | `set_mark(state, i, clock)` | note that the weights of feature i were kept after `clock.t` rounds |
@@ -122,6 +123,9 @@ class Laziness(Component):
 
     def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
         return self.load(plan, state, i, k, clock) * factor
+
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return 1.0
 
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
         pass
@@ -392,11 +396,15 @@ class ByRounds(Laziness):
         plan.regularizer.catch_up_row(feature, room.step, room.passed, column(room.w, 0))
 
     def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
-        if scores_of(state.w) == 1 or not plan.regularizer.linear:
+        if state.w.ndim == 1 or not plan.regularizer.linear:
             return self.load(plan, state, i, k, clock) * factor
-        n = clock.t - state.mark[i]  # one factor for all scores is found once
-        kept = plan.regularizer.catch_up(1.0, plan.euclidean_step(state, i, clock.eta), n, i)
-        return entry(state.w, i, k) * (kept * factor)
+        return entry(state.w, i, k) * factor
+
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        if state.w.ndim == 1 or not plan.regularizer.linear:
+            return 1.0
+        n = clock.t - state.mark[i]
+        return plan.regularizer.catch_up(1.0, plan.euclidean_step(state, i, clock.eta), n, i)
 
     def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         n = clock.t - state.mark[i]
