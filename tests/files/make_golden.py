@@ -53,6 +53,15 @@ def float32_averages():
     return learner(numbers, fiol.FIOL(fiol.Huber(1.0), fiol.Ridge(0.01)), average=True, dtype="float32")
 
 
+def merged():
+    """A learner of the names of two, whose clock leaves out rows and half a round."""
+    update, parts = fiol.FIOL(fiol.Logistic(), fiol.L1(0.01), fiol.Polynomial(0.5)), []
+    for rows in (5, 15):
+        parts.append(fiol.Learner(update, compiled=False))
+        parts[-1].learn(*words(rows, seed=rows))
+    return fiol.Learner.merge(parts), words(5, seed=2)
+
+
 def bounded():
     """A learner that holds a few features only."""
     return learner(words, fiol.FIOL(fiol.Logistic(), fiol.L1(0.2), fiol.Constant(0.5)), max_features=6)
@@ -62,15 +71,6 @@ def per_feature():
     """A learner of as many features as its recipe has numbers."""
     regularizer = fiol.Box(fiol.L1([0.0, 0.1, 0.2, 0.3, 0.0]), hi=2.0)
     return learner(numbers, fiol.FIOL(fiol.Quantile(0.3), regularizer, fiol.Polynomial(0.5)), intercept=False)
-
-
-def merged():
-    """A learner of the names of two, whose clock leaves out rows and half a round."""
-    update, parts = fiol.FIOL(fiol.Logistic(), fiol.L1(0.01), fiol.Polynomial(0.5)), []
-    for rows in (5, 15):
-        parts.append(fiol.Learner(update, compiled=False))
-        parts[-1].learn(*words(rows, seed=rows))
-    return fiol.Learner.merge(parts), words(5, seed=2)
 
 
 def fruit(rows, seed):
@@ -162,11 +162,11 @@ def say_twice(model, X, y):
 #: How each file is made, written, and what is expected of it.
 MODELS = {
     "learner-names": (names, save, say_twice),
+    "learner-merged": (merged, save, say_twice),
     "learner-bits": (bits, save, say_twice),
     "learner-float32-averages": (float32_averages, save, say_twice),
     "learner-bounded": (bounded, save, say_twice),
     "learner-per-feature": (per_feature, save, say_twice),
-    "learner-merged": (merged, save, say_twice),
     "learner-older": (older, save_older, say_older),
     "learner-classes": (joint, save, say_twice),
     "one-vs-rest": (one_vs_rest, save, say_twice),
