@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fiol.compiler.compiled import borrowed, inlined, jit, prefetch
-from fiol.components.component import at, begun, blank, ended, entry, plus, put, scores_of
+from fiol.components.component import at, begun, blank, ended, entry, next_score, plus, put, scores_of
 from fiol.components.row import Room
 from fiol.update.state import Clock
 
@@ -76,11 +76,9 @@ def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-unty
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 put(state.total, i, k, entry(state.total, i, k) + plan.laziness.missed(plan, state, i, k, clock))
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
     return plan.anchor.gather(plan, state, feature, x, eta, clock, room, z)
 
 
@@ -101,12 +99,9 @@ def remember(plan, state, feature, x, beta, room, clock):  # type: ignore[no-unt
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 put(state.total, i, k, entry(state.total, i, k) + entry(room.new, j, k))
-
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
 
 
 @inlined
@@ -145,11 +140,9 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     remember(plan, state, feature, x, beta, room, after)
     if bias.w.shape[0] > 0:
         k = 0
-        while True:
+        while k < scores_of(bias.w):
             put(bias_room.new, 0, k, at(shift, k) + lift * at(beta, k))
-            k += 1
-            if k == scores_of(bias.w):
-                break
+            k = next_score(bias.w, k)
         remember(bias_plan, bias, ZERO, ONE, beta, bias_room, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
@@ -176,11 +169,9 @@ def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, roo
         feature, x = indices[first:last], data[first:last]
         z, clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
         k = 0
-        while True:
+        while k < scores_of(scores):
             put(scores, r, k, at(z, k))
-            k += 1
-            if k == scores_of(scores):
-                break
+            k = next_score(scores, k)
     clock_into(ticks, clock)
 
 
@@ -249,13 +240,11 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock, zero, shift, unseen, z = clock_from(ticks), np.uint64(0), blank(scores), blank(scores), blank(scores)
     k = 0
-    while True:
+    while k < scores_of(scores):
         if bias.w.shape[0] > 0:
             shift = plus(shift, k, value_of(bias_plan, bias, zero, k, clock))
         unseen = plus(unseen, k, value_of(plan, fresh, zero, k, clock))
-        k += 1
-        if k == scores_of(scores):
-            break
+        k = next_score(scores, k)
     for r in range(scores.shape[0]):
         z = begun(z, shift)
         for j in range(indptr[r], indptr[r + 1]):
@@ -263,35 +252,26 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores
             if i < state.w.shape[0] and linear and state.total.shape[0] == 0:
                 factor = data[j] * plan.anchor.shared_factor(plan, state, i, clock)
                 k = 0
-                while True:
+                while k < scores_of(scores):
                     z = plus(z, k, plan.anchor.weight_times(plan, state, i, k, clock, factor))
-                    k += 1
-                    if k == scores_of(scores):
-                        break
+                    k = next_score(scores, k)
             elif i < state.w.shape[0]:
                 k = 0
-                while True:
+                while k < scores_of(scores):
                     w = value_of(plan, state, i, k, clock)
                     w = w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w)
                     z = plus(z, k, data[j] * w)
-                    k += 1
-                    if k == scores_of(scores):
-                        break
+                    k = next_score(scores, k)
             else:
                 k = 0
-                while True:
+                while k < scores_of(scores):
                     z = plus(z, k, data[j] * at(unseen, k))
-                    k += 1
-                    if k == scores_of(scores):
-                        break
+                    k = next_score(scores, k)
         z = ended(z, shift)
         k = 0
-        while True:
+        while k < scores_of(scores):
             put(scores, r, k, at(z, k))
-
-            k += 1
-            if k == scores_of(scores):
-                break
+            k = next_score(scores, k)
 
 
 @jit
@@ -300,15 +280,12 @@ def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-
     clock = clock_from(ticks)
     for i in range(np.uint64(out.shape[0])):
         k = 0
-        while True:
+        while k < scores_of(out):
             if averaged:
                 put(out, i, k, value_of(plan, state, i, k, clock))
             else:
                 put(out, i, k, plan.anchor.weight_of_score(plan, state, i, k, clock))
-
-            k += 1
-            if k == scores_of(out):
-                break
+            k = next_score(out, k)
 
 
 @jit
@@ -324,9 +301,7 @@ def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
     clock = clock_from(ticks)
     for i in range(np.uint64(w.shape[0])):
         k = 0
-        while True:
+        while k < scores_of(w):
             plan.laziness.keep(plan, state, i, k, entry(w, i, k), clock)
-            k += 1
-            if k == scores_of(w):
-                break
+            k = next_score(w, k)
         plan.laziness.set_mark(state, i, clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fiol.components.component import Component, PerFeature, at, entry, plus, put, scores_of
+from fiol.components.component import Component, PerFeature, at, entry, next_score, plus, put, scores_of
 from fiol.components.row import Floats, Indices, Room, nth
 from fiol.update.state import Clock, State
 
@@ -60,13 +60,11 @@ class Anchor(Component):
     ) -> Any:
         for j in range(x.shape[0]):
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 w = plan.anchor.weight_of_score(plan, state, nth(feature, j), k, clock)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
         return z
 
 
@@ -100,14 +98,12 @@ class LastIterate(Anchor):
             if not by_row:
                 kept = plan.laziness.shared_factor(plan, state, i, clock) * kept
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 w = entry(room.w, j, k) * kept if by_row else plan.laziness.load_times(plan, state, i, k, clock, kept)
                 w = plan.regularizer.clip(w)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
         return z
 
     def centers_of_row(
@@ -119,24 +115,19 @@ class LastIterate(Anchor):
         for j in range(x.shape[0]):
             i = nth(feature, j)
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 plan.laziness.keep(plan, state, i, k, entry(new, j, k), clock)
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
             plan.laziness.set_mark(state, i, clock)
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         geometry, step = plan.problem.geometry, plan.step_of(state, i, eta)
         k = 0
-        while True:
+        while k < scores_of(state.w):
             w = entry(state.w, i, k)
             center = geometry.moved(w, plan.regularizer_step.push(plan, w, i), step, i)
             put(state.w, i, k, geometry.weight(plan.problem.regularizer, center, 0.0, 0.0, step, i))
-
-            k += 1
-            if k == scores_of(state.w):
-                break
+            k = next_score(state.w, k)
 
 
 class Origin(Anchor):
@@ -166,33 +157,25 @@ class Origin(Anchor):
         for j in range(w.shape[0]):
             i = nth(feature, j)
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
         return room.center[: w.shape[0]]
 
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(x.shape[0]):
             i = nth(feature, j)
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 put(state.w, i, k, entry(state.w, i, k) + at(beta, k) * x[j])
-
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         k = 0
-        while True:
+        while k < scores_of(state.w):
             w = self.weight_of_score(plan, state, i, k, clock)
             put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
-
-            k += 1
-            if k == scores_of(state.w):
-                break
+            k = next_score(state.w, k)
 
 
 class AllIterates(Origin):
@@ -212,13 +195,11 @@ class AllIterates(Origin):
             # Where eta changes, `pass_by` has already taken that part of sigma to its account.
             room.before[j] = plan.step_size.h(room.statistics[:, j], 1.0) / eta
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 w = self.weight_of_score(plan, state, i, k, clock)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
         return z
 
     def centers_of_row(
@@ -228,25 +209,20 @@ class AllIterates(Origin):
             i = nth(feature, j)
             sigma = plan.step_size.h(room.statistics[:, j], 1.0) / eta - room.before[j]
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 if sigma != 0.0:
                     mirrored = plan.problem.geometry.mirror(entry(w, j, k), i)
                     put(state.w, i, k, entry(state.w, i, k) + sigma * mirrored)
                 put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
         return room.center[: w.shape[0]]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         sigma = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)
         k = 0
-        while True:
+        while k < scores_of(state.w):
             w = self.weight_of_score(plan, state, i, k, clock)
             put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
             if sigma != 0.0:
                 put(state.w, i, k, entry(state.w, i, k) + sigma * plan.problem.geometry.mirror(w, i))
-
-            k += 1
-            if k == scores_of(state.w):
-                break
+            k = next_score(state.w, k)

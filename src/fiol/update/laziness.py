@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from fiol.components.component import Component, at, column, entry, put, scores_of
+from fiol.components.component import Component, at, column, entry, next_score, put, scores_of
 from fiol.components.row import Indices, Room, nth
 from fiol.components.scalars import clamp
 from fiol.update.state import Clock, State
@@ -156,13 +156,11 @@ class Laziness(Component):
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 if state.total.shape[0] > 0:
                     put(state.total, i, k, entry(state.total, i, k) + self.missed(plan, state, i, k, clock))
                 self.keep(plan, state, i, k, self.load(plan, state, i, k, clock), new)
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
             self.set_mark(state, i, new)
         return new
 
@@ -227,13 +225,10 @@ class Eager(UpToDate):
     def add_totals(self, plan: Plan, state: State, clock: Clock) -> None:
         for i in range(np.uint64(state.total.shape[0])):
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 w = plan.anchor.weight_of_score(plan, state, i, k, clock)
                 put(state.total, i, k, entry(state.total, i, k) + w)
-
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
 
 
 class BySums(Laziness):
@@ -257,13 +252,10 @@ class BySums(Laziness):
         for j in range(feature.shape[0]):
             i, passed = nth(feature, j), at(step, j) * room.passed[j]
             k = 0
-            while True:
+            while k < scores_of(room.w):
                 w = plan.problem.geometry.weight(plan.regularizer, entry(room.w, j, k), 0.0, 0.0, passed, i)
                 put(room.w, j, k, w)
-
-                k += 1
-                if k == scores_of(room.w):
-                    break
+                k = next_score(room.w, k)
 
     def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
         put(state.w, i, k, w)
@@ -315,25 +307,21 @@ class ByScale(Laziness):
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
             k = 0
-            while True:
+            while k < scores_of(state.w):
                 w = self.load(plan, state, i, k, clock)
                 self.keep(plan, state, i, k, w, new)
                 if state.total.shape[0] > 0:
                     put(state.total, i, k, entry(state.total, i, k) + w)
-                k += 1
-                if k == scores_of(state.w):
-                    break
+                k = next_score(state.w, k)
             self.set_mark(state, i, new)
         if state.total.shape[0] > 0:  # the row's own weights are added when they are kept
             for j in range(feature.shape[0]):
                 i = nth(feature, j)
                 k = 0
-                while True:
+                while k < scores_of(state.w):
                     w = self.load(plan, state, i, k, new)
                     put(state.total, i, k, entry(state.total, i, k) - w)
-                    k += 1
-                    if k == scores_of(state.w):
-                        break
+                    k = next_score(state.w, k)
         return new
 
 
@@ -427,11 +415,9 @@ def collect_marks(state: State, feature: Indices, now: float, room: Room) -> boo
     for j in range(feature.shape[0]):
         i = nth(feature, j)
         k = 0
-        while True:
+        while k < scores_of(state.w):
             put(room.w, j, k, entry(state.w, i, k))
-            k += 1
-            if k == scores_of(state.w):
-                break
+            k = next_score(state.w, k)
         room.passed[j] = now - state.mark[i]
         most = max(most, room.passed[j])
     return most > 0.0

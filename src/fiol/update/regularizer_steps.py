@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fiol.components.component import Component, PerFeature, at, entry, put, scores_of
+from fiol.components.component import Component, PerFeature, at, entry, next_score, put, scores_of
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Indices, nth
 
@@ -67,12 +67,10 @@ class LinearizedRegularizer(RegularizerStep):
         for j in range(w.shape[0]):
             i = nth(feature, j)
             k = 0
-            while True:
+            while k < scores_of(w):
                 v = entry(w, j, k)
                 put(out, j, k, plan.problem.geometry.moved(v, self.push(plan, v, i), at(steps, j), i))
-                k += 1
-                if k == scores_of(w):
-                    break
+                k = next_score(w, k)
         return out[: w.shape[0]]
 
     def decay(self, ridge: float) -> float:
