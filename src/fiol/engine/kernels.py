@@ -55,11 +55,10 @@ def uses_of(space):  # type: ignore[no-untyped-def]
     """Working space by its uses. With many scores most of them waste some, for the sake of one array."""
     if space.ndim == 2:
         return Room(space[0], space[1], space[2], space[3], space[4], space[5], space[6:], 0.0, 0.0, 0.0)
-    size = space.shape[1] * space.shape[2]
+    size, last = space.shape[1] * space.shape[2], space.shape[0] - 1
     step, before, passed = space[3].reshape(size), space[4].reshape(size), space[5].reshape(size)
-    records = space[6:].reshape((space.shape[0] - 6, size))
-    # New weights take the place of the old, which nobody needs then.
-    return Room(space[0], space[1], space[0], step, before, passed, records, space[2, 0], space[2, 1], space[2, 2])
+    records, rest = space[6:last].reshape((last - 6, size)), space[last]
+    return Room(space[0], space[1], space[2], step, before, passed, records, rest[0], rest[1], rest[2])
 
 
 @inlined
@@ -124,11 +123,12 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
     square *= weight * weight * plan.step_size.square_length(x, 1.0 * bias.w.shape[0], room)
     square = square / unit if unit > 0.0 else 0.0
-    lift, shift = 0.0, begun(bias_room.score, 0.0)
     if bias.w.shape[0] > 0:
         plan.laziness.visit_all(bias_plan, bias, eta, clock)
         bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, eta, bias_room)
         lift, shift = at(bias_steps, 0), bias_start[0]
+    else:
+        lift, shift = 0.0, begun(bias_room.score, 0.0)
     steps, start = centers(plan, state, feature, x, square, eta, room)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
