@@ -119,13 +119,13 @@ def older():
 
 
 def save_older(model, path):
-    """Without sums of squares, without meta, and without what has a default."""
+    """Without sums of squares, rows that the clock leaves out, meta, and what has a default."""
     model.save(path)
     header, arrays = model_file.read(path)
-    del header["meta"], header["model"]["options"]["dtype"]
+    del header["meta"], header["model"]["options"]["dtype"], header["model"]["statistics"]
     fields = header["model"]["update"]["fields"]
     header["model"]["update"]["fields"] = {name: fields[name] for name in ("loss", "regularizer", "step_size")}
-    fewer = {name: array for name, array in arrays.items() if not name.endswith(".square")}
+    fewer = {name: array for name, array in arrays.items() if not name.endswith((".square", "uncounted"))}
     assert len(fewer) < len(arrays)
     model_file.write(path, header, fewer)
 
