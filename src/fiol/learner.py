@@ -7,7 +7,7 @@ import itertools
 import math
 import operator
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,24 +21,24 @@ from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register, write_model
+from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
 from fiol.intake.chunk import FEATURES, Chunk
 from fiol.intake.hashing import Hashing
-from fiol.intake.intake import BLOCK, Intake, counted, one_row
+from fiol.intake.header import check_header, classes_in
+from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
-from fiol.intake.uniting import Places, united
+from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
 from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="Learner")
-#: Learns from rows with checked targets and weights, and returns their scores.
-Learn = Callable[[Any, Any, Floats], Floats]
 #: What `Learner.save` writes.
 KIND = "learner"
-#: What every file of a learner has; all that is added later has a value for files without it.
-NEEDED_KEYS, NEEDED_ARRAYS = ("update", "options", "features", "columns", "names"), ("state.w", "clock")
+#: Arrays that every file of a learner has; all that are added later have a value for files without them.
+NEEDED_ARRAYS = ("state.w", "clock")
 
 
 class Learner:
@@ -782,34 +782,6 @@ def is_vector(array: Any, dtype: Any) -> bool:
     return flags.c_contiguous and flags.aligned
 
 
-def learned_in_blocks(learn: Learn, X: Iterator[Any], y: Any, sample_weight: Any) -> list[Floats]:
-    """The scores of rows that are made as they are asked for, of `BLOCK` at a time; `learn` is all or nothing."""
-    weights = check_sample_weights(sample_weight, len(y))
-    scores, start = list[Floats](), 0
-    try:
-        for block in blocks_of(X):
-            stop = start + len(block)
-            if stop > len(y) or (len(block) < BLOCK and stop < len(y)):
-                raise ValueError(f"y must have one entry per row: {stop}, got {len(y)}")
-            rows, _ = counted(block)
-            scores.append(learn(rows, y[start:stop], weights[start:stop]))
-            start = stop
-    except BaseException as error:
-        if start and hasattr(error, "add_note"):
-            error.add_note(f"the first {start} rows have been learned from")
-        raise
-    return scores
-
-
-def padded(scores: list[Floats], classes: int) -> Floats:
-    """The scores of one block of rows after another; classes that a block did not know have 0 there."""
-    whole, stop = np.zeros((sum(map(len, scores)), classes)), 0
-    for some in scores:
-        start, stop = stop, stop + len(some)
-        whole[start:stop, : some.shape[1]] = some
-    return whole
-
-
 def labels_for(update: Update, classes: Any) -> Labels | None:
     """The classes of a learner whose loss has a score for each; None for a loss of one score."""
     if isinstance(update.loss, JointLoss):
@@ -818,18 +790,6 @@ def labels_for(update: Update, classes: Any) -> Labels | None:
         name = type(update.loss).__name__
         raise TypeError(f"{name} has one score, not one per class: use a joint loss, such as Softmax(), or OneVsRest")
     return None
-
-
-def classes_in(labels: Mapping[str, Any] | None) -> list[Any] | None:
-    """The classes that a header names, None if there are none yet."""
-    return None if labels is None else labels["classes"] or None
-
-
-def scattered(values: Any, order: Any, rows: int) -> Any:
-    """Values of the rows that `order` names, one after the other, by row; 0 for the others."""
-    whole = np.zeros((rows, *values.shape[1:]), values.dtype)
-    whole[order] = values
-    return whole
 
 
 def features_with_weight(weights: Floats) -> Any:
@@ -848,27 +808,6 @@ def softmax(scores: Floats) -> Floats:
         return scores
     p: Floats = np.exp(scores - scores.max(axis=1, keepdims=True))
     return p / p.sum(axis=1, keepdims=True)
-
-
-def blocks_of(rows: Iterator[Any]) -> Iterator[list[Any]]:
-    """The rows of a generator, `BLOCK` at a time; one empty block if there are none."""
-    block = list(itertools.islice(rows, BLOCK))
-    while True:
-        yield block
-        if len(block) < BLOCK:
-            return
-        block = list(itertools.islice(rows, BLOCK))
-
-
-def check_order(order: Any, rows: int) -> Any:
-    """Numbers of rows."""
-    found = np.ascontiguousarray(order)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise TypeError(f"order must be numbers of rows, got {found.dtype} of shape {found.shape}")
-    if found.size and not (found.min() >= 0 and found.max() < rows):
-        wrong = found[(found < 0) | (found >= rows)][0]
-        raise ValueError(f"order must be numbers of rows from 0 to {rows - 1}, got {wrong}")
-    return found.astype(np.int64, copy=False)
 
 
 def check_size(name: str, value: Any) -> int:
@@ -922,52 +861,6 @@ def check_parts(kind: Any, learners: Any, base: Any) -> list[Any]:
         if learner.update != parts[0].update or learner._options() != parts[0]._options():
             raise ValueError(f"{name} has another recipe than learners[0]")
     return parts
-
-
-def check_places(update: Update, places: list[Places], called: list[str]) -> None:
-    """Refuse to move a feature to another number where the recipe knows features by their numbers."""
-    sizes = per_feature_sizes(update)
-    for place, name in zip(places, called, strict=True):
-        if sizes and (place.features != np.arange(len(place.features))).any():
-            raise ValueError(
-                f"{name} has its features in another order than {called[0]}, but {sizes[0][0]} has one number for each"
-            )
-
-
-def check_header(header: dict[str, Any]) -> None:
-    """Refuse what a file says of a learner if it makes no sense."""
-    for key in NEEDED_KEYS:
-        if key not in header:
-            raise ValueError(f"{key!r} is missing from its header")
-    options, features, columns, names = (header[key] for key in NEEDED_KEYS[1:])
-    if not isinstance(options, dict):
-        raise ValueError(f"its options must be a mapping, got {options!r}")
-    for name, value in options.items():
-        kind, words = OPTIONS.get(name, (object, "anything"))  # the constructor refuses those it does not know
-        if type(value) is not kind and kind is not object and not (value is None and kind is int):
-            raise ValueError(f"its {name} must be {words}, got {value!r}")
-    if type(features) is not int or not 0 <= features <= FEATURES:
-        raise ValueError(f"its number of features is given as {features!r}")
-    for what, found, kinds in (("columns", columns, (str,)), ("names", names, (str, int))):
-        if found is None:
-            continue
-        if not isinstance(found, list) or len(found) != features or not all(type(name) in kinds for name in found):
-            raise ValueError(f"its {what} are not one name for each of {features} features")
-        if len(set(found)) < len(found):
-            raise ValueError(f"its {what} are not all different")
-    hashed, bounded = options.get("bits") is not None, options.get("max_features") is not None
-    if (names is None and bounded) or (names is not None and hashed):
-        raise ValueError("its names do not go with its options")
-    if bounded and features > options["max_features"]:
-        raise ValueError(f"it has {features} features, more than its max_features of {options['max_features']}")
-
-
-#: The types of options in a file; those that are integers may also be null.
-OPTIONS = {
-    **dict.fromkeys(("n_features", "bits", "max_features"), (int, "an integer or null")),
-    **dict.fromkeys(("intercept", "average"), (bool, "true or false")),
-    "dtype": (str, "a name"),
-}
 
 
 def check_dtype(dtype: Any) -> Any:

@@ -299,7 +299,7 @@ def test_bytes_of_what_is_not_canonical_are_refused(arrays, message):
 
 @pytest.fixture
 def blocks(monkeypatch):
-    monkeypatch.setattr("fiol.learner.BLOCK", 4)
+    monkeypatch.setattr("fiol.intake.blocks.BLOCK", 4)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3, 4, 5, 8, 11])

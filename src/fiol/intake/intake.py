@@ -26,8 +26,6 @@ from fiol.intake.vocabulary import NAMES, Vocabulary
 NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 #: So many rows are looked at to find which of them fit, after features had to be dropped.
 AHEAD = 16
-#: So many rows of a generator are read at a time.
-BLOCK = 4096
 
 
 class Intake:

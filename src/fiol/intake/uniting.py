@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.components.component import per_feature_sizes
 from fiol.intake.hashing import Hashing
 from fiol.intake.intake import Intake
 from fiol.intake.labels import Labels
 from fiol.intake.vocabulary import Vocabulary
+from fiol.update.update import Update
 
 
 class Places(NamedTuple):
@@ -103,3 +105,13 @@ def united_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
     numbers: dict[Any, int] = {}
     places = [np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64) for names in lists]
     return list(numbers), places
+
+
+def check_places(update: Update, places: list[Places], called: list[str]) -> None:
+    """Refuse to move a feature to another number where the recipe knows features by their numbers."""
+    sizes = per_feature_sizes(update)
+    for place, name in zip(places, called, strict=True):
+        if sizes and (place.features != np.arange(len(place.features))).any():
+            raise ValueError(
+                f"{name} has its features in another order than {called[0]}, but {sizes[0][0]} has one number for each"
+            )

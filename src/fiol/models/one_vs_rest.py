@@ -13,25 +13,14 @@ from fiol.components.problem import expect
 from fiol.components.row import Floats
 from fiol.files import recipe
 from fiol.files.model import Path, build_model, read_model, register, write_model
+from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
 from fiol.intake.chunk import Chunk
+from fiol.intake.header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights
 from fiol.intake.uniting import united
-from fiol.learner import (
-    FLOAT64,
-    INT32,
-    Learner,
-    blocks_of,
-    check_header,
-    check_order,
-    check_parts,
-    classes_in,
-    is_vector,
-    learned_in_blocks,
-    padded,
-    scattered,
-)
+from fiol.learner import FLOAT64, INT32, Learner, check_parts, is_vector
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="OneVsRest")
