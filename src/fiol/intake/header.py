@@ -1,0 +1,50 @@
+"""What the header of a model's file says of its options, features and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fiol.intake.chunk import FEATURES
+
+#: What every header has; all that is added later has a value for files without it.
+NEEDED_KEYS = ("update", "options", "features", "columns", "names")
+#: The types of options in a file; those that are integers may also be null.
+OPTIONS = {
+    **dict.fromkeys(("n_features", "bits", "max_features"), (int, "an integer or null")),
+    **dict.fromkeys(("intercept", "average"), (bool, "true or false")),
+    "dtype": (str, "a name"),
+}
+
+
+def check_header(header: dict[str, Any]) -> None:
+    """Refuse what a file says of a learner if it makes no sense."""
+    for key in NEEDED_KEYS:
+        if key not in header:
+            raise ValueError(f"{key!r} is missing from its header")
+    options, features, columns, names = (header[key] for key in NEEDED_KEYS[1:])
+    if not isinstance(options, dict):
+        raise ValueError(f"its options must be a mapping, got {options!r}")
+    for name, value in options.items():
+        kind, words = OPTIONS.get(name, (object, "anything"))  # the constructor refuses those it does not know
+        if type(value) is not kind and kind is not object and not (value is None and kind is int):
+            raise ValueError(f"its {name} must be {words}, got {value!r}")
+    if type(features) is not int or not 0 <= features <= FEATURES:
+        raise ValueError(f"its number of features is given as {features!r}")
+    for what, found, kinds in (("columns", columns, (str,)), ("names", names, (str, int))):
+        if found is None:
+            continue
+        if not isinstance(found, list) or len(found) != features or not all(type(name) in kinds for name in found):
+            raise ValueError(f"its {what} are not one name for each of {features} features")
+        if len(set(found)) < len(found):
+            raise ValueError(f"its {what} are not all different")
+    hashed, bounded = options.get("bits") is not None, options.get("max_features") is not None
+    if (names is None and bounded) or (names is not None and hashed):
+        raise ValueError("its names do not go with its options")
+    if bounded and features > options["max_features"]:
+        raise ValueError(f"it has {features} features, more than its max_features of {options['max_features']}")
+
+
+def classes_in(labels: Mapping[str, Any] | None) -> list[Any] | None:
+    """The classes that a header names, None if there are none yet."""
+    return None if labels is None else labels["classes"] or None
