@@ -116,7 +116,7 @@ def check_laws(a, b, c, rtol=1e-9, atol=1e-12):
 )
 def test_merging_is_associative_and_commutative(name, average):
     update = UPDATES[name]
-    for seed, rows in enumerate([(5, 9, 2), (1, 2, 10)]):
+    for seed, rows in enumerate([(5, 9, 2), (2, 3, 1)]):
         check_laws(*(trained(update, n, 10 * seed + k, average=average) for k, n in enumerate(rows)))
 
 
@@ -224,15 +224,13 @@ def test_rows_and_rounds():
     assert Learner.merge([a, b], weights=[0, 1]).rows == 9
 
 
-def test_a_clock_in_a_tie_is_the_same_by_every_way():
-    """Rounds of 1/2: sums of shares may end on either side of it."""
-    parts = [trained(UPDATES["RDA net"], n, n) for n in (1, 3, 4, 6)]
-    whole = Learner.merge(parts)
-    assert whole._engine.uncounted[1] == pytest.approx((1 + 9 + 16 + 36) / 14 - whole.rounds)
-    pairs = [Learner.merge([trained(UPDATES["RDA net"], n, 7 * n + k) for n in (1, 3)]) for k in range(3)]
-    assert all(pair._engine.uncounted[1] == pytest.approx(2.5 - 2) for pair in pairs)
-    assert_same(Learner.merge(pairs), Learner.merge([pairs[2], Learner.merge(pairs[:2])]))
-    assert Learner.merge(pairs).rounds == 2
+@pytest.mark.parametrize(("rows", "rounds"), [((1, 7, 4), 6), ((1, 10, 1), 8), ((5, 10, 5), 8), ((7, 4, 1), 6)])
+def test_a_clock_in_a_tie_is_the_same_by_every_way(rows, rounds):
+    """In exact arithmetic the mean of the clocks ends on a half; by one of the ways its sum ends beside it."""
+    check_laws(*(trained(UPDATES["RDA net"], n, k) for k, n in enumerate(rows)))
+    whole = Learner.merge([trained(UPDATES["RDA net"], n, k) for k, n in enumerate(rows)])
+    assert whole.rounds == rounds
+    assert abs(whole._engine.uncounted[1]) == pytest.approx(0.5)
 
 
 def test_neither_learners_nor_names_are_touched_or_shared():
@@ -296,24 +294,24 @@ def test_a_base_with_names():
     np.testing.assert_allclose(whole.weights, expected, rtol=1e-12)
 
 
-def test_rounds_of_parallel_work_come_near_one_stream():
-    """Four learners that meet after every ten rows are nearer to the truth than four that meet once."""
-    update, draw = FIOL(Squared()), np.random.default_rng(8)
-    truth, x = draw.standard_normal(D), draw.standard_normal((800, D))
-    y = x @ truth
-    together = base = new(update)
-    for start in range(0, 800, 40):
-        workers = [base.copy() for _ in range(4)]
-        for k, worker in enumerate(workers):
-            rows = slice(start + 10 * k, start + 10 * k + 10)
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_of_parallel_work_pay(seed):
+    """Four learners that meet after every ten rows know more than four that meet once."""
+    update, draw, scales = FIOL(Squared()), np.random.default_rng(seed), np.logspace(-2, 2, D)
+    x = draw.standard_normal((800, D)) * scales
+    y = x @ (draw.standard_normal(D) / scales)
+    together, apart = new(update), [new(update) for _ in range(4)]
+    for block in np.split(np.arange(800), 20):
+        workers = [together.copy() for _ in range(4)]
+        for worker, rows in zip(workers, np.split(block, 4), strict=True):
             worker.learn(x[rows], y[rows])
-        together = base = Learner.merge(workers, base=base)
-    apart = [new(update) for _ in range(4)]
+        together = Learner.merge(workers, base=together)
     for k, worker in enumerate(apart):
         worker.learn(x[k::4], y[k::4])
     once = Learner.merge(apart)
     assert (together.rows, together.rounds, once.rows, once.rounds) == (800, 200, 800, 200)
-    assert np.linalg.norm(together.weights - truth) <= 1.05 * np.linalg.norm(once.weights - truth)
+    errors = [np.mean((model.scores(x, linear=True) - y) ** 2) for model in (together, once)]
+    assert errors[0] < 0.6 * errors[1]
 
 
 def test_a_base_that_is_none_is_refused():

@@ -660,7 +660,7 @@ class Learner:
         rows at all, or with `weights`, shares do not tell how often an entry was merged before.)
 
         A mean is not the learner of all rows in one stream: after one long run each, it has learned about as much as
-        one of them, with less noise. Short rounds from a common base lose less.
+        one of them. Short rounds from a common base lose less (docs/streams.md has numbers).
 
         >>> from fiol import FIOL, Learner, Squared
         >>> parts = [Learner(FIOL(Squared()), n_features=2) for _ in range(2)]
@@ -728,7 +728,9 @@ class Learner:
         }
 
     def _header(self) -> dict[str, Any]:
-        return {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
+        kept = list(self.update.step_size.statistics())
+        parts = {"update": recipe.to_json(self.update), "options": self._options(), "statistics": kept}
+        return {**parts, **self._intake.header()}
 
     def arrays(self) -> dict[str, Any]:
         """Everything that changes while learning, by name; not copies."""
@@ -745,6 +747,9 @@ class Learner:
         update = recipe.from_json(header["update"])
         if not isinstance(update, Update):
             raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
+        kept = list(update.step_size.statistics())
+        if header.get("statistics", kept) != kept:  # an older version did not write them
+            raise ValueError(f"array of statistics {header['statistics']!r} does not fit the update")
         labels = labels_from_header(header.get("labels"))
         if (labels is None) == isinstance(update.loss, JointLoss):
             raise ValueError(f"its labels do not go with {type(update.loss).__name__}")

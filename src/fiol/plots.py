@@ -107,7 +107,7 @@ def plot_step(
 
         ax = pyplot.subplots(figsize=(7.0, 4.6), layout="constrained")[1]
 
-    old = float(row.x @ row.w)
+    old = float(row.x @ row.center)
     pull = -row.weight * loss.grad(old, row.y)
     low, high = span or around([0.0, step.beta, *([pull] if explicit else [])], 0.25)
     bends, betas = grid(problem, row, low, high, step.beta)

@@ -82,10 +82,10 @@ def solve_step(
     with np.errstate(all="ignore"):  # the interpreter warns where compiled code goes on with infinity
         beta, z, passes, residual, reach = step_row(problem, row, solved)
         if geometry.whole_rows:
-            new = geometry.leave(old, row.w, solved)
+            new = geometry.leave(old, row.center, solved)
         else:
             if row.x.shape[0] < old.shape[0]:
-                settle(problem, old, row.eta, new)
+                settle(problem, old, row.steps, new)
             new[row.feature] = solved
     if not (np.isfinite(new).all() and np.isfinite(z) and (np.isfinite(reach) or not problem.geometry.quadratic)):
         largest = int(row.feature[np.abs(row.x).argmax()])

@@ -223,7 +223,7 @@ def test_bad_step_sizes_fail_their_checks(monkeypatch):
 
 
 def test_what_makes_no_step_size_is_refused():
-    with pytest.raises(TypeError, match="Metric has `h`, which is for steps that differ: derive it from fiol.Adaptive"):
+    with pytest.raises(TypeError, match=r"Metric has `h`, which is for .*: derive it from fiol\.Adaptive"):
 
         class Metric(fiol.StepSize):
             def eta(self, t):
@@ -257,7 +257,7 @@ def test_what_makes_no_step_size_is_refused():
 
     with pytest.raises(TypeError, match="cannot have a statistic 'peak'"):
         fiol.ScaleFree(Peaked())
-    with pytest.raises(TypeError, match="step_size must be a fiol.StepSize"):
+    with pytest.raises(TypeError, match=r"step_size must be a fiol\.StepSize"):
         fiol.Update(fiol.Squared(), step_size=0.5)
     with pytest.raises(TypeError, match="Nothing has no `eta`"):
         fiol.Update(fiol.Squared(), step_size=type("Nothing", (fiol.StepSize,), {})())

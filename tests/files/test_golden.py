@@ -45,11 +45,15 @@ def test_there_is_a_golden_file_of_every_kind():
 
 
 def test_golden_files_hold_what_they_are_for():
-    """Features never seen left out, one of them; an array and fields of its recipe missing, the older one."""
+    """Features never seen left out, one of them; arrays and fields of its recipe missing, the older one."""
     arrays = {path.stem: model_file.read(path)[1].keys() for path in FILES}
     assert "seen" in arrays["learner-bits"]
     assert "state.square" in fiol.load(GOLDEN / "learner-older.fiol", compiled=False).arrays()
     assert not {"state.square", "seen.square"} & arrays["learner-older"]
+    merged = fiol.load(GOLDEN / "learner-merged.fiol", compiled=False)
+    assert (merged.rows, merged.rounds, merged._engine.uncounted.tolist()) == (20, 12, [8.0, 0.5])
+    assert fiol.load(GOLDEN / "learner-older.fiol", compiled=False).rows == 20
+    assert "uncounted" not in arrays["learner-older"]
     assert "geometry" not in model_file.read(GOLDEN / "learner-older.fiol")[0]["model"]["update"]["fields"]
 
 

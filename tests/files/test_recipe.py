@@ -312,7 +312,7 @@ def test_a_package_whose_name_begins_like_ours_is_not_ours():
 @pytest.mark.parametrize("cls", [fiol.Update, Box, Newton, Huber, AdaGrad, fiol.FixedHorizon, Shifted], ids=repr)
 def test_a_missing_field_takes_its_default(cls):
     fields = dataclasses.fields(cls)
-    parts = {"Loss": Logistic(), "Regularizer": L1(0.5), "int": 7, "float": 0.125}
+    parts = {"AnyLoss": Logistic(), "Loss": Logistic(), "Regularizer": L1(0.5), "int": 7, "float": 0.125}
     needed = {f.name: parts[getattr(f.type, "__name__", f.type)] for f in fields if f.default is dataclasses.MISSING}
     whole, checked = to_json(cls(**needed)), 0
     for field in fields:

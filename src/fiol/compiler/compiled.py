@@ -51,6 +51,7 @@ from fiol.components.component import (
     common,
     ended,
     entry,
+    next_score,
     own,
     plus,
     put,
@@ -283,6 +284,11 @@ def _own(values: Any, k: Any) -> Any:
 @overload(scores_of, strict=False)
 def _scores_of(w: Any) -> Any:
     return (lambda w: 1) if w.ndim == 1 else lambda w: w.shape[1]
+
+
+@overload(next_score, strict=False)
+def _next_score(w: Any, k: Any) -> Any:
+    return (lambda w, k: 1) if w.ndim == 1 else lambda w, k: k + 1
 
 
 @overload(entry, strict=False)

@@ -52,6 +52,8 @@ def own(values: PerFeature, k: int) -> float:
 
 
 # One score or many: a state's weights are w[feature] or w[feature, score], and a score is a number or an array of them.
+# Loops over scores are `while k < scores_of(w): ...; k = next_score(w, k)`. With one score the compiler then sees no
+# loop at all, and leaves the sums around it in their order; `range(1)` it keeps until those are vectorised.
 
 
 def scores_of(w: Any) -> int:
@@ -63,12 +65,17 @@ def scores_of(w: Any) -> int:
     return 1 if w.ndim == 1 else w.shape[1]
 
 
-def entry(w: Any, i: int, k: int) -> float:
+def next_score(w: Any, k: int) -> int:
+    """k + 1, which the compiler knows to be 1 for a vector."""
+    return k + 1
+
+
+def entry(w: Any, i: Any, k: int) -> float:
     """w[i] of a vector, w[i, k] of a matrix."""
     return w[i] if w.ndim == 1 else w[i, k]  # type: ignore[no-any-return]
 
 
-def put(w: Any, i: int, k: int, value: float) -> None:
+def put(w: Any, i: Any, k: int, value: float) -> None:
     """Write `value` where `entry` finds it."""
     if w.ndim == 1:
         w[i] = value
@@ -109,7 +116,7 @@ def ended(z: Any, shift: Any) -> Any:
 
 
 #: The helpers that see whether they got a number or an array: their compiled forms are not their sources.
-BY_KIND = (at, common, own, scores_of, entry, put, column, plus, blank, begun, ended)
+BY_KIND = (at, common, own, scores_of, next_score, entry, put, column, plus, blank, begun, ended)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)

@@ -252,27 +252,27 @@ class Separable(Geometry):
         """`path_line` at beta = 0 as if there were no regularizer; its q is the score where the step starts."""
         p = q = 0.0
         for k in range(row.x.shape[0]):
-            x, w = row.x[k], row.w[k]
-            p += own(row.eta, k) * (self.inverse_hess(w, nth(row.feature, k)) * (x * x))
+            x, w = row.x[k], row.center[k]
+            p += own(row.steps, k) * (self.inverse_hess(w, nth(row.feature, k)) * (x * x))
             q += x * w
-        return common(row.eta) * p + row.lift, q + row.shift
+        return common(row.steps) * p + row.lift, q + row.shift
 
     def path_line(self, regularizer: Regularizer, row: Row, beta: float) -> tuple[float, float]:
         p = q = 0.0
         pull = beta / row.rounds
         for k in range(row.x.shape[0]):
-            step = row.rounds * at(row.eta, k)
-            a, b = self.share_of(regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
-            p += own(row.eta, k) * a
+            step = row.rounds * at(row.steps, k)
+            a, b = self.share_of(regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
+            p += own(row.steps, k) * a
             q += b
-        return common(row.eta) * p + row.lift, q + row.shift
+        return common(row.steps) * p + row.lift, q + row.shift
 
     def path_score(self, regularizer: Regularizer, row: Row, beta: float) -> float:
         z = 0.0
         pull = beta / row.rounds
         for k in range(row.x.shape[0]):
-            x, step = row.x[k], row.rounds * at(row.eta, k)
-            z += x * self.weight(regularizer, row.w[k], x, pull, step, nth(row.feature, k))
+            x, step = row.x[k], row.rounds * at(row.steps, k)
+            z += x * self.weight(regularizer, row.center[k], x, pull, step, nth(row.feature, k))
         return z + (row.shift + row.lift * beta)
 
     def path_fill(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> float:
@@ -280,8 +280,8 @@ class Separable(Geometry):
         z = 0.0
         pull = beta / row.rounds
         for k in range(row.x.shape[0]):
-            x, step = row.x[k], row.rounds * at(row.eta, k)
-            w = self.weight(regularizer, row.w[k], x, pull, step, nth(row.feature, k))
+            x, step = row.x[k], row.rounds * at(row.steps, k)
+            w = self.weight(regularizer, row.center[k], x, pull, step, nth(row.feature, k))
             z += x * w
             out[k] = w
         return z + (row.shift + row.lift * beta)
@@ -291,12 +291,12 @@ class Separable(Geometry):
         p = z = 0.0
         pull = beta / row.rounds
         for k in range(row.x.shape[0]):
-            x, step = row.x[k], row.rounds * at(row.eta, k)
-            w, a = self.point_of(regularizer, row.w[k], x, pull, step, nth(row.feature, k))
-            p += own(row.eta, k) * a
+            x, step = row.x[k], row.rounds * at(row.steps, k)
+            w, a = self.point_of(regularizer, row.center[k], x, pull, step, nth(row.feature, k))
+            p += own(row.steps, k) * a
             z += x * w
             out[k] = w
-        return z + (row.shift + row.lift * beta), common(row.eta) * p + row.lift
+        return z + (row.shift + row.lift * beta), common(row.steps) * p + row.lift
 
     # Whole vectors.
 
@@ -635,7 +635,7 @@ class Simplex(Geometry):
 
     def logit(self, regularizer: Regularizer, row: Row, beta: float, k: int) -> float:
         push = beta * row.x[k] - row.rounds * regularizer.l1(nth(row.feature, k))
-        return safe_log(row.w[k]) + common(row.eta) * push
+        return safe_log(row.center[k]) + common(row.steps) * push
 
     def path_fill(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> float:
         n = row.x.shape[0]
@@ -662,7 +662,7 @@ class Simplex(Geometry):
         mean, p = z - (row.shift + row.lift * beta), 0.0
         for k in range(row.x.shape[0]):
             p += out[k] * (row.x[k] - mean) * (row.x[k] - mean)
-        return z, common(row.eta) * p + row.lift
+        return z, common(row.steps) * p + row.lift
 
     def path_line(self, regularizer: Regularizer, row: Row, beta: float) -> tuple[float, float]:
         z, p = self.path_point(regularizer, row, beta, np.empty(row.x.shape[0]))
@@ -671,10 +671,10 @@ class Simplex(Geometry):
     def path_start(self, row: Row) -> tuple[float, float]:
         p = q = 0.0
         for k in range(row.x.shape[0]):
-            q += row.x[k] * row.w[k]
+            q += row.x[k] * row.center[k]
         for k in range(row.x.shape[0]):
-            p += row.w[k] * (row.x[k] - q) * (row.x[k] - q)
-        return common(row.eta) * p + row.lift, q + row.shift
+            p += row.center[k] * (row.x[k] - q) * (row.x[k] - q)
+        return common(row.steps) * p + row.lift, q + row.shift
 
     def enter_rows(self, rows: CSR, features: int) -> CSR:
         return all_entries(dense_rows(rows, features))

@@ -11,10 +11,10 @@ classes, and the minimiser is the beta with beta = -weight phi'(q + p beta), whi
 from __future__ import annotations
 
 from math import exp, inf, log, sqrt
-from typing import TYPE_CHECKING, ClassVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component
-from fiol.components.losses import EPS, MARGIN, Loss
+from fiol.components.losses import EPS, MARGIN
 from fiol.components.row import Floats
 from fiol.components.scalars import wright_omega
 
@@ -53,8 +53,8 @@ class JointLoss(Component):
         return (2.0 * MARGIN) ** 2
 
 
-#: A loss of one score, or of many.
-AnyLoss = Union[Loss, JointLoss]
+#: A `fiol.Loss` of one score, or a `JointLoss` of many; loosely typed, since nobody takes both and asks which.
+AnyLoss = Any
 
 
 class Softmax(JointLoss):

@@ -95,32 +95,31 @@ class Problem(Component):
         return self.geometry.path_point(self.regularizer, row, beta, out)
 
     def weight_of(self, row: Row, k: int, beta: float) -> float:
-        step, pull = row.rounds * at(row.eta, k), beta / row.rounds
-        return self.geometry.weight(self.regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
+        step, pull = row.rounds * at(row.steps, k), beta / row.rounds
+        return self.geometry.weight(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
 
     def share_at(self, row: Row, k: int, beta: float) -> tuple[float, float]:
-        step, pull = row.rounds * at(row.eta, k), beta / row.rounds
-        return self.geometry.share_of(self.regularizer, row.w[k], row.x[k], pull, step, nth(row.feature, k))
+        step, pull = row.rounds * at(row.steps, k), beta / row.rounds
+        return self.geometry.share_of(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
 
 
 class CommonLine(Solver):
-    """Of many scores: with at most a ridge, all of them are lines in their beta with one slope, and the loss knows beta."""
+    """Of many scores: with at most a ridge, they are lines in their beta with one slope, and the loss knows beta."""
 
-    def solve(self, problem: JointProblem, row: JointRow, out: Any) -> tuple[Any, Any, int]:
+    def solve(self, problem: Any, row: Any, out: Any) -> tuple[Any, Any, int]:
         p = row.lift
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)
-            step = at(row.steps, j) / problem.geometry.metric(i)
-            m = problem.regularizer.shrink(row.rounds * step, i)
-            p += m * step * row.x[j] * row.x[j]
+            m = problem.regularizer.shrink(row.rounds * at(row.steps, j) / problem.geometry.metric(i), i)
+            p += m * at(row.steps, j) * row.x[j] * row.x[j] / problem.geometry.metric(i)
             if m != 1.0:
                 for k in range(row.beta.shape[0]):
                     row.score[k] -= (1.0 - m) * row.x[j] * row.center[j, k]
         problem.loss.duals(row.score, row.weight * p, row.y, row.beta)
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)
-            step = at(row.steps, j) / problem.geometry.metric(i)
-            m, pull = problem.regularizer.shrink(row.rounds * step, i), row.weight * step * row.x[j]
+            m = problem.regularizer.shrink(row.rounds * at(row.steps, j) / problem.geometry.metric(i), i)
+            pull = row.weight * at(row.steps, j) * row.x[j] / problem.geometry.metric(i)
             for k in range(row.beta.shape[0]):
                 out[j, k] = m * (row.center[j, k] + pull * row.beta[k])
         for k in range(row.beta.shape[0]):

@@ -52,6 +52,8 @@ class Regularizer(Component):
         "clip": ("w",),
     }
     required: ClassVar[tuple[str, ...]] = ("value", "prox")
+    #: Whether the prox multiplies a weight by a number that does not depend on it.
+    linear: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -279,6 +281,7 @@ class Ridge(Elastic):
     """
 
     lam: PerFeature
+    linear: ClassVar[bool] = True
 
     def validate(self) -> None:
         require("Ridge.lam", self.lam, 0.0, np.finfo(float).max)

@@ -22,8 +22,8 @@ class Row(NamedTuple):
 
     feature: Indices  #: which feature each coordinate is
     x: Floats  #: its value
-    w: Floats  #: where its step starts: the weight before the step, unless the anchor says otherwise
-    eta: PerFeature  #: step size, one for all or one per coordinate
+    center: Floats  #: where its step starts: the weight before the step, unless the anchor says otherwise
+    steps: PerFeature  #: step size, one for all or one per coordinate
     y: float  #: target
     weight: float  #: sample weight: multiplies the loss
     rounds: float = 1.0  #: how many times the regularizer counts

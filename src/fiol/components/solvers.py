@@ -275,7 +275,7 @@ class Partition(Breakpoints):
                     m += 1
                 else:
                     a, b = problem.share_at(row, k, middle)
-                    p += at(row.eta, k) * a
+                    p += at(row.steps, k) * a
                     q += b
             undecided = undecided[:m]
         beta, z = land(problem, row, left, right, out)
@@ -327,10 +327,10 @@ def breakpoints(problem: Problem, row: Row) -> Floats:
 
 def breakpoint(problem: Problem, row: Row, k: int, j: int) -> float:
     """The beta at which weight k meets its j-th kink; infinite if it never does."""
-    step = at(row.eta, k) / problem.geometry.metric(nth(row.feature, k))
+    step = at(row.steps, k) / problem.geometry.metric(nth(row.feature, k))
     reach = step * row.x[k]
     return (
-        (problem.regularizer.kink(j, row.rounds * step, nth(row.feature, k)) - row.w[k]) / reach
+        (problem.regularizer.kink(j, row.rounds * step, nth(row.feature, k)) - row.center[k]) / reach
         if reach != 0.0
         else inf
     )

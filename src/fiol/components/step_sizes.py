@@ -245,7 +245,7 @@ class Adaptive(StepSize):
     |---|---|
     | `eta(t)` | the step size of round t, from 1 |
     | `h(s, unit)` | the metric of a feature: the step of its weight is eta / h |
-    | `observe(s, x, square)` | writes the feature's new statistics into s, after x with the squared gradient square x^2 |
+    | `observe(s, x, square)` | writes the new statistics into s, after x with the squared gradient square x^2 |
 
     s is the record of the feature: an array of its statistics in the order of `keeps`, all 0 at first. `unit` is the
     square of the feature's own unit, by which a statistic in units of x^2 is divided: 1, unless a `ScaleFree` step

@@ -37,8 +37,13 @@ ALGORITHMS: dict[str, Callable[..., Update]] = {
 }
 #: Losses for numbers.
 REGRESSION: dict[str, Loss] = {name: loss for name, loss in by_name(losses).items() if loss.accepts(0.5)}
-#: Losses for two classes; most of those for numbers take -1 and +1 as well.
-CLASSIFICATION: dict[str, Loss] = {name: loss for name, loss in by_name(losses).items() if loss.accepts(-1.0)}
+#: Losses for two classes, those with probabilities first; most of those for numbers take -1 and +1 as well.
+CLASSIFICATION: dict[str, Loss] = dict(
+    sorted(
+        ((name, loss) for name, loss in by_name(losses).items() if loss.accepts(-1.0)),
+        key=lambda pair: (pair[0] in REGRESSION, pair[1].link != "logit"),
+    )
+)
 #: Losses for several classes at once.
 JOINT: dict[str, JointLoss] = by_name(joint_losses)
 PENALTIES = ("l1", "l2", "elasticnet")

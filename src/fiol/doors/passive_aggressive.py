@@ -34,8 +34,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.losses import EpsilonInsensitive, Hinge, Loss, SquaredEpsilonInsensitive, SquaredHinge
-from fiol.components.problem import Problem
-from fiol.components.row import Floats, Row
+from fiol.components.row import Floats
 from fiol.doors.fitting import Progress, held_out
 from fiol.doors.validation import LARGEST_SEED, OF_PASSES, THREADS, unless_refused, validate_data
 from fiol.intake.chunk import Chunk
@@ -43,20 +42,10 @@ from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
 from fiol.models.epochs import Course, Stopping, run
 from fiol.presets import PA1, PA2
-from fiol.update.loss_steps import LossStep
+from fiol.update.loss_steps import WithoutIntercept
 
 #: What the intercept's step is multiplied with where rows are sparse: scikit-learn's choice.
 SPARSE_DECAY = 0.01
-
-
-class WithoutIntercept(LossStep):
-    """beta as if the intercept stood still, times the sample weight; the intercept is moved by it all the same."""
-
-    def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
-        alone = Row(row.feature, row.x, row.w, row.eta, row.y, row.weight, row.rounds, 0.0, row.shift)
-        p, _ = problem.start(alone)
-        beta = row.weight * problem.loss.dual(z, p, row.y)
-        return beta, problem.fill(row, beta, out)
 
 
 class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]

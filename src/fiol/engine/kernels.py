@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fiol.compiler.compiled import borrowed, inlined, jit, prefetch
-from fiol.components.component import at, begun, blank, ended, entry, plus, put, scores_of
+from fiol.components.component import at, begun, blank, ended, entry, next_score, plus, put, scores_of
 from fiol.components.row import Room
 from fiol.update.state import Clock
 
@@ -55,11 +55,10 @@ def uses_of(space):  # type: ignore[no-untyped-def]
     """Working space by its uses. With many scores most of them waste some, for the sake of one array."""
     if space.ndim == 2:
         return Room(space[0], space[1], space[2], space[3], space[4], space[5], space[6:], 0.0, 0.0, 0.0)
-    size = space.shape[1] * space.shape[2]
+    size, last = space.shape[1] * space.shape[2], space.shape[0] - 1
     step, before, passed = space[3].reshape(size), space[4].reshape(size), space[5].reshape(size)
-    records = space[6:].reshape((space.shape[0] - 6, size))
-    # New weights take the place of the old, which nobody needs then.
-    return Room(space[0], space[1], space[0], step, before, passed, records, space[2, 0], space[2, 1], space[2, 2])
+    records, rest = space[6:last].reshape((last - 6, size)), space[last]
+    return Room(space[0], space[1], space[2], step, before, passed, records, rest[0], rest[1], rest[2])
 
 
 @inlined
@@ -75,8 +74,10 @@ def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-unty
     if state.total.shape[0] > 0:
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 put(state.total, i, k, entry(state.total, i, k) + plan.laziness.missed(plan, state, i, k, clock))
+                k = next_score(state.w, k)
     return plan.anchor.gather(plan, state, feature, x, eta, clock, room, z)
 
 
@@ -96,8 +97,10 @@ def remember(plan, state, feature, x, beta, room, clock):  # type: ignore[no-unt
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 put(state.total, i, k, entry(state.total, i, k) + entry(room.new, j, k))
+                k = next_score(state.w, k)
 
 
 @inlined
@@ -120,11 +123,12 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
     square *= weight * weight * plan.step_size.square_length(x, 1.0 * bias.w.shape[0], room)
     square = square / unit if unit > 0.0 else 0.0
-    lift, shift = 0.0, begun(bias_room.score, 0.0)
     if bias.w.shape[0] > 0:
         plan.laziness.visit_all(bias_plan, bias, eta, clock)
         bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, eta, bias_room)
         lift, shift = at(bias_steps, 0), bias_start[0]
+    else:
+        lift, shift = 0.0, begun(bias_room.score, 0.0)
     steps, start = centers(plan, state, feature, x, square, eta, room)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
@@ -135,8 +139,10 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
     remember(plan, state, feature, x, beta, room, after)
     if bias.w.shape[0] > 0:
-        for k in range(scores_of(bias.w)):
+        k = 0
+        while k < scores_of(bias.w):
             put(bias_room.new, 0, k, at(shift, k) + lift * at(beta, k))
+            k = next_score(bias.w, k)
         remember(bias_plan, bias, ZERO, ONE, beta, bias_room, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
@@ -162,8 +168,10 @@ def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, roo
         first, last = indptr[r], indptr[r + 1]
         feature, x = indices[first:last], data[first:last]
         z, clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
-        for k in range(scores_of(scores)):
+        k = 0
+        while k < scores_of(scores):
             put(scores, r, k, at(z, k))
+            k = next_score(scores, k)
     clock_into(ticks, clock)
 
 
@@ -231,26 +239,39 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores
     """
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock, zero, shift, unseen, z = clock_from(ticks), np.uint64(0), blank(scores), blank(scores), blank(scores)
-    for k in range(scores_of(scores)):
+    k = 0
+    while k < scores_of(scores):
         if bias.w.shape[0] > 0:
             shift = plus(shift, k, value_of(bias_plan, bias, zero, k, clock))
         unseen = plus(unseen, k, value_of(plan, fresh, zero, k, clock))
+        k = next_score(scores, k)
     for r in range(scores.shape[0]):
         z = begun(z, shift)
         for j in range(indptr[r], indptr[r + 1]):
             i = np.uint64(np.uint32(indices[j]))
-            if i < state.w.shape[0]:
-                for k in range(scores_of(scores)):
+            if i < state.w.shape[0] and linear and state.total.shape[0] == 0:
+                factor = data[j] * plan.anchor.shared_factor(plan, state, i, clock)
+                k = 0
+                while k < scores_of(scores):
+                    z = plus(z, k, plan.anchor.weight_times(plan, state, i, k, clock, factor))
+                    k = next_score(scores, k)
+            elif i < state.w.shape[0]:
+                k = 0
+                while k < scores_of(scores):
                     w = value_of(plan, state, i, k, clock)
-                    z = plus(
-                        z, k, data[j] * (w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w))
-                    )
+                    w = w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w)
+                    z = plus(z, k, data[j] * w)
+                    k = next_score(scores, k)
             else:
-                for k in range(scores_of(scores)):
+                k = 0
+                while k < scores_of(scores):
                     z = plus(z, k, data[j] * at(unseen, k))
+                    k = next_score(scores, k)
         z = ended(z, shift)
-        for k in range(scores_of(scores)):
+        k = 0
+        while k < scores_of(scores):
             put(scores, r, k, at(z, k))
+            k = next_score(scores, k)
 
 
 @jit
@@ -258,11 +279,13 @@ def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-
     """All weights, or all averages, without changing the state."""
     clock = clock_from(ticks)
     for i in range(np.uint64(out.shape[0])):
-        for k in range(scores_of(out)):
+        k = 0
+        while k < scores_of(out):
             if averaged:
                 put(out, i, k, value_of(plan, state, i, k, clock))
             else:
                 put(out, i, k, plan.anchor.weight_of_score(plan, state, i, k, clock))
+            k = next_score(out, k)
 
 
 @jit
@@ -277,6 +300,8 @@ def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
     """Take over weights that are up to date."""
     clock = clock_from(ticks)
     for i in range(np.uint64(w.shape[0])):
-        for k in range(scores_of(w)):
+        k = 0
+        while k < scores_of(w):
             plan.laziness.keep(plan, state, i, k, entry(w, i, k), clock)
+            k = next_score(w, k)
         plan.laziness.set_mark(state, i, clock)

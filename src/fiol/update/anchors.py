@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fiol.components.component import Component, PerFeature, at, entry, plus, put, scores_of
+from fiol.components.component import Component, PerFeature, at, entry, next_score, plus, put, scores_of
 from fiol.components.row import Floats, Indices, Room, nth
 from fiol.update.state import Clock, State
 
@@ -18,6 +18,8 @@ class Anchor(Component):
     | method | meaning |
     |---|---|
     | `weight_of_score(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
+    | `shared_factor(plan, state, i, clock)` | what the missed rounds left of all weights of feature i alike |
+    | `weight_times(plan, state, i, k, clock, factor)` | that weight times a factor, the shared one included |
     | `weight_for_value(plan, state, i, x, w)` | what becomes of w, before anything else, when its feature is x |
     | `gather(plan, state, feature, x, eta, clock, room, z)` | the weights of a row into `room.w`, their score onto z |
     | `centers_of_row(plan, state, feature, w, steps, eta, room)` | where the paths of its weights start |
@@ -44,6 +46,12 @@ class Anchor(Component):
         """The weight of feature i, where there is one score."""
         return plan.anchor.weight_of_score(plan, state, i, 0, clock)
 
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return 1.0
+
+    def weight_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
+        return factor * plan.anchor.weight_of_score(plan, state, i, k, clock)
+
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
         return w
 
@@ -51,10 +59,12 @@ class Anchor(Component):
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room, z: Any
     ) -> Any:
         for j in range(x.shape[0]):
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 w = plan.anchor.weight_of_score(plan, state, nth(feature, j), k, clock)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)
+                k = next_score(state.w, k)
         return z
 
 
@@ -67,6 +77,12 @@ class LastIterate(Anchor):
     def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         return plan.laziness.load(plan, state, i, k, clock)
 
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return plan.laziness.shared_factor(plan, state, i, clock)
+
+    def weight_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
+        return plan.laziness.load_times(plan, state, i, k, clock, factor)
+
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
         return plan.regularizer.clip(w * plan.step_size.shrink_for(x, state.statistics[i]))
 
@@ -77,11 +93,17 @@ class LastIterate(Anchor):
         if by_row:
             plan.laziness.load_row(plan, state, feature, clock, room)
         for j in range(x.shape[0]):
-            for k in range(scores_of(state.w)):
-                w = entry(room.w, j, k) if by_row else plan.laziness.load(plan, state, nth(feature, j), k, clock)
-                w = plan.regularizer.clip(w * plan.step_size.shrink_for(x[j], room.statistics[:, j]))
+            i = nth(feature, j)
+            kept = plan.step_size.shrink_for(x[j], room.statistics[:, j])
+            if not by_row:
+                kept = plan.laziness.shared_factor(plan, state, i, clock) * kept
+            k = 0
+            while k < scores_of(state.w):
+                w = entry(room.w, j, k) * kept if by_row else plan.laziness.load_times(plan, state, i, k, clock, kept)
+                w = plan.regularizer.clip(w)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)
+                k = next_score(state.w, k)
         return z
 
     def centers_of_row(
@@ -92,16 +114,20 @@ class LastIterate(Anchor):
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(x.shape[0]):
             i = nth(feature, j)
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 plan.laziness.keep(plan, state, i, k, entry(new, j, k), clock)
+                k = next_score(state.w, k)
             plan.laziness.set_mark(state, i, clock)
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         geometry, step = plan.problem.geometry, plan.step_of(state, i, eta)
-        for k in range(scores_of(state.w)):
+        k = 0
+        while k < scores_of(state.w):
             w = entry(state.w, i, k)
             center = geometry.moved(w, plan.regularizer_step.push(plan, w, i), step, i)
             put(state.w, i, k, geometry.weight(plan.problem.regularizer, center, 0.0, 0.0, step, i))
+            k = next_score(state.w, k)
 
 
 class Origin(Anchor):
@@ -130,20 +156,26 @@ class Origin(Anchor):
     ) -> Any:
         for j in range(w.shape[0]):
             i = nth(feature, j)
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
+                k = next_score(state.w, k)
         return room.center[: w.shape[0]]
 
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(x.shape[0]):
             i = nth(feature, j)
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 put(state.w, i, k, entry(state.w, i, k) + at(beta, k) * x[j])
+                k = next_score(state.w, k)
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
-        for k in range(scores_of(state.w)):
+        k = 0
+        while k < scores_of(state.w):
             w = self.weight_of_score(plan, state, i, k, clock)
             put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
+            k = next_score(state.w, k)
 
 
 class AllIterates(Origin):
@@ -162,10 +194,12 @@ class AllIterates(Origin):
             i = nth(feature, j)
             # Where eta changes, `pass_by` has already taken that part of sigma to its account.
             room.before[j] = plan.step_size.h(room.statistics[:, j], 1.0) / eta
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 w = self.weight_of_score(plan, state, i, k, clock)
                 put(room.w, j, k, w)
                 z = plus(z, k, x[j] * w)
+                k = next_score(state.w, k)
         return z
 
     def centers_of_row(
@@ -174,17 +208,21 @@ class AllIterates(Origin):
         for j in range(w.shape[0]):
             i = nth(feature, j)
             sigma = plan.step_size.h(room.statistics[:, j], 1.0) / eta - room.before[j]
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 if sigma != 0.0:
                     mirrored = plan.problem.geometry.mirror(entry(w, j, k), i)
                     put(state.w, i, k, entry(state.w, i, k) + sigma * mirrored)
                 put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
+                k = next_score(state.w, k)
         return room.center[: w.shape[0]]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         sigma = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)
-        for k in range(scores_of(state.w)):
+        k = 0
+        while k < scores_of(state.w):
             w = self.weight_of_score(plan, state, i, k, clock)
             put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
             if sigma != 0.0:
                 put(state.w, i, k, entry(state.w, i, k) + sigma * plan.problem.geometry.mirror(w, i))
+            k = next_score(state.w, k)

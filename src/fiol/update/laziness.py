@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from fiol.components.component import Component, at, column, entry, put, scores_of
+from fiol.components.component import Component, at, column, entry, next_score, put, scores_of
 from fiol.components.row import Indices, Room, nth
 from fiol.components.scalars import clamp
 from fiol.update.state import Clock, State
@@ -88,6 +88,8 @@ class Laziness(Component):
     | method | meaning |
     |---|---|
     | `load(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
+    | `shared_factor(plan, state, i, clock)` | what the missed rounds left of all weights of feature i alike |
+    | `load_times(plan, state, i, k, clock, factor)` | `load` times a factor, in which the shared one is included |
     | `load_row(plan, state, feature, clock, room)` | `load` for a row whose steps differ, into `room.w`, if `by_row` |
     | `keep(plan, state, i, k, w, clock)` | store w as that weight after `clock.t` rounds |
     | `set_mark(state, i, clock)` | note that the weights of feature i were kept after `clock.t` rounds |
@@ -119,6 +121,12 @@ class Laziness(Component):
         def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float: ...
         def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None: ...
 
+    def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
+        return self.load(plan, state, i, k, clock) * factor
+
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return 1.0
+
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
         pass
 
@@ -147,10 +155,12 @@ class Laziness(Component):
         """Bring every weight up to date; the clock, its sums started again."""
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 if state.total.shape[0] > 0:
                     put(state.total, i, k, entry(state.total, i, k) + self.missed(plan, state, i, k, clock))
                 self.keep(plan, state, i, k, self.load(plan, state, i, k, clock), new)
+                k = next_score(state.w, k)
             self.set_mark(state, i, new)
         return new
 
@@ -214,9 +224,11 @@ class Eager(UpToDate):
 
     def add_totals(self, plan: Plan, state: State, clock: Clock) -> None:
         for i in range(np.uint64(state.total.shape[0])):
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 w = plan.anchor.weight_of_score(plan, state, i, k, clock)
                 put(state.total, i, k, entry(state.total, i, k) + w)
+                k = next_score(state.w, k)
 
 
 class BySums(Laziness):
@@ -239,9 +251,11 @@ class BySums(Laziness):
         step = plan.step_size.steps_now(feature.shape[0], 1.0, room)
         for j in range(feature.shape[0]):
             i, passed = nth(feature, j), at(step, j) * room.passed[j]
-            for k in range(scores_of(room.w)):
+            k = 0
+            while k < scores_of(room.w):
                 w = plan.problem.geometry.weight(plan.regularizer, entry(room.w, j, k), 0.0, 0.0, passed, i)
                 put(room.w, j, k, w)
+                k = next_score(room.w, k)
 
     def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
         put(state.w, i, k, w)
@@ -292,18 +306,22 @@ class ByScale(Laziness):
             return clock
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
-            for k in range(scores_of(state.w)):
+            k = 0
+            while k < scores_of(state.w):
                 w = self.load(plan, state, i, k, clock)
                 self.keep(plan, state, i, k, w, new)
                 if state.total.shape[0] > 0:
                     put(state.total, i, k, entry(state.total, i, k) + w)
+                k = next_score(state.w, k)
             self.set_mark(state, i, new)
         if state.total.shape[0] > 0:  # the row's own weights are added when they are kept
             for j in range(feature.shape[0]):
                 i = nth(feature, j)
-                for k in range(scores_of(state.w)):
+                k = 0
+                while k < scores_of(state.w):
                     w = self.load(plan, state, i, k, new)
                     put(state.total, i, k, entry(state.total, i, k) - w)
+                    k = next_score(state.w, k)
         return new
 
 
@@ -365,6 +383,17 @@ class ByRounds(Laziness):
             room.step[k] = at(step, k) / plan.problem.geometry.metric(nth(feature, k))
         plan.regularizer.catch_up_row(feature, room.step, room.passed, column(room.w, 0))
 
+    def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
+        if state.w.ndim == 1 or not plan.regularizer.linear:
+            return self.load(plan, state, i, k, clock) * factor
+        return entry(state.w, i, k) * factor
+
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        if state.w.ndim == 1 or not plan.regularizer.linear:
+            return 1.0
+        n = clock.t - state.mark[i]
+        return plan.regularizer.catch_up(1.0, plan.euclidean_step(state, i, clock.eta), n, i)
+
     def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         n = clock.t - state.mark[i]
         return plan.regularizer.catch_up(entry(state.w, i, k), plan.euclidean_step(state, i, clock.eta), n, i)
@@ -385,8 +414,10 @@ def collect_marks(state: State, feature: Indices, now: float, room: Room) -> boo
     most = 0.0
     for j in range(feature.shape[0]):
         i = nth(feature, j)
-        for k in range(scores_of(state.w)):
+        k = 0
+        while k < scores_of(state.w):
             put(room.w, j, k, entry(state.w, i, k))
+            k = next_score(state.w, k)
         room.passed[j] = now - state.mark[i]
         most = max(most, room.passed[j])
     return most > 0.0

@@ -77,3 +77,16 @@ class Truncated(LossStep):
         reach = row.weight * p * slope * slope
         beta = -row.weight * slope * (above / reach if above < reach else 1.0)
         return beta, problem.fill(row, beta, out)
+
+
+class WithoutIntercept(LossStep):
+    """beta as if the intercept stood still, times the sample weight; the intercept is moved by it all the same.
+
+    scikit-learn's passive-aggressive estimators step so: see `fiol.PassiveAggressiveClassifier`.
+    """
+
+    def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
+        alone = Row(row.feature, row.x, row.center, row.steps, row.y, row.weight, row.rounds, 0.0, row.shift)
+        p, _ = problem.start(alone)
+        beta = row.weight * problem.loss.dual(z, p, row.y)
+        return beta, problem.fill(row, beta, out)

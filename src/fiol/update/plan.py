@@ -22,7 +22,7 @@ from fiol.update.update import Update
 class Plan(Component):
     """An `Update` in the form its loops take: with the subproblem its solver sees, and how absent features wait."""
 
-    problem: Problem | JointProblem
+    problem: Any  #: a `Problem`, or a `JointProblem`
     regularizer: Regularizer
     loss_step: LossStep
     regularizer_step: RegularizerStep
