@@ -558,3 +558,40 @@ def test_before_any_event():
     assert model.predict_one({"a": 1.0}) is None
     assert model.predict_proba_one({"a": 1.0}) == {}
     assert model.predict_proba_many(X).shape == (2, 0)
+
+
+# --- all classes at once ----------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("loss", ["softmax", "crammer_singer"])
+def test_all_classes_at_once(loss):
+    """The learner of the same rows, event by event or in frames; classes appear late."""
+    frame, y = stream_of()
+    X, names = frame.to_numpy(), list(frame)
+    one, many = FIOLClassifier(loss), FIOLClassifier(loss)
+    twin = fiol.Learner(fiol.FIOL({"softmax": fiol.Softmax(), "crammer_singer": fiol.CrammerSinger()}[loss]))
+    twin.learn(X, y)
+    for x, label in zip(X.tolist(), y, strict=True):
+        one.learn_one(dict(zip(names, x, strict=True)), label)
+    for start in range(0, len(y), 7):
+        many.learn_many(pd.DataFrame(X[start : start + 7], columns=names), pd.Series(list(y[start : start + 7])))
+    for model in (one, many, pickle.loads(pickle.dumps(one))):
+        assert model.classes == twin.classes
+        assert np.array_equal(model.model.weights, twin.weights)
+        assert model.intercept == dict(zip(twin.classes, twin.intercept.tolist(), strict=True))
+        assert model.weights[twin.classes[0]] == dict(zip(names, twin.weights[0].tolist(), strict=True))
+        assert model.learners == {}
+        x = dict(zip(names, X[3].tolist(), strict=True))
+        assert model.predict_one(x) == twin.classes[twin.scores(X[3:4]).argmax()]
+        if loss == "softmax":
+            assert list(model.predict_proba_one(x).values()) == twin.predict(X[3:4])[0].tolist()
+        else:
+            with pytest.raises(NotImplementedError, match="CrammerSinger has no probabilities"):
+                model.predict_proba_one(x)
+    before = one.model.weights
+    one.mutate({"step_size": 0.25})
+    assert np.array_equal(one.model.weights, before)
+    with pytest.raises(ValueError, match="loss must go on to learn all classes at once"):
+        one.mutate({"loss": "log_loss"})
+    assert one.loss == loss

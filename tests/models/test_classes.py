@@ -14,6 +14,7 @@ import fiol
 from fiol import OneVsRest
 from fiol.files import model_file
 from fiol.files.model_file import ModelFileError
+from fiol.regret import Ledger
 
 UPDATES = {
     "softmax": fiol.FIOL(fiol.Softmax()),
@@ -442,3 +443,5 @@ def test_losses_that_do_not_go_together_with_a_model():
         OneVsRest(fiol.FIOL(fiol.Poisson()))
     with pytest.raises(TypeError, match="Logistic has one score"):
         fiol.Learner(fiol.FIOL(fiol.Logistic())).meet(["a"])
+    with pytest.raises(TypeError, match=r"a ledger adds up the losses of one score, Softmax\(\) has one per class"):
+        Ledger(new("softmax"))

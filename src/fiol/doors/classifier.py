@@ -219,8 +219,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             codes = self._codes(one_array(y, chunk.rows))
             weights = self._weighted(weights, codes)
         model, classes = self._model, self.classes_.tolist()
+        model.meet(classes)  # also those that the chunk has further down
         if isinstance(model, OneVsRest):
-            model.meet(classes)
             model.arrange(classes)
         else:
             labels = [classes[code] for code in codes]
@@ -292,8 +292,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                 if self.penalty in (None, "l2") and not self.positive:
                     raise
                 one = "log_loss" if loss.link == "logit" else "hinge"
-                hint = f'which is algorithm="COMID", or penalty=None or "l2", or loss="{one}"'
-                raise TypeError(f"{error}, {hint}") from error
+                hint = f'(algorithm="COMID" has it): use penalty=None or "l2", or loss="{one}"'
+                raise TypeError(f"{error} {hint}") from error
         new = OneVsRest(self._update(), **options)
         if not self._closed:
             new.meet(self.classes_.tolist())

@@ -242,7 +242,12 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     ('banana', ['apple', 'banana', 'orange'])
     """
 
-    _losses: ClassVar[Mapping[str, Loss | JointLoss]] = {**CLASSIFICATION, **JOINT}
+    # The default comes first.
+    _losses: ClassVar[Mapping[str, Loss | JointLoss]] = {
+        "log_loss": CLASSIFICATION["log_loss"],
+        **CLASSIFICATION,
+        **JOINT,
+    }
     _loss_kinds = (Loss, JointLoss)
 
     def __init__(

@@ -181,6 +181,8 @@ def engine_of(learner: Learner) -> Engine:
 
 def check_learner(learner: Learner, plan: Plan, comparator: Any) -> None:
     """Refuse learners whose weights cannot be compared."""
+    if learner.classes is not None:
+        raise TypeError(f"a ledger adds up the losses of one score, {learner.update.loss!r} has one per class")
     if plan.first_weight(1) != 0.0 and learner.width is None:
         name = type(learner.update.geometry).__name__
         raise TypeError(
