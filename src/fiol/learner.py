@@ -598,7 +598,7 @@ class Learner:
         """Drop all features whose weight is exactly 0, with what is remembered of them; returns how many.
 
         For learners that hold names, or `max_features`. Where steps do not depend on a feature's past
-        (no `AdaGrad`, last iterate) this changes no later score. The weight is that of the last round: an
+        (a schedule, last iterate) this changes no later score. The weight is that of the last round: an
         average is dropped with it.
         """
         if not isinstance(self._intake.encoder, Vocabulary):

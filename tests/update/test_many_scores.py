@@ -251,5 +251,3 @@ def test_what_makes_no_sense_is_refused():
     ):
         with pytest.raises(TypeError, match=message):
             make_plan(update)
-    with pytest.raises(TypeError, match=r"Learner has one score per row, Softmax\(\) one per class: use JointLearner"):
-        fiol.Learner(fiol.FIOL(joint))
