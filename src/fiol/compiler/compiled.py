@@ -46,7 +46,6 @@ from fiol.components.component import (
     Component,
     at,
     begun,
-    blank,
     column,
     common,
     ended,
@@ -319,11 +318,6 @@ def _plus(z: Any, k: Any, value: Any) -> Any:
         return z
 
     return many if isinstance(z, types.Array) else lambda z, k, value: z + value
-
-
-@overload(blank, strict=False)
-def _blank(w: Any) -> Any:
-    return (lambda w: 0.0) if w.ndim == 1 else lambda w: np.zeros(w.shape[1])
 
 
 @overload(begun, strict=False)

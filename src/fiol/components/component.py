@@ -96,11 +96,6 @@ def plus(z: Any, k: int, value: float) -> Any:
     return z
 
 
-def blank(w: Any) -> Any:
-    """A score of 0 for rows whose weights, or scores, are these: a number, or an array of its own."""
-    return 0.0 if w.ndim == 1 else np.zeros(w.shape[1])
-
-
 def begun(z: Any, shift: Any) -> Any:
     """A score before its row is added up. With many scores, the intercepts come first; a single one comes last."""
     if not isinstance(z, np.ndarray):
@@ -116,7 +111,7 @@ def ended(z: Any, shift: Any) -> Any:
 
 
 #: The helpers that see whether they got a number or an array: their compiled forms are not their sources.
-BY_KIND = (at, common, own, scores_of, next_score, entry, put, column, plus, blank, begun, ended)
+BY_KIND = (at, common, own, scores_of, next_score, entry, put, column, plus, begun, ended)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)

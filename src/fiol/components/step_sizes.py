@@ -351,7 +351,7 @@ class ScaleFree(Adaptive):
 
     def peak(self, s: Floats) -> float:
         """The largest absolute value of a feature."""
-        return s[self.step_size.width()]
+        return 1.0 * s[self.step_size.width()]  # whose square needs double precision, whatever s is stored in
 
     def eta(self, t: float) -> float:
         return self.step_size.eta(t)

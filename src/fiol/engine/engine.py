@@ -135,7 +135,8 @@ class Engine:
     def scores(self, chunk: Chunk, linear: bool = False) -> Floats:
         """The scores of rows, by the averages if they are kept."""
         scores = np.empty((chunk.rows, *self.trailing))
-        self.call("score_rows", *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, linear, scores)
+        kernel = "score_rows_of_many" if self.trailing else "score_rows"
+        self.call(kernel, *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, linear, scores)
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:

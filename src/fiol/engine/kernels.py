@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fiol.compiler.compiled import borrowed, inlined, jit, prefetch
-from fiol.components.component import at, begun, blank, ended, entry, next_score, plus, put, scores_of
+from fiol.components.component import at, begun, ended, entry, next_score, put, scores_of
 from fiol.components.row import Room
 from fiol.update.state import Clock
 
@@ -238,40 +238,48 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores
     Weights are ready for the row's values as before learning from it, unless scores are to be linear in these.
     """
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
-    clock, zero, shift, unseen, z = clock_from(ticks), np.uint64(0), blank(scores), blank(scores), blank(scores)
-    k = 0
-    while k < scores_of(scores):
-        if bias.w.shape[0] > 0:
-            shift = plus(shift, k, value_of(bias_plan, bias, zero, k, clock))
-        unseen = plus(unseen, k, value_of(plan, fresh, zero, k, clock))
-        k = next_score(scores, k)
+    clock = clock_from(ticks)
+    shift = value_of(bias_plan, bias, np.uint64(0), 0, clock) if bias.w.shape[0] > 0 else 0.0
+    unseen = value_of(plan, fresh, np.uint64(0), 0, clock)
     for r in range(scores.shape[0]):
-        z = begun(z, shift)
+        z = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[k]))
+            if i < state.w.shape[0]:
+                w = value_of(plan, state, i, 0, clock)
+                z += data[k] * (w if linear else plan.anchor.weight_for_value(plan, state, i, data[k], w))
+            else:
+                z += data[k] * unseen
+        scores[r] = z + shift
+
+
+@jit
+def score_rows_of_many(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores):  # type: ignore[no-untyped-def]
+    """`score_rows` of many scores; the intercepts come first, and what a feature's weights share is found once."""
+    (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
+    clock, shift, unseen = clock_from(ticks), np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
+    plain = linear and state.total.shape[0] == 0
+    for k in range(scores.shape[1]):
+        if bias.w.shape[0] > 0:
+            shift[k] = value_of(bias_plan, bias, np.uint64(0), k, clock)
+        unseen[k] = value_of(plan, fresh, np.uint64(0), k, clock)
+    for r in range(scores.shape[0]):
+        for k in range(scores.shape[1]):
+            scores[r, k] = shift[k]
         for j in range(indptr[r], indptr[r + 1]):
             i = np.uint64(np.uint32(indices[j]))
-            if i < state.w.shape[0] and linear and state.total.shape[0] == 0:
+            if i >= state.w.shape[0]:
+                for k in range(scores.shape[1]):
+                    scores[r, k] += data[j] * unseen[k]
+            elif plain:
                 factor = data[j] * plan.anchor.shared_factor(plan, state, i, clock)
-                k = 0
-                while k < scores_of(scores):
-                    z = plus(z, k, plan.anchor.weight_times(plan, state, i, k, clock, factor))
-                    k = next_score(scores, k)
-            elif i < state.w.shape[0]:
-                k = 0
-                while k < scores_of(scores):
+                for k in range(scores.shape[1]):
+                    scores[r, k] += plan.anchor.weight_times(plan, state, i, k, clock, factor)
+            else:
+                for k in range(scores.shape[1]):
                     w = value_of(plan, state, i, k, clock)
                     w = w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w)
-                    z = plus(z, k, data[j] * w)
-                    k = next_score(scores, k)
-            else:
-                k = 0
-                while k < scores_of(scores):
-                    z = plus(z, k, data[j] * at(unseen, k))
-                    k = next_score(scores, k)
-        z = ended(z, shift)
-        k = 0
-        while k < scores_of(scores):
-            put(scores, r, k, at(z, k))
-            k = next_score(scores, k)
+                    scores[r, k] += data[j] * w
 
 
 @jit
