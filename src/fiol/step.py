@@ -117,9 +117,10 @@ def make_row(
 def kernels(compiled: bool) -> tuple[Any, Any]:
     """The compiled kernels, or the functions they were made from."""
     from fiol.compiler import compiled as layer  # imported here: `import fiol` loads no compiler
-    from fiol.engine import kernels as k
+    from fiol.engine.steps import absent_weights, step_row
 
-    return (k.step_row, k.settle) if compiled else (layer.interpreted(k.step_row), layer.interpreted(k.settle))
+    both = step_row, absent_weights
+    return both if compiled else (layer.interpreted(step_row), layer.interpreted(absent_weights))
 
 
 # --- checks of the arguments, each naming the place that is wrong ------------------------------

@@ -19,7 +19,7 @@ import fiol
 from fiol.compiler import compiled
 from fiol.compiler.fingerprint import source_digest
 from fiol.components.component import Component
-from fiol.engine import kernels
+from fiol.engine import steps
 
 SOURCE = Path(fiol.__file__).parent
 compiling = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing compiles without the compiler")
@@ -47,7 +47,7 @@ def step(problem, compiled):
 
 def misses():
     import sys
-    import fiol.engine.kernels
+    import fiol.engine.steps
     ours = [module for name, module in sys.modules.items() if name.startswith("fiol.")]
     kernels = {id(k): k for module in ours for k in vars(module).values() if hasattr(k, "stats")}
     return sum(sum(k.stats.cache_misses.values()) for k in kernels.values())
@@ -363,7 +363,7 @@ def test_values_add_no_signature():
         )
 
     step()
-    known = [len(kernel.signatures) for kernel in (kernels.step_row, kernels.settle)]
+    known = [len(kernel.signatures) for kernel in (steps.step_row, steps.absent_weights)]
     step(eta=3.0, sample_weight=0.5)
     step(eta=3, sample_weight=2, lam=1, tau=1, y=2, passes=np.int32(7))
     step(eta=np.float32(3), lam=np.float32(0.5), y=np.int8(1), tau=np.array(0.25), passes=50.0)
@@ -378,7 +378,7 @@ def test_values_add_no_signature():
     step([1.0], w=[0.0])
     step(np.ones(50), w=np.ones(50))
     step(([], []))
-    assert [len(kernel.signatures) for kernel in (kernels.step_row, kernels.settle)] == known
+    assert [len(kernel.signatures) for kernel in (steps.step_row, steps.absent_weights)] == known
 
 
 @compiling

@@ -101,7 +101,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
         wait = int(self.average) - 1 if self.average else 0
 
         def learn(order: Any) -> float:
-            from fiol.engine.kernels import total_loss
+            from fiol.engine.reading import total_loss
 
             order = order if order.shape[0] else np.arange(chunk.rows)
             first = min(max(wait - learner.rounds, 0), order.shape[0])

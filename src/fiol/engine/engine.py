@@ -289,10 +289,11 @@ class Engine:
     def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled
-        from fiol.engine import kernels  # imported here: `import fiol` loads no compiler
+        from fiol.engine import reading, rounds  # imported here: `import fiol` loads no compiler
 
         if isinstance(kernel, str):
-            kernel = getattr(kernels, kernel.removeprefix("intercept: "))
+            name = kernel.removeprefix("intercept: ")
+            kernel = getattr(rounds if hasattr(rounds, name) else reading, name)
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)
         plain = compiled.interpreted(kernel)

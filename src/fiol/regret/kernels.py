@@ -13,7 +13,7 @@ import numpy as np
 
 from fiol.compiler.compiled import borrowed, inlined, jit
 from fiol.components.row import Floats
-from fiol.engine.kernels import clock_from, clock_into, learn_row, rooms
+from fiol.engine.rounds import clock_from, clock_into, learn_row, rooms
 from fiol.update.state import aligned
 
 

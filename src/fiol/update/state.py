@@ -59,7 +59,7 @@ def empty_state(shape: tuple[int, ...], start: float, dtype: Any, marks: bool, s
 
 
 def make_room(entries: int, statistics: int, trailing: tuple[int, ...] = ()) -> Any:
-    """Working space for rows of so many entries, each use of it beginning at a cache line; see `kernels.uses_of`."""
+    """Working space for rows of so many entries, each use of it beginning at a cache line; see `rounds.uses_of`."""
     width = -(-max(entries, 1) // 8) * 8
     return aligned((6 + statistics + len(trailing), width, *trailing), np.float64)
 

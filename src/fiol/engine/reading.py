@@ -1,0 +1,122 @@
+"""The compiled loops that read weights and scores from a state, and store weights in it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fiol.compiler.compiled import borrowed, inlined, jit
+from fiol.components.component import entry, next_score, put, scores_of
+from fiol.engine.rounds import clock_from, clock_into
+
+
+@jit
+def predict_all(loss, scores):  # type: ignore[no-untyped-def]
+    """Replace every score by what the loss predicts from it."""
+    for r in range(scores.shape[0]):
+        scores[r] = loss.predict(scores[r])
+
+
+@jit
+def total_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
+    """The weighted sum of the losses of all scores, or of those that `order` names, and that of the weights.
+
+    A score is a number, or a row of them where there is one per class.
+    """
+    total = mass = 0.0
+    for k in range(order.shape[0] if order.shape[0] > 0 else y.shape[0]):
+        r = order[k] if order.shape[0] > 0 else k
+        total += weight[r] * loss.value(scores[r], y[r])
+        mass += weight[r]
+    return total, mass
+
+
+@inlined
+def value_of(plan, state, i, k, clock):  # type: ignore[no-untyped-def]
+    """The weight of feature i for score k, or its average over all rounds if that is kept."""
+    if state.total.shape[0] > 0 and clock.t > 0.0:
+        return (entry(state.total, i, k) + plan.laziness.missed(plan, state, i, k, clock)) / clock.t
+    return plan.anchor.weight_of_score(plan, state, i, k, clock)
+
+
+@jit
+def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores):  # type: ignore[no-untyped-def]
+    """The scores of rows; `fresh` stands for features that have no place in the state yet.
+
+    Weights are ready for the row's values as before learning from it, unless scores are to be linear in these.
+    """
+    (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
+    clock = clock_from(ticks)
+    shift = value_of(bias_plan, bias, np.uint64(0), 0, clock) if bias.w.shape[0] > 0 else 0.0
+    unseen = value_of(plan, fresh, np.uint64(0), 0, clock)
+    for r in range(scores.shape[0]):
+        z = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[k]))
+            if i < state.w.shape[0]:
+                w = value_of(plan, state, i, 0, clock)
+                z += data[k] * (w if linear else plan.anchor.weight_for_value(plan, state, i, data[k], w))
+            else:
+                z += data[k] * unseen
+        scores[r] = z + shift
+
+
+@jit
+def score_rows_of_many(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores):  # type: ignore[no-untyped-def]
+    """`score_rows` of many scores; the intercepts come first, and what a feature's weights share is found once."""
+    (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
+    clock, shift, unseen = clock_from(ticks), np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
+    plain = linear and state.total.shape[0] == 0
+    for k in range(scores.shape[1]):
+        if bias.w.shape[0] > 0:
+            shift[k] = value_of(bias_plan, bias, np.uint64(0), k, clock)
+        unseen[k] = value_of(plan, fresh, np.uint64(0), k, clock)
+    for r in range(scores.shape[0]):
+        for k in range(scores.shape[1]):
+            scores[r, k] = shift[k]
+        for j in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[j]))
+            if i >= state.w.shape[0]:
+                for k in range(scores.shape[1]):
+                    scores[r, k] += data[j] * unseen[k]
+            elif plain:
+                factor = data[j] * plan.anchor.shared_factor(plan, state, i, clock)
+                for k in range(scores.shape[1]):
+                    scores[r, k] += plan.anchor.weight_times(plan, state, i, k, clock, factor)
+            else:
+                for k in range(scores.shape[1]):
+                    w = value_of(plan, state, i, k, clock)
+                    w = w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w)
+                    scores[r, k] += data[j] * w
+
+
+@jit
+def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-def]
+    """All weights, or all averages, without changing the state."""
+    clock = clock_from(ticks)
+    for i in range(np.uint64(out.shape[0])):
+        k = 0
+        while k < scores_of(out):
+            if averaged:
+                put(out, i, k, value_of(plan, state, i, k, clock))
+            else:
+                put(out, i, k, plan.anchor.weight_of_score(plan, state, i, k, clock))
+            k = next_score(out, k)
+
+
+@jit
+def settle_all(plan, state, ticks):  # type: ignore[no-untyped-def]
+    """Bring every weight up to date."""
+    clock = plan.laziness.settled(plan, state, clock_from(ticks))
+    clock_into(ticks, clock)
+
+
+@jit
+def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
+    """Take over weights that are up to date."""
+    clock = clock_from(ticks)
+    for i in range(np.uint64(w.shape[0])):
+        k = 0
+        while k < scores_of(w):
+            plan.laziness.keep(plan, state, i, k, entry(w, i, k), clock)
+            k = next_score(w, k)
+        plan.laziness.set_mark(state, i, clock)
