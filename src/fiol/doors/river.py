@@ -167,7 +167,7 @@ class LinearModel(base.Estimator):
 
     def _round(self, model: Model, x: Any, y: Any, w: Any) -> None:
         """One round, or an error and none."""
-        row = self._intake.row_again(x)
+        row = self._intake.row_like_last(x)
         if row is None or model.try_row(*row, y, w) is None:
             self._second_look(model, x, y, w)
 
@@ -187,7 +187,7 @@ class LinearModel(base.Estimator):
 
     def _scores_one(self, model: Model, x: Any) -> Floats:
         """The score, or the scores, of one row, as an array of one row."""
-        row = self._intake.same_row(x)
+        row = self._intake.read_row_like_last(x)
         if row is not None:
             scores = score_row(model, row)
             if np.isfinite(scores).all():  # else nobody has looked at the values yet

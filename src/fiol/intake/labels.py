@@ -10,8 +10,10 @@ import numpy as np
 
 from fiol.intake.frames import as_list
 
-#: Classes are first looked for in so many rows, and so few are compared with every label: sorting takes longer.
-AHEAD, FEW = 256, 8
+#: Classes are first looked for in so many rows.
+ROWS_FOR_CLASSES = 256
+#: So few classes are compared with every label: sorting takes longer.
+FEW_CLASSES = 8
 
 
 class Labels:
@@ -181,7 +183,7 @@ def sorted_codes(labels: Any, classes: Any = None) -> tuple[Any, Any]:
     >>> sorted_codes(np.array([7, 3, 5, 3]), np.array([3, 7]))
     (array([3, 5, 7]), array([2, 0, 1, 0], dtype=int8))
     """
-    classes = np.unique(labels[:AHEAD]) if classes is None else classes
+    classes = np.unique(labels[:ROWS_FOR_CLASSES]) if classes is None else classes
     codes, known = places(labels, classes)
     if known.all():
         return classes, codes
@@ -191,7 +193,7 @@ def sorted_codes(labels: Any, classes: Any = None) -> tuple[Any, Any]:
 
 def places(labels: Any, classes: Any) -> tuple[Any, Any]:
     """The place of every label among the sorted classes, and whether it is there."""
-    if len(classes) > FEW:
+    if len(classes) > FEW_CLASSES:
         codes = np.searchsorted(classes[1:], labels, side="right")
         return codes, classes[codes] == labels
     codes, known = np.zeros(len(labels), np.int8), np.zeros(len(labels), bool)

@@ -20,7 +20,7 @@ from fiol.update.update import Update
 
 
 class Plan(Component):
-    """An `Update` in the form its loops take: with the subproblem its solver sees, and how absent features wait."""
+    """An `Update` in the form its loops take: with the problem that its solver solves, and a laziness."""
 
     problem: Any  #: a `Problem`, or a `JointProblem`
     regularizer: Regularizer
@@ -68,7 +68,7 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
 
 
 def subproblem(update: Update, seen: Regularizer) -> Problem | JointProblem:
-    """What the solver of an update sees, with what the round leaves it of the regularizer."""
+    """The problem that the update's solver solves, with the regularizer `seen`."""
     parts = seen, update.geometry, update.solver
     if isinstance(update.loss, JointLoss):
         start = not update.anchor.keeps_all_rounds and not update.regularizer_step.pushes
@@ -134,17 +134,17 @@ def facts_of(update: Update, geometry: Geometry, averaging: bool) -> Facts:
         unit_metric=geometry.unit_metric,
         keeps_all_rounds=anchor.keeps_all_rounds,
         follows_eta=anchor.follows_eta,
-        whole_rows=update.geometry.mixes_features(),
+        mixes_features=update.geometry.mixes_features(),
         averaged=averaging,
     )
 
 
 def choose_laziness(facts: Facts) -> Laziness:
-    """The cheapest exact way for absent features to wait; see `fiol.update.laziness`.
+    """The cheapest laziness that is exact for an update; see `fiol.update.laziness`.
 
     >>> from fiol import L1, AdaGrad, ElasticNet, Euclidean, Logistic, Polynomial, Ridge
     >>> [choose_laziness(facts_of(Update(Logistic(), r, s), Euclidean(), False)) for r, s in [
     ...     (L1(0.1), Polynomial()), (Ridge(0.1), Polynomial()), (ElasticNet(0.1, 0.1), AdaGrad())]]
     [BySums(), ByRidge(), ByRounds()]
     """
-    return min((way for way in LAZINESSES if way.exact_for(facts)), key=lambda way: way.cost)
+    return min((laziness for laziness in LAZINESSES if laziness.exact_for(facts)), key=lambda laziness: laziness.cost)
