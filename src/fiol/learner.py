@@ -466,14 +466,14 @@ class Learner:
         return self._joined([self.scores(block, linear) for block in blocks_of(X)])
 
     def predict(self, X: Any) -> Any:
-        """What the scores say: the mean for regression and counts, the probability of +1 for logistic and
+        """The prediction for every row: the mean for regression and counts, the probability of +1 for logistic and
         exponential loss, the label -1 or +1 for hinges; for softmax the probability of every class, of shape
         (rows, classes), and for Crammer and Singer's hinge the label of the highest score.
         """
         return self.predictions(self.scores(X))
 
     def predictions(self, scores: Floats) -> Any:
-        """What these scores say about the target, in place where that is numbers."""
+        """The predictions that belong to these scores, in place where predictions are numbers."""
         labels = self._intake.labels
         if labels is None:
             return self._engine.predictions(scores)

@@ -279,7 +279,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return codes
 
     def _new_model(self) -> OneVsRest | Learner:
-        """What learns to tell the classes apart, one against the rest or all at once."""
+        """A new model that tells the classes apart, one against the rest or all at once."""
         loss, options = self._loss(), self._options()
         options["classes"] = self.classes_.tolist() if self._closed else None
         if isinstance(loss, JointLoss):

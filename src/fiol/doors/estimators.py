@@ -75,7 +75,7 @@ PARAMETERS = """
 
 
 class LinearEstimator(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share: parameters to an update, rows to learners, weights back."""
+    """The parts that both estimators share: parameters to an update, rows to learners, weights back."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [StrOptions(set(PENALTIES)), Regularizer, None],
@@ -163,7 +163,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         return self.warm_start and hasattr(self, "learners_")
 
     def _begin(self) -> None:
-        """What `fit` and the first `partial_fit` have in common."""
+        """Forget the losses and coefficients of earlier fits, as `fit` and the first `partial_fit` do."""
         self._losses: deque[float] = deque(maxlen=CURVE)
         self._sparse = False
         self._coef: tuple[Any, Any] | None = None
@@ -173,7 +173,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Let every learner pass over the rows with its targets until nothing improves.
 
-        `score(learner, rows, targets, sample_weights)` says how good it is on the rows held out.
+        `score(learner, rows, targets, sample_weights)` says how good the learner is on the rows held out.
         """
         rest = None if held_out is None else rows.take(np.flatnonzero(held_out))
         courses = []
@@ -207,14 +207,14 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         return Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(work)(item) for item in items)
 
     def _note(self, losses: Iterable[float]) -> None:
-        """Remember what a call of `partial_fit` did."""
+        """Remember the losses of a call of `partial_fit`."""
         losses = list(losses)
         self._losses.append(sum(losses) / len(losses))
         self.n_iter_ = 1
         self._coef = None
 
     def _first_checks(self) -> None:
-        """What has to hold before the first `partial_fit`."""
+        """Refuse parameters that the first `partial_fit` cannot start with."""
         self._validate_params()
         if self.early_stopping:
             raise ValueError("early_stopping should be False with partial_fit")

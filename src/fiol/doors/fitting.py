@@ -1,4 +1,4 @@
-"""Passes over the same rows for scikit-learn's estimators: one pass, rows held out, how good, how it is told."""
+"""Passes over the same rows for scikit-learn's estimators: one pass, rows held out, a model's quality, progress."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def r2(learner: Learner, rows: Chunk, y: Floats, sample_weights: Floats) -> floa
 
 
 def predictions(learner: Learner, rows: Chunk) -> Floats:
-    """What scores that are linear in the values say."""
+    """The predicted targets, by scores that are linear in the values."""
     return learner.predictions(learner.score_canonical(rows, linear=True))
 
 
@@ -54,7 +54,7 @@ def held_out(estimator: Any, y: Any, splitter: Any) -> Any:
 
 
 def continued(old: Any, new: Any) -> Any:
-    """What goes on from where an old model ended: that one, or if the new one would do other steps, the new one."""
+    """The model that goes on where `old` ended: `old` itself, or `new` with its weights if that makes other steps."""
     if type(old) is not type(new):
         raise ValueError(
             "with warm_start, all classes at once cannot go on from one against the rest, or vice versa: name the loss "
@@ -75,7 +75,7 @@ def continued(old: Any, new: Any) -> Any:
 
 
 class Progress:
-    """Says after every pass how it went."""
+    """Prints the loss, the held-out score and the time after every pass."""
 
     def __init__(self) -> None:
         self.start = time.perf_counter()

@@ -49,7 +49,7 @@ SPARSE_DECAY = 0.01
 
 
 class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
-    """What both estimators share."""
+    """The parts that both estimators share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="right")],
@@ -82,7 +82,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
             learner.start_from(weights / self._stretch, float(shift))
 
     def _start(self, coef_init: Any, intercept_init: Any) -> tuple[Any, Any]:
-        """Where `fit` starts: where it is told to, or where the last one ended; None is 0."""
+        """Weights and intercepts that `fit` starts from: those given, or those of the last fit; None is 0."""
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else (None, None)
         return old[0] if coef_init is None else coef_init, old[1] if intercept_init is None else intercept_init
 

@@ -166,7 +166,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """What the scores X @ coef_ + intercept_ say: the mean, or exp(score) for counts."""
+        """The predicted targets: the scores X @ coef_ + intercept_, or exp(score) for counts."""
         return self._read(X, lambda X: predictions(self.learners_[0], to_chunk(X, n_features=self.n_features_in_)))
 
     @property

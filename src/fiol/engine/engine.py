@@ -27,7 +27,7 @@ class Observer(Protocol):
         """A round per row, in order; the score of each before its round."""
 
     def mark(self) -> Any:
-        """Where the observer stands, for `rewind`."""
+        """A token for `rewind`."""
 
     def rewind(self, mark: Any) -> None:
         """Forget the rounds since `mark`: the engine has taken them back."""
@@ -153,7 +153,7 @@ class Engine:
         return out[0] if self.trailing else float(out[0])
 
     def predictions(self, scores: Floats) -> Floats:
-        """What scores say about the target, in place."""
+        """The predictions that belong to scores, in place."""
         self.call("predict_all", self.plan.problem.loss, scores)
         return scores
 

@@ -1,4 +1,4 @@
-"""What the header of a model's file says of its options, features and classes."""
+"""The header of a model's file: the options, features and classes that it names, checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIONS = {
 
 
 def check_header(header: dict[str, Any]) -> None:
-    """Refuse what a file says of a learner if it makes no sense."""
+    """Raise ValueError if the options, features and names in a file's header make no sense."""
     for key in NEEDED_KEYS:
         if key not in header:
             raise ValueError(f"{key!r} is missing from its header")

@@ -91,7 +91,7 @@ class Intake:
         return Transaction(self, *others)
 
     def mark(self) -> Any:
-        """Where `rewind` goes back to."""
+        """A token for `rewind`."""
         encoder, labels = self.encoder, self.labels
         marks = None if encoder is None else encoder.mark(), None if labels is None else labels.mark()
         return encoder, self.columns, self.features, labels, marks
@@ -107,7 +107,7 @@ class Intake:
     # --- files --------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any]:
-        """What is remembered of features and labels, as a file's header has it."""
+        """The features and labels that are remembered, as a file's header has them."""
         vocabulary = self.encoder if isinstance(self.encoder, Vocabulary) else None
         return {
             "features": self.features,
@@ -117,7 +117,7 @@ class Intake:
         }
 
     def restore(self, header: Mapping[str, Any]) -> None:
-        """Take over what a header says."""
+        """Take over the features and labels of a header."""
         self.features = header["features"]
         self.columns = None if header["columns"] is None else tuple(header["columns"])
         if header["names"] is not None:

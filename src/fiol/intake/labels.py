@@ -99,7 +99,7 @@ class Labels:
         self.codes = {label: k for k, label in enumerate(classes)}
 
     def mark(self) -> dict[Any, int]:
-        """Where `rewind` goes back to."""
+        """A token for `rewind`."""
         return self.codes
 
     def rewind(self, mark: dict[Any, int]) -> None:
@@ -124,7 +124,7 @@ def check_classes(classes: Any) -> list[Any]:
 
 
 def labels_from_header(value: Any) -> dict[str, Any] | None:
-    """What a file says of labels, if anything; ValueError if that makes no sense."""
+    """The labels in a file's header, None if it has none; ValueError if they make no sense."""
     if value is None:
         return None
     if not isinstance(value, Mapping) or value.keys() != {"classes", "closed"} or type(value["closed"]) is not bool:

@@ -16,7 +16,7 @@ from fiol.update.update import Update
 
 
 class Places(NamedTuple):
-    """Where the features and classes of one intake are in another."""
+    """The numbers that the features and classes of one intake have in another."""
 
     features: Any  #: features[i] is the new number of feature i
     scores: Any = None  #: scores[k] is the new code of class k; None if there are no classes

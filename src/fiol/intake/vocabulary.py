@@ -38,7 +38,7 @@ class Schema(NamedTuple):
 
 
 def learned_schema(names: tuple[Any, ...], find: Callable[[Any], int]) -> Schema | None:
-    """What is known of names; None if one of them is new, or two are the same feature."""
+    """The schema of rows with these names; None if one of them is new, or two are the same feature."""
     try:
         indices = np.array([find(name) for name in names], np.int32)
     except (KeyError, TypeError):
@@ -76,7 +76,7 @@ class Encoder:
         raise NotImplementedError
 
     def mark(self) -> Any:
-        """Where `rewind` goes back to."""
+        """A token for `rewind`."""
 
     def rewind(self, mark: Any) -> None:
         """Take back all names since the mark."""
@@ -289,7 +289,7 @@ class Vocabulary(Encoder):
         return found
 
     def mark(self) -> int:
-        """Where `rewind` goes back to: how many names there are."""
+        """A token for `rewind`: the number of names."""
         return len(self.names)
 
     def rewind(self, mark: int) -> None:

@@ -80,7 +80,7 @@ class OneVsRest:
         own = labels.classes[1:] if labels.closed and len(labels) == 2 else labels.classes
         #: The learners of these classes.
         self.learners: dict[Any, Learner] = {label: self._new_learner() for label in own}
-        #: The one that is told -1 in every round; None if there will be no more classes.
+        #: The learner that is told -1 in every round; None if there will be no more classes.
         self.standby: Learner | None = None if labels.closed else self._new_learner()
 
     def _new_learner(self) -> Learner:
@@ -223,7 +223,7 @@ class OneVsRest:
         return tasks if self.standby is None else [*tasks, (self.standby, np.full(codes.shape, -1.0))]
 
     def mark(self) -> Any:
-        """Where `rewind` goes back to: see `fiol.intake.transaction`."""
+        """A token for `rewind`: see `fiol.intake.transaction`."""
         return self.labels.mark(), self.learners
 
     def rewind(self, mark: Any) -> None:
@@ -277,7 +277,7 @@ class OneVsRest:
         return self.probabilities_of(self.scores(X))
 
     def probabilities_of(self, scores: Floats) -> Floats:
-        """What scores of shape (rows, classes) say: see `probabilities`."""
+        """The probabilities that belong to scores of shape (rows, classes): see `probabilities`."""
         if self.update.loss.link != "logit":
             raise TypeError(f"{type(self.update.loss).__name__} has no probabilities: use Logistic()")
         if not scores.shape[1]:

@@ -1,4 +1,4 @@
-"""What a round does, all choices made: the value the compiled loops are specialised on."""
+"""A plan: an update with all choices made, the value that the compiled loops are specialised on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Plan(Component):
         return 0.0 if self.anchor.keeps_all_rounds else self.first_weight(features)
 
     def new_state(self, shape: tuple[int, ...], first: float, dtype: Any, averaging: bool) -> State:
-        """What is kept before the first round, with weights of this shape; `first` is every entry of `State.w`."""
+        """The state before the first round, with weights of this shape; `first` is every entry of `State.w`."""
         return empty_state(shape, first, dtype, self.laziness.marks, self.step_size.width(), averaging)
 
 
@@ -118,7 +118,7 @@ def objection(update: Update, geometry: Geometry) -> str:
 
 
 def facts_of(update: Update, geometry: Geometry, averaging: bool) -> Facts:
-    """What a laziness asks of an update; `geometry` is the one that does the work."""
+    """The facts by which a laziness is chosen; `geometry` is the one that does the work."""
     how, anchor, step_size = update.regularizer_step, update.anchor, update.step_size
     penalty = update.regularizer.omega() if how.ignores else update.regularizer
     return Facts(
