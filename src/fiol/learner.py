@@ -23,8 +23,8 @@ from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register, write_model
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
 from fiol.intake.chunk import FEATURES, Chunk
+from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.hashing import Hashing
-from fiol.intake.header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
@@ -117,7 +117,7 @@ class Learner:
         self._plan = make_plan(update, self.averages)
         if max_features is not None:
             check_size("max_features", max_features)
-        width = check_width(update, self._plan, n_features, bits, max_features)
+        width = fixed_features(update, self._plan, n_features, bits, max_features)
         self._intake = Intake(width, bits, max_features, self._plan.first_weight(1) != 0.0)
         labels = self._intake.labels = labels_for(update, classes)
         self._whole_rows = update.geometry.whole_rows  # rows do not enter the geometry as they are
@@ -158,29 +158,29 @@ class Learner:
         loss = self.update.loss
         return check_targets(y, rows, loss) if isinstance(loss, Loss) else labels_of_rows(y, rows)
 
-    def _learn_rows(self, X: Any, y: Any, weights: Floats) -> Floats:
+    def _learn_rows(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
         """A round per row, all or nothing."""
         with self._intake.transaction():
             if self.max_features is not None:
-                return self._learn_bounded(X, y, weights)
-            return self._rounds(self._intake.take_in(X), y, weights)
+                return self._learn_bounded(X, y, sample_weights)
+            return self._rounds(self._intake.take_in(X), y, sample_weights)
 
-    def _rounds(self, rows: Chunk, y: Any, weights: Floats, order: Any = IN_ORDER) -> Floats:
+    def _rounds(self, rows: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row of features that were taken in; labels are taken in, too. Call it inside a transaction."""
         rows, labels = self._entered(rows), self._intake.labels
         if labels is None:
-            return self._engine.learn(rows, y, weights, order)
+            return self._engine.learn(rows, y, sample_weights, order)
         codes, first = labels.code(y if order is IN_ORDER else [y[k] for k in order])
         if order is not IN_ORDER:
             codes = scattered(codes, order, rows.rows)
         if not first.size:
-            return self._engine.learn(rows, codes, weights, order)
+            return self._engine.learn(rows, codes, sample_weights, order)
         if order is not IN_ORDER:
-            scores = self._meet_classes(rows.take(order), codes[order], weights[order], first)
+            scores = self._meet_classes(rows.take(order), codes[order], sample_weights[order], first)
             return scattered(scores, order, rows.rows)
-        return self._meet_classes(rows, codes, weights, first)
+        return self._meet_classes(rows, codes, sample_weights, first)
 
-    def _meet_classes(self, rows: Chunk, codes: Any, weights: Floats, first: Any) -> Floats:
+    def _meet_classes(self, rows: Chunk, codes: Any, sample_weights: Floats, first: Any) -> Floats:
         """A round per row, where a new class appears in each of the rows `first`, and is known from that row on."""
         before, scores = self._engine, []
         self._engine = before.copy()
@@ -188,7 +188,7 @@ class Learner:
             for start, stop in itertools.pairwise([0, *first.tolist(), rows.rows]):
                 if start < stop:
                     block = rows.row_block(start, stop)
-                    scores.append(self._engine.learn(block, codes[start:stop], weights[start:stop]))
+                    scores.append(self._engine.learn(block, codes[start:stop], sample_weights[start:stop]))
                 if stop < rows.rows:
                     known = self._engine.trailing[0]
                     self._engine.add_scores(np.arange(known), known + 1)
@@ -203,24 +203,24 @@ class Learner:
             return np.concatenate([np.empty(0), *scores])
         return padded(scores, len(self._intake.labels))
 
-    def _learn_bounded(self, X: Any, y: Any, weights: Floats) -> Floats:
+    def _learn_bounded(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
         """A round per row with at most `max_features`, all or nothing."""
         scores, before = list[Floats](), None
 
         def mark() -> Any:
             return before or (self._engine, self._engine.snapshot())
 
-        def make_room() -> int:
+        def drop_zeros() -> int:
             nonlocal before
             before = mark()
             return self.prune()
 
         try:
-            for start, rows in self._intake.blocks(X, make_room):
+            for start, rows in self._intake.blocks(X, drop_zeros):
                 if rows.rows < len(y):
                     before = mark()
                 stop = start + rows.rows
-                scores.append(self._rounds(rows, y[start:stop], weights[start:stop]))
+                scores.append(self._rounds(rows, y[start:stop], sample_weights[start:stop]))
         except BaseException:
             if before is not None:
                 self._engine, arrays = before
@@ -266,11 +266,11 @@ class Learner:
         with self._intake.transaction():
             rows = self._intake.take_in_chunk(chunk)
             targets = self._targets(y, rows.rows)
-            weights = check_sample_weights(sample_weight, rows.rows)
+            sample_weights = check_sample_weights(sample_weight, rows.rows)
             order = IN_ORDER if order is None else check_order(order, rows.rows)
             if order is not IN_ORDER and not order.size:
                 return np.zeros((rows.rows, *self._engine.trailing))
-            scores = self._rounds(rows, targets, weights, order)
+            scores = self._rounds(rows, targets, sample_weights, order)
         self._watch(scores)
         return scores
 
@@ -285,9 +285,9 @@ class Learner:
 
     # For the rest of the package: what has been checked before is not looked at again.
 
-    def learn_canonical(self, chunk: Chunk, y: Any, weights: Floats, order: Any = IN_ORDER) -> Floats:
-        """`learn_chunk` for rows of features there are, weights, and targets, or codes of classes there are."""
-        scores = self._engine.learn(self._entered(chunk), y, weights, order)
+    def learn_canonical(self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
+        """`learn_chunk` for rows of features there are, with checked targets, or codes of classes there are."""
+        scores = self._engine.learn(self._entered(chunk), y, sample_weights, order)
         self._watch(scores)
         return scores
 
@@ -320,9 +320,9 @@ class Learner:
         assert self._intake.labels is not None
         return self._intake.labels.codes_of(labels_of_rows(y, None))
 
-    def mean_loss(self, scores: Floats, y: Any, weights: Floats, order: Any = IN_ORDER) -> float:
+    def mean_loss(self, scores: Floats, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> float:
         """The weighted mean loss of scores; y are targets, or the codes of classes."""
-        return self._engine.mean_loss(scores, y, weights, order)
+        return self._engine.mean_loss(scores, y, sample_weights, order)
 
     def _watch(self, scores: Floats) -> None:
         """Warn of the first score that is not finite."""
@@ -364,7 +364,7 @@ class Learner:
         intake = self._intake
         if intake.max_features is not None:
             return self._only(self.learn([features], [y], [sample_weight]))
-        row = intake.row_again(features)
+        row = intake.row_like_last(features)
         z = None if row is None else self.try_row(*row, y, sample_weight)
         if z is None:
             row = intake.known_row(features)
@@ -466,14 +466,14 @@ class Learner:
         return self._joined([self.scores(block, linear) for block in blocks_of(X)])
 
     def predict(self, X: Any) -> Any:
-        """What the scores say: the mean for regression and counts, the probability of +1 for logistic and
+        """The prediction for every row: the mean for regression and counts, the probability of +1 for logistic and
         exponential loss, the label -1 or +1 for hinges; for softmax the probability of every class, of shape
         (rows, classes), and for Crammer and Singer's hinge the label of the highest score.
         """
         return self.predictions(self.scores(X))
 
     def predictions(self, scores: Floats) -> Any:
-        """What these scores say about the target, in place where that is numbers."""
+        """The predictions that belong to these scores, in place where predictions are numbers."""
         labels = self._intake.labels
         if labels is None:
             return self._engine.predictions(scores)
@@ -821,8 +821,8 @@ def check_size(name: str, value: Any) -> int:
     return size
 
 
-def check_width(update: Update, plan: Plan, n_features: Any, bits: Any, max_features: Any) -> int | None:
-    """How many features there are, if that is known from the start."""
+def fixed_features(update: Update, plan: Plan, n_features: Any, bits: Any, max_features: Any) -> int | None:
+    """How many features there are from the start to the end; None if their number grows."""
     given = [name for name, value in (("n_features", n_features), ("bits", bits)) if value is not None]
     if max_features is not None:
         given.append("max_features")

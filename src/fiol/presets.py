@@ -21,7 +21,7 @@ from fiol.components.joint_losses import AnyLoss
 from fiol.components.losses import Hinge, SquaredHinge
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.solvers import Solver
-from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, ScaleFree, StepSize
+from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, StepSize
 from fiol.update.anchors import AllIterates, LastIterate, Origin
 from fiol.update.loss_steps import ImplicitLoss, LinearizedLoss
 from fiol.update.regularizer_steps import (
@@ -30,10 +30,10 @@ from fiol.update.regularizer_steps import (
     LinearizedRegularizer,
     RegularizerOnce,
 )
-from fiol.update.update import Update
+from fiol.update.update import TUNING_FREE, Update
 
 NONE, EUCLIDEAN = Unregularized(), Euclidean()
-DECAYING, ADAPTIVE, TUNING_FREE = Polynomial(0.5), AdaGrad(), ScaleFree(AdaGrad())
+DECAYING, ADAPTIVE = Polynomial(0.5), AdaGrad()
 
 
 def SGD(loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING) -> Update:

@@ -125,8 +125,8 @@ def test_reading_leaves_no_trace(learned, read, counts):
     if learned:
         with intake.transaction():
             intake.take_in(learned)
-        intake.row_again(learned[-1])
-        intake.row_again(learned[-1])
+        intake.row_like_last(learned[-1])
+        intake.row_like_last(learned[-1])
     before, alike = seen(intake), intake.encoder.alike
     for rows in read:
         if rows:
@@ -134,7 +134,7 @@ def test_reading_leaves_no_trace(learned, read, counts):
             strangers = chunk.indices[chunk.indices >= intake.features]
             assert set(strangers.tolist()) <= ({intake.features} if counts else set())
         for row in rows:
-            found = intake.same_row(row)
+            found = intake.read_row_like_last(row)
             indices, values = intake.read_row(row)
             if found is not None:
                 kept = found[1] != 0.0

@@ -27,8 +27,8 @@ def test_numbers_are_places_among_the_sorted_classes(kind, data, ahead, few):
     before = data.draw(st.none() | st.lists(values, min_size=1, max_size=5))
     known = None if before is None else np.unique(np.array(before, dtype))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coding, "AHEAD", ahead)
-        patch.setattr(coding, "FEW", few)
+        patch.setattr(coding, "ROWS_FOR_CLASSES", ahead)
+        patch.setattr(coding, "FEW_CLASSES", few)
         classes, numbers = sorted_codes(labels, known)
     assert classes.tolist() == sorted({*labels.tolist(), *([] if before is None else before)})
     assert classes[numbers].tolist() == labels.tolist()

@@ -518,7 +518,7 @@ def test_a_wrong_claim_would_be_noticed():
 def test_every_set_of_facts_has_an_exact_way():
     for flags in itertools.product((False, True), repeat=len(Facts._fields)):
         found = Facts(*flags)
-        if not (found.whole_rows and found.keeps_all_rounds):  # such updates are refused
+        if not (found.mixes_features and found.keeps_all_rounds):  # such updates are refused
             assert choose_laziness(found).exact_for(found), found
 
 

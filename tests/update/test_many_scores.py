@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from fiol.intake.chunks import to_chunk
 from scipy.special import softmax
 
 import fiol
 from fiol.engine.engine import Engine
+from fiol.intake.containers import to_chunk
 from fiol.update.laziness import Eager
 from fiol.update.plan import make_plan
 

@@ -154,7 +154,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         again = self._goes_on()
         with unless_refused(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
-            chunk, weights = to_chunk(X), self._weights(sample_weight, X)
+            chunk, sample_weights = to_chunk(X), self._sample_weights(sample_weight, X)
             classes, codes = sorted_codes(y)
             check_labels(classes)
             if len(classes) < 2:
@@ -166,13 +166,13 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             self._set_classes(classes, closed=True)
             if self.class_weight == "balanced":
                 self._class_weights = compute_class_weight("balanced", classes=classes, y=y)
-            weights = self._weighted(weights, codes)
-            held_out = self._held_out(codes, weights, StratifiedShuffleSplit)
+            sample_weights = self._weighted(sample_weights, codes)
+            held_out = self._held_out(codes, sample_weights, StratifiedShuffleSplit)
             new = self._new_model()
             self._model = continued(self._model, new) if again else new
             if not again:
                 self._begin()
-        self._run(chunk, self._tasks(codes), weights, held_out, accuracy)
+        self._run(chunk, self._tasks(codes), sample_weights, held_out, accuracy)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> FIOLClassifier:
@@ -215,19 +215,19 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             return self
         with unless_refused(self):
             chunk = to_chunk(X, n_features=self.n_features_in_)
-            weights = self._weights(sample_weight, X)
+            sample_weights = self._sample_weights(sample_weight, X)
             codes = self._codes(one_array(y, chunk.rows))
-            weights = self._weighted(weights, codes)
+            sample_weights = self._weighted(sample_weights, codes)
         model, classes = self._model, self.classes_.tolist()
         model.meet(classes)  # also those that the chunk has further down
         if isinstance(model, OneVsRest):
             model.arrange(classes)
         else:
             labels = [classes[code] for code in codes]
-            scores = model.learn_chunk(chunk, labels, weights)
-            self._note([model.mean_loss(scores, model.codes_of(labels), weights)])
+            scores = model.learn_chunk(chunk, labels, sample_weights)
+            self._note([model.mean_loss(scores, model.codes_of(labels), sample_weights)])
             return self
-        losses = self._map(lambda task: learn_once(task[0], chunk, task[1], weights), model.told_all(codes))
+        losses = self._map(lambda task: learn_once(task[0], chunk, task[1], sample_weights), model.told_all(codes))
         self._note(losses[: len(self.learners_)])
         return self
 
@@ -279,7 +279,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return codes
 
     def _new_model(self) -> OneVsRest | Learner:
-        """What learns to tell the classes apart, one against the rest or all at once."""
+        """A new model that tells the classes apart, one against the rest or all at once."""
         loss, options = self._loss(), self._options()
         options["classes"] = self.classes_.tolist() if self._closed else None
         if isinstance(loss, JointLoss):
@@ -310,13 +310,13 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         """The score of every class of `classes_`, by its number: the learner of all has them as they appeared."""
         return learner.codes_of(self.classes_)
 
-    def _weighted(self, weights: Floats, codes: Any) -> Floats:
-        """The weights of rows times those of their classes."""
+    def _weighted(self, sample_weights: Floats, codes: Any) -> Floats:
+        """The sample weights times the weights of the rows' classes."""
         if self._class_weights is None:
-            return weights
-        weights = weights * self._class_weights[codes]
-        check_range("class_weight times sample_weight", weights, 0.0, HEAVIEST, f"at most {HEAVIEST:g}")
-        return weights
+            return sample_weights
+        sample_weights = sample_weights * self._class_weights[codes]
+        check_range("class_weight times sample_weight", sample_weights, 0.0, HEAVIEST, f"at most {HEAVIEST:g}")
+        return sample_weights
 
     # --- predicting -------------------------------------------------------------------------------
 

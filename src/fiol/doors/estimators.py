@@ -75,7 +75,7 @@ PARAMETERS = """
 
 
 class LinearEstimator(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share: parameters to an update, rows to learners, weights back."""
+    """The parts that both estimators share: parameters to an update, rows to learners, weights back."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [StrOptions(set(PENALTIES)), Regularizer, None],
@@ -136,8 +136,8 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
                 pass
         return ask(self._checked(X))
 
-    def _weights(self, sample_weight: Any, X: Any) -> Floats:
-        """One weight per row."""
+    def _sample_weights(self, sample_weight: Any, X: Any) -> Floats:
+        """One sample weight per row."""
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         return check_sample_weights(sample_weight, X.shape[0])
@@ -163,21 +163,23 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         return self.warm_start and hasattr(self, "learners_")
 
     def _begin(self) -> None:
-        """What `fit` and the first `partial_fit` have in common."""
+        """Forget the losses and coefficients of earlier fits, as `fit` and the first `partial_fit` do."""
         self._losses: deque[float] = deque(maxlen=CURVE)
         self._sparse = False
         self._coef: tuple[Any, Any] | None = None
 
-    def _run(self, rows: Chunk, tasks: list[tuple[Any, Any]], weights: Floats, held_out: Any, score: Any) -> None:
+    def _run(
+        self, rows: Chunk, tasks: list[tuple[Any, Any]], sample_weights: Floats, held_out: Any, score: Any
+    ) -> None:
         """Let every learner pass over the rows with its targets until nothing improves.
 
-        `score(learner, rows, targets, weights)` says how good it is on the rows held out.
+        `score(learner, rows, targets, sample_weights)` says how good the learner is on the rows held out.
         """
         rest = None if held_out is None else rows.take(np.flatnonzero(held_out))
         courses = []
         for learner, y in tasks:
-            judge = None if rest is None else partial(score, learner, rest, y[held_out], weights[held_out])
-            courses.append(Course(partial(learn_once, learner, rows, y, weights), judge))
+            judge = None if rest is None else partial(score, learner, rest, y[held_out], sample_weights[held_out])
+            courses.append(Course(partial(learn_once, learner, rows, y, sample_weights), judge))
         stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change)
         seed = check_random_state(self.random_state).randint(LARGEST_SEED) if self.shuffle else None
         tell = Progress() if self.verbose else None
@@ -190,10 +192,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
             message = f"max_iter={self.max_iter} passes did not reach tol={self.tol}; raise max_iter, or give tol=None"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
-    def _held_out(self, y: Any, weights: Floats, splitter: Any) -> Any:
+    def _held_out(self, y: Any, sample_weights: Floats, splitter: Any) -> Any:
         """Which rows are held out for early stopping; None if it is not asked for."""
         held = held_out(self, y, splitter)
-        if held is not None and not weights[held].any():
+        if held is not None and not sample_weights[held].any():
             raise ValueError("the rows held out for early stopping all have sample weight 0: use another random_state")
         return held
 
@@ -205,14 +207,14 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         return Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(work)(item) for item in items)
 
     def _note(self, losses: Iterable[float]) -> None:
-        """Remember what a call of `partial_fit` did."""
+        """Remember the losses of a call of `partial_fit`."""
         losses = list(losses)
         self._losses.append(sum(losses) / len(losses))
         self.n_iter_ = 1
         self._coef = None
 
     def _first_checks(self) -> None:
-        """What has to hold before the first `partial_fit`."""
+        """Refuse parameters that the first `partial_fit` cannot start with."""
         self._validate_params()
         if self.early_stopping:
             raise ValueError("early_stopping should be False with partial_fit")

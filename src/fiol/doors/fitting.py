@@ -1,4 +1,4 @@
-"""Passes over the same rows for scikit-learn's estimators: one pass, rows held out, how good, how it is told."""
+"""Passes over the same rows for scikit-learn's estimators: one pass, rows held out, a model's quality, progress."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from fiol.models.epochs import Course
 from fiol.models.one_vs_rest import OneVsRest
 
 
-def learn_once(learner: Learner, rows: Chunk, y: Any, weights: Floats, order: Any = IN_ORDER) -> float:
+def learn_once(learner: Learner, rows: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> float:
     """One pass over rows that have been checked, in this order; the mean loss of their scores before."""
-    scores = learner.learn_canonical(rows, y, weights, order)
-    return learner.mean_loss(scores, y, weights, order if len(order) < rows.rows else IN_ORDER)
+    scores = learner.learn_canonical(rows, y, sample_weights, order)
+    return learner.mean_loss(scores, y, sample_weights, order if len(order) < rows.rows else IN_ORDER)
 
 
-def accuracy(learner: Learner, rows: Chunk, y: Any, weights: Floats) -> float:
+def accuracy(learner: Learner, rows: Chunk, y: Any, sample_weights: Floats) -> float:
     """The weighted share of rows whose score has the sign of their target, or is the highest for their class."""
     scores = learner.score_canonical(rows, linear=True)
     right = (scores > 0.0) == (y > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == y
-    return float(np.average(right, weights=weights))
+    return float(np.average(right, weights=sample_weights))
 
 
-def r2(learner: Learner, rows: Chunk, y: Floats, weights: Floats) -> float:
+def r2(learner: Learner, rows: Chunk, y: Floats, sample_weights: Floats) -> float:
     """The weighted coefficient of determination."""
     from sklearn.metrics import r2_score
 
-    return float(r2_score(y, predictions(learner, rows), sample_weight=weights))
+    return float(r2_score(y, predictions(learner, rows), sample_weight=sample_weights))
 
 
 def predictions(learner: Learner, rows: Chunk) -> Floats:
-    """What scores that are linear in the values say."""
+    """The predicted targets, by scores that are linear in the values."""
     return learner.predictions(learner.score_canonical(rows, linear=True))
 
 
@@ -54,7 +54,7 @@ def held_out(estimator: Any, y: Any, splitter: Any) -> Any:
 
 
 def continued(old: Any, new: Any) -> Any:
-    """What goes on from where an old model ended: that one, or if the new one would do other steps, the new one."""
+    """The model that goes on where `old` ended: `old` itself, or `new` with its weights if that makes other steps."""
     if type(old) is not type(new):
         raise ValueError(
             "with warm_start, all classes at once cannot go on from one against the rest, or vice versa: name the loss "
@@ -75,7 +75,7 @@ def continued(old: Any, new: Any) -> Any:
 
 
 class Progress:
-    """Says after every pass how it went."""
+    """Prints the loss, the held-out score and the time after every pass."""
 
     def __init__(self) -> None:
         self.start = time.perf_counter()

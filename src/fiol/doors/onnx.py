@@ -114,7 +114,7 @@ def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
 
 
 def add_mean(graph: Graph, scores: str, loss: Loss | JointLoss | None) -> str:
-    """What scores say, as `Loss.predict` has it; the name of the result."""
+    """Add the nodes that turn scores into predictions, as `Loss.predict` does; the name of the result."""
     if isinstance(loss, JointLoss):  # of two classes; more are no matter of single scores
         return graph.node("Sigmoid", [scores], "mean")
     link = "identity" if loss is None else loss.link

@@ -17,8 +17,8 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
 from fiol.components.regularizers import L1, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Partition, Solver, Sorting
-from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, ScaleFree, StepSize
-from fiol.update.update import Update
+from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, StepSize
+from fiol.update.update import TUNING_FREE, Update
 
 
 def by_name(module: ModuleType) -> dict[str, Any]:
@@ -48,7 +48,7 @@ CLASSIFICATION: dict[str, Loss] = dict(
 JOINT: dict[str, JointLoss] = by_name(joint_losses)
 PENALTIES = ("l1", "l2", "elasticnet")
 STEP_SIZES: dict[str, StepSize] = {
-    "scale_free": ScaleFree(AdaGrad()),
+    "scale_free": TUNING_FREE,
     "adagrad": AdaGrad(),
     "inverse_sqrt": Polynomial(),
 }

@@ -49,7 +49,7 @@ SPARSE_DECAY = 0.01
 
 
 class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
-    """What both estimators share."""
+    """The parts that both estimators share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="right")],
@@ -82,7 +82,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
             learner.start_from(weights / self._stretch, float(shift))
 
     def _start(self, coef_init: Any, intercept_init: Any) -> tuple[Any, Any]:
-        """Where `fit` starts: where it is told to, or where the last one ended; None is 0."""
+        """Weights and intercepts that `fit` starts from: those given, or those of the last fit; None is 0."""
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else (None, None)
         return old[0] if coef_init is None else coef_init, old[1] if intercept_init is None else intercept_init
 
@@ -93,11 +93,13 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
         chunk = to_chunk(X)
         return chunk if self._stretch == 1.0 else chunk._replace(data=chunk.data * self._stretch)
 
-    def _course(self, k: int, chunk: Chunk, y: Floats, weights: Floats, score: Callable[[], float] | None) -> Course:
+    def _course(
+        self, k: int, chunk: Chunk, y: Floats, sample_weights: Floats, score: Callable[[], float] | None
+    ) -> Course:
         """The k-th learner on its way."""
         learner, ones = self._learners[k], np.ones(chunk.rows)
         if "squared" not in self.loss:  # a row without entries moves nothing
-            weights = np.where(np.diff(chunk.indptr) == 0, 0.0, weights)
+            sample_weights = np.where(np.diff(chunk.indptr) == 0, 0.0, sample_weights)
         wait = int(self.average) - 1 if self.average else 0
 
         def learn(order: Any) -> float:
@@ -108,7 +110,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
             scores = np.zeros(chunk.rows)
             for part in (order[:first], order[first:]):
                 if part.shape[0]:
-                    scores += learner.learn_canonical(chunk, y, weights, part)
+                    scores += learner.learn_canonical(chunk, y, sample_weights, part)
                 if self.average and learner.rounds == wait > 0:
                     self._before[k] = learner.weights, learner.intercept
             total, rows = total_loss(self._judge, scores, order, y, ones)
@@ -273,13 +275,13 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
         def go(task: tuple[int, int, float, int]) -> int:
             k, positive, negative_weight, seed = task
             target = np.where(y == self.classes_[positive], 1.0, -1.0)
-            weights = np.where(target > 0.0, share[positive], negative_weight)
+            sample_weights = np.where(target > 0.0, share[positive], negative_weight)
 
             def score() -> float:
                 w, b = self._last(k)
                 return accuracy_score(target[held] > 0.0, safe_sparse_dot(X[held], w) + b > 0.0)
 
-            course = self._course(k, chunk, target, weights, None if held is None else score)
+            course = self._course(k, chunk, target, sample_weights, None if held is None else score)
             return self._pass(course, chunk.rows, epochs, seed, held)
 
         parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")

@@ -120,15 +120,15 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         again = self._goes_on()
         with unless_refused(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-            chunk, weights = to_chunk(X), self._weights(sample_weight, X)
+            chunk, sample_weights = to_chunk(X), self._sample_weights(sample_weight, X)
             update = self._update()
             y = check_targets(y, len(y), self._loss())
-            held_out = self._held_out(y, weights, ShuffleSplit)
+            held_out = self._held_out(y, sample_weights, ShuffleSplit)
             new = self._new_learner(update)
             self.learners_ = [continued(self.learners_[0], new) if again else new]
             if not again:
                 self._begin()
-        self._run(chunk, [(self.learners_[0], y)], weights, held_out, r2)
+        self._run(chunk, [(self.learners_[0], y)], sample_weights, held_out, r2)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> FIOLRegressor:
@@ -160,13 +160,13 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             z = learner.learn_one(X.indices, X.data, target, weight)
             self._note([loss.value(z, target)])
             return self
-        chunk, weights = to_chunk(X, n_features=self.n_features_in_), self._weights(sample_weight, X)
+        chunk, sample_weights = to_chunk(X, n_features=self.n_features_in_), self._sample_weights(sample_weight, X)
         targets = check_targets(one_array(y, chunk.rows), chunk.rows, loss)
-        self._note([learn_once(learner, chunk, targets, weights)])
+        self._note([learn_once(learner, chunk, targets, sample_weights)])
         return self
 
     def predict(self, X: Any) -> Floats:
-        """What the scores X @ coef_ + intercept_ say: the mean, or exp(score) for counts."""
+        """The predicted targets: the scores X @ coef_ + intercept_, or exp(score) for counts."""
         return self._read(X, lambda X: predictions(self.learners_[0], to_chunk(X, n_features=self.n_features_in_)))
 
     @property

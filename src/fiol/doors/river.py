@@ -67,7 +67,7 @@ Model = Union[Learner, OneVsRest]
 
 
 class LinearModel(base.Estimator):
-    """What both models share: parameters to an update, dicts and frames to rows."""
+    """The parts that both models share: parameters to an update, dicts and frames to rows."""
 
     _losses: ClassVar[Mapping[str, Loss | JointLoss]]
     #: What a loss that is not a name may be.
@@ -167,7 +167,7 @@ class LinearModel(base.Estimator):
 
     def _round(self, model: Model, x: Any, y: Any, w: Any) -> None:
         """One round, or an error and none."""
-        row = self._intake.row_again(x)
+        row = self._intake.row_like_last(x)
         if row is None or model.try_row(*row, y, w) is None:
             self._second_look(model, x, y, w)
 
@@ -180,14 +180,14 @@ class LinearModel(base.Estimator):
             model.learn_one(*self._intake.take_in_row(x), y, w)
 
     def _rounds(self, model: Model, frame: Frame, y: Any, w: Any) -> None:
-        """The same for every row of a frame."""
+        """`_round` for every row of a frame."""
         with calling_it({"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED), self._intake.transaction():
             rows = self._intake.take_in(frame)
             model.learn_chunk(rows, y, np.full(rows.rows, w) if is_number(w) else w)
 
     def _scores_one(self, model: Model, x: Any) -> Floats:
         """The score, or the scores, of one row, as an array of one row."""
-        row = self._intake.same_row(x)
+        row = self._intake.read_row_like_last(x)
         if row is not None:
             scores = score_row(model, row)
             if np.isfinite(scores).all():  # else nobody has looked at the values yet
@@ -470,11 +470,11 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
         self._learner = self._learner.with_update(self._update)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
-        """What the score says: the mean, or exp(score) for counts."""
+        """The predicted target: the score, or exp(score) for counts."""
         return float(self._learner.predictions(self._scores_one(self._learner, x))[0])
 
     def predict_many(self, X: Any) -> Any:
-        """The same for every row of a frame, as a series."""
+        """`predict_one` for every row of a frame, as a series."""
         frame = framed(X)
         scores = self._scores_many(self._learner, frame)
         return series_like(frame, self._learner.predictions(scores), self._y_name)

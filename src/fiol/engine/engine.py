@@ -23,11 +23,11 @@ class Observer(Protocol):
     (`learn_plainly`) or by a kernel that contains the engine's own round.
     """
 
-    def observe(self, chunk: Chunk, y: Floats, weight: Floats) -> Floats:
+    def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """A round per row, in order; the score of each before its round."""
 
     def mark(self) -> Any:
-        """Where the observer stands, for `rewind`."""
+        """A token for `rewind`."""
 
     def rewind(self, mark: Any) -> None:
         """Forget the rounds since `mark`: the engine has taken them back."""
@@ -67,38 +67,38 @@ class Engine:
 
     # Learning.
 
-    def learn(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
+    def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
         self.fit_in(chunk)
         if self.observer is None:
-            return self.learn_plainly(chunk, y, weight, order)
+            return self.learn_plainly(chunk, y, sample_weights, order)
         if not len(order):
-            return self.observer.observe(chunk, y, weight)
+            return self.observer.observe(chunk, y, sample_weights)
         scores = np.zeros((chunk.rows, *self.trailing))
-        scores[order] = self.observer.observe(chunk.take(order), y[order], weight[order])
+        scores[order] = self.observer.observe(chunk.take(order), y[order], sample_weights[order])
         return scores
 
-    def learn_plainly(self, chunk: Chunk, y: Floats, weight: Floats, order: Any = IN_ORDER) -> Floats:
+    def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """`learn` for rows that fit in, unobserved."""
         scores = np.zeros((chunk.rows, *self.trailing))
-        self.call("learn_rows", *self.plans, chunk, order, y, weight, *self.memory, scores)
+        self.call("learn_rows", *self.plans, chunk, order, y, sample_weights, *self.memory, scores)
         return scores
 
-    def learn_one(self, feature: Indices, x: Floats, y: float, weight: float, features: int) -> float | None:
+    def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
         """A round for one row, and its score before; None, and no round, if the row needs a second look.
 
         That is so too if it has a feature beyond the first `features`, for which there must be room.
         """
         if self.observer is not None or self.trailing:
             return None
-        kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, weight, features)
+        kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, sample_weight, features)
         fine, z = kernel(
             self.plan,
             self.bias_plan,
             feature,
             x,
             y,
-            weight,
+            sample_weight,
             self.state,
             self.bias,
             self.ticks,
@@ -154,13 +154,13 @@ class Engine:
         return out[0] if self.trailing else float(out[0])
 
     def predictions(self, scores: Floats) -> Floats:
-        """What scores say about the target, in place."""
+        """The predictions that belong to scores, in place."""
         self.call("predict_all", self.plan.problem.loss, scores)
         return scores
 
-    def mean_loss(self, scores: Floats, y: Floats, weight: Floats, order: Any = IN_ORDER) -> float:
-        """The weighted mean of the losses of scores, all or those that `order` names; 0 if nothing has weight."""
-        total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, weight)
+    def mean_loss(self, scores: Floats, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> float:
+        """The weighted mean of the losses of scores, all or those that `order` names; 0 if no row has weight."""
+        total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, sample_weights)
         return total / mass if mass > 0.0 else 0.0
 
     @property

@@ -14,7 +14,7 @@ from fiol.intake.targets import check_sample_weights
 
 #: So many rows of a generator are read at a time.
 BLOCK = 4096
-#: Learns from rows with checked targets and weights, and returns their scores.
+#: Learns from rows with checked targets and sample weights, and returns their scores.
 Learn = Callable[[Any, Any, Floats], Floats]
 
 
@@ -30,7 +30,7 @@ def blocks_of(rows: Iterator[Any]) -> Iterator[list[Any]]:
 
 def learned_in_blocks(learn: Learn, X: Iterator[Any], y: Any, sample_weight: Any) -> list[Floats]:
     """The scores of rows that are made as they are asked for, of `BLOCK` at a time; `learn` is all or nothing."""
-    weights = check_sample_weights(sample_weight, len(y))
+    sample_weights = check_sample_weights(sample_weight, len(y))
     scores, start = list[Floats](), 0
     try:
         for block in blocks_of(X):
@@ -38,7 +38,7 @@ def learned_in_blocks(learn: Learn, X: Iterator[Any], y: Any, sample_weight: Any
             if stop > len(y) or (len(block) < BLOCK and stop < len(y)):
                 raise ValueError(f"y must have one entry per row: {stop}, got {len(y)}")
             rows, _ = counted(block)
-            scores.append(learn(rows, y[start:stop], weights[start:stop]))
+            scores.append(learn(rows, y[start:stop], sample_weights[start:stop]))
             start = stop
     except BaseException as error:
         if start and hasattr(error, "add_note"):

@@ -212,10 +212,10 @@ def first_wrong(values: Floats) -> int:
 
 def spot(row: int, column: int, names: Names | None = None) -> str:
     """How an error calls an entry of X: by the name of its column if there is one."""
-    return f"X[{row}, {label(column, names)}]"
+    return f"X[{row}, {column_label(column, names)}]"
 
 
-def label(column: int, names: Names | None) -> str:
+def column_label(column: int, names: Names | None) -> str:
     """The name of a column, or its number."""
     return repr(names[column]) if names is not None and 0 <= column < len(names) else str(column)
 

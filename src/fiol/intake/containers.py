@@ -19,9 +19,9 @@ from fiol.intake.chunk import (
     Chunk,
     Names,
     check_indptr,
+    column_label,
     first_wrong,
     from_csr,
-    label,
     loops,
     refuse_value,
     spot,
@@ -181,7 +181,7 @@ def from_columns(
 
 def frame_column(column: Any, i: int, names: Names | None) -> Any:
     """One column of a frame as an array of numbers."""
-    return as_numbers(column, lambda row: spot(row, i, names), f"column {label(i, names)}", ENCODE)
+    return as_numbers(column, lambda row: spot(row, i, names), f"column {column_label(i, names)}", ENCODE)
 
 
 # --- errors, each naming the place that is wrong ----------------------------------------------

@@ -83,7 +83,7 @@ def pandas() -> Any:
 
 
 class Frame:
-    """A frame of any library: its labels, its rows, its columns.
+    """A frame of any library: its column labels, its rows, its columns.
 
     pandas is asked itself for what narwhals does not pass on: one block of numbers, sparse columns, the index.
     """
@@ -93,7 +93,7 @@ class Frame:
         self._wrapped = wrapped  # by narwhals; None for pandas until it is needed
         self.shape: tuple[int, int] = native.shape if wrapped is None else wrapped.shape
         #: What the columns are called, str as a rule.
-        self.labels: list[Any] = list(native.columns if wrapped is None else wrapped.columns)
+        self.column_labels: list[Any] = list(native.columns if wrapped is None else wrapped.columns)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -105,10 +105,10 @@ class Frame:
 
     @functools.cached_property
     def names(self) -> Names | None:
-        """The labels if they are names, all different; None if they are numbers."""
-        strings = [label for label in self.labels if isinstance(label, str)]
-        if strings and len(strings) < len(self.labels):
-            other = next(label for label in self.labels if not isinstance(label, str))
+        """The column labels if they are names, all different; None if they are numbers."""
+        strings = [label for label in self.column_labels if isinstance(label, str)]
+        if strings and len(strings) < len(self.column_labels):
+            other = next(label for label in self.column_labels if not isinstance(label, str))
             raise TypeError(f"column names must all be str or none, got {strings[0]!r} and {other!r}")
         if len(set(strings)) < len(strings):
             refuse_twice(strings)
@@ -252,7 +252,7 @@ def present_values(series: Any) -> tuple[Any, Any]:
 
 
 def known_values(values: Any) -> tuple[Any, Any]:
-    """The same for arrays and lists, in which only what is masked is null."""
+    """`present_values` for arrays and lists, in which only masked values are null."""
     if np.ma.is_masked(values):
         return values.compressed(), np.ma.getmaskarray(values)
     try:

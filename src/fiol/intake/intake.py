@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.intake.bounds import renumbered, rows_that_fit
+from fiol.intake.capacity import renumbered, rows_that_fit
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import as_matrix, check_two_dimensional, to_chunk
 from fiol.intake.frames import Frame, as_frame, converted
@@ -24,8 +24,8 @@ from fiol.intake.vocabulary import NAMES, Vocabulary
 
 #: No rows.
 NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
-#: So many rows are looked at to find which of them fit, after features had to be dropped.
-AHEAD = 16
+#: After features had to be dropped, so many rows at first are looked at to find which of them fit.
+ROWS_AFTER_PRUNING = 16
 
 
 class Intake:
@@ -91,33 +91,33 @@ class Intake:
         return Transaction(self, *others)
 
     def mark(self) -> Any:
-        """Where `rewind` goes back to."""
-        words, labels = self.encoder, self.labels
-        marks = None if words is None else words.mark(), None if labels is None else labels.mark()
-        return words, self.columns, self.features, labels, marks
+        """A token for `rewind`."""
+        encoder, labels = self.encoder, self.labels
+        marks = None if encoder is None else encoder.mark(), None if labels is None else labels.mark()
+        return encoder, self.columns, self.features, labels, marks
 
     def rewind(self, mark: Any) -> None:
         """Take back all names, columns, features and labels since the mark."""
-        self.encoder, self.columns, self.features, self.labels, (words, labels) = mark
+        self.encoder, self.columns, self.features, self.labels, marks = mark
         if self.encoder is not None:
-            self.encoder.rewind(words)
+            self.encoder.rewind(marks[0])
         if self.labels is not None:
-            self.labels.rewind(labels)
+            self.labels.rewind(marks[1])
 
     # --- files --------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any]:
-        """What is remembered of features and labels, as a file's header has it."""
-        words = self.encoder if isinstance(self.encoder, Vocabulary) else None
+        """The features and labels that are remembered, as a file's header has them."""
+        vocabulary = self.encoder if isinstance(self.encoder, Vocabulary) else None
         return {
             "features": self.features,
             "columns": None if self.columns is None else list(self.columns),
-            "names": None if words is None else list(words.names),
+            "names": None if vocabulary is None else list(vocabulary.names),
             **({} if self.labels is None else {"labels": self.labels.header()}),
         }
 
     def restore(self, header: Mapping[str, Any]) -> None:
-        """Take over what a header says."""
+        """Take over the features and labels of a header."""
         self.features = header["features"]
         self.columns = None if header["columns"] is None else tuple(header["columns"])
         if header["names"] is not None:
@@ -135,9 +135,9 @@ class Intake:
         if isinstance(self.encoder, Hashing):
             return self.hashed(X if frame is None else frame)
         if is_dicts(X) or (self.any_names and frame is not None):
-            words = self.vocabulary()
-            chunk = words.encode(self.named(X)) if frame is None else named_columns(words, frame)
-            self.encoder, self.features = words, words.size
+            vocabulary = self.vocabulary()
+            chunk = vocabulary.encode(self.named(X)) if frame is None else named_columns(vocabulary, frame)
+            self.encoder, self.features = vocabulary, vocabulary.size
             return chunk
         X, names, chunk = self.numbered(X, frame)
         if names is not None and self.columns is None:
@@ -157,16 +157,19 @@ class Intake:
 
     def take_in_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
         """Indices, which rise, and values of a dict, its names taken in; call it inside a transaction."""
-        words = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
-        found = words.encode_one(self.with_names(row))
-        if isinstance(words, Vocabulary):
-            self.encoder, self.features = words, words.size
+        encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
+        found = encoder.encode_one(self.with_names(row))
+        if isinstance(encoder, Vocabulary):
+            self.encoder, self.features = encoder, encoder.size
         return found
 
-    def row_again(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Indices and values of a dict with the names of the ones before it, which nobody has looked at; or None."""
-        words = self.encoder
-        return None if words is None or type(row) is not dict else words.again(row)
+    def row_like_last(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """Indices and values of a dict with the names of the dict learned before it, values unchecked.
+
+        None if the names differ. The names are remembered, for the next row to be compared with.
+        """
+        encoder = self.encoder
+        return None if encoder is None or type(row) is not dict else encoder.row_like_last(row)
 
     def known_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
         """Indices and values of a dict whose names are all known; None if it needs a second look."""
@@ -187,10 +190,10 @@ class Intake:
             numbers[numbers < 0] = self.features
             return renumbered(chunk, numbers)
         if is_dicts(X) or (self.any_names and frame is not None):
-            words, unseen = self.vocabulary(), self.unseen
+            vocabulary, unseen = self.vocabulary(), self.unseen
             if frame is not None:
-                return named_columns(words, frame, False, unseen)
-            return words.encode(self.named(X), False, unseen)
+                return named_columns(vocabulary, frame, False, unseen)
+            return vocabulary.encode(self.named(X), False, unseen)
         return self.numbered(X, frame)[2]
 
     def read_chunk(self, chunk: Chunk) -> Chunk:
@@ -205,13 +208,13 @@ class Intake:
 
     def read_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
         """Indices, which rise, and values of a dict, as `read` has them."""
-        words = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
-        return words.encode_one(self.with_names(row), None, False, self.unseen)
+        encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
+        return encoder.encode_one(self.with_names(row), None, False, self.unseen)
 
-    def same_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """`row_again` for a dict that is not learned from."""
-        words = self.encoder
-        return None if words is None or type(row) is not dict else words.same_names(row)
+    def read_row_like_last(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """`row_like_last` for a dict that is not learned from: its names are not remembered."""
+        encoder = self.encoder
+        return None if encoder is None or type(row) is not dict else encoder.read_row_like_last(row)
 
     @property
     def unseen(self) -> int | None:
@@ -233,9 +236,9 @@ class Intake:
             block = chunk.row_block(start, start + ahead)
             fit, new = rows_that_fit(block, numbers, self.max_features - self.features)
             if fit > 0:
-                words = self.vocabulary()
-                numbers[new] = [words.number(names[i]) for i in new]
-                self.features = words.size
+                vocabulary = self.vocabulary()
+                numbers[new] = [vocabulary.number(names[i]) for i in new]
+                self.features = vocabulary.size
                 yield start, renumbered(block.row_block(0, fit), numbers)
                 start, ahead, pruned = start + fit, 2 * ahead, False
             elif pruned or not prune():
@@ -244,7 +247,7 @@ class Intake:
                     "all others have weights that are not 0; raise max_features or the strength of l1"
                 )
             else:
-                numbers, ahead, pruned = self.numbers(names), AHEAD, True
+                numbers, ahead, pruned = self.numbers(names), ROWS_AFTER_PRUNING, True
 
     def keep(self, kept: Any) -> None:
         """Hold these features only, numbered anew in this order."""
@@ -255,8 +258,8 @@ class Intake:
         """Rows with features numbered for these rows only, in the order of their names; and these names."""
         names: list[str | int]
         if is_dicts(X):
-            words = Vocabulary()
-            chunk, names = words.encode(self.named(X)), words.names
+            vocabulary = Vocabulary()
+            chunk, names = vocabulary.encode(self.named(X)), vocabulary.names
         else:
             columns = None if frame is None else frame.names
             chunk = X if X is NOTHING else to_chunk(X if frame is None else frame, columns=columns)
@@ -268,8 +271,8 @@ class Intake:
 
     def numbers(self, names: list[str | int]) -> Any:
         """The features of these names, -1 for those not held."""
-        words = self.vocabulary()
-        return np.array([words.number(name) if words.knows(name) else -1 for name in names], np.int64)
+        vocabulary = self.vocabulary()
+        return np.array([vocabulary.number(name) if vocabulary.knows(name) else -1 for name in names], np.int64)
 
     # --- parts --------------------------------------------------------------------------------
 
@@ -290,13 +293,13 @@ class Intake:
 
     def hashed(self, X: Any) -> Chunk:
         """Rows whose features, named or numbered, are folded; the columns of a frame are names."""
-        words = self.encoder
-        assert isinstance(words, Hashing)
+        hashing = self.encoder
+        assert isinstance(hashing, Hashing)
         if is_dicts(X):
-            return words.encode(self.named(X))
+            return hashing.encode(self.named(X))
         if isinstance(X, Frame) and (self.any_names or X.names is not None):
-            return named_columns(words, X)
-        return words.fold(to_chunk(X))
+            return named_columns(hashing, X)
+        return hashing.fold(to_chunk(X))
 
     def with_names(self, row: Any) -> Any:
         """A row whose keys are names."""
@@ -309,18 +312,18 @@ class Intake:
         return map(self.with_names, rows) if self.any_names else rows
 
 
-def named_columns(words: Vocabulary | Hashing, frame: Frame, grow: bool = True, unseen: int | None = None) -> Chunk:
-    """The rows of a frame, to the bit as `words.encode` has them as dicts."""
-    names = [name_of(label) for label in frame.labels]
+def named_columns(encoder: Vocabulary | Hashing, frame: Frame, grow: bool = True, unseen: int | None = None) -> Chunk:
+    """The rows of a frame, to the bit as `encoder.encode` has them as dicts."""
+    names = [name_of(label) for label in frame.column_labels]
     try:
         chunk = to_chunk(frame)
     except TypeError:  # texts, perhaps
-        return words.encode((dict(zip(names, row, strict=True)) for row in frame.rows()), grow, unseen)
+        return encoder.encode((dict(zip(names, row, strict=True)) for row in frame.rows()), grow, unseen)
     seen, first = np.unique(chunk.indices, return_index=True)
     numbers = np.full(len(names), -1 if unseen is None else unseen, np.int64)
     for i in seen[np.argsort(first)]:  # new names are numbered as they appear
-        if grow or words.knows(names[i]):
-            numbers[i] = words.number(names[i])
+        if grow or encoder.knows(names[i]):
+            numbers[i] = encoder.number(names[i])
     return renumbered(chunk, numbers)
 
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from fiol.intake.frames import as_list
 
-#: Classes are first looked for in so many rows, and so few are compared with every label: sorting takes longer.
-AHEAD, FEW = 256, 8
+#: Classes are first looked for in so many rows.
+ROWS_FOR_CLASSES = 256
+#: So few classes are compared with every label: sorting takes longer.
+FEW_CLASSES = 8
 
 
 class Labels:
@@ -97,7 +99,7 @@ class Labels:
         self.codes = {label: k for k, label in enumerate(classes)}
 
     def mark(self) -> dict[Any, int]:
-        """Where `rewind` goes back to."""
+        """A token for `rewind`."""
         return self.codes
 
     def rewind(self, mark: dict[Any, int]) -> None:
@@ -122,7 +124,7 @@ def check_classes(classes: Any) -> list[Any]:
 
 
 def labels_from_header(value: Any) -> dict[str, Any] | None:
-    """What a file says of labels, if anything; ValueError if that makes no sense."""
+    """The labels in a file's header, None if it has none; ValueError if they make no sense."""
     if value is None:
         return None
     if not isinstance(value, Mapping) or value.keys() != {"classes", "closed"} or type(value["closed"]) is not bool:
@@ -181,7 +183,7 @@ def sorted_codes(labels: Any, classes: Any = None) -> tuple[Any, Any]:
     >>> sorted_codes(np.array([7, 3, 5, 3]), np.array([3, 7]))
     (array([3, 5, 7]), array([2, 0, 1, 0], dtype=int8))
     """
-    classes = np.unique(labels[:AHEAD]) if classes is None else classes
+    classes = np.unique(labels[:ROWS_FOR_CLASSES]) if classes is None else classes
     codes, known = places(labels, classes)
     if known.all():
         return classes, codes
@@ -191,7 +193,7 @@ def sorted_codes(labels: Any, classes: Any = None) -> tuple[Any, Any]:
 
 def places(labels: Any, classes: Any) -> tuple[Any, Any]:
     """The place of every label among the sorted classes, and whether it is there."""
-    if len(classes) > FEW:
+    if len(classes) > FEW_CLASSES:
         codes = np.searchsorted(classes[1:], labels, side="right")
         return codes, classes[codes] == labels
     codes, known = np.zeros(len(labels), np.int8), np.zeros(len(labels), bool)

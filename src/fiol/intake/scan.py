@@ -112,7 +112,7 @@ def sort_by_insertion(indices, data, n):  # type: ignore[no-untyped-def]
 
 @inlined
 def sort_by_digits(indices, data, n, top):  # type: ignore[no-untyped-def]
-    """The same for longer rows, by the bytes of the indices up to `top`: no comparison that could be guessed wrong."""
+    """`sort_by_insertion` for longer rows, by the bytes of indices up to `top`: no comparison to be guessed wrong."""
     a, x, b, y = indices[:n], data[:n], np.empty(n, np.int32), np.empty(n)
     starts, shift = np.empty(257, np.int64), 0
     while top >> shift > 0:

@@ -7,26 +7,26 @@ from typing import Any, Protocol
 
 
 class Rewindable(Protocol):
-    """Whatever can go back to where it was."""
+    """An object that can take back what it remembered since a mark."""
 
     def mark(self) -> Any:
-        """Where it stands, in constant time."""
+        """A token for `rewind`, made in constant time."""
 
     def rewind(self, mark: Any) -> None:
-        """Go back to a mark of its own."""
+        """Forget all that the object remembered since it made this mark."""
 
 
 class Transaction:
     """`with Transaction(a, b):` whatever is raised inside, KeyboardInterrupt included, a and b are as they were.
 
     >>> from fiol.intake.vocabulary import Vocabulary
-    >>> words = Vocabulary(["age"])
-    >>> with Transaction(words):
-    ...     number = words.number("income")
+    >>> vocabulary = Vocabulary(["age"])
+    >>> with Transaction(vocabulary):
+    ...     number = vocabulary.number("income")
     ...     raise OSError("the file is gone")
     Traceback (most recent call last):
     OSError: the file is gone
-    >>> words.names
+    >>> vocabulary.names
     ['age']
     """
 

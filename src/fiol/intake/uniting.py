@@ -16,14 +16,14 @@ from fiol.update.update import Update
 
 
 class Places(NamedTuple):
-    """Where the features and classes of one intake are in another."""
+    """The numbers that the features and classes of one intake have in another."""
 
     features: Any  #: features[i] is the new number of feature i
     scores: Any = None  #: scores[k] is the new code of class k; None if there are no classes
 
 
 def united(intakes: Sequence[Intake], called: Sequence[str]) -> tuple[Intake, list[Places]]:
-    """A new intake with the features and classes of all, in the order in which they come, and where each one's are.
+    """A new intake with the features and classes of all, in their order, and the `Places` of each intake in it.
 
     All have the same options. ValueError if they do not go together, by what they are `called`.
 
@@ -42,7 +42,7 @@ def united(intakes: Sequence[Intake], called: Sequence[str]) -> tuple[Intake, li
 
 
 def unite_features(new: Intake, intakes: Sequence[Intake], called: Sequence[str]) -> list[Any]:
-    """Let `new` have the features of all; where each one's are."""
+    """Let `new` have the features of all; for each intake, the new numbers of its features."""
     named = [k for k, intake in enumerate(intakes) if isinstance(intake.encoder, Vocabulary)]
     if named:
         for intake, name in zip(intakes, called, strict=True):
@@ -50,8 +50,8 @@ def unite_features(new: Intake, intakes: Sequence[Intake], called: Sequence[str]
                 raise ValueError(
                     f"{name} has numbered features, {called[named[0]]} named ones: bits=... lets them share"
                 )
-        words = [intake.encoder.names if isinstance(intake.encoder, Vocabulary) else [] for intake in intakes]
-        names, places = united_names(words)
+        lists = [intake.encoder.names if isinstance(intake.encoder, Vocabulary) else [] for intake in intakes]
+        names, places = united_names(lists)
         new.encoder, new.features = Vocabulary(names), len(names)
         return places
     new.features = max(intake.features for intake in intakes)
@@ -82,7 +82,7 @@ def unite_columns(new: Intake, intakes: Sequence[Intake], called: Sequence[str])
 
 
 def unite_labels(new: Intake, intakes: Sequence[Intake], called: Sequence[str]) -> list[Any]:
-    """Let `new` have the classes of all; where each one's are."""
+    """Let `new` have the classes of all; for each intake, the new codes of its classes."""
     found = [intake.labels for intake in intakes]
     if all(labels is None for labels in found):
         return [None] * len(intakes)

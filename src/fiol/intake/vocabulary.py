@@ -38,7 +38,7 @@ class Schema(NamedTuple):
 
 
 def learned_schema(names: tuple[Any, ...], find: Callable[[Any], int]) -> Schema | None:
-    """What is known of names; None if one of them is new, or two are the same feature."""
+    """The schema of rows with these names; None if one of them is new, or two are the same feature."""
     try:
         indices = np.array([find(name) for name in names], np.int32)
     except (KeyError, TypeError):
@@ -76,15 +76,15 @@ class Encoder:
         raise NotImplementedError
 
     def mark(self) -> Any:
-        """Where `rewind` goes back to."""
+        """A token for `rewind`."""
 
     def rewind(self, mark: Any) -> None:
         """Take back all names since the mark."""
 
-    def same_names(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Indices and values of a row with the same names as the rows learned before it, fast; None if it has others.
+    def read_row_like_last(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """Indices and values of a row with the names of the row learned last, fast; None if the names differ.
 
-        The values have not been looked at: they may be 0 or out of range.
+        The values are unchecked: they may be 0 or out of range.
         """
         last, schema = self.alike
         if schema is None:
@@ -94,8 +94,8 @@ class Encoder:
             return None
         return schema.values_of(row)
 
-    def again(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """`same_names` for a row that is learned from: its names are those that the next row is compared with."""
+    def row_like_last(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """`read_row_like_last` for a row that is learned from: the next row is compared with its names."""
         names = tuple(row)
         last, schema = self.alike
         if names != last:
@@ -144,7 +144,7 @@ class Encoder:
     def encode_carefully(
         self, row: Mapping[Any, Any], number: int | None, grow: bool, unseen: int | None
     ) -> tuple[Indices, Floats]:
-        """The same for any row, name by name."""
+        """`encode_one` for any row, name by name."""
         owner = "x" if number is None else f"X[{number}]"
         if not isinstance(row, Mapping):
             raise TypeError(f"{owner} must be a dict, got {type(row).__name__}")
@@ -241,12 +241,12 @@ def check_value(owner: str, name: str | int, value: Any) -> float:
 class Vocabulary(Encoder):
     """Features numbered in the order in which their names first appear with a value that is not 0.
 
-    >>> words = Vocabulary()
-    >>> words.encode([{"age": 30, "color": "red"}, {"color": "blue", "size": 0}]).indices
+    >>> vocabulary = Vocabulary()
+    >>> vocabulary.encode([{"age": 30, "color": "red"}, {"color": "blue", "size": 0}]).indices
     array([0, 1, 2], dtype=int32)
-    >>> words.names
+    >>> vocabulary.names
     ['age', 'color=red', 'color=blue']
-    >>> words.encode_one({"color": "red", "age": 31})
+    >>> vocabulary.encode_one({"color": "red", "age": 31})
     (array([0, 1], dtype=int32), array([31.,  1.]))
     """
 
@@ -289,7 +289,7 @@ class Vocabulary(Encoder):
         return found
 
     def mark(self) -> int:
-        """Where `rewind` goes back to: how many names there are."""
+        """A token for `rewind`: the number of names."""
         return len(self.names)
 
     def rewind(self, mark: int) -> None:

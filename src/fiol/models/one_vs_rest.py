@@ -15,7 +15,7 @@ from fiol.files import recipe
 from fiol.files.model import Path, build_model, read_model, register, write_model
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
 from fiol.intake.chunk import Chunk
-from fiol.intake.header import check_header, classes_in
+from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights
@@ -80,7 +80,7 @@ class OneVsRest:
         own = labels.classes[1:] if labels.closed and len(labels) == 2 else labels.classes
         #: The learners of these classes.
         self.learners: dict[Any, Learner] = {label: self._new_learner() for label in own}
-        #: The one that is told -1 in every round; None if there will be no more classes.
+        #: The learner that is told -1 in every round; None if there will be no more classes.
         self.standby: Learner | None = None if labels.closed else self._new_learner()
 
     def _new_learner(self) -> Learner:
@@ -108,20 +108,20 @@ class OneVsRest:
             return padded(scores, len(self.labels))
         return self._learn_rows(X, labels_of_rows(y, rows), check_sample_weights(sample_weight, rows))
 
-    def _learn_rows(self, X: Any, y: list[Any], weights: Floats) -> Floats:
+    def _learn_rows(self, X: Any, y: list[Any], sample_weights: Floats) -> Floats:
         """A round per row, all or nothing."""
         with self._intake.transaction(self):
-            return self._rounds(self._intake.take_in(X), y, weights)
+            return self._rounds(self._intake.take_in(X), y, sample_weights)
 
     def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
         """`learn` for a canonical chunk of numbered features: see `Learner.learn_chunk`."""
         with self._intake.transaction(self):
             rows = self._intake.take_in_chunk(chunk)
-            labels, weights = labels_of_rows(y, rows.rows), check_sample_weights(sample_weight, rows.rows)
+            labels, sample_weights = labels_of_rows(y, rows.rows), check_sample_weights(sample_weight, rows.rows)
             if order is None:
-                return self._rounds(rows, labels, weights)
+                return self._rounds(rows, labels, sample_weights)
             order = check_order(order, rows.rows)
-            scores = self._rounds(rows.take(order), [labels[k] for k in order], weights[order])
+            scores = self._rounds(rows.take(order), [labels[k] for k in order], sample_weights[order])
             return scattered(scores, order, rows.rows)
 
     def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Floats:
@@ -140,15 +140,15 @@ class OneVsRest:
     def learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float = 1.0) -> Floats:
         """One round for a dict of features, see `Learner.learn_named`; returns its scores before, one per class."""
         intake = self._intake
-        for look in (intake.row_again, intake.known_row):
+        for look in (intake.row_like_last, intake.known_row):
             row = look(features)
             scores = None if row is None else self.try_row(*row, y, sample_weight)
             if scores is not None:
                 return self._by_class(np.array([scores]))[0]
         with intake.transaction(self):
             row = intake.take_in_row(features)
-            labels, weights = labels_of_rows([y], 1), check_sample_weights([sample_weight], 1)
-            return self._rounds(one_row(*row), labels, weights)[0]  # type: ignore[no-any-return]
+            labels, sample_weights = labels_of_rows([y], 1), check_sample_weights([sample_weight], 1)
+            return self._rounds(one_row(*row), labels, sample_weights)[0]  # type: ignore[no-any-return]
 
     def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> list[float] | None:
         """The round of a row that is in order, and the score of every class's learner; None, and no round, otherwise.
@@ -169,7 +169,7 @@ class OneVsRest:
             scores.append(learner.learn_one(indices, values, target, sample_weight) if z is None else z)
         return scores if self.standby is None else scores[:-1]
 
-    def _rounds(self, rows: Chunk, y: list[Any], weights: Floats) -> Floats:
+    def _rounds(self, rows: Chunk, y: list[Any], sample_weights: Floats) -> Floats:
         """A round per row of features that were taken in; labels are taken in, too. Call it inside a transaction."""
         before = len(self.labels)
         codes, first = self.labels.code(y)
@@ -177,7 +177,7 @@ class OneVsRest:
         scores = []
         for learner, targets in self.told_all(codes):
             learner.extend(self._intake.features)
-            scores.append(learner.learn_canonical(rows, targets, weights))
+            scores.append(learner.learn_canonical(rows, targets, sample_weights))
         found = self._by_class(np.column_stack(scores if self.standby is None else scores[:-1] or [np.empty((0, 0))]))
         for k, row in enumerate(first, start=before):
             found[:row, k] = 0.0
@@ -223,7 +223,7 @@ class OneVsRest:
         return tasks if self.standby is None else [*tasks, (self.standby, np.full(codes.shape, -1.0))]
 
     def mark(self) -> Any:
-        """Where `rewind` goes back to: see `fiol.intake.transaction`."""
+        """A token for `rewind`: see `fiol.intake.transaction`."""
         return self.labels.mark(), self.learners
 
     def rewind(self, mark: Any) -> None:
@@ -277,7 +277,7 @@ class OneVsRest:
         return self.probabilities_of(self.scores(X))
 
     def probabilities_of(self, scores: Floats) -> Floats:
-        """What scores of shape (rows, classes) say: see `probabilities`."""
+        """The probabilities that belong to scores of shape (rows, classes): see `probabilities`."""
         if self.update.loss.link != "logit":
             raise TypeError(f"{type(self.update.loss).__name__} has no probabilities: use Logistic()")
         if not scores.shape[1]:

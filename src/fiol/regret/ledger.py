@@ -116,9 +116,9 @@ class Ledger:
 
     # As the engine's observer.
 
-    def observe(self, chunk: Chunk, y: Floats, weight: Floats) -> Floats:
+    def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Make the rounds of a chunk, and enter what each cost; returns the score of each row before its round."""
-        scores, rounds = self.measuring.rounds(chunk, y, weight)
+        scores, rounds = self.measuring.rounds(chunk, y, sample_weights)
         self.add(rounds)
         return scores
 

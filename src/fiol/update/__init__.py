@@ -1,1 +1,1 @@
-"""One update with three switches, and how it becomes a plan: which state it keeps, how absent features wait."""
+"""One update with three switches, and the plan it becomes: the state it keeps, the laziness of absent features."""

@@ -18,13 +18,13 @@ class Anchor(Component):
     | method | meaning |
     |---|---|
     | `weight_of_score(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
-    | `shared_factor(plan, state, i, clock)` | what the missed rounds left of all weights of feature i alike |
+    | `shared_factor(plan, state, i, clock)` | the factor by which missed rounds changed all weights of feature i |
     | `weight_times(plan, state, i, k, clock, factor)` | that weight times a factor, the shared one included |
     | `weight_for_value(plan, state, i, x, w)` | what becomes of w, before anything else, when its feature is x |
     | `gather(plan, state, feature, x, eta, clock, room, z)` | the weights of a row into `room.w`, their score onto z |
     | `centers_of_row(plan, state, feature, w, steps, eta, room)` | where the paths of its weights start |
     | `finish(plan, state, feature, x, beta, new, clock)` | remember the outcome of the round |
-    | `pass_by(plan, state, i, eta, clock)` | a round for feature i alone, where absent features cannot wait |
+    | `pass_by(plan, state, i, eta, clock)` | a round for feature i alone, for `Eager` |
     | `rounds(plan, t)` | how often the regularizer counts in round t |
 
     Rows have one score, with `state.w` a vector, or many, with `state.w` [feature, score]: `entry(state.w, i, k)` and

@@ -1,4 +1,6 @@
-"""How an absent feature catches up: exactly what a loop over all features in every round would have left of it.
+"""Laziness: how the weight of a feature that is absent from a row is brought up to date later.
+
+The weight is exactly the one that a loop over all features in every round would give.
 
 A feature that is not in a row still meets the regularizer in that round. For the anchors that keep all
 rounds its weight follows from sums and the clock. For the last iterate the missed rounds are replayed when
@@ -15,9 +17,9 @@ the feature is seen again:
 | `ByRidgePath` | a common factor, and sums of that factor for averages | the same as `ByRidge`, without a box |
 | `Eager` | a loop over all features in every round | everything else |
 
-The table goes from cheap to dear. Each class says itself which updates it is exact for (`exact_for`) and what a round
-of it costs (`cost`); the plan takes the cheapest. Where features are mixed, as in `Mahalanobis`, none is ever absent,
-and the first two are exact for every penalty.
+The table goes from cheap to dear. Each laziness says itself which updates it is exact for (`exact_for`) and what a
+round of it costs (`cost`); the plan takes the cheapest. Where features are mixed, as in `Mahalanobis`, no feature is
+ever absent, and the first two lazinesses are exact for every penalty.
 
 Everything else is, for anchors that keep all rounds: averages, a linearized regularizer, and all past iterates
 where eta(t) changes. For the last iterate: a linearized regularizer other than a common ridge; and, where eta(t)
@@ -49,7 +51,7 @@ MARK, FACTOR, PROX, POWER, OFTEN, ALWAYS = 1.0, 1.0, 2.0, 8.0, 16.0, 1e6
 
 
 class Facts(NamedTuple):
-    """What a laziness asks of an update to know whether it is exact."""
+    """The properties of an update by which a laziness knows whether it is exact for it."""
 
     l1: bool  #: whether the regularizer may have an l1 part
     ridge: bool  #: whether the regularizer may have a ridge part
@@ -63,7 +65,7 @@ class Facts(NamedTuple):
     unit_metric: bool  #: whether the working geometry is the Euclidean one
     keeps_all_rounds: bool  #: whether the weights follow from sums over all rounds
     follows_eta: bool  #: whether the anchor's sums change for every feature when eta(t) does
-    whole_rows: bool  #: whether no feature is ever absent
+    mixes_features: bool  #: whether the geometry mixes features, so that none is ever absent
     averaged: bool  #: whether sums of the weights over all rounds are kept
 
     @property
@@ -74,7 +76,7 @@ class Facts(NamedTuple):
     @property
     def replays(self) -> bool:
         """Whether absent features have rounds to catch up with."""
-        return not self.keeps_all_rounds and not self.whole_rows
+        return not self.keeps_all_rounds and not self.mixes_features
 
     @property
     def shares_factor(self) -> bool:
@@ -83,12 +85,12 @@ class Facts(NamedTuple):
 
 
 class Laziness(Component):
-    """How weights are kept between rounds.
+    """How weights are kept between rounds, and brought up to date after rounds that their features missed.
 
     | method | meaning |
     |---|---|
     | `load(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
-    | `shared_factor(plan, state, i, clock)` | what the missed rounds left of all weights of feature i alike |
+    | `shared_factor(plan, state, i, clock)` | the factor by which missed rounds changed all weights of feature i |
     | `load_times(plan, state, i, k, clock, factor)` | `load` times a factor, in which the shared one is included |
     | `load_row(plan, state, feature, clock, room)` | `load` for a row whose steps differ, into `room.w`, if `by_row` |
     | `keep(plan, state, i, k, w, clock)` | store w as that weight after `clock.t` rounds |
@@ -96,9 +98,9 @@ class Laziness(Component):
     | `missed(plan, state, i, k, clock)` | sum of that weight over the rounds since the mark of its feature |
     | `tick(plan, clock, eta)` | the clock after one more round |
     | `before_round(plan, state, clock, eta)` | the clock with which a round may begin |
-    | `visit_all(plan, state, eta, clock)` | the round of all features, where they cannot wait |
+    | `visit_all(plan, state, eta, clock)` | the round of all features, for `Eager` |
     | `after_round(plan, state, feature, clock)` | the clock with which a round may end; called before the row is kept |
-    | `add_totals(plan, state, clock)` | add all weights to their sums, where they cannot wait |
+    | `add_totals(plan, state, clock)` | add all weights to their sums, for `Eager` |
     """
 
     #: Whether all features take part in every round.
@@ -109,7 +111,7 @@ class Laziness(Component):
     by_row: ClassVar[bool] = False
     #: Whether all absent weights of a Euclidean geometry change by one law, so that sums over them can be kept.
     one_law: ClassVar[bool] = False
-    #: What a round costs for every entry of its row, see `MARK` and those beside it. The cheapest exact one is chosen.
+    #: What a round costs for every entry of its row, see `MARK` and the constants beside it.
     cost: ClassVar[float] = ALWAYS
 
     def exact_for(self, facts: Facts) -> bool:
@@ -152,7 +154,7 @@ class Laziness(Component):
         pass
 
     def settled(self, plan: Plan, state: State, clock: Clock) -> Clock:
-        """Bring every weight up to date; the clock, its sums started again."""
+        """Bring every weight up to date, and return the clock with its sums started again."""
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
             k = 0
@@ -176,7 +178,7 @@ class UpToDate(Laziness):
         if facts.keeps_all_rounds:
             moved = (facts.follows_eta and not facts.constant) or (facts.linearized and facts.penalised)
         else:
-            moved = facts.penalised and not facts.whole_rows
+            moved = facts.penalised and not facts.mixes_features
         return not moved and not facts.averaged
 
     def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
@@ -193,7 +195,7 @@ class Resting(Laziness):
     cost: ClassVar[float] = MARK
 
     def exact_for(self, facts: Facts) -> bool:
-        return not facts.keeps_all_rounds and (facts.whole_rows or not facts.penalised)
+        return not facts.keeps_all_rounds and (facts.mixes_features or not facts.penalised)
 
     def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         return entry(state.w, i, k)
@@ -216,7 +218,7 @@ class Eager(UpToDate):
     cost: ClassVar[float] = ALWAYS
 
     def exact_for(self, facts: Facts) -> bool:
-        return not facts.whole_rows  # a feature's round alone is unknown where features are mixed
+        return not facts.mixes_features  # a feature's round alone is unknown where features are mixed
 
     def visit_all(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
         for i in range(np.uint64(state.w.shape[0])):
@@ -423,7 +425,7 @@ def collect_marks(state: State, feature: Indices, now: float, room: Room) -> boo
     return most > 0.0
 
 
-#: Every way to wait there is. The plan takes the cheapest that is exact for an update.
+#: Every laziness there is. The plan takes the cheapest one that is exact for an update.
 LAZINESSES: tuple[Laziness, ...] = (
     UpToDate(),
     Resting(),

@@ -1,4 +1,4 @@
-"""What a round does, all choices made: the value the compiled loops are specialised on."""
+"""A plan: an update with all choices made, the value that the compiled loops are specialised on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fiol.update.update import Update
 
 
 class Plan(Component):
-    """An `Update` in the form its loops take: with the subproblem its solver sees, and how absent features wait."""
+    """An `Update` in the form its loops take: with the problem that its solver solves, and a laziness."""
 
     problem: Any  #: a `Problem`, or a `JointProblem`
     regularizer: Regularizer
@@ -51,7 +51,7 @@ class Plan(Component):
         return 0.0 if self.anchor.keeps_all_rounds else self.first_weight(features)
 
     def new_state(self, shape: tuple[int, ...], first: float, dtype: Any, averaging: bool) -> State:
-        """What is kept before the first round, with weights of this shape; `first` is every entry of `State.w`."""
+        """The state before the first round, with weights of this shape; `first` is every entry of `State.w`."""
         return empty_state(shape, first, dtype, self.laziness.marks, self.step_size.width(), averaging)
 
 
@@ -68,7 +68,7 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
 
 
 def subproblem(update: Update, seen: Regularizer) -> Problem | JointProblem:
-    """What the solver of an update sees, with what the round leaves it of the regularizer."""
+    """The problem that the update's solver solves, with the regularizer `seen`."""
     parts = seen, update.geometry, update.solver
     if isinstance(update.loss, JointLoss):
         start = not update.anchor.keeps_all_rounds and not update.regularizer_step.pushes
@@ -118,7 +118,7 @@ def objection(update: Update, geometry: Geometry) -> str:
 
 
 def facts_of(update: Update, geometry: Geometry, averaging: bool) -> Facts:
-    """What a laziness asks of an update; `geometry` is the one that does the work."""
+    """The facts by which a laziness is chosen; `geometry` is the one that does the work."""
     how, anchor, step_size = update.regularizer_step, update.anchor, update.step_size
     penalty = update.regularizer.omega() if how.ignores else update.regularizer
     return Facts(
@@ -134,17 +134,17 @@ def facts_of(update: Update, geometry: Geometry, averaging: bool) -> Facts:
         unit_metric=geometry.unit_metric,
         keeps_all_rounds=anchor.keeps_all_rounds,
         follows_eta=anchor.follows_eta,
-        whole_rows=update.geometry.mixes_features(),
+        mixes_features=update.geometry.mixes_features(),
         averaged=averaging,
     )
 
 
 def choose_laziness(facts: Facts) -> Laziness:
-    """The cheapest exact way for absent features to wait; see `fiol.update.laziness`.
+    """The cheapest laziness that is exact for an update; see `fiol.update.laziness`.
 
     >>> from fiol import L1, AdaGrad, ElasticNet, Euclidean, Logistic, Polynomial, Ridge
     >>> [choose_laziness(facts_of(Update(Logistic(), r, s), Euclidean(), False)) for r, s in [
     ...     (L1(0.1), Polynomial()), (Ridge(0.1), Polynomial()), (ElasticNet(0.1, 0.1), AdaGrad())]]
     [BySums(), ByRidge(), ByRounds()]
     """
-    return min((way for way in LAZINESSES if way.exact_for(facts)), key=lambda way: way.cost)
+    return min((laziness for laziness in LAZINESSES if laziness.exact_for(facts)), key=lambda laziness: laziness.cost)

@@ -17,8 +17,8 @@ class RegularizerStep(Component):
 
     | method | meaning |
     |---|---|
-    | `seen(regularizer)` | what is left of it for the solver |
-    | `push(plan, w, i)` | the pull on weight i that replaces the rest |
+    | `seen(regularizer)` | the part of the regularizer that the solver handles |
+    | `push(plan, w, i)` | the pull on weight i that replaces the other part |
     | `decay(ridge)` | the factor that a ridge, times the step, leaves of an absent weight |
     | `count(t)` | how often the regularizer counts after t rounds, where all rounds are kept |
     """

@@ -23,7 +23,7 @@ class State(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """What all features share."""
+    """The numbers that all features share: the rounds made, and sums and products over them."""
 
     t: float  #: rounds made
     eta: float  #: step size of the last round; of the first before it
@@ -34,7 +34,7 @@ class Clock(NamedTuple):
 
 
 class Uncounted(NamedTuple):
-    """What the clock of a merged model does not count; 0 in all others."""
+    """The rows and parts of rounds that the clock of a merged model does not count; 0 in all other models."""
 
     rows: float  #: rows learned from, beyond the rounds of the clock
     rounds: float  #: the part of a round that the mean of merged clocks has beyond a whole number

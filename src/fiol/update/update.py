@@ -14,6 +14,9 @@ from fiol.update.anchors import Anchor, LastIterate
 from fiol.update.loss_steps import ImplicitLoss, LossStep
 from fiol.update.regularizer_steps import ImplicitRegularizer, RegularizerStep
 
+#: Steps that need no tuning, the default of updates.
+TUNING_FREE = ScaleFree(AdaGrad())
+
 
 class Update(Component):
     """What a learner does in every round:
@@ -31,7 +34,7 @@ class Update(Component):
 
     loss: AnyLoss
     regularizer: Regularizer = Unregularized()
-    step_size: StepSize = ScaleFree(AdaGrad())
+    step_size: StepSize = TUNING_FREE
     loss_step: LossStep = ImplicitLoss()
     regularizer_step: RegularizerStep = ImplicitRegularizer()
     anchor: Anchor = LastIterate()

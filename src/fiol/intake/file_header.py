@@ -1,4 +1,4 @@
-"""What the header of a model's file says of its options, features and classes."""
+"""The header of a model's file: the options, features and classes that it names, checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIONS = {
 
 
 def check_header(header: dict[str, Any]) -> None:
-    """Refuse what a file says of a learner if it makes no sense."""
+    """Raise ValueError if the options, features and names in a file's header make no sense."""
     for key in NEEDED_KEYS:
         if key not in header:
             raise ValueError(f"{key!r} is missing from its header")
@@ -26,9 +26,9 @@ def check_header(header: dict[str, Any]) -> None:
     if not isinstance(options, dict):
         raise ValueError(f"its options must be a mapping, got {options!r}")
     for name, value in options.items():
-        kind, words = OPTIONS.get(name, (object, "anything"))  # the constructor refuses those it does not know
+        kind, wanted = OPTIONS.get(name, (object, "anything"))  # the constructor refuses those it does not know
         if type(value) is not kind and kind is not object and not (value is None and kind is int):
-            raise ValueError(f"its {name} must be {words}, got {value!r}")
+            raise ValueError(f"its {name} must be {wanted}, got {value!r}")
     if type(features) is not int or not 0 <= features <= FEATURES:
         raise ValueError(f"its number of features is given as {features!r}")
     for what, found, kinds in (("columns", columns, (str,)), ("names", names, (str, int))):
