@@ -6,6 +6,7 @@ from scipy.special import softmax
 
 import fiol
 from fiol.engine.engine import Engine
+from fiol.engine.merging import merge_engines
 from fiol.intake.containers import to_chunk
 from fiol.update.laziness import Eager
 from fiol.update.plan import make_plan
@@ -218,7 +219,7 @@ def test_arrays_select_and_averages_of_engines():
     assert np.array_equal(read(c), read(a))
     with pytest.raises(ValueError, match=r"array 'state\.w' is missing or does not fit"):
         engine_of(fiol.FIOL(fiol.Softmax(), RIDGE), scores=2).restore(a.arrays())
-    c.average([a, b], np.array([0.25, 0.75]))
+    c = merge_engines([engine.placed(np.arange(D), D) for engine in (a, b)], np.array([0.25, 0.75]))
     np.testing.assert_allclose(read(c), 0.25 * read(a) + 0.75 * read(b), rtol=1e-12, atol=1e-14)
     kept = read(a)
     a.select(np.array([3, 1]))
@@ -251,5 +252,5 @@ def test_what_makes_no_sense_is_refused():
     ):
         with pytest.raises(TypeError, match=message):
             make_plan(update)
-    with pytest.raises(TypeError, match=r"Learner has one score per row, Softmax\(\) one per class: use JointLearner"):
-        fiol.Learner(fiol.FIOL(joint))
+    with pytest.raises(TypeError, match=r"Squared has one score, not one per class: use a joint loss, such as Softmax"):
+        fiol.Learner(fiol.FIOL(fiol.Squared()), classes=["a", "b"])
