@@ -24,9 +24,10 @@ from fiol.files.model import Path, build_model, read_model, register, write_mode
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
 from fiol.intake.chunk import FEATURES, Chunk
 from fiol.intake.file_header import check_header, classes_in
+from fiol.intake.frames import as_list
 from fiol.intake.hashing import Hashing
 from fiol.intake.intake import Intake, counted, one_row
-from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
+from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
@@ -156,7 +157,7 @@ class Learner:
     def _targets(self, y: Any, rows: int | None) -> Any:
         """One target per row that the loss accepts, or one label; None is any number of rows."""
         loss = self.update.loss
-        return check_targets(y, rows, loss) if isinstance(loss, Loss) else labels_of_rows(y, rows)
+        return check_targets(y, rows, loss) if isinstance(loss, Loss) else labels_of_rows(y, rows, self._intake.labels)
 
     def _learn_rows(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
         """A round per row, all or nothing."""
@@ -318,7 +319,7 @@ class Learner:
     def codes_of(self, y: Any) -> Any:
         """The code of every label in y: its place in `classes`; KeyError if one is none of them."""
         assert self._intake.labels is not None
-        return self._intake.labels.codes_of(labels_of_rows(y, None))
+        return self._intake.labels.codes_of(labels_of_rows(AnyLabels(as_list(y)), None))
 
     def mean_loss(self, scores: Floats, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> float:
         """The weighted mean loss of scores; y are targets, or the codes of classes."""
@@ -444,7 +445,7 @@ class Learner:
         if labels is None:
             raise TypeError(f"{type(self.update.loss).__name__} has one score, not one per class")
         with self._intake.transaction():
-            new = labels.take_in(labels_of_rows(classes if isinstance(classes, list) else list(classes), None))
+            new = labels.take_in(labels_of_rows(classes if isinstance(classes, list) else list(classes), None, labels))
             if new:
                 engine = self._engine.copy()
                 engine.add_scores(np.arange(len(labels) - len(new)), len(labels))

@@ -1,5 +1,6 @@
 """Rows in any container become one chunk, to the bit; errors name their place; the caller's data stays as it was."""
 
+import datetime
 import pickle
 import subprocess
 import sys
@@ -329,6 +330,13 @@ def coo(row, col):
 
 RANGE = "must be 0 or between 1e-100 and 1e\\+100 in size"
 CITY = {"age": [1.0, 2.0], "city": ["Oslo", "Rome"]}
+#: Values behind which a library may keep numbers.
+MOMENTS = {
+    "date": datetime.date(2020, 1, 1),
+    "datetime": datetime.datetime(2020, 1, 1),
+    "timedelta": datetime.timedelta(1),
+    "time": datetime.time(1),
+}
 DATES = np.array(["2020-01-01", "2020-01-02"], "M8[ns]")
 WRONG_X = [
     # values
@@ -385,6 +393,17 @@ WRONG_X = [
     (pl.DataFrame({"day": DATES}), TypeError, r"^column 'day' holds (datetime64\S*|Timestamp|datetime): encode it"),
     (pa.table({"day": DATES}), TypeError, r"^column 'day' holds (datetime64\S*|Timestamp|datetime): encode it"),
     (pd.DataFrame({"t": DATES - DATES[0]}), TypeError, r"^column 't' holds \w+"),
+    *(
+        (make({"d": [moment] * 2, "x": [1.0, 2.0]}), TypeError, rf"^column 'd' holds {kind}: encode it, or pass dicts$")
+        for make in (pd.DataFrame, pl.DataFrame, pa.table)
+        for kind, moment in MOMENTS.items()
+    ),
+    (
+        pl.DataFrame({"c": pl.Series(["a", "b"], dtype=pl.Categorical), "x": [1.0, 2.0]}),
+        TypeError,
+        r"^column 'c' holds str",
+    ),
+    (pa.table({"c": pa.array([1, 2]).dictionary_encode(), "x": [1.0, 2.0]}), TypeError, r"^column 'c' holds object"),
     (pd.DataFrame({"z": [1j]}), TypeError, r"^column 'z' holds complex"),
     (pl.DataFrame({"l": [[1.0, 2.0]]}), TypeError, r"^column 'l' holds \w+: encode it"),
     (pa.table({"s": [{"a": 1}]}), TypeError, r"^column 's' holds dict: encode it"),

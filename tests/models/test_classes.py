@@ -14,6 +14,7 @@ import fiol
 from fiol import OneVsRest
 from fiol.files import model_file
 from fiol.files.model_file import ModelFileError
+from fiol.intake.labels import AnyLabels
 from fiol.regret import Ledger
 
 UPDATES = {
@@ -344,11 +345,37 @@ def test_labels_keep_their_types(name, labels, tmp_path):
 @pytest.mark.parametrize("label", [0.5, ("a", 1), b"a"])
 def test_labels_that_a_file_cannot_hold_are_refused_when_it_is_written(name, label, tmp_path):
     model = new(name)
-    model.learn([[1.0], [2.0]], ["a", label])
+    model.learn([[1.0], [2.0]], AnyLabels(["a", label]))  # as doors with other conventions do
     assert copy.deepcopy(model).classes == model.copy().classes == ["a", label]
     with pytest.raises(TypeError, match="a file holds labels that are str, int or bool, got"):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("label", [0.5, 1.0, ("a", 1), b"a"])
+def test_labels_that_a_file_cannot_hold_are_not_learned_from(name, label):
+    model = new(name)
+    with pytest.raises(TypeError, match=r"^y\[1\] must be a label: str, int or bool, got "):
+        model.learn([[1.0], [2.0]], ["a", label])
+    with pytest.raises(TypeError, match=r"^y\[0\] must be a label: str, int or bool, got "):
+        model.learn_one([0], [1.0], label)
+    with pytest.raises(TypeError, match=r"^classes\[1\] must be a label: str, int or bool, got "):
+        new(name, classes=["a", label])
+    assert (model.rounds, model.classes) == (0, [])
+
+
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize(("first", "then"), [([True, 1], None), ([0, 1], [True]), ([False, "a"], np.array([0]))])
+def test_true_and_1_are_not_labels_of_one_model(name, first, then):
+    """They are equal, so that one would stand for the other."""
+    model = new(name)
+    if then is not None:
+        model.learn([[1.0], [2.0]], first)
+    y = first if then is None else then
+    with pytest.raises(TypeError, match=r"^y\[\d\]: \w+ equals the label \w+"):
+        model.learn([[1.0]] * len(y), y)
+    assert model.classes == ([] if then is None else first)
 
 
 CHANGES = [

@@ -28,7 +28,7 @@ from fiol.doors.parameters import CLASSIFICATION, JOINT, named
 from fiol.doors.validation import CSR, THREADS, check_labels, one_array, unless_refused, validate_data, weights_of
 from fiol.intake.chunk import HEAVIEST
 from fiol.intake.containers import to_chunk
-from fiol.intake.labels import sorted_codes
+from fiol.intake.labels import AnyLabels, sorted_codes
 from fiol.intake.targets import check_range
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest, normalized
@@ -218,12 +218,12 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             sample_weights = self._sample_weights(sample_weight, X)
             codes = self._codes(one_array(y, chunk.rows))
             sample_weights = self._weighted(sample_weights, codes)
-        model, classes = self._model, self.classes_.tolist()
+        model, classes = self._model, AnyLabels(self.classes_.tolist())
         model.meet(classes)  # also those that the chunk has further down
         if isinstance(model, OneVsRest):
             model.arrange(classes)
         else:
-            labels = [classes[code] for code in codes]
+            labels = AnyLabels(classes[code] for code in codes)
             scores = model.learn_chunk(chunk, labels, sample_weights)
             self._note([model.mean_loss(scores, model.codes_of(labels), sample_weights)])
             return self
@@ -281,7 +281,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     def _new_model(self) -> OneVsRest | Learner:
         """A new model that tells the classes apart, one against the rest or all at once."""
         loss, options = self._loss(), self._options()
-        options["classes"] = self.classes_.tolist() if self._closed else None
+        options["classes"] = AnyLabels(self.classes_.tolist()) if self._closed else None
         if isinstance(loss, JointLoss):
             for name in ("solver", "record_every"):
                 if getattr(self, name) is not None:

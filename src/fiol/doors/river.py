@@ -40,8 +40,8 @@ from fiol.doors.parameters import (
 )
 from fiol.intake.chunk import Chunk
 from fiol.intake.frames import Frame, as_frame, as_list, frame_like, series_like, series_name
-from fiol.intake.intake import Intake
-from fiol.intake.labels import plain_label
+from fiol.intake.intake import Intake, one_row
+from fiol.intake.labels import AnyLabels, plain_label
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.update.update import Update
@@ -177,7 +177,7 @@ class LinearModel(base.Estimator):
         if row is not None and model.try_row(*row, y, w) is not None:
             return
         with calling_it(ONE_CALLED), self._intake.transaction():
-            model.learn_one(*self._intake.take_in_row(x), y, w)
+            model.learn_chunk(one_row(*self._intake.take_in_row(x)), AnyLabels([y]), [w])
 
     def _rounds(self, model: Model, frame: Frame, y: Any, w: Any) -> None:
         """`_round` for every row of a frame."""
@@ -302,7 +302,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
             raise ValueError(f"y must have one label per row: {len(frame)}, got {len(labels)}")
         if labels:
             model = self._new_model(labels[0]) if self._model is None else self._model
-            self._rounds(model, frame, [plain_label(label) for label in labels], w)
+            self._rounds(model, frame, AnyLabels(map(plain_label, labels)), w)
             self._model = model
         self._y_name = series_name(y)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fiol.intake.chunk import FEATURES
+from fiol.intake.labels import AnyLabels
 
 #: What every header has; all that is added later has a value for files without it.
 NEEDED_KEYS = ("update", "options", "features", "columns", "names")
@@ -47,4 +48,4 @@ def check_header(header: dict[str, Any]) -> None:
 
 def classes_in(labels: Mapping[str, Any] | None) -> list[Any] | None:
     """The classes that a header names, None if there are none yet."""
-    return None if labels is None else labels["classes"] or None
+    return None if labels is None or not labels["classes"] else AnyLabels(labels["classes"])

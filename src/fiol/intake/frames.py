@@ -121,6 +121,8 @@ class Frame:
             if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes):
                 return X.to_numpy(dtype=np.float64)
             return None
+        if not all(dtype.is_numeric() or dtype == narwhals().Boolean for dtype in self.wrapped.schema.values()):
+            return None  # a library may give the numbers behind dates
         try:
             array = self.wrapped.to_numpy()
         except Exception:  # each library has its own for columns that are no numbers

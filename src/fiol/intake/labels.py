@@ -111,6 +111,31 @@ class Labels:
 PLAIN = (str, int, bool)
 
 
+class AnyLabels(list[Any]):
+    """Labels in a convention that is not ours, such as River's: anything hashable. No file holds all of them."""
+
+
+def check_kinds(labels: list[Any], name: str, known: Iterable[Any] = ()) -> None:
+    """TypeError unless labels are str, int or bool, and none is another's equal, as True and 1 are.
+
+    >>> check_kinds(["pear", 1.5], "y")
+    Traceback (most recent call last):
+    TypeError: y[1] must be a label: str, int or bool, got 1.5
+    >>> check_kinds([True], "y", known=[0, 1])
+    Traceback (most recent call last):
+    TypeError: y[0]: True equals the label 1: use int or bool for both
+    """
+    kinds, before = set(map(type, labels)), set(map(type, known))
+    if not kinds <= set(PLAIN):
+        k = next(k for k, label in enumerate(labels) if type(label) not in PLAIN)
+        raise TypeError(f"{name}[{k}] must be a label: str, int or bool, got {labels[k]!r}")
+    if {int, bool} <= kinds | before:
+        first = {label: label for label in reversed([*known, *labels])}
+        for k, label in enumerate(labels):
+            if type(first[label]) is not type(label):
+                raise TypeError(f"{name}[{k}]: {label!r} equals the label {first[label]!r}: use int or bool for both")
+
+
 def check_classes(classes: Any) -> list[Any]:
     """Labels without numpy around them, all different, at least one."""
     if isinstance(classes, str):
@@ -118,6 +143,8 @@ def check_classes(classes: Any) -> list[Any]:
     found = [plain_label(label) for label in as_list(classes)]
     if not found:
         raise ValueError("classes must name at least one class; without classes, they may appear at any time")
+    if not isinstance(classes, AnyLabels):
+        check_kinds(found, "classes")
     if len(set(found)) < len(found):
         raise ValueError(f"classes must be all different, got {found}")
     return found
@@ -137,8 +164,10 @@ def labels_from_header(value: Any) -> dict[str, Any] | None:
     return {"classes": classes, "closed": value["closed"]}
 
 
-def labels_of_rows(y: Any, rows: int | None) -> list[Any]:
+def labels_of_rows(y: Any, rows: int | None, known: Labels | None = None) -> list[Any]:
     """One label per row, without numpy around it, from a list, an array or a series; None is any number of rows.
+
+    Labels are str, int or bool, and go with the classes known; those in `AnyLabels` may be anything hashable.
 
     >>> labels_of_rows(np.array(["pear", "fig"]), 2)
     ['pear', 'fig']
@@ -152,6 +181,8 @@ def labels_of_rows(y: Any, rows: int | None) -> list[Any]:
     if rows is not None and len(labels) != rows:
         raise ValueError(f"y must have one entry per row: {rows}, got {len(labels)}")
     if isinstance(y, np.ndarray) and y.dtype.kind in "biuU":
+        if known is not None and y.dtype.kind != "U":
+            check_kinds(labels, "y", known.codes)
         return labels
     for k, label in enumerate(labels):
         try:
@@ -160,7 +191,9 @@ def labels_of_rows(y: Any, rows: int | None) -> list[Any]:
         except ValueError:
             raise ValueError(f"y[{k}] is missing") from None
         except TypeError:
-            raise TypeError(f"y[{k}] must be a label, such as a str or an int, got {label!r}") from None
+            raise TypeError(f"y[{k}] must be a label: str, int or bool, got {label!r}") from None
+    if not isinstance(y, AnyLabels):
+        check_kinds(labels, "y", () if known is None else known.codes)
     return labels
 
 

@@ -104,9 +104,9 @@ class OneVsRest:
         """
         X, rows = counted(X)
         if rows is None:
-            scores = learned_in_blocks(self._learn_rows, X, labels_of_rows(y, None), sample_weight)
+            scores = learned_in_blocks(self._learn_rows, X, labels_of_rows(y, None, self.labels), sample_weight)
             return padded(scores, len(self.labels))
-        return self._learn_rows(X, labels_of_rows(y, rows), check_sample_weights(sample_weight, rows))
+        return self._learn_rows(X, labels_of_rows(y, rows, self.labels), check_sample_weights(sample_weight, rows))
 
     def _learn_rows(self, X: Any, y: list[Any], sample_weights: Floats) -> Floats:
         """A round per row, all or nothing."""
@@ -117,7 +117,10 @@ class OneVsRest:
         """`learn` for a canonical chunk of numbered features: see `Learner.learn_chunk`."""
         with self._intake.transaction(self):
             rows = self._intake.take_in_chunk(chunk)
-            labels, sample_weights = labels_of_rows(y, rows.rows), check_sample_weights(sample_weight, rows.rows)
+            labels, sample_weights = (
+                labels_of_rows(y, rows.rows, self.labels),
+                check_sample_weights(sample_weight, rows.rows),
+            )
             if order is None:
                 return self._rounds(rows, labels, sample_weights)
             order = check_order(order, rows.rows)
@@ -147,7 +150,7 @@ class OneVsRest:
                 return self._by_class(np.array([scores]))[0]
         with intake.transaction(self):
             row = intake.take_in_row(features)
-            labels, sample_weights = labels_of_rows([y], 1), check_sample_weights([sample_weight], 1)
+            labels, sample_weights = labels_of_rows([y], 1, self.labels), check_sample_weights([sample_weight], 1)
             return self._rounds(one_row(*row), labels, sample_weights)[0]  # type: ignore[no-any-return]
 
     def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> list[float] | None:
