@@ -229,7 +229,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
-    >>> from fiol.doors.river import FIOLClassifier
+    >>> from fiol.river import FIOLClassifier
     >>> evaluate.progressive_val_score(datasets.Phishing(), FIOLClassifier(), metrics.Accuracy())
     Accuracy: 87.27%
 
@@ -418,7 +418,7 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
-    >>> from fiol.doors.river import FIOLRegressor
+    >>> from fiol.river import FIOLRegressor
     >>> mae = evaluate.progressive_val_score(datasets.TrumpApproval(), FIOLRegressor(), metrics.MAE())
     >>> round(mae.get(), 2)
     0.3
