@@ -15,12 +15,15 @@ fiol.checks.CheckError: Lopsided().grad: at z = -100, y = -2 the line of slope -
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
+import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
 from math import inf, isfinite
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +39,8 @@ from fiol.step import Step, solve_step
 from fiol.update.update import Update
 
 SCORES = (-100.0, -10.0, -3.0, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 2.0, 10.0, 100.0)
+#: Scores at which a loss and its slope are finite still, however steep: streams have such outliers.
+FAR = (-1000.0, 1000.0)
 TARGETS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
 SLOPES = (0.0, 1e-6, 0.1, 1.0, 10.0, 1e6)
 WEIGHTS = (-20.0, -2.0, -1.0, -0.3, -1e-3, 0.0, 1e-3, 0.1, 0.5, 1.0, 3.0, 20.0)
@@ -49,6 +54,44 @@ class CheckError(AssertionError):
     """A component does not keep what its methods promise."""
 
 
+Check = TypeVar("Check", bound=Callable[..., None])
+#: Where the components of this package are.
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def naming_methods(check: Check) -> Check:
+    """A check in which an error of a user's method becomes a `CheckError` that names the method and its arguments."""
+
+    @functools.wraps(check)
+    def named(*args: Any, **kwargs: Any) -> None:
+        try:
+            check(*args, **kwargs)
+        except CheckError:
+            raise
+        except Exception as error:
+            call = users_call(error.__traceback__)
+            if not call:
+                raise
+            raise CheckError(f"{call} raises {type(error).__name__}: {error}") from error
+
+    return named  # type: ignore[return-value]
+
+
+def users_call(trace: TracebackType | None) -> str:
+    """The last call of a method of a user's component in a traceback, with its arguments; '' if there is none."""
+    found = ""
+    while trace is not None:
+        code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
+        names = code.co_varnames[: code.co_argcount]
+        owner = values.get(names[0]) if names else None
+        if isinstance(owner, Component) and not code.co_filename.startswith(PACKAGE):
+            given = ", ".join(f"{name}={values[name]!r}" for name in names[1:])
+            found = f"{owner!r}.{code.co_name}: at {given} it"
+        trace = trace.tb_next
+    return found
+
+
+@naming_methods
 def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
     """Check a loss: convexity, derivatives, prox, flow, conjugate, lower bound, link, compilation, copies.
 
@@ -60,6 +103,9 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
     check_component(loss, Loss)
     ys = [y for y in TARGETS if loss.accepts(y)] if targets is None else list(targets)
     require(bool(ys), loss, "accepts", "none of the usual targets is accepted; pass `targets`")
+    for y, z in itertools.product(ys, FAR):
+        for method, found in (("value", loss.value(z, y)), ("grad", loss.grad(z, y))):
+            require(isfinite(found), loss, method, f"at z = {z:g}, y = {y:g} it is {found}")
     for y, z in itertools.product(ys, SCORES):
         check_subgradient(loss, "grad", loss.grad(z, y), z, y)
         floor = loss.lower(y)
@@ -88,6 +134,7 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
     check_compiled(loss, lambda c: step(y=y, loss=loss, regularizer=L1(0.1), compiled=c))
 
 
+@naming_methods
 def check_regularizer(regularizer: Regularizer, d: int = 4) -> None:
     """Check a regularizer for features 0 to d - 1: convexity, prox, pieces, kinks, slopes, missed rounds.
 
@@ -133,6 +180,7 @@ def check_regularizer(regularizer: Regularizer, d: int = 4) -> None:
     check_compiled(r, lambda c: step(loss=Squared(), regularizer=r, d=d, compiled=c))
 
 
+@naming_methods
 def check_geometry(geometry: Geometry, d: int = 4) -> None:
     """Check a geometry for features 0 to d - 1: mirror map and inverse, divergence, strong convexity.
 
@@ -166,6 +214,7 @@ def check_geometry(geometry: Geometry, d: int = 4) -> None:
     check_compiled(g, lambda c: step(loss=Squared(), geometry=g, d=d, compiled=c))
 
 
+@naming_methods
 def check_solver(solver: Solver, rounds: int = 30) -> None:
     """Check a solver against bisection on random rows, wherever it does not object.
 
@@ -202,6 +251,7 @@ def check_solver(solver: Solver, rounds: int = 30) -> None:
     check_compiled(solver, lambda c: step(loss=used[0], regularizer=used[1], solver=solver, compiled=c))
 
 
+@naming_methods
 def check_step_size(step_size: StepSize) -> None:
     """Check a step size: steps over many rounds, metrics and statistics over values of many sizes, units, compilation.
 
@@ -255,16 +305,21 @@ def is_importable(cls: type) -> bool:
 
 def check_record(step_size: StepSize, power: int) -> Floats:
     """The metrics of a feature after values times 2^power, with the same loss; its statistics stay finite."""
-    s, found = np.zeros(step_size.width()), []
+    s, found, pulled = np.zeros(step_size.width()), [], False
     for x, square in itertools.product((1.0, -0.25, 3.0, 1e-6, 1e6), (0.0, 1.0, 1e-8, 1e8)):
         step_size.meet(s, x * 2.0**power)
+        pulled = pulled or square > 0.0
         with np.errstate(all="ignore"):
             step_size.observe(s, x * 2.0**power, square)
             h = step_size.h(s, 1.0)
         here = f"for x = {x * 2.0**power:g}, square = {square:g}"
         require(bool(np.isfinite(s).all()), step_size, "observe", f"{here} the record becomes {s}")
         require(isfinite(h) and h >= 0.0, step_size, "h", f"{here} it is {h} with the record {s}")
+        require(h > 0.0 or not pulled, step_size, "h", f"{here} it is 0 after gradients: no steps at all")
         found.append(h)
+    own = s[: step_size.step_size.width()] if isinstance(step_size, ScaleFree) else s
+    message = f"writes nothing into the record, which stays {own} (it is written to, not returned)"
+    require(not own.size or bool(own.any()), step_size, "observe", message)
     return np.array(found)
 
 

@@ -305,6 +305,16 @@ class Learner:
             self._warn("the score", z)
         return z
 
+    def mark(self) -> Any:
+        """Where `rewind` goes back to: see `fiol.intake.transaction`."""
+        return self._engine, self._engine.mark(), self._intake.mark()
+
+    def rewind(self, mark: Any) -> None:
+        """Take back all rounds, features and classes since the mark."""
+        self._engine, rounds, features = mark
+        self._engine.rewind(rounds)
+        self._intake.rewind(features)
+
     def with_intake(self: Self, intake: Intake) -> Self:
         """The learner of the same state, not a copy, whose features are those of another intake."""
         new = copy.copy(self)

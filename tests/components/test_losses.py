@@ -313,3 +313,24 @@ def test_checks_catch_a_wrong_link_and_a_wrong_valley():
     bent = type("Bent", (fiol.Squared,), {"valley": lambda self, y: (y, y)})
     with pytest.raises(CheckError, match="valley"):
         check_loss(bent())
+
+
+def test_checks_name_the_method_that_raises_and_its_arguments():
+    class Logarithmic(fiol.Loss):
+        def value(self, z, y):
+            return math.log(z)
+
+        def grad(self, z, y):
+            return 1.0 / z
+
+    class Catenary(fiol.Loss):
+        def value(self, z, y):
+            return math.log(math.cosh(z - y))
+
+        def grad(self, z, y):
+            return math.tanh(z - y)
+
+    with pytest.raises(CheckError, match=r"Logarithmic\(\)\.value: at z=-1000\.0, y=-2\.0 it raises ValueError: "):
+        check_loss(Logarithmic())
+    with pytest.raises(CheckError, match=r"Catenary\(\)\.value: at z=-1000\.0, y=-2\.0 it raises OverflowError: "):
+        check_loss(Catenary())

@@ -261,3 +261,69 @@ def test_what_makes_no_step_size_is_refused():
         fiol.Update(fiol.Squared(), step_size=0.5)
     with pytest.raises(TypeError, match="Nothing has no `eta`"):
         fiol.Update(fiol.Squared(), step_size=type("Nothing", (fiol.StepSize,), {})())
+
+
+class Mean(fiol.Adaptive):
+    """Steps of a user's by one statistic."""
+
+    keeps = ("mean",)
+
+    def eta(self, t):
+        return 0.1
+
+    def h(self, s, unit):
+        return 1.0
+
+    def observe(self, s, x, square):
+        s[0] = square
+
+
+class Still(Mean):
+    def h(self, s, unit):
+        return 0.0
+
+
+class Returned(Mean):
+    def observe(self, s, x, square):
+        return s[0] + square
+
+
+class Roots(Mean):
+    def h(self, s, unit):
+        return sqrt(s[0] - 1e300)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (Still(), r"^Still\(\)\.h: for x = 1, square = 1 it is 0"),
+        (Returned(), r"^Returned\(\)\.observe: writes nothing into the record"),
+        (fiol.ScaleFree(Returned()), r"observe: writes nothing into the record"),
+        (Roots(), r"^Roots\(\)\.h: at s=array\(\[0\.\]\), unit=1\.0 it raises ValueError: "),
+    ],
+)
+def test_rules_that_make_no_steps_fail_their_checks(wrong, message, monkeypatch):
+    monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled: np.zeros(1))
+    with pytest.raises(fiol.checks.CheckError, match=message):
+        fiol.checks.check_step_size(wrong)
+
+
+class Beyond(Mean):
+    def observe(self, s, x, square):
+        s[1] = square
+
+
+class BeyondToo(Mean):
+    def h(self, s, unit):
+        return 1.0 + s[2]
+
+
+@pytest.mark.parametrize("wrap", [lambda rule: rule, fiol.ScaleFree])
+@pytest.mark.parametrize(
+    ("wrong", "where"), [(Beyond(), r"Beyond\.observe uses s\[1\]"), (BeyondToo(), r"\.h uses s\[2\]")]
+)
+def test_a_rule_that_leaves_its_record_is_refused_before_anything_is_compiled(wrap, wrong, where):
+    """Compiled code would read and write memory that is not its own, or the peak of `ScaleFree`."""
+    with pytest.raises(TypeError, match=where + ", but keeps names 1 statistic$"):
+        fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=wrap(wrong)))
+    fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=wrap(Roots())))  # what else goes wrong is for its rounds to say

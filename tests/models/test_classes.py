@@ -286,6 +286,47 @@ def test_a_refused_call_brings_no_class_and_no_feature(name, X, y, weight, reaso
         assert pickle.dumps(model) == before
 
 
+class UntilRound(fiol.Schedule):
+    """Steps of a user's that raise in the sixth round."""
+
+    def eta(self, t):
+        if t >= 6.0:
+            raise OSError("no more steps")
+        return 0.1
+
+
+@pytest.mark.parametrize(
+    ("loss", "ledger"),
+    [(fiol.Squared(), False), (fiol.Squared(), True), (fiol.Softmax(), False), (fiol.Logistic(), False)],
+)
+def test_an_error_of_a_component_in_the_middle_of_a_chunk_leaves_nothing_learned(loss, ledger):
+    kind = OneVsRest if isinstance(loss, fiol.Logistic) else fiol.Learner
+    model = kind(fiol.FIOL(loss, fiol.Ridge(0.01), UntilRound()), compiled=False)
+    X, y, weight = rows()
+    y = np.arange(24.0) if isinstance(loss, fiol.Squared) else y
+    model.learn(X[:3], y[:3], weight[:3])
+    books = [Ledger(model, every=1)] if ledger else []
+    before, sums = pickle.dumps(model), [book.records for book in books]
+    for learn in (lambda: model.learn(X[3:], y[3:], weight[3:]), lambda: one_by_one(model, X[3:], y[3:], before)):
+        with pytest.raises(OSError, match="no more steps"):
+            learn()
+        assert pickle.dumps(model) == before
+    for book, found in zip(books, sums, strict=True):
+        np.testing.assert_equal(book.records, found)
+
+
+def one_by_one(model, X, y, before):
+    """Rows one by one up to the error, before which a model is the one after the last row."""
+    other = pickle.loads(before)
+    for row, target in zip(X, y, strict=True):
+        known = pickle.dumps(other)
+        try:
+            other.learn_one(np.arange(4, dtype=np.int32), row + 0.5, target)
+        except OSError:
+            assert pickle.dumps(other) == known
+            raise
+
+
 @pytest.mark.parametrize("name", FEW)
 def test_a_class_that_is_none_is_refused(name):
     model = new(name, classes=FRUIT)

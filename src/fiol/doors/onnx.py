@@ -37,7 +37,7 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
     Examples
     --------
     >>> from fiol import FIOLRegressor
-    >>> from fiol.doors.onnx import to_onnx
+    >>> from fiol.onnx import to_onnx
     >>> model = FIOLRegressor(max_iter=1, shuffle=False).fit([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
     >>> graph = to_onnx(model).graph
     >>> [node.op_type for node in graph.node], [out.name for out in graph.output]

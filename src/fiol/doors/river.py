@@ -39,7 +39,7 @@ from fiol.doors.parameters import (
     named,
 )
 from fiol.intake.chunk import Chunk
-from fiol.intake.frames import Frame, as_frame, as_list, frame_like, series_like, series_name
+from fiol.intake.frames import Frame, as_frame, as_list, converted, eager, frame_like, series_like, series_name
 from fiol.intake.intake import Intake, one_row
 from fiol.intake.labels import AnyLabels, plain_label
 from fiol.learner import Learner
@@ -229,7 +229,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
-    >>> from fiol.doors.river import FIOLClassifier
+    >>> from fiol.river import FIOLClassifier
     >>> evaluate.progressive_val_score(datasets.Phishing(), FIOLClassifier(), metrics.Accuracy())
     Accuracy: 87.27%
 
@@ -418,7 +418,7 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
-    >>> from fiol.doors.river import FIOLRegressor
+    >>> from fiol.river import FIOLRegressor
     >>> mae = evaluate.progressive_val_score(datasets.TrumpApproval(), FIOLRegressor(), metrics.MAE())
     >>> round(mae.get(), 2)
     0.3
@@ -508,7 +508,11 @@ def framed(X: Any) -> Frame:
     """X as a frame; TypeError if it is none."""
     frame = as_frame(X)
     if frame is None:
-        raise TypeError(f"X must be a pandas or polars frame or an Arrow table, got {type(X).__name__}")
+        known = converted(X)
+        if known is not X:
+            name, got = type(X).__name__, type(known).__name__
+            raise TypeError(f"X: {name} is registered: its conversion must give a frame here, got {got}")
+        raise TypeError(f"X must be a pandas or polars frame or an Arrow table, got {type(X).__name__}{eager(X)}")
     return frame
 
 

@@ -13,6 +13,8 @@ from sklearn.utils import validation
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 
+from fiol.intake.frames import converted
+
 #: Rows that need no conversion.
 CSR = tuple(getattr(sparse, name) for name in ("csr_matrix", "csr_array") if hasattr(sparse, name))
 LARGEST_SEED = np.iinfo(np.int32).max
@@ -35,7 +37,10 @@ THREADS: list[Any] = [Interval(Integral, None, -1, closed="right"), Interval(Int
 
 
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-    """scikit-learn's checks of X and y, and what they say about the features."""
+    """scikit-learn's checks of X and y, and what they say about the features; registered containers are converted."""
+    X = converted(X)
+    if not (isinstance(y, str) and y == "no_validation"):
+        y = converted(y)
     if hasattr(estimator, "_validate_data"):  # scikit-learn < 1.6
         return estimator._validate_data(X, y, **options)
     return validation.validate_data(estimator, X, y, **options)

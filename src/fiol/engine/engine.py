@@ -9,6 +9,7 @@ import numpy as np
 
 from fiol.components.row import Floats, Indices
 from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
 from fiol.update.state import START, State, Uncounted, assembled, grown, make_room, named, placed, realigned, spread
 
@@ -69,6 +70,11 @@ class Engine:
 
     def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
+        with Transaction(*self.revocable):
+            return self.learn_in_parts(chunk, y, sample_weights, order)
+
+    def learn_in_parts(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
+        """`learn`, by the observer if there is one; an error leaves the rounds before it made."""
         self.fit_in(chunk)
         if self.observer is None:
             return self.learn_plainly(chunk, y, sample_weights, order)
@@ -92,6 +98,8 @@ class Engine:
         if self.observer is not None or self.trailing:
             return None
         kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, sample_weight, features)
+        if not self.compiled:
+            kernel = self.all_or_nothing(kernel)
         fine, z = kernel(
             self.plan,
             self.bias_plan,
@@ -110,6 +118,15 @@ class Engine:
             HEAVIEST,
         )
         return z if fine else None
+
+    def all_or_nothing(self, kernel: Any) -> Any:
+        """A kernel that takes back what it did when it raises."""
+
+        def call(*arguments: Any) -> Any:
+            with Transaction(*self.revocable):
+                return kernel(*arguments)
+
+        return call
 
     def one_row_kernel(self, *row: Any) -> Any:
         arguments = (*self.plans, *row[:4], *self.memory, row[4], SMALLEST, LARGEST, HEAVIEST)
@@ -243,6 +260,19 @@ class Engine:
         self.ticks, self.uncounted = arrays["clock"].copy(), arrays["uncounted"].copy()
         if self.observer is not None and "mark" in arrays:
             self.observer.rewind(arrays["mark"])
+
+    @property
+    def revocable(self) -> tuple[Engine, ...]:
+        """For a `Transaction`: this engine in the interpreter, where a component may raise in any row."""
+        return () if self.compiled else (self,)
+
+    def mark(self) -> dict[str, Any]:
+        """Where `rewind` goes back to."""
+        return self.snapshot()
+
+    def rewind(self, mark: dict[str, Any]) -> None:
+        """Take back all rounds since the mark."""
+        self.restore(mark)
 
     def select(self, kept: Any) -> None:
         """Keep these features only, in this order."""

@@ -40,6 +40,10 @@ def register(container: type | str, convert: Callable[[Any], Any]) -> None:
     >>> to_chunk(Columns([1.0, 2.0], [0.0, 3.0])).data
     array([1., 2., 3.])
     """
+    if not isinstance(container, (type, str)):
+        raise TypeError(f'container must be a class or "library.Class", got {container!r}')
+    if not callable(convert):
+        raise TypeError(f"convert must be a function of one container, got {convert!r}")
     CONVERSIONS[container] = convert
     conversion_of.cache_clear()
 
@@ -161,6 +165,11 @@ def as_frame(X: Any) -> Frame | None:
     except nw.exceptions.DuplicateError:
         refuse_twice(list(getattr(X, "column_names", getattr(X, "columns", ()))))
     return Frame(X, wrapped) if isinstance(wrapped, nw.DataFrame) else None
+
+
+def eager(X: Any) -> str:
+    """What to do about a lazy frame, for the end of an error message; '' for anything else."""
+    return ": collect() it first" if hasattr(X, "collect") else ""
 
 
 def refuse_twice(names: list[str]) -> NoReturn:

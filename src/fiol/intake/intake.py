@@ -16,7 +16,7 @@ from fiol.components.row import Floats, Indices
 from fiol.intake.capacity import renumbered, rows_that_fit
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import as_matrix, check_two_dimensional, to_chunk
-from fiol.intake.frames import Frame, as_frame, converted
+from fiol.intake.frames import Frame, as_frame, converted, eager
 from fiol.intake.hashing import Hashing
 from fiol.intake.labels import Labels
 from fiol.intake.transaction import Rewindable, Transaction
@@ -280,6 +280,8 @@ class Intake:
         """The names of the features, none yet if there may still be some; TypeError if they are numbers."""
         if isinstance(self.encoder, Vocabulary):
             return self.encoder
+        if self.columns is not None:
+            raise TypeError("this learner has columns: pass frames or arrays, or bits=... to a new learner")
         if self.features:
             raise TypeError("this learner has numbered features: pass arrays, or bits=... to a new learner")
         return Vocabulary()
@@ -350,7 +352,7 @@ def counted(X: Any) -> tuple[Any, int | None]:
         check_two_dimensional(X.shape)
         return X, int(X.shape[0])
     if isinstance(X, (str, bytes)) or not isinstance(X, Iterable):
-        raise TypeError(f"X must be a matrix, a frame or a list of dicts, got {type(X).__name__}")
+        raise TypeError(f"X must be a matrix, a frame or a list of dicts, got {type(X).__name__}{eager(X)}")
     if isinstance(X, Iterator):
         return X, None
     X = X if isinstance(X, (list, tuple)) else list(X)

@@ -19,6 +19,7 @@ from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights
+from fiol.intake.transaction import Transaction
 from fiol.intake.uniting import united
 from fiol.learner import FLOAT64, INT32, Learner, check_parts, is_vector
 from fiol.update.update import Update
@@ -165,11 +166,12 @@ class OneVsRest:
         if not known:
             return None
         scores = list[float]()
-        for learner, target in self.told(y):
-            z = learner.try_row(indices, values, target, sample_weight)
-            if z is None and not scores:
-                return None
-            scores.append(learner.learn_one(indices, values, target, sample_weight) if z is None else z)
+        with Transaction(*self._revocable):
+            for learner, target in self.told(y):
+                z = learner.try_row(indices, values, target, sample_weight)
+                if z is None and not scores:
+                    return None
+                scores.append(learner.learn_one(indices, values, target, sample_weight) if z is None else z)
         return scores if self.standby is None else scores[:-1]
 
     def _rounds(self, rows: Chunk, y: list[Any], sample_weights: Floats) -> Floats:
@@ -178,13 +180,19 @@ class OneVsRest:
         codes, first = self.labels.code(y)
         self._give_learners()
         scores = []
-        for learner, targets in self.told_all(codes):
-            learner.extend(self._intake.features)
-            scores.append(learner.learn_canonical(rows, targets, sample_weights))
+        with Transaction(*self._revocable):
+            for learner, targets in self.told_all(codes):
+                learner.extend(self._intake.features)
+                scores.append(learner.learn_canonical(rows, targets, sample_weights))
         found = self._by_class(np.column_stack(scores if self.standby is None else scores[:-1] or [np.empty((0, 0))]))
         for k, row in enumerate(first, start=before):
             found[:row, k] = 0.0
         return found
+
+    @property
+    def _revocable(self) -> list[Learner]:
+        """For a `Transaction`: all learners in the interpreter, where a component may raise in any row."""
+        return [] if self.compiled else self._all()
 
     # For the rest of the package: rounds that each learner makes on its own.
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
+
+import numpy as np
 
 from fiol.components.component import Component
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.joint_losses import JointLoss
 from fiol.components.problem import JointProblem, Problem, has_common_line, make_joint_problem, make_problem, refuse
 from fiol.components.regularizers import Regularizer, Unregularized
-from fiol.components.step_sizes import StepSize
+from fiol.components.step_sizes import Adaptive, StepSize
 from fiol.update.anchors import Anchor
 from fiol.update.laziness import LAZINESSES, Facts, Laziness, UpToDate
 from fiol.update.loss_steps import LossStep
@@ -62,6 +65,7 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
     seen = update.regularizer_step.seen(regularizer)
     problem = subproblem(update, seen)
     refuse(objection(update, problem.geometry))
+    refuse(record_objection(update.step_size))
     laziness = choose_laziness(facts_of(update, problem.geometry, averaging))
     parts = update.loss_step, update.regularizer_step, update.anchor, update.step_size
     return Plan(problem, seen if update.regularizer_step.ignores else regularizer, *parts, laziness)
@@ -114,6 +118,30 @@ def objection(update: Update, geometry: Geometry) -> str:
             return f"{name} goes with LastIterate(), not {update.anchor}"
         if update.regularizer_step.pushes and not geometry.quadratic:
             return f"{name} goes with ImplicitRegularizer(), not {update.regularizer_step}"
+    return ""
+
+
+def record_objection(step_size: StepSize) -> str:
+    """Where an adaptive step size leaves the record of a feature, or '': compiled code would not notice.
+
+    Its methods are tried in the interpreter, once; whatever else they raise is for a round to say.
+    """
+    rule = getattr(step_size, "step_size", step_size)  # the one inside, if there is one
+    if not isinstance(rule, Adaptive):
+        return ""
+    n = len(rule.statistics())
+    record = np.zeros(n)
+    for method, arguments in (("observe", (1.0, 1.0)), ("h", (1.0,))):
+        try:
+            with np.errstate(all="ignore"):
+                getattr(rule, method)(record, *arguments)
+        except IndexError as error:
+            found = re.search(rf"index (-?\d+) is out of bounds for axis 0 with size {n}$", str(error))
+            if found:
+                many = f"{n} statistic{'' if n == 1 else 's'}"
+                return f"{type(rule).__name__}.{method} uses s[{found[1]}], but keeps names {many}"
+        except Exception:
+            continue
     return ""
 
 
