@@ -149,11 +149,11 @@ def test_a_header_with_anything_in_any_place_is_refused_or_works(path, golden):
                 except ModelFileError:
                     continue
             try:
-                assert model.learn(rows["X"], rows["y"]).shape == (5,)
+                assert model.learn(rows["X"], rows["y"]).shape[0] == 5
                 learned += 1
             except (TypeError, ValueError) as error:  # such rows, targets and features do not go with that header
                 refusals.append(str(error))
-            assert len(model.weights) == model.n_features
+            assert model.weights.shape[-1] == model.n_features
     assert learned > 10
     assert all(re.match(r"this learner has|row \d|y\[\d|X\[\d|X has", reason) for reason in refusals)
 
