@@ -39,7 +39,7 @@ def run(root: Path, benchmark: str, options: list[str]) -> dict[str, float]:
         return dict(times(json.loads(path.read_text())))
 
 
-def times(value: Any, where: str = "") -> Iterator[tuple[str, float]]:
+def times(value: Any) -> Iterator[tuple[str, float]]:
     """Every time in a benchmark's JSON, and what it belongs to.
 
     >>> dict(times({"results": [{"name": "a9a", "rows": 3, "us": {"FIOL": 0.5}}]}))
@@ -47,7 +47,7 @@ def times(value: Any, where: str = "") -> Iterator[tuple[str, float]]:
     """
     if isinstance(value, list):
         for entry in value:
-            yield from times(entry, where)
+            yield from times(entry)
     elif isinstance(value, dict):
         told = {key: found for key, found in value.items() if isinstance(found, (str, int, float)) and key != "command"}
         label = ", ".join(str(found) if isinstance(found, str) else f"{key} {found}" for key, found in told.items())
@@ -55,7 +55,7 @@ def times(value: Any, where: str = "") -> Iterator[tuple[str, float]]:
             if key in TIMES and isinstance(found, dict):
                 yield from ((f"{label or key}: {name}", time) for name, time in found.items())
             elif key in ("results", "passes"):
-                yield from times(found, where)
+                yield from times(found)
 
 
 def main(arguments: list[str] | None = None) -> None:

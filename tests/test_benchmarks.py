@@ -508,3 +508,22 @@ def test_help_loads_no_compiler(name):
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "--json" in done.stdout
+
+
+# --- two versions side by side ----------------------------------------------------------------
+
+
+def test_times_are_found_where_benchmarks_write_them():
+    from benchmarks.versus import times
+
+    passes = [{"task": "a9a", "rows": 3, "seconds": {"fiol": 0.5}}]
+    found = {"command": "python -m x", "results": [{"name": "a9a", "us": {"FIOL": 2.0}}], "passes": passes}
+    assert dict(times(found)) == {"a9a: FIOL": 2.0, "a9a, rows 3: fiol": 0.5}
+
+
+def test_a_folder_without_a_version_is_refused(tmp_path, capsys):
+    from benchmarks.versus import main
+
+    with pytest.raises(SystemExit):
+        main([str(tmp_path), "step"])
+    assert "holds no version of fiol" in capsys.readouterr().err
