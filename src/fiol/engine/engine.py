@@ -78,8 +78,14 @@ class Engine:
 
     def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
-        with Transaction(*self.revocable):
-            return self.learn_in_parts(chunk, y, sample_weights, order)
+        state, rounds = self.state, self.rounds
+        try:
+            with Transaction(*self.revocable):
+                return self.learn_in_parts(chunk, y, sample_weights, order)
+        except BaseException:
+            if self.compiled and self.rounds == rounds:
+                self.state = state  # without the room that was made
+            raise
 
     def learn_in_parts(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
         """`learn`, by the observer if there is one; an error leaves the rounds before it made."""
