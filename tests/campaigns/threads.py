@@ -161,6 +161,7 @@ def campaign(kind, calls, threads, seed, compiled=True):
                 for number in mine:
                     noted.local.call = number
                     answers[number] = work.call(model, number, folder)
+                    time.sleep(0)  # let others have their turn
             except BaseException as error:
                 failed.append(error)
 
