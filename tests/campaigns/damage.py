@@ -23,13 +23,11 @@ import time
 import warnings
 from pathlib import Path
 
-import numpy as np
-
 import fiol
 from fiol.files.model_file import ModelFileError
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.files.make_golden import MODELS  # noqa: E402
+from tests.files.make_golden import MODELS
 
 #: What takes the place of a value.
 OTHERS = (
@@ -144,7 +142,7 @@ def refused_by_a_new_one(model, X, y):
     labels = model._intake.labels
     known = {"classes": fiol.intake.labels.AnyLabels(labels.classes)} if labels is not None and labels.closed else {}
     new = type(model)(model.update, **model._options(), **known, compiled=False)
-    new._intake.restore({**model._intake.header(), "features": new.n_features} if model.names is None else model._intake.header())
+    new._intake.restore(model._intake.header())
     try:
         new.learn(X, y)
     except (TypeError, ValueError):
@@ -201,7 +199,9 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        found = campaign(options.files, options.seed, folder, [options.only] if options.only else list(MODELS), options.first)
+        found = campaign(
+            options.files, options.seed, folder, [options.only] if options.only else list(MODELS), options.first
+        )
         for what, number in sorted(found.items()):
             print(f"{number:8} {what}")
         print(f"{time.perf_counter() - began:.0f} s")
