@@ -99,8 +99,8 @@ def test_rows_before_an_interrupt_are_learned_from(case, late, monkeypatch, shor
                 model.learn(X, y)
                 break  # fewer calls than that
             except KeyboardInterrupt as error:
-                n = getattr(error, "rows_learned", 0)
-                assert not n or not hasattr(error, "add_note") or f"first {n} rows" in error.__notes__[-1]
+                n, notes = getattr(error, "rows_learned", 0), getattr(error, "__notes__", ())
+        assert not n or not notes or notes[-1] == f"the first {n} rows have been learned from"
         learned.add(n)
         other = new()
         if n:
@@ -221,6 +221,6 @@ def test_pieces_are_all_rows_once_and_take_their_time(monkeypatch):
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="in the interpreter a million rows take minutes")
 @pytest.mark.parametrize("case", ["learn", "one-vs-rest"])
 def test_real_signals(case):
-    took, found, learned = interrupts.campaign(case, 3, 400_000, random.Random(3))
+    _, found, _ = interrupts.campaign(case, 3, 400_000, random.Random(3))
     assert len(found) == 3
-    assert sorted(found)[1] < interrupts.SOON < took or sorted(found)[1] < interrupts.SOON
+    assert np.median(found) < interrupts.SOON  # a busy machine may be late once

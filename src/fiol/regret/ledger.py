@@ -197,7 +197,7 @@ class Ledger:
         self.sums, self.loss_after = sums[-1].copy(), m.loss_after[-1]
 
 
-def running(start: float, values: Floats) -> Floats:
+def running(start: Any, values: Floats) -> Floats:
     """The sums of `start` and the first values, one after the other: the same however values are cut into calls.
 
     >>> running(1.0, np.array([1.0, 2.0]))
