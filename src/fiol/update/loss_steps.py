@@ -15,7 +15,8 @@ from fiol.components.row import Floats, Row
 class LossStep(Component):
     """How the loss enters a round: `pull(problem, row, z, out)` writes the new weights and returns (beta, score).
 
-    `z` is the score of the weights before the round. With many scores, z, beta and the new score are arrays.
+    `z` is the score of the weights before the round. With many scores, z and beta are arrays, and
+    nobody asks for the new ones.
     """
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {"pull": ("problem", "row", "z", "out")}
