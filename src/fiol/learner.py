@@ -29,8 +29,11 @@ from fiol.intake.hashing import Hashing
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.intake.transaction import rows_learned, say_learned
+from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
+from fiol.snapshot import Snapshot, takes_long
 from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
@@ -63,6 +66,15 @@ class Learner:
     the learner was saved and loaded in between. Every weight is what a loop over all features in every round
     would have made of it, at a cost that depends on the entries of a row alone (`fiol.update.laziness` has the few
     exceptions). If anything is wrong with a chunk, an error names the place and nothing has been learned from it.
+
+    Threads may share a learner: every call is one turn, and the others wait. So whatever they do, the result is that of
+    the same calls in some order, one after the other; what is read, saved, pickled, copied or merged is one moment
+    between two calls. (`rounds`, `rows` and `n_features` do not wait: they tell how far learning has come.) Reading
+    changes nothing. `snapshot()` is a scorer that never changes, for threads that must not wait.
+
+    A signal stops learning within a fraction of a second, in the middle of a chunk. The exception, such as
+    KeyboardInterrupt, says how many rows have been learned from, as `rows_learned` and in a note; without that
+    attribute there are none. To go on, leave these rows out: the result is that of learning without a break.
 
     Memory beyond the data is `nbytes`: 8 bytes per feature (4 for float32), and 8 more for a mark if absent
     features have to catch up; as much again for each of AdaGrad's sums and the scale-free maxima; 8 for averages.
@@ -115,6 +127,7 @@ class Learner:
         self.compiled = compiled
         self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
         self.ledger: Any = None  #: the `fiol.regret.Ledger` that rides along, if there is one
+        self._turns: Any = Turns()
         self._plan = make_plan(update, self.averages)
         if max_features is not None:
             check_size("max_features", max_features)
@@ -135,8 +148,8 @@ class Learner:
         of dicts; y has one target per row (-1 or +1 for binary losses; a label, str, int or bool, for joint ones);
         sample_weight multiplies the loss. Scores of a joint loss have a column per class known after the call, which
         is 0 in the rows before the first one of the class: until then nobody knew of it. A generator
-        of dicts is read 4096 rows at a time, and each such block is learned from whole or not at all; an error notes
-        how many rows were learned from before.
+        of dicts is read 4096 rows at a time, and each such block is learned from whole or not at all; an error says
+        how many rows were learned from before, as `rows_learned`.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> learner = Learner(FIOL(Squared()), intercept=False)
@@ -150,7 +163,8 @@ class Learner:
         if rows is None:
             scores = self._joined(learned_in_blocks(self._learn_rows, X, self._targets(y, None), sample_weight))
         else:
-            scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
+            with self._turns:
+                scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
         self._watch(scores)
         return scores
 
@@ -160,8 +174,8 @@ class Learner:
         return check_targets(y, rows, loss) if isinstance(loss, Loss) else labels_of_rows(y, rows, self._intake.labels)
 
     def _learn_rows(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
-        """A round per row, all or nothing."""
-        with self._intake.transaction():
+        """A round per row, all or nothing, or as many as the exception says."""
+        with self._turns, self._intake.transaction(learner=self):
             if self.max_features is not None:
                 return self._learn_bounded(X, y, sample_weights)
             return self._rounds(self._intake.take_in(X), y, sample_weights)
@@ -194,7 +208,12 @@ class Learner:
                     known = self._engine.trailing[0]
                     self._engine.add_scores(np.arange(known), known + 1)
         except BaseException:
-            self._engine = before
+            if self._engine.rounds > before.rounds:  # interrupted: classes that no row had yet are still to come
+                labels = self._intake.labels
+                assert labels is not None
+                labels.arrange(labels.classes[: self._engine.trailing[0]])
+            else:
+                self._engine = before
             raise
         return self._joined(scores)
 
@@ -247,9 +266,7 @@ class Learner:
                     raise TypeError("chunks must be pairs (X, y) or triples (X, y, sample_weight)")
                 scores.append(self.learn(*chunk))
         except BaseException as error:
-            if hasattr(error, "add_note"):
-                rows = sum(map(len, scores))
-                error.add_note(f"in chunk {len(scores)}: the {rows} rows before it have been learned from")
+            say_learned(error, sum(map(len, scores)) + rows_learned(error), f"in chunk {len(scores)}: ")
             raise
         return self._joined(scores)
 
@@ -264,7 +281,7 @@ class Learner:
         >>> learner.learn_chunk(to_chunk([[1.0], [2.0]]), [1.0, 2.0], order=[1]), learner.rounds
         (array([0., 0.]), 1)
         """
-        with self._intake.transaction():
+        with self._turns, self._intake.transaction(learner=self):
             rows = self._intake.take_in_chunk(chunk)
             targets = self._targets(y, rows.rows)
             sample_weights = check_sample_weights(sample_weight, rows.rows)
@@ -282,9 +299,10 @@ class Learner:
         >>> Learner(FIOL(Squared())).score_chunk(to_chunk([[1.0], [2.0]]))
         array([0., 0.])
         """
-        return self.score_canonical(self._intake.read_chunk(chunk), linear)
+        with self._turns:
+            return self.score_canonical(self._intake.read_chunk(chunk), linear)
 
-    # For the rest of the package: what has been checked before is not looked at again.
+    # For the rest of the package: what has been checked before is not looked at again, and whose turn it is neither.
 
     def learn_canonical(self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """`learn_chunk` for rows of features there are, with checked targets, or codes of classes there are."""
@@ -354,7 +372,15 @@ class Learner:
         (0.0, 6)
         """
         if self._intake.encoder is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
-            z = self.try_row(indices, values, y, sample_weight)
+            turns = self._turns
+            try:
+                turns.acquire()
+                z = self.try_row(indices, values, y, sample_weight)
+            finally:
+                try:  # noqa: SIM105
+                    turns.release()
+                except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
+                    pass
             if z is not None:
                 return z
         return self._only(self.learn(one_row(indices, values), [y], [sample_weight]))
@@ -372,9 +398,21 @@ class Learner:
         >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
         0.0
         """
-        intake = self._intake
-        if intake.max_features is not None:
+        if self.max_features is not None:
             return self._only(self.learn([features], [y], [sample_weight]))
+        turns = self._turns
+        try:
+            turns.acquire()
+            return self._learn_named(features, y, sample_weight)
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # as in `learn_one`
+                pass
+
+    def _learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float) -> Any:
+        """`learn_named`, by the thread whose turn it is."""
+        intake = self._intake
         row = intake.row_like_last(features)
         z = None if row is None else self.try_row(*row, y, sample_weight)
         if z is None:
@@ -382,7 +420,7 @@ class Learner:
             z = None if row is None else self.try_row(*row, y, sample_weight)
         if z is not None:
             return z
-        with intake.transaction():
+        with intake.transaction(learner=self):
             before, row = intake.features, intake.take_in_row(features)
             z = self.try_row(*row, y, sample_weight) if intake.features == before else None
             if z is not None:
@@ -409,6 +447,10 @@ class Learner:
         >>> learner.scores([[1.0, 1.0]])
         array([6.])
         """
+        with self._turns:
+            self._start_from(weights, intercept)
+
+    def _start_from(self, weights: Any, intercept: Any) -> None:
         if self.rounds or self.update.anchor.keeps_all_rounds or self.update.geometry.whole_rows:
             raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
         w, many = np.array(weights, np.float64), self._engine.trailing
@@ -433,13 +475,14 @@ class Learner:
         >>> learner.with_update(FIOL(Squared(), step_size=Constant(0.1))).weights
         array([2.])
         """
-        header = self._intake.header()
+        with self._turns:
+            header, rounds, weights, intercept = self._intake.header(), self.rounds, self.weights, self.intercept
         known = classes_in(header.get("labels"))
         new = type(self)(update, **self._options(), classes=known, compiled=self.compiled)
         new._intake.restore(header)
         new.meta = copy.deepcopy(self.meta)
-        if self.rounds:
-            new.start_from(self.weights, self.intercept)
+        if rounds:
+            new.start_from(weights, intercept)
         return new
 
     def meet(self, classes: Iterable[Any]) -> None:
@@ -454,7 +497,7 @@ class Learner:
         labels = self._intake.labels
         if labels is None:
             raise TypeError(f"{type(self.update.loss).__name__} has one score, not one per class")
-        with self._intake.transaction():
+        with self._turns, self._intake.transaction():
             new = labels.take_in(labels_of_rows(classes if isinstance(classes, list) else list(classes), None, labels))
             if new:
                 engine = self._engine.copy()
@@ -472,9 +515,14 @@ class Learner:
         it; `linear` scores do not.
         """
         X, rows = counted(X)
-        if rows is not None:
-            return self.score_canonical(self._intake.read(X), linear)
-        return self._joined([self.scores(block, linear) for block in blocks_of(X)])
+        if rows is None:
+            return self._joined([self.scores(block, linear) for block in blocks_of(X)])
+        with self._turns:
+            chunk, model = self._intake.read(X), self
+            if not takes_long(chunk, self):
+                return self.score_canonical(chunk, linear)
+            model = self.copy()  # so that nobody has to wait
+        return model.score_canonical(chunk, linear)
 
     def predict(self, X: Any) -> Any:
         """The prediction for every row: the mean for regression and counts, the probability of +1 for logistic and
@@ -523,20 +571,33 @@ class Learner:
         """The weights of the last round, also where averages are kept."""
         return self._read(False)
 
-    def _read(self, averaged: bool) -> Floats:
+    def weights_of_first(self, features: int) -> Floats:
+        """The weights of so many features, also of those never seen."""
+        return self._read(self.averages, features)
+
+    def _read(self, averaged: bool, features: int | None = None) -> Floats:
         geometry = self.update.geometry
-        w = geometry.leave_weights(self._engine.weights(geometry.entered(self.n_features), averaged))
+        with self._turns:
+            n = geometry.entered(self.n_features if features is None else features)
+            w = geometry.leave_weights(self._engine.weights(n, averaged))
         return w if w.ndim == 1 else np.ascontiguousarray(w.T)
+
+    @property
+    def row_cost(self) -> float:
+        """What a round costs besides the entries of its row: see `Engine.row_cost`."""
+        return self._engine.row_cost
 
     @property
     def intercept(self) -> Any:
         """The intercept (its average, if averages are kept); 0 without one. With a joint loss, an array of them."""
-        return self._engine.bias_weight(self.averages)
+        with self._turns:
+            return self._engine.bias_weight(self.averages)
 
     @property
     def last_intercept(self) -> Any:
         """The intercept of the last round, also where averages are kept."""
-        return self._engine.bias_weight(False)
+        with self._turns:
+            return self._engine.bias_weight(False)
 
     @property
     def rounds(self) -> int:
@@ -579,7 +640,8 @@ class Learner:
 
         Without `classes` given, the order is that of their appearance.
         """
-        return None if self._intake.labels is None else self._intake.labels.classes
+        with self._turns:
+            return None if self._intake.labels is None else self._intake.labels.classes
 
     @property
     def n_nonzero(self) -> int:
@@ -594,7 +656,8 @@ class Learner:
     @property
     def names(self) -> list[str | int] | None:
         """What the features are called, in the order of `weights`; None if they are numbers."""
-        return self._intake.names
+        with self._turns:
+            return self._intake.names
 
     @property
     def nbytes(self) -> int:
@@ -603,7 +666,8 @@ class Learner:
 
     def settle(self) -> None:
         """Bring every stored weight up to date. `weights`, `save` and the rest do not need it."""
-        self._engine.settle()
+        with self._turns:
+            self._engine.settle()
 
     def prune(self) -> int:
         """Drop all features whose weight is exactly 0, with what is remembered of them; returns how many.
@@ -614,13 +678,18 @@ class Learner:
         """
         if not isinstance(self._intake.encoder, Vocabulary):
             raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
-        kept = np.flatnonzero(features_with_weight(self.last_weights))
-        dropped = self.n_features - kept.shape[0]
-        if dropped:
-            each = self.update.geometry.entered(1)
-            self._engine.select((each * kept[:, None] + np.arange(each)).ravel())
-            self._intake.keep(kept)
-        return dropped
+        with self._turns, self._intake.transaction():
+            kept, state = np.flatnonzero(features_with_weight(self.last_weights)), self._engine.state
+            dropped = self.n_features - kept.shape[0]
+            try:
+                if dropped:
+                    each = self.update.geometry.entered(1)
+                    self._engine.select((each * kept[:, None] + np.arange(each)).ravel())
+                    self._intake.keep(kept)
+            except BaseException:  # both or neither
+                self._engine.state = state
+                raise
+            return dropped
 
     def has_recipe_of(self, other: Learner) -> bool:
         """Whether this learner does the same steps as another one, with the same options."""
@@ -629,12 +698,31 @@ class Learner:
     def copy(self: Self) -> Self:
         """A learner of its own that goes on from here."""
         new = object.__new__(type(self))
-        new.__setstate__(self.__getstate__())
+        with self._turns:
+            new.__setstate__(self._parts())
         return new
 
-    def __getstate__(self) -> dict[str, Any]:
+    def snapshot(self) -> Snapshot:
+        """A scorer with the weights of this moment, which never change: for threads that read while others learn.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()))
+        >>> score = learner.learn_named({"age": 30.0}, y=1.0)
+        >>> before = learner.snapshot()
+        >>> score = learner.learn_named({"age": 31.0, "size": 2.0}, y=2.0)
+        >>> before.names, before.rounds, before.predict([{"age": 30.0}]).shape
+        (['age'], 1, (1,))
+        """
+        return Snapshot(self.copy())
+
+    def _parts(self) -> dict[str, Any]:
         parts = {"update": self.update, "options": self._options(), "compiled": self.compiled}
         return {**parts, "header": self._header(), "arrays": self.arrays(), "meta": self.meta}
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._turns:
+            parts = self._parts()
+            return {**parts, "arrays": {name: a.copy() for name, a in parts["arrays"].items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become the learner with this state, which is not shared."""
@@ -681,14 +769,15 @@ class Learner:
         >>> whole.rounds, whole.rows, bool(np.allclose(whole.weights, (parts[0].weights + parts[1].weights) / 2))
         (1, 2, True)
         """
-        parts = check_parts(cls, learners, base)
+        parts = [learner.copy() for learner in check_parts(cls, learners, base)]  # a moment of each
+        base = None if base is None else base.copy()
         share = shares_of(weights, [learner.rows for learner in parts], 0 if base is None else base.rows)
         everyone = parts if base is None else [base, *parts]
         called = ["base"] * (base is not None) + [f"learners[{k}]" for k in range(len(parts))]
         intake, places = united([learner._intake for learner in everyone], called)
         check_places(parts[0].update, places, called)
         engines = [part._placed(place, intake) for part, place in zip(parts, places[-len(parts) :], strict=True)]
-        new = parts[0].copy()
+        new = parts[0]
         new._intake = intake
         new._engine = merge_engines(engines, share, 0 if base is None else base.rows)
         if new.max_features is not None and new.n_features > new.max_features:
@@ -718,7 +807,8 @@ class Learner:
         """
         if self._intake.labels is not None:
             self._intake.labels.check_storable()
-        write_model(path, KIND, self._header(), self.arrays(), self.meta)
+        with self._turns:  # learners wait for the disk: `copy().save(path)` lets them go on
+            write_model(path, KIND, self._header(), self.arrays(), self.meta)
 
     @classmethod
     def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:

@@ -366,7 +366,7 @@ def test_chunks_one_after_another():
         model.learn_chunks([(X, y), (X * np.nan, y)])
     assert model.rounds == 80
     if hasattr(caught.value, "__notes__"):
-        assert caught.value.__notes__[-1] == "in chunk 1: the 40 rows before it have been learned from"
+        assert caught.value.__notes__[-1] == "in chunk 1: the first 40 rows have been learned from"
     with pytest.raises(TypeError, match="chunks must be pairs"):
         model.learn_chunks([to_chunk(X)])
 

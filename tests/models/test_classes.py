@@ -341,11 +341,10 @@ def test_a_class_that_is_none_is_refused(name):
             new(name, classes=wrong)
 
 
-def test_an_interrupt_between_classes_takes_all_back(monkeypatch):
+def test_an_interrupt_between_classes_keeps_the_rows_before(monkeypatch):
     X, y, _ = rows()
-    model = new("softmax")
+    model, other = new("softmax"), new("softmax")
     model.learn(X[:4], y[:4])
-    before = pickle.dumps(model)
     grow = fiol.engine.engine.Engine.add_scores
     calls = []
 
@@ -356,10 +355,15 @@ def test_an_interrupt_between_classes_takes_all_back(monkeypatch):
         grow(self, places, scores)
 
     monkeypatch.setattr(fiol.engine.engine.Engine, "add_scores", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         model.learn(X, y)
     assert calls == [2, 3]
-    assert pickle.dumps(model) == before
+    monkeypatch.undo()
+    n = caught.value.rows_learned
+    assert n == [len(set(y[: k + 1])) for k in range(len(y))].index(3)
+    other.learn(X[:4], y[:4])
+    other.learn(X[:n], y[:n])
+    assert pickle.dumps(model) == pickle.dumps(other)
 
 
 # --- files ------------------------------------------------------------------------------------

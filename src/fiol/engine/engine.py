@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fiol.components.row import Floats, Indices
+from fiol.engine.pacing import paced, piece_of
 from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
 from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
@@ -25,7 +26,14 @@ class Observer(Protocol):
     """
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
-        """A round per row, in order; the score of each before its round."""
+        """A round per row, in order; the score of each before its round.
+
+        Whatever is raised, what was observed goes with the rounds that the engine's clock counts.
+        """
+
+    @property
+    def row_cost(self) -> float:
+        """What observing a round costs besides the entries of its row, see `Engine.row_cost`."""
 
     def mark(self) -> Any:
         """A token for `rewind`."""
@@ -70,25 +78,42 @@ class Engine:
 
     def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
-        with Transaction(*self.revocable):
-            return self.learn_in_parts(chunk, y, sample_weights, order)
+        state, rounds = self.state, self.rounds
+        try:
+            with Transaction(*self.revocable):
+                return self.learn_in_parts(chunk, y, sample_weights, order)
+        except BaseException:
+            if self.compiled and self.rounds == rounds:
+                self.state = state  # without the room that was made
+            raise
 
     def learn_in_parts(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
         """`learn`, by the observer if there is one; an error leaves the rounds before it made."""
         self.fit_in(chunk)
         if self.observer is None:
             return self.learn_plainly(chunk, y, sample_weights, order)
-        if not len(order):
-            return self.observer.observe(chunk, y, sample_weights)
         scores = np.zeros((chunk.rows, *self.trailing))
-        scores[order] = self.observer.observe(chunk.take(order), y[order], sample_weights[order])
+        if len(order):
+            scores[order] = self.learn_in_parts(chunk.take(order), y[order], sample_weights[order], IN_ORDER)
+            return scores
+        for start, stop in paced(chunk, IN_ORDER, self.observer.row_cost):
+            block = chunk.row_block(start, stop)
+            scores[start:stop] = self.observer.observe(block, y[start:stop], sample_weights[start:stop])
         return scores
 
     def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
-        """`learn` for rows that fit in, unobserved."""
+        """`learn` for rows that fit in, unobserved; an interrupt leaves the rounds that the clock counts."""
         scores = np.zeros((chunk.rows, *self.trailing))
-        self.call("learn_rows", *self.plans, chunk, order, y, sample_weights, *self.memory, scores)
+        for start, stop in paced(chunk, order, self.row_cost):
+            rows = slice(0, chunk.rows) if len(order) else slice(start, stop)
+            piece = piece_of(chunk, rows.start, rows.stop), order[start:stop], y[rows], sample_weights[rows]
+            self.call("learn_rows", *self.plans, *piece, *self.memory, scores[rows])
         return scores
+
+    @property
+    def row_cost(self) -> float:
+        """What a round costs besides the entries of its row, in entries: all weights if it visits them."""
+        return float(self.state.w.size) if self.plan.laziness.everywhere else 1.0
 
     def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
         """A round for one row, and its score before; None, and no round, if the row needs a second look.
@@ -143,9 +168,13 @@ class Engine:
 
     def settle(self) -> None:
         """Bring every stored weight up to date. Changes no result by more than rounding."""
-        ticks = self.ticks.copy()
-        self.call("settle_all", self.plan, self.fresh, ticks)
-        self.call("settle_all", self.plan, self.state, self.ticks)
+        ticks, fresh = self.ticks.copy(), State(*map(realigned, self.fresh))
+        self.call("settle_all", self.plan, fresh, ticks)
+        try:
+            self.call("settle_all", self.plan, self.state, self.ticks)
+        finally:  # both or neither, also if an interrupt comes
+            if (self.ticks == ticks).all():
+                self.fresh = fresh
 
     # Reading.
 
@@ -153,14 +182,21 @@ class Engine:
         """The scores of rows, by the averages if they are kept."""
         scores = np.empty((chunk.rows, *self.trailing))
         kernel = "score_rows_of_many" if self.trailing else "score_rows"
-        self.call(kernel, *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, linear, scores)
+        known = self.state, self.bias, self.fresh, self.ticks
+        if chunk.rows == 1:  # no time to lose
+            self.call(kernel, *self.plans, chunk, *known, linear, scores)
+            return scores
+        for start, stop in paced(chunk, IN_ORDER):
+            self.call(kernel, *self.plans, piece_of(chunk, start, stop), *known, linear, scores[start:stop])
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:
-        """The first `features` weights, or their averages."""
-        self.grow(features)
-        out = np.empty((features, *self.trailing))
-        self.call("read_weights", self.plan, self.state, self.ticks, averaged, out)
+        """The first `features` weights, or their averages; those that have no place yet are as if never seen."""
+        out, have = np.empty((features, *self.trailing)), min(features, self.state.w.shape[0])
+        self.call("read_weights", self.plan, self.state, self.ticks, averaged, out[:have])
+        if have < features:
+            self.call("read_weights", self.plan, self.fresh, self.ticks, averaged, out[have : have + 1])
+            out[have:] = out[have]
         return out
 
     def bias_weight(self, averaged: bool) -> Any:

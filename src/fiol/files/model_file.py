@@ -34,6 +34,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import stat
 import struct
@@ -41,6 +42,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -52,6 +58,8 @@ CHECKSUM_SIZE = 32
 ALIGNMENT = 64
 MAX_NDIM = 32
 DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
+#: What a file is called while it is written.
+TEMPORARY = re.compile(r"\.fiol-[0-9a-f]{16}\.tmp")
 #: So many bytes are in memory at a time besides the arrays.
 CHUNK = 1 << 20
 
@@ -87,8 +95,8 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
 
     The header must consist of plain JSON values, the arrays of booleans, integers or floats of at most 64 bits.
     `read` gives back what is `Selected` as an array like any other. An existing file keeps its permissions, a symbolic
-    link stays and its target is replaced. A process that is killed can leave a file `.fiol-*.tmp` beside it, which
-    may be deleted.
+    link stays and its target is replaced. A process that is killed can leave a file `.fiol-*.tmp` beside it, which the
+    next one that writes into that folder deletes (where files can be locked; elsewhere you may).
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.fiol")
@@ -101,23 +109,33 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
     target = os.path.realpath(path)
     mode = permissions(target)
     initial = 0o666 if mode is None else mode
-    temporary = os.path.join(os.path.dirname(target), f".fiol-{secrets.token_hex(8)}.tmp")
-    try:
-        # Never more readable than the file it replaces, not even for a moment.
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, initial)) as file:
-            if mode is not None:
-                os.chmod(temporary, mode)  # what the umask took away
-            pour(file, text.encode("ascii"), entries, arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError) and error.filename == temporary:  # nobody has heard of that name
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
-        raise
-    sync_directory(os.path.dirname(target))
+    folder, done = os.path.dirname(target), False
+    sweep(folder)
+    while not done:
+        temporary = os.path.join(folder, f".fiol-{secrets.token_hex(8)}.tmp")
+        try:
+            # Never more readable than the file it replaces, not even for a moment.
+            with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, initial)) as file:
+                if mode is not None:
+                    os.chmod(temporary, mode)  # what the umask took away
+                is_locked = lock(file)
+                if is_locked and not os.path.exists(temporary):
+                    continue  # somebody's sweep was quicker
+                pour(file, text.encode("ascii"), entries, arrays)
+                file.flush()
+                os.fsync(file.fileno())
+                if is_locked:
+                    os.replace(temporary, target)
+            if not is_locked:  # such as on Windows, where an open file keeps its name
+                os.replace(temporary, target)
+            done = True
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            if isinstance(error, OSError) and error.filename == temporary:  # nobody has heard of that name
+                raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+            raise
+    sync_directory(folder)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -226,6 +244,28 @@ def permissions(target: str) -> int | None:
     if not stat.S_ISREG(mode):
         raise OSError(f"{target} is not a regular file")
     return stat.S_IMODE(mode) & 0o777
+
+
+def lock(file: BinaryIO) -> bool:
+    """Lock a file that is written, so that no `sweep` takes it; False where files cannot be locked."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:  # a file system without locks
+        return False
+    return True
+
+
+def sweep(directory: str) -> None:
+    """Delete what processes that were killed left of the files they wrote: those that nobody has locked."""
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for name in [entry.path for entry in entries if TEMPORARY.fullmatch(entry.name)]:
+            with contextlib.suppress(OSError), open(name, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name)
 
 
 def sync_directory(directory: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.intake.intake import counted
 from fiol.intake.targets import check_sample_weights
+from fiol.intake.transaction import rows_learned, say_learned
 
 #: So many rows of a generator are read at a time.
 BLOCK = 4096
@@ -41,8 +42,8 @@ def learned_in_blocks(learn: Learn, X: Iterator[Any], y: Any, sample_weight: Any
             scores.append(learn(rows, y[start:stop], sample_weights[start:stop]))
             start = stop
     except BaseException as error:
-        if start and hasattr(error, "add_note"):
-            error.add_note(f"the first {start} rows have been learned from")
+        if start:
+            say_learned(error, start + rows_learned(error))
         raise
     return scores
 

@@ -24,6 +24,8 @@ SMALLEST, LARGEST = 1e-100, 1e100
 FEATURES = 2**31 - 1
 #: The largest sample weight.
 HEAVIEST = 1e30
+#: So many entries are sorted at a time.
+SORTED_AT_ONCE = 2**20
 #: What the bytes of a chunk begin with; then the checksum, the number of rows and the number of entries.
 MAGIC = b"FIOLROWS"
 HEADER = struct.Struct("<8sQQQ")
@@ -185,15 +187,33 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
         k = first_wrong(data)
         refuse_value(where(row_of(indptr, k), int(indices[k])), float(data[k]))
     if falls:
-        row = np.repeat(np.arange(chunk.rows, dtype=np.int64), np.diff(indptr))
-        order = np.argsort((row << 31) | indices, kind="stable")
-        indices, data = indices[order], data[order]
+        indices, data = sorted_rows(chunk)
     if not (falls or zeros):
         return chunk
     new = Chunk(np.empty_like(indptr), np.empty_like(indices), np.empty_like(data))
     left = loops().compact(indptr, indices, data, *new)
-    new = Chunk(new.indptr, new.indices[:left].copy(), new.data[:left].copy())
+    if left < new.data.shape[0]:
+        new = Chunk(new.indptr, new.indices[:left].copy(), new.data[:left].copy())
     return canonical(new, where) if falls else new  # sums may leave the range
+
+
+def sorted_rows(chunk: Chunk) -> tuple[Indices, Floats]:
+    """Indices and values with the indices of every row in order; equal ones stay in theirs.
+
+    Some rows at a time, so that an interrupt need not wait for all.
+
+    >>> sorted_rows(Chunk(np.array([0, 1, 3]), np.array([5, 2, 1], np.int32), np.array([1.0, 2.0, 3.0])))
+    (array([5, 1, 2], dtype=int32), array([1., 3., 2.]))
+    """
+    indptr, (indices, data), start = chunk.indptr, map(np.empty_like, chunk[1:]), 0
+    while start < chunk.rows:
+        stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + SORTED_AT_ONCE, side="right")) - 1)
+        some, lengths = slice(indptr[start], indptr[stop]), np.diff(indptr[start : stop + 1])
+        row = np.repeat(np.arange(stop - start, dtype=np.int64), lengths)
+        order = np.argsort((row << 31) | chunk.indices[some], kind="stable")
+        indices[some], data[some] = chunk.indices[some][order], chunk.data[some][order]
+        start = stop
+    return indices, data
 
 
 def row_of(indptr: Pointers, k: int) -> int:

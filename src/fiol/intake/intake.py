@@ -19,7 +19,7 @@ from fiol.intake.containers import as_matrix, check_two_dimensional, to_chunk
 from fiol.intake.frames import Frame, as_frame, converted, eager
 from fiol.intake.hashing import Hashing
 from fiol.intake.labels import Labels
-from fiol.intake.transaction import Rewindable, Transaction
+from fiol.intake.transaction import Counting, Rewindable, Transaction
 from fiol.intake.vocabulary import NAMES, Vocabulary
 
 #: No rows.
@@ -86,9 +86,12 @@ class Intake:
 
     # --- all or nothing -----------------------------------------------------------------------
 
-    def transaction(self, *others: Rewindable) -> Transaction:
-        """`with intake.transaction():` whatever is raised inside, this intake, and the others, are as they were."""
-        return Transaction(self, *others)
+    def transaction(self, *others: Rewindable, learner: Counting | None = None) -> Transaction:
+        """`with intake.transaction():` whatever is raised inside, this intake, and the others, are as they were.
+
+        They stay as they are if the `learner` has learned from rows inside: see `Transaction`.
+        """
+        return Transaction(self, *others, learner=learner)
 
     def mark(self) -> Any:
         """A token for `rewind`."""

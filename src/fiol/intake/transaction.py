@@ -1,4 +1,4 @@
-"""All or nothing: what is remembered of rows is taken back unless the whole call succeeds."""
+"""All or nothing: what is remembered of rows is taken back, unless the call succeeds or has learned from some."""
 
 from __future__ import annotations
 
@@ -16,8 +16,19 @@ class Rewindable(Protocol):
         """Forget all that the object remembered since it made this mark."""
 
 
+class Counting(Protocol):
+    """A model that counts its rounds, one per row."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds made."""
+
+
 class Transaction:
     """`with Transaction(a, b):` whatever is raised inside, KeyboardInterrupt included, a and b are as they were.
+
+    Not so if the `learner` has learned from rows inside: an interrupt has stopped it in the middle of them, and what
+    was remembered is needed. Then a and b stay as they are, and the exception says how many rows (`say_learned`).
 
     >>> from fiol.intake.vocabulary import Vocabulary
     >>> vocabulary = Vocabulary(["age"])
@@ -30,10 +41,11 @@ class Transaction:
     ['age']
     """
 
-    __slots__ = ("marks", "things")
+    __slots__ = ("learner", "marks", "rounds", "things")
 
-    def __init__(self, *things: Rewindable) -> None:
-        self.things = things
+    def __init__(self, *things: Rewindable, learner: Counting | None = None) -> None:
+        self.things, self.learner = things, learner
+        self.rounds = 0 if learner is None else learner.rounds
         self.marks = [thing.mark() for thing in things]
 
     def __enter__(self) -> None:
@@ -42,6 +54,45 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
-            for thing, mark in zip(self.things, self.marks, strict=True):
-                thing.rewind(mark)
+        if error is None:
+            return
+        learned = 0 if self.learner is None else self.learner.rounds - self.rounds
+        if learned:
+            say_learned(error, learned)
+            return
+        try:
+            self.rewind()
+        except BaseException:  # another interrupt
+            self.rewind()
+            raise
+
+    def rewind(self) -> None:
+        """Take everything back."""
+        for thing, mark in zip(self.things, self.marks, strict=True):
+            thing.rewind(mark)
+
+
+def rows_learned(error: BaseException) -> int:
+    """How many rows of the call that raised `error` have been learned from; those before its last, if it says so."""
+    return getattr(error, "rows_learned", 0)
+
+
+def say_learned(error: BaseException, rows: int, where: str = "") -> None:
+    """Let an exception say how many rows were learned from before it: as `error.rows_learned`, and in a note.
+
+    The note says `where`, too, if that is told.
+
+    >>> error = KeyboardInterrupt()
+    >>> say_learned(error, 3), say_learned(error, 5)
+    (None, None)
+    >>> error.rows_learned, getattr(error, "__notes__", [])[1:]
+    (5, [])
+    """
+    error.rows_learned = rows  # type: ignore[attr-defined]
+    if hasattr(error, "add_note"):
+        notes = [note for note in getattr(error, "__notes__", ()) if not note.endswith(NOTE)]
+        error.__notes__ = [*notes, f"{where}the first {rows} {NOTE}"]
+
+
+#: How a note of `say_learned` ends.
+NOTE = "rows have been learned from"

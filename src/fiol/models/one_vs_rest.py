@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +14,8 @@ import numpy as np
 from fiol.components.losses import Loss
 from fiol.components.problem import expect
 from fiol.components.row import Floats
+from fiol.engine.engine import IN_ORDER
+from fiol.engine.pacing import paced
 from fiol.files import recipe
 from fiol.files.model import Path, build_model, read_model, register, write_model
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
@@ -20,13 +25,18 @@ from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import Transaction
+from fiol.intake.turns import Turns
 from fiol.intake.uniting import united
 from fiol.learner import FLOAT64, INT32, Learner, check_parts, is_vector
+from fiol.models.epochs import Map
+from fiol.snapshot import Snapshot, takes_long
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="OneVsRest")
 #: What `OneVsRest.save` writes.
 KIND = "one-vs-rest"
+#: So often learners are asked to catch up after an interrupt, should others follow.
+TRIES = 10
 #: The label of no class: what `learners.get` does not find.
 NO_CLASS = object()
 
@@ -44,6 +54,9 @@ class OneVsRest:
     Unless the classes are given, one more learner is told -1 in every round. A class starts from a copy of it, so that
     the model is exactly the one that knew all classes from the start. What holds the rows is looked at once for all
     learners, and if anything is wrong with a chunk, nothing has been learned from it.
+
+    Threads take turns, and signals stop learning in the middle of a chunk, as for a `Learner`: whatever happens, all
+    learners have learned from the same rows.
 
     Examples
     --------
@@ -75,6 +88,7 @@ class OneVsRest:
         like = Learner(update, n_features=n_features, bits=bits, **shared)
         self.update, self.compiled, self._shared = update, compiled, {**shared, "n_features": like.width}
         self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
+        self._turns: Any = Turns()
         self._intake = Intake(like.width, bits, counts_unseen=like.counts_unseen)
         labels = Labels(() if classes is None else check_classes(classes), closed=classes is not None)
         self._intake.labels = self.labels = labels
@@ -107,16 +121,17 @@ class OneVsRest:
         if rows is None:
             scores = learned_in_blocks(self._learn_rows, X, labels_of_rows(y, None, self.labels), sample_weight)
             return padded(scores, len(self.labels))
-        return self._learn_rows(X, labels_of_rows(y, rows, self.labels), check_sample_weights(sample_weight, rows))
+        with self._turns:
+            return self._learn_rows(X, labels_of_rows(y, rows, self.labels), check_sample_weights(sample_weight, rows))
 
     def _learn_rows(self, X: Any, y: list[Any], sample_weights: Floats) -> Floats:
-        """A round per row, all or nothing."""
-        with self._intake.transaction(self):
+        """A round per row, all or nothing, or as many as the exception says."""
+        with self._turns, self._intake.transaction(self, learner=self):
             return self._rounds(self._intake.take_in(X), y, sample_weights)
 
     def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
         """`learn` for a canonical chunk of numbered features: see `Learner.learn_chunk`."""
-        with self._intake.transaction(self):
+        with self._turns, self._intake.transaction(self, learner=self):
             rows = self._intake.take_in_chunk(chunk)
             labels, sample_weights = (
                 labels_of_rows(y, rows.rows, self.labels),
@@ -136,23 +151,25 @@ class OneVsRest:
         array([0., 0., 0.])
         """
         if self._intake.encoder is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
-            scores = self.try_row(indices, values, y, sample_weight)
+            with self._turns:
+                scores = self.try_row(indices, values, y, sample_weight)
             if scores is not None:
                 return self._by_class(np.array([scores]))[0]
         return self.learn(one_row(indices, values), [y], [sample_weight])[0]  # type: ignore[no-any-return]
 
     def learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float = 1.0) -> Floats:
         """One round for a dict of features, see `Learner.learn_named`; returns its scores before, one per class."""
-        intake = self._intake
-        for look in (intake.row_like_last, intake.known_row):
-            row = look(features)
-            scores = None if row is None else self.try_row(*row, y, sample_weight)
-            if scores is not None:
-                return self._by_class(np.array([scores]))[0]
-        with intake.transaction(self):
-            row = intake.take_in_row(features)
-            labels, sample_weights = labels_of_rows([y], 1, self.labels), check_sample_weights([sample_weight], 1)
-            return self._rounds(one_row(*row), labels, sample_weights)[0]  # type: ignore[no-any-return]
+        with self._turns:
+            intake = self._intake
+            for look in (intake.row_like_last, intake.known_row):
+                row = look(features)
+                scores = None if row is None else self.try_row(*row, y, sample_weight)
+                if scores is not None:
+                    return self._by_class(np.array([scores]))[0]
+            with intake.transaction(self, learner=self):
+                row = intake.take_in_row(features)
+                labels, sample_weights = labels_of_rows([y], 1, self.labels), check_sample_weights([sample_weight], 1)
+                return self._rounds(one_row(*row), labels, sample_weights)[0]  # type: ignore[no-any-return]
 
     def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> list[float] | None:
         """The round of a row that is in order, and the score of every class's learner; None, and no round, otherwise.
@@ -165,13 +182,21 @@ class OneVsRest:
             return None
         if not known:
             return None
-        scores = list[float]()
-        with Transaction(*self._revocable):
-            for learner, target in self.told(y):
+        scores, rounds, tasks = list[float](), self.rounds, self.told(y)
+        undo = None if self.compiled else Transaction(*self._all())
+        try:
+            for learner, target in tasks:
                 z = learner.try_row(indices, values, target, sample_weight)
                 if z is None and not scores:
                     return None
                 scores.append(learner.learn_one(indices, values, target, sample_weight) if z is None else z)
+        except BaseException:
+            if undo is not None:
+                undo.rewind()
+            else:
+                row, weights = one_row(indices, values), np.array([sample_weight], np.float64)
+                Passage(row, [(learner, np.array([target])) for learner, target in tasks], weights, rounds).end()
+            raise
         return scores if self.standby is None else scores[:-1]
 
     def _rounds(self, rows: Chunk, y: list[Any], sample_weights: Floats) -> Floats:
@@ -179,27 +204,40 @@ class OneVsRest:
         before = len(self.labels)
         codes, first = self.labels.code(y)
         self._give_learners()
-        scores = []
-        with Transaction(*self._revocable):
-            for learner, targets in self.told_all(codes):
-                learner.extend(self._intake.features)
-                scores.append(learner.learn_canonical(rows, targets, sample_weights))
+        scores = self.learn_each(rows, codes, sample_weights)
         found = self._by_class(np.column_stack(scores if self.standby is None else scores[:-1] or [np.empty((0, 0))]))
         for k, row in enumerate(first, start=before):
             found[:row, k] = 0.0
         return found
 
-    @property
-    def _revocable(self) -> list[Learner]:
-        """For a `Transaction`: all learners in the interpreter, where a component may raise in any row."""
-        return [] if self.compiled else self._all()
-
     # For the rest of the package: rounds that each learner makes on its own.
+
+    def learn_each(self, rows: Chunk, codes: Any, sample_weights: Floats, each: Map = map) -> list[Floats]:
+        """A round per row and learner, all of whose classes there are; the scores of every learner, as in `told_all`.
+
+        The learners go through the rows together, a piece at a time, so that an interrupt finds none far behind.
+        `each` may let them work in threads.
+        """
+        tasks = self.told_all(codes)
+        for learner, _ in tasks:
+            learner.extend(self._intake.features)
+        passage = Passage(rows, tasks, sample_weights, self.rounds)
+        with Transaction(*([] if self.compiled else self._all())):
+            for start, stop in paced(rows, IN_ORDER, tasks[0][0].row_cost * len(tasks)):
+                try:
+                    for _ in each(partial(passage.learn, start, stop), range(len(tasks))):
+                        pass
+                except BaseException:
+                    if self.compiled:
+                        passage.end()
+                    raise
+        return passage.scores
 
     def meet(self, labels: Iterable[Any]) -> None:
         """Take in the classes that are new; ValueError if there are none to come."""
-        self.labels.take_in(labels)
-        self._give_learners()
+        with self._turns, Transaction(self):
+            self.labels.take_in(labels)
+            self._give_learners()
 
     def _give_learners(self) -> None:
         """A copy of the learner that stands by for every class without one."""
@@ -249,11 +287,17 @@ class OneVsRest:
         X, rows = counted(X)
         if rows is None:
             return padded([self.scores(block, linear) for block in blocks_of(X)], len(self.labels))
-        return self.score_canonical(self._intake.read(X), linear)
+        with self._turns:
+            chunk, model = self._intake.read(X), self
+            if not takes_long(chunk, self):
+                return self.score_canonical(chunk, linear)
+            model = self.copy()  # so that nobody has to wait
+        return model.score_canonical(chunk, linear)
 
     def score_chunk(self, chunk: Chunk, linear: bool = False) -> Floats:
         """`scores` for a canonical chunk of numbered features: cheap checks only."""
-        return self.score_canonical(self._intake.read_chunk(chunk), linear)
+        with self._turns:
+            return self.score_canonical(self._intake.read_chunk(chunk), linear)
 
     def score_canonical(self, chunk: Chunk, linear: bool = False) -> Floats:
         """`score_chunk` for rows that an `Intake` has checked."""
@@ -313,7 +357,8 @@ class OneVsRest:
     @property
     def classes(self) -> list[Any]:
         """The classes there are, in the order of weights and scores: as given, or as they appeared."""
-        return self.labels.classes
+        with self._turns:
+            return self.labels.classes
 
     @property
     def codes(self) -> dict[Any, int]:
@@ -323,18 +368,18 @@ class OneVsRest:
     @property
     def weights(self) -> Floats:
         """The weights (their averages, if these are kept) of shape (classes, features); a copy."""
-        found = list[Floats]()
-        for learner in self.learners.values():
-            learner.extend(self.n_features)
-            found.append(learner.weights)
-        w = np.column_stack(found) if found else np.empty((self.n_features, 0))
-        return np.ascontiguousarray(self._by_class(w).T)
+        with self._turns:
+            n = self.n_features
+            found = [learner.weights_of_first(n) for learner in self.learners.values()]
+            w = np.column_stack(found) if found else np.empty((n, 0))
+            return np.ascontiguousarray(self._by_class(w).T)
 
     @property
     def intercept(self) -> Floats:
         """The intercept of every class."""
-        found = np.array([[learner.intercept for learner in self.learners.values()]])
-        return self._by_class(found)[0]  # type: ignore[no-any-return]
+        with self._turns:
+            found = np.array([[learner.intercept for learner in self.learners.values()]])
+            return self._by_class(found)[0]  # type: ignore[no-any-return]
 
     @property
     def rounds(self) -> int:
@@ -354,7 +399,8 @@ class OneVsRest:
     @property
     def names(self) -> list[str | int] | None:
         """What the features are called, in the order of `weights`; None if they are numbers."""
-        return self._intake.names
+        with self._turns:
+            return self._intake.names
 
     @property
     def nbytes(self) -> int:
@@ -363,8 +409,9 @@ class OneVsRest:
 
     def settle(self) -> None:
         """Bring every stored weight up to date; see `Learner.settle`."""
-        for learner in self._all():
-            learner.settle()
+        with self._turns:
+            for learner in self._all():
+                learner.settle()
 
     def _all(self) -> list[Learner]:
         """All learners, the one that stands by last."""
@@ -373,21 +420,34 @@ class OneVsRest:
 
     def copy(self: Self) -> Self:
         """A model of its own that goes on from here."""
-        new = copy.copy(self)
-        new.meta, new._intake = copy.deepcopy(self.meta), copy.deepcopy(self._intake)
-        assert new._intake.labels is not None
-        new.labels = new._intake.labels
-        new.learners = {label: learner.copy() for label, learner in self.learners.items()}
-        new.standby = None if self.standby is None else self.standby.copy()
+        new = object.__new__(type(self))
+        with self._turns:
+            new.__setstate__(self.__dict__)
+            new.meta, new._intake = copy.deepcopy(self.meta), copy.deepcopy(self._intake)
+            assert new._intake.labels is not None
+            new.labels = new._intake.labels
+            new.learners = {label: learner.copy() for label, learner in self.learners.items()}
+            new.standby = None if self.standby is None else self.standby.copy()
         return new
+
+    def snapshot(self) -> Snapshot:
+        """A scorer with the weights of this moment, which never change: see `Learner.snapshot`."""
+        return Snapshot(self.copy())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.copy().__dict__  # one moment for all learners
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._turns = Turns()
 
     def with_update(self: Self, update: Update) -> Self:
         """A model with another update that starts from the weights of this one: see `Learner.with_update`."""
         check_two_classes(update)
         new = self.copy()
         new.update = update
-        new.learners = {label: learner.with_update(update) for label, learner in self.learners.items()}
-        new.standby = None if self.standby is None else self.standby.with_update(update)
+        new.learners = {label: learner.with_update(update) for label, learner in new.learners.items()}
+        new.standby = None if new.standby is None else new.standby.with_update(update)
         new._intake.counts_unseen = new._all()[0].counts_unseen
         return new
 
@@ -408,7 +468,8 @@ class OneVsRest:
         >>> whole.classes, whole.rows, bool((whole.weights[0] == -whole.weights[1]).all())
         (['apple', 'pear'], 2, True)
         """
-        parts = check_parts(cls, models, base)
+        parts = [model.copy() for model in check_parts(cls, models, base)]  # a moment of each
+        base = None if base is None else base.copy()
         everyone = parts if base is None else [base, *parts]
         called = ["base"] * (base is not None) + [f"learners[{k}]" for k in range(len(parts))]
         new, (intake, _) = parts[0].copy(), united([model._intake for model in everyone], called)
@@ -439,10 +500,11 @@ class OneVsRest:
 
     def save(self, path: Path) -> None:
         """Write everything, `meta` included, to a file: see `Learner.save`. Labels must be str, int or bool."""
-        self.labels.check_storable()
-        arrays = {f"{k}/{name}": a for k, one in enumerate(self._all()) for name, a in one.arrays().items()}
-        header = {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
-        write_model(path, KIND, header, arrays, self.meta)
+        with self._turns:
+            self.labels.check_storable()
+            arrays = {f"{k}/{name}": a for k, one in enumerate(self._all()) for name, a in one.arrays().items()}
+            header = {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
+            write_model(path, KIND, header, arrays, self.meta)
 
     @classmethod
     def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:
@@ -485,6 +547,41 @@ class OneVsRest:
 
     def __repr__(self) -> str:
         return f"<OneVsRest of {len(self.labels)} classes after {self.rounds} rounds of {self.update!r}>"
+
+
+class Passage:
+    """The learners of a model on their way through rows, piece by piece.
+
+    An interrupt may come when some have learned from a piece and others have not. Compiled rounds cannot be taken back,
+    so `end` lets all learn what one has. Their clocks tell how far each is.
+    """
+
+    def __init__(self, rows: Chunk, tasks: list[tuple[Learner, Any]], sample_weights: Floats, rounds: int) -> None:
+        self.rows, self.tasks, self.sample_weights, self.rounds = rows, tasks, sample_weights, rounds
+        self.scores = [np.zeros(rows.rows) for _ in tasks]
+        self.ended = False
+
+    def learn(self, start: int, stop: int, k: int) -> None:
+        """Let learner k learn from these rows, unless an interrupt came before."""
+        learner, y = self.tasks[k]
+        with learner._turns:
+            if not self.ended:
+                rows = self.rows if stop - start == self.rows.rows else self.rows.row_block(start, stop)
+                scores = learner.learn_canonical(rows, y[start:stop], self.sample_weights[start:stop])
+                self.scores[k][start:stop] = scores
+
+    def end(self) -> None:
+        """After an interrupt: let all learners be where the first of them is."""
+        self.ended, furthest = True, 0
+        for learner, _ in self.tasks:
+            with learner._turns:  # another thread may have to end its piece
+                furthest = max(furthest, learner.rounds - self.rounds)
+        for _, (learner, y) in itertools.product(range(TRIES), self.tasks):
+            rest = slice(learner.rounds - self.rounds, furthest)
+            if rest.start < furthest:
+                with contextlib.suppress(BaseException):  # one more interrupt: the first is raised in the end
+                    rows = self.rows.row_block(rest.start, furthest)
+                    learner.learn_canonical(rows, y[rest], self.sample_weights[rest])
 
 
 def check_two_classes(update: Update) -> None:

@@ -23,6 +23,7 @@ from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.intake.chunk import Chunk
+from fiol.intake.transaction import Transaction
 from fiol.learner import Learner
 from fiol.regret.bounds import bounds_of
 from fiol.regret.comparator import Comparator
@@ -68,6 +69,10 @@ class Ledger:
             raise TypeError(f"learner must be a fiol.Learner, got {learner!r}")
         if int(every) != every or every < 1:
             raise ValueError(f"every must be an integer of at least 1, got {every!r}")
+        with learner._turns:
+            self._ride_along(learner, comparator, every)
+
+    def _ride_along(self, learner: Learner, comparator: Comparator | Any, every: int) -> None:
         engine, update = engine_of(learner), learner.update
         if engine.observer is not None:
             raise ValueError("this learner has a ledger already: close() it first")
@@ -100,8 +105,9 @@ class Ledger:
     @property
     def records(self) -> Records:
         """The sums at every recorded round, and after the last one; without a comparator, nan where they need one."""
-        done = not self.sums[0] or (len(self.recorded) > 0 and self.recorded[-1][0] == self.sums[0])
-        rows = np.array(self.recorded if done else [*self.recorded, self.sums]).reshape(-1, len(Records._fields))
+        with self.learner._turns:
+            done = not self.sums[0] or (len(self.recorded) > 0 and self.recorded[-1][0] == self.sums[0])
+            rows = np.array(self.recorded if done else [*self.recorded, self.sums]).reshape(-1, len(Records._fields))
         s = Records(*rows.T)
         s = s._replace(t=s.t.astype(np.int64), nonzeros=s.nonzeros.astype(np.int64))
         if self.compared:
@@ -118,9 +124,26 @@ class Ledger:
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Make the rounds of a chunk, and enter what each cost; returns the score of each row before its round."""
-        scores, rounds = self.measuring.rounds(chunk, y, sample_weights)
-        self.add(rounds)
+        before, mark = self.engine.rounds, self.mark()
+        if self.measuring.looks_back:
+            with Transaction(self.engine):
+                scores, rounds = self.measuring.rounds(chunk, y, sample_weights)
+                self.add(rounds)
+            return scores
+        try:
+            scores, rounds = self.measuring.rounds(chunk, y, sample_weights)
+            self.add(rounds)
+        except BaseException:
+            self.rewind(mark)
+            if self.engine.rounds > before:  # interrupted right after them
+                self.add(self.measuring.measured)
+            raise
         return scores
+
+    @property
+    def row_cost(self) -> float:
+        """What measuring a round costs besides the entries of its row."""
+        return self.measuring.row_cost
 
     def mark(self) -> Any:
         """Where the ledger stands."""

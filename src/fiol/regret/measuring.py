@@ -8,7 +8,7 @@ round, for everything else.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,16 @@ class Measuring:
 
     `regularizer`, `best` and `bias_best` are the penalty and the comparator w* as the working geometry sees them.
     """
+
+    #: Whether a round may be made and not measured when an interrupt comes, so that it has to be taken back.
+    looks_back: ClassVar[bool] = False
+    #: The measurements of the last call, for an interrupt that comes right after it.
+    measured: Floats
+
+    @property
+    def row_cost(self) -> float:
+        """What measuring a round costs besides the entries of its row, in entries."""
+        return 16.0
 
     def __init__(
         self, engine: Engine, geometry: Geometry, regularizer: Regularizer, best: Floats, bias_best: float
@@ -116,7 +126,7 @@ class MeasuringBySums(Measuring):
         scores, out = np.empty(chunk.rows), np.ones((chunk.rows, len(Measurement._fields)))
         l1, l2 = self.regularizer.strengths()  # type: ignore[misc]
         far = float(self.best @ self.best)
-        arguments = self.absent, l1, l2, far, self.bias_best, stale, scores, out
+        arguments, self.measured = (self.absent, l1, l2, far, self.bias_best, stale, scores, out), out
         stale = engine.call(measure_rows, *engine.plans, chunk, y, weight, *engine.memory, *arguments)
         self.seen = () if stale else (engine.state, engine.ticks.tobytes())
         return scores, out
@@ -128,6 +138,12 @@ class MeasuringBySums(Measuring):
 
 class MeasuringEveryWeight(Measuring):
     """Every weight before and after every round, with each formula as it is written in the paper."""
+
+    looks_back: ClassVar[bool] = True
+
+    @property
+    def row_cost(self) -> float:
+        return 100.0 * (100.0 + self.engine.state.w.shape[0])
 
     def rounds(self, chunk: Chunk, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
         scores, out = np.empty(chunk.rows), np.empty((chunk.rows, len(Measurement._fields)))

@@ -1,0 +1,55 @@
+"""Long work in short pieces: between two calls of compiled code Python looks at signals, so that interrupts come soon.
+
+How rows are cut does not change a bit of what is learned from them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fiol.intake.chunk import Chunk
+
+#: The work of the first piece: entries of rows, and what each row costs besides. Some 0.1 to 10 ms.
+FIRST = 2**16
+#: A piece should take so many seconds.
+LASTING = 0.03
+#: A piece is at most so many times as much work as the one before, and its share of it at least one part in as many.
+FASTER = 4.0
+
+
+def paced(chunk: Chunk, order: Any, row_cost: float = 1.0) -> Iterator[tuple[int, int]]:
+    """Where pieces of the rows start and stop, or pieces of `order` unless that is empty.
+
+    How long a piece took, from its `yield` to the next, tells how much the next one is. A row costs its entries and
+    `row_cost`.
+
+    >>> from fiol import to_chunk
+    >>> list(paced(to_chunk([[1.0], [2.0], [3.0]]), np.empty(0, np.int64), row_cost=FIRST / 2))
+    [(0, 1), (1, 3)]
+    """
+    shuffled = len(order) > 0
+    rows, start, work = len(order) if shuffled else chunk.rows, 0, float(FIRST)
+    if rows and not shuffled and chunk.indptr[-1] - chunk.indptr[0] + row_cost * rows <= work:  # as a rule
+        yield 0, rows
+        return
+    while start < rows:
+        stop = min(rows, start + max(1, int(work / row_cost)))
+        if shuffled:
+            some = order[start:stop]
+            cost = np.cumsum(chunk.indptr[some + 1] - chunk.indptr[some] + row_cost)
+        else:
+            cost = chunk.indptr[start + 1 : stop + 1] - chunk.indptr[start] + row_cost * np.arange(1, stop - start + 1)
+        stop = start + max(1, int(np.searchsorted(cost, work, side="right")))
+        began = time.perf_counter()
+        yield start, stop
+        took = max(time.perf_counter() - began, 1e-9)
+        start, work = stop, max(work * min(max(LASTING / took, 1.0 / FASTER), FASTER), 1.0)
+
+
+def piece_of(chunk: Chunk, start: int, stop: int) -> Chunk:
+    """Rows `start` to `stop` for a kernel: `Chunk.row_block` that shares all arrays, the entries whole."""
+    return Chunk(chunk.indptr[start : stop + 1], chunk.indices, chunk.data)

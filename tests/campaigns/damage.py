@@ -1,0 +1,211 @@
+"""Damaged and forged files of every kind of model: none loads into a model that breaks later.
+
+    python tests/campaigns/damage.py [--files N] [--seed N] [--only KIND]
+
+A third of the files have bytes altered or cut off; these are all refused. The others have a header that says something
+else in one to three places, of another type, out of range, missing, unknown or from elsewhere in it, and a checksum
+that is right. What loads must work: read, learn, copy, save, load again and go on to the same bits, and refuse no
+rows but those that a new model of the same settings refuses.
+"""
+
+import argparse
+import collections
+import copy
+import hashlib
+import json
+import os
+import random
+import re
+import struct
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import fiol
+from fiol.files.model_file import ModelFileError
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.files.make_golden import MODELS  # noqa: E402
+
+#: What takes the place of a value.
+OTHERS = (
+    None, True, False, -1, 0, 1, 2, 3, 5, 6, 7, 8, 31, 255, 256, 2**31 - 2, 2**31 - 1, 2**31, 2**53 + 1, 2**63, 2**64, 10**30,
+    -0.0, 0.5, 1.0, 7.5, 1e-320, 1e308, "", "x", "inf", "-inf", "nan", "float64", "float32", "f8", "größe", "word 1",
+    [], [1], ["a"], ["a", "a"], [[]], [None], {}, {"a": 1}, {"array": "AAAAAAAA8D8=", "shape": [1]},
+    {"component": "L1", "fields": {"lam": 0.1}}, {"component": "Squared", "fields": {}}, {"component": "Softmax", "fields": {}},
+)  # fmt: skip
+#: Refusals of rows that go with the settings of a model.
+REFUSALS = (
+    r"this (learner|model) has|row \d+ brings|y\[\d|X\[\d|X has|y must|X must|there are no classes|there are \d+ features"
+    r"|.* is none of the classes|.* has no probabilities|its .*|x\[|array"
+)
+
+
+def places(value, path=()):
+    """Every place in a JSON value."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield (*path, key)
+        yield from places(child, (*path, key))
+
+
+def parts(data):
+    """The header of a file and the bytes of its arrays."""
+    (length,) = struct.unpack_from("<Q", data, 20)
+    start = -(-(28 + length) // 64) * 64
+    return json.loads(data[28 : 28 + length]), data[start:-32]
+
+
+def signed(header, body):
+    """A file with this header, as if it had been written so."""
+    text = json.dumps(header).encode()
+    gap = -(28 + len(text)) % 64
+    head = struct.pack("<8sIQQ", b"\x89fiol\r\n\x1a", 1, 28 + len(text) + gap + len(body) + 32, len(text))
+    whole = head + text + bytes(gap) + body
+    return whole + hashlib.sha256(whole).digest()
+
+
+def forged(data, rng):
+    """A file whose header says something else."""
+    header, body = parts(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        there = list(places(header))
+        if not there:
+            break
+        *way, key = rng.choice(there)
+        here = header
+        for step in way:
+            here = here[step]
+        what = rng.random()
+        if what < 0.08:
+            del here[key]
+        elif what < 0.13 and isinstance(here, dict):
+            here[rng.choice(("extra", "bits", "classes", "names", "seen", "lam", "max_features"))] = rng.choice(OTHERS)
+        elif what < 0.25:  # a value from elsewhere
+            other = header
+            for step in rng.choice(there):
+                other = other[step] if isinstance(other, (dict, list)) and has(other, step) else None
+            here[key] = copy.deepcopy(other)
+        elif what < 0.4 and type(here[key]) in (int, float):
+            here[key] += rng.choice((-1, 1, 2, 0.5, 1e-9, 2**31))
+        else:
+            here[key] = copy.deepcopy(rng.choice(OTHERS))
+    return signed(header, body)
+
+
+def has(value, key):
+    return key in value if isinstance(value, dict) else isinstance(key, int) and key < len(value)
+
+
+def damaged(data, rng):
+    """A file with some bytes altered, cut off or added."""
+    what = rng.random()
+    if what < 0.25:
+        return data[: rng.randrange(len(data))]
+    if what < 0.3:
+        return data + rng.randbytes(rng.randrange(1, 100))
+    altered = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 10))):
+        altered[rng.randrange(len(altered))] ^= rng.randrange(1, 256)
+    return bytes(altered)
+
+
+def use(model, X, y, path):
+    """Do with a model what can be done; the error of rows that it refuses."""
+    w = model.weights
+    assert w.shape[-1] == model.n_features, "weights of other features"
+    assert model.names is None or len(model.names) == model.n_features, "names of other features"
+    model.save(path)
+    twin = fiol.load(path, compiled=False)
+    outcomes = []
+    for one in (model, twin, model.copy()):
+        try:
+            said = one.scores(X).tobytes(), one.predict(X).tobytes()
+            outcomes.append((said, one.learn(X, y).tobytes(), one.weights.tobytes(), one.rounds))
+        except (TypeError, ValueError) as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1], "another model after it was saved and loaded"
+    model.save(path)
+    again = fiol.load(path, compiled=False)
+    assert again.weights.tobytes() == model.weights.tobytes(), "another model after it learned and was saved"
+    if hasattr(model, "prune") and model.names is not None and model.columns is None:
+        model.prune()
+        assert model.weights.shape[-1] == model.n_features
+    type(model).merge([model, again])
+    return outcomes[0] if isinstance(outcomes[0], str) else None
+
+
+def refused_by_a_new_one(model, X, y):
+    """Whether a new model of the same settings refuses the rows, too."""
+    labels = model._intake.labels
+    known = {"classes": fiol.intake.labels.AnyLabels(labels.classes)} if labels is not None and labels.closed else {}
+    new = type(model)(model.update, **model._options(), **known, compiled=False)
+    new._intake.restore({**model._intake.header(), "features": new.n_features} if model.names is None else model._intake.header())
+    try:
+        new.learn(X, y)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def campaign(files, seed, folder, kinds=tuple(MODELS), first=0):
+    """How many of so many files, from the `first`, were refused and how many loaded, by what was done to them."""
+    path, found = os.path.join(folder, "model.fiol"), collections.Counter()
+    originals = {}
+    for kind in kinds:
+        make, write, _ = MODELS[kind]
+        model, (X, y) = make()
+        write(model, path)
+        originals[kind] = Path(path).read_bytes(), X, y
+    for k in range(first, first + files):
+        rng = random.Random(f"{seed} {k}")
+        kind = rng.choice(kinds)
+        data, X, y = originals[kind]
+        forge = k % 3 != 0
+        changed = forged(data, rng) if forge else damaged(data, rng)
+        with open(path, "wb") as file:
+            file.write(changed)
+        where = f"file {k} of seed {seed}, {kind}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a forged step may diverge
+            try:
+                model = fiol.load(path, compiled=False)
+            except ModelFileError as error:
+                assert str(error).startswith(path), where
+                found["forged, refused" if forge else "damaged, refused"] += 1
+                continue
+            except BaseException as error:
+                raise AssertionError(f"{where}: loading it is a {type(error).__name__}: {error}") from error
+            assert forge or changed == data, f"{where}: a damaged file loads"
+            try:
+                reason = use(model, X, y, path)
+                if reason is not None and "max_features" not in reason:
+                    assert refused_by_a_new_one(model, X, y), f"refuses rows: {reason}"
+            except BaseException as error:
+                raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
+        assert reason is None or re.match(REFUSALS, reason), (where, reason)
+        found["forged, loaded and works"] += 1
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="leave out the files before this one")
+    parser.add_argument("--only", choices=list(MODELS))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        found = campaign(options.files, options.seed, folder, [options.only] if options.only else list(MODELS), options.first)
+        for what, number in sorted(found.items()):
+            print(f"{number:8} {what}")
+        print(f"{time.perf_counter() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
