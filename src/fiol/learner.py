@@ -138,6 +138,10 @@ class Learner:
         of dicts is read 4096 rows at a time, and each such block is learned from whole or not at all; an error notes
         how many rows were learned from before.
 
+        A row's score is what `scores` would have said just before the row, but for one case: `ScaleFree` steps, the
+        default ones, begin the round of a value larger than all before it by shrinking its weight, and the score
+        that the round's equation starts from, which is returned, is that of the weights so shrunk.
+
         >>> from fiol import FIOL, Learner, Squared
         >>> learner = Learner(FIOL(Squared()), intercept=False)
         >>> learner.learn([[1.0], [float("nan")]], [1.0, 2.0])
@@ -275,14 +279,14 @@ class Learner:
         self._watch(scores)
         return scores
 
-    def score_chunk(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def score_chunk(self, chunk: Chunk) -> Floats:
         """`scores` for a canonical chunk of numbered features: cheap checks only.
 
         >>> from fiol import FIOL, Learner, Squared, to_chunk
         >>> Learner(FIOL(Squared())).score_chunk(to_chunk([[1.0], [2.0]]))
         array([0., 0.])
         """
-        return self.score_canonical(self._intake.read_chunk(chunk), linear)
+        return self.score_canonical(self._intake.read_chunk(chunk))
 
     # For the rest of the package: what has been checked before is not looked at again.
 
@@ -292,9 +296,9 @@ class Learner:
         self._watch(scores)
         return scores
 
-    def score_canonical(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def score_canonical(self, chunk: Chunk) -> Floats:
         """`score_chunk` for rows that an `Intake` has checked; features beyond those seen weigh as one never seen."""
-        return self._engine.scores(self._entered(chunk), linear)
+        return self._engine.scores(self._entered(chunk))
 
     def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> float | None:
         """The round of a row that is in order; None, and no round, if anything about it needs a second look."""
@@ -463,18 +467,16 @@ class Learner:
 
     # --- predicting ---------------------------------------------------------------------------
 
-    def scores(self, X: Any, linear: bool = False) -> Floats:
+    def scores(self, X: Any) -> Floats:
         """The score <x, w> plus intercept of every row, by the averaged weights if averages are kept.
 
-        With a joint loss these are of shape (rows, classes).
-
-        `ScaleFree` steps take a value larger than any before as the largest so far, as they do when they learn from
-        it; `linear` scores do not.
+        With a joint loss these are of shape (rows, classes). Scores are linear in the values, also beyond all values
+        that were learned from.
         """
         X, rows = counted(X)
         if rows is not None:
-            return self.score_canonical(self._intake.read(X), linear)
-        return self._joined([self.scores(block, linear) for block in blocks_of(X)])
+            return self.score_canonical(self._intake.read(X))
+        return self._joined([self.scores(block) for block in blocks_of(X)])
 
     def predict(self, X: Any) -> Any:
         """The prediction for every row: the mean for regression and counts, the probability of +1 for logistic and
@@ -507,6 +509,18 @@ class Learner:
     def score_named(self, features: Mapping[Any, Any]) -> Any:
         """The score of a dict of features, see `learn_named`."""
         return self._only(self.scores([features]))
+
+    def predict_named(self, features: Mapping[Any, Any]) -> Any:
+        """The prediction for a dict of features, see `predict` and `learn_named`.
+
+        >>> from fiol import FIOL, Learner, Logistic
+        >>> clicks = Learner(FIOL(Logistic()))
+        >>> score = clicks.learn_named({"site": "news"}, y=1)
+        >>> clicks.predict_named({"site": "news"}) > 0.5, clicks.predict_named({"site": "mail"}) > 0.5
+        (True, True)
+        """
+        found = self.predict([features])[0]
+        return found.item() if isinstance(found, np.generic) else found
 
     # --- the model ----------------------------------------------------------------------------
 

@@ -331,9 +331,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         rows = to_chunk(X, n_features=self.n_features_in_)
         model = self._model
         if not isinstance(model, OneVsRest):
-            scores = model.score_canonical(rows, linear=True)[:, self._places(model)]
+            scores = model.score_canonical(rows)[:, self._places(model)]
             return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else np.ascontiguousarray(scores)
-        found = self._map(lambda learner: learner.scores(rows, linear=True), self._scorers())
+        found = self._map(lambda learner: learner.scores(rows), self._scorers())
         return found[0] if len(found) == 1 else np.column_stack(found)
 
     def predict(self, X: Any) -> Any:

@@ -149,11 +149,11 @@ class Engine:
 
     # Reading.
 
-    def scores(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def scores(self, chunk: Chunk) -> Floats:
         """The scores of rows, by the averages if they are kept."""
         scores = np.empty((chunk.rows, *self.trailing))
         kernel = "score_rows_of_many" if self.trailing else "score_rows"
-        self.call(kernel, *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, linear, scores)
+        self.call(kernel, *self.plans, chunk, self.state, self.bias, self.fresh, self.ticks, scores)
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:

@@ -17,7 +17,7 @@ from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded
 from fiol.intake.chunk import Chunk
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
-from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
+from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows, plain_label
 from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import Transaction
 from fiol.intake.uniting import united
@@ -244,27 +244,38 @@ class OneVsRest:
 
     # --- predicting ---------------------------------------------------------------------------
 
-    def scores(self, X: Any, linear: bool = False) -> Floats:
+    def scores(self, X: Any) -> Floats:
         """The score of every row for every class, of shape (rows, classes): see `Learner.scores`."""
         X, rows = counted(X)
         if rows is None:
-            return padded([self.scores(block, linear) for block in blocks_of(X)], len(self.labels))
-        return self.score_canonical(self._intake.read(X), linear)
+            return padded([self.scores(block) for block in blocks_of(X)], len(self.labels))
+        return self.score_canonical(self._intake.read(X))
 
-    def score_chunk(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def score_chunk(self, chunk: Chunk) -> Floats:
         """`scores` for a canonical chunk of numbered features: cheap checks only."""
-        return self.score_canonical(self._intake.read_chunk(chunk), linear)
+        return self.score_canonical(self._intake.read_chunk(chunk))
 
-    def score_canonical(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def score_canonical(self, chunk: Chunk) -> Floats:
         """`score_chunk` for rows that an `Intake` has checked."""
         found = np.empty((chunk.rows, len(self.learners)))
         for k, learner in enumerate(self.learners.values()):
-            found[:, k] = learner.score_canonical(chunk, linear)
+            found[:, k] = learner.score_canonical(chunk)
         return self._by_class(found)
 
     def score_named(self, features: Mapping[Any, Any]) -> Floats:
         """The scores of a dict of features, one per class."""
         return self.scores([features])[0]  # type: ignore[no-any-return]
+
+    def predict_named(self, features: Mapping[Any, Any]) -> Any:
+        """The label of a dict of features: that of the highest score.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> fruit = OneVsRest(FIOL(Hinge()))
+        >>> scores = fruit.learn([{"color": "red"}, {"color": "green"}], ["apple", "pear"])
+        >>> fruit.predict_named({"color": "green"})
+        'pear'
+        """
+        return plain_label(self.predict([features])[0])
 
     def predict(self, X: Any) -> Any:
         """The label of every row: that of the highest score."""
