@@ -8,6 +8,7 @@ import math
 import operator
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded
 from fiol.intake.chunk import FEATURES, Chunk
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.frames import as_list
-from fiol.intake.hashing import Hashing
+from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
@@ -48,7 +49,8 @@ class Learner:
     Parameters
     ----------
     update : what happens in a round: an `Update`, most easily one of `fiol.presets`.
-    n_features : how many features there are. By default the model grows as new ones appear.
+    n_features : how many features there are. By default the model grows as new ones appear in dicts, sparse rows and
+        chunks. Arrays and frames have as many columns as the first one that was learned from.
     bits : fold all features, named or numbered, into 2**bits by hashing.
     classes : with a joint loss (`Softmax()`, `CrammerSinger()`), the labels of all classes there are. By default
         classes may appear at any time; the weights of a new one start at 0.
@@ -110,6 +112,8 @@ class Learner:
         compiled: bool = True,
     ) -> None:
         expect("update", update, Update)
+        for name, flag in (("intercept", intercept), ("average", average), ("compiled", compiled)):
+            check_flag(name, flag)
         self.update = update
         self.intercept_fitted, self.averages, self.dtype = bool(intercept), bool(average), check_dtype(dtype)
         self.compiled = compiled
@@ -465,6 +469,24 @@ class Learner:
                 engine.add_scores(np.arange(len(labels) - len(new)), len(labels))
                 self._engine = engine
 
+    def opened(self: Self) -> Self:
+        """A copy that takes classes that appear, though they were given; the weights of a new one start at 0."""
+        new = self.copy()
+        if new._intake.labels is None:
+            raise TypeError(f"{type(self.update.loss).__name__} has one score, not one per class")
+        new._intake.labels.closed = False
+        return new
+
+    def negated(self: Self) -> Self:
+        """A copy whose scores are those of this learner times -1; before its first round if weights have a sign."""
+        new, geometry = self.copy(), self.update.geometry
+        low, high = self.update.regularizer.bounds()
+        if geometry.paired or geometry.least_weight() == 0.0 or low != -high:
+            return type(self)(self.update, **self._options(), compiled=self.compiled)
+        flipped = {name: -a if name.endswith((".w", ".total")) else a for name, a in self.arrays().items()}
+        new._engine.restore(flipped)
+        return new
+
     # --- predicting ---------------------------------------------------------------------------
 
     def scores(self, X: Any) -> Floats:
@@ -473,7 +495,7 @@ class Learner:
         With a joint loss these are of shape (rows, classes). Scores are linear in the values, also beyond all values
         that were learned from.
         """
-        X, rows = counted(X)
+        X, rows = counted(X, "predict_named or score_named")
         if rows is not None:
             return self.score_canonical(self._intake.read(X))
         return self._joined([self.scores(block) for block in blocks_of(X)])
@@ -594,6 +616,11 @@ class Learner:
         Without `classes` given, the order is that of their appearance.
         """
         return None if self._intake.labels is None else self._intake.labels.classes
+
+    @property
+    def closed(self) -> bool:
+        """Whether there will be no classes but those there are."""
+        return self._intake.labels is None or self._intake.labels.closed
 
     @property
     def n_nonzero(self) -> int:
@@ -785,7 +812,12 @@ class Learner:
         return new
 
     def __repr__(self) -> str:
-        return f"<Learner of {self.n_features} features after {self.rounds} rounds of {self.update!r}>"
+        return f"<Learner of {self.n_features} features after {self.rounds} rounds of {self.update.brief()}>"
+
+    def _repr_html_(self) -> str:
+        classes = {} if self.classes is None else {"classes": len(self.classes)}
+        held = {"features": self.n_features, "features with weight": self.n_nonzero, "rounds": self.rounds}
+        return html_table("fiol.Learner", {"update": self.update.brief(), **held, **classes})
 
     def _entered(self, chunk: Chunk) -> Chunk:
         """The rows as the working geometry sees them."""
@@ -822,6 +854,16 @@ def features_with_weight(weights: Floats) -> Any:
     return weights != 0.0 if weights.ndim == 1 else weights.any(axis=0)
 
 
+def html_table(title: str, entries: Mapping[str, Any]) -> str:
+    """A small table for notebooks, a row per entry.
+
+    >>> html_table("Model", {"rounds": 3})
+    '<table><caption>Model</caption><tr><th>rounds</th><td>3</td></tr></table>'
+    """
+    rows = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in entries.items())
+    return f"<table><caption>{escape(title)}</caption>{''.join(rows)}</table>"
+
+
 def softmax(scores: Floats) -> Floats:
     """Probabilities of classes, one row per row of scores.
 
@@ -835,12 +877,15 @@ def softmax(scores: Floats) -> Floats:
     return p / p.sum(axis=1, keepdims=True)
 
 
+def check_flag(name: str, value: Any) -> None:
+    """ValueError unless an option is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
 def check_size(name: str, value: Any) -> int:
     """A number of features."""
-    try:
-        size = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    size = integer(name, value)
     if not 1 <= size <= FEATURES:
         raise ValueError(f"{name} must be from 1 to {FEATURES}, got {size}")
     return size

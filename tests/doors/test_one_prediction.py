@@ -4,18 +4,19 @@ Rows of the exact tests have at most two terms, each a weight times a power of t
 order rounds once, so that doors that share no code with each other agree to the last bit.
 """
 
-import fiol
 import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import fiol
 from fiol.intake.hashing import Hashing
 from fiol.onnx import to_onnx
 from fiol.river import FIOLClassifier as RiverClassifier
 from fiol.river import FIOLRegressor as RiverRegressor
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import sparse
 
 NAMES = ["a", "b", "c"]
 rng = np.random.default_rng(5)
@@ -173,7 +174,7 @@ def test_classifiers_to_the_last_bit(loss, classes):
             ]
             for label, w in river.weights.items()
         }
-        named = [max(river.classes, key=lambda label: scores[label][k]) for k in range(len(X))]  # noqa: B023
+        named = [max(river.classes, key=lambda label: scores[label][k]) for k in range(len(X))]
         assert [river.predict_one(x) for x in dicts(X)] == named
         assert river.predict_many(pd.DataFrame(X, columns=NAMES)).tolist() == named
 

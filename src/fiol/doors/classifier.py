@@ -90,7 +90,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         *,
         penalty: Any = None,
         alpha: float = 0.0001,
-        l1_ratio: float = 0.15,
+        l1_ratio: float | None = 0.15,
         algorithm: str = "FIOL",
         step_size: Any = "auto",
         geometry: Any = None,

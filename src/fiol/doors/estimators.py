@@ -48,7 +48,7 @@ PARAMETERS = """
     alpha : float, by default 0.0001
         Strength of a penalty given by name. Without a penalty it has no effect.
     l1_ratio : float from 0 to 1, by default 0.15
-        The share of l1 in "elasticnet"; no effect elsewhere.
+        The share of l1 in "elasticnet"; no effect elsewhere, where it may be None.
     algorithm : name of a preset, "FIOL" by default: "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD",
         "FTRLProximal", "ImplicitFTRL" (see `fiol.presets`).
     step_size : "auto" (what the preset prefers; for FIOL steps that need no tuning), "scale_free", "adagrad",
@@ -80,7 +80,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [StrOptions(set(PENALTIES)), Regularizer, None],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "algorithm": [StrOptions(set(ALGORITHMS))],
         "step_size": [StrOptions({"auto", *STEP_SIZES}), Interval(Real, 0, None, closed="neither"), StepSize],
         "geometry": [StrOptions(set(GEOMETRIES)), Geometry, None],
@@ -167,6 +167,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self._losses: deque[float] = deque(maxlen=CURVE)
         self._sparse = False
         self._coef: tuple[Any, Any] | None = None
+        self._rounds_before_fit = 0
 
     def _run(
         self, rows: Chunk, tasks: list[tuple[Any, Any]], sample_weights: Floats, held_out: Any, score: Any
@@ -175,6 +176,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
         `score(learner, rows, targets, sample_weights)` says how good the learner is on the rows held out.
         """
+        self._rounds_before_fit = self._rounds()
         rest = None if held_out is None else rows.take(np.flatnonzero(held_out))
         courses = []
         for learner, y in tasks:
@@ -260,9 +262,13 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def t_(self) -> float:
-        """Rows learned from, plus 1, as scikit-learn counts."""
+        """Rows learned from since the last `fit` began, plus 1, as scikit-learn counts."""
         check_is_fitted(self)
-        return 1.0 + max(learner.rounds for learner in self.learners_)
+        return 1.0 + self._rounds() - self._rounds_before_fit
+
+    def _rounds(self) -> int:
+        """Rounds of all fits."""
+        return max(learner.rounds for learner in self.learners_)
 
     def sparsify(self) -> LinearEstimator:
         """Make `coef_` a sparse matrix."""

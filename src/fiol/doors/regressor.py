@@ -67,7 +67,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         *,
         penalty: Any = None,
         alpha: float = 0.0001,
-        l1_ratio: float = 0.15,
+        l1_ratio: float | None = 0.15,
         algorithm: str = "FIOL",
         step_size: Any = "auto",
         geometry: Any = None,
@@ -110,6 +110,19 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     def _loss(self) -> Any:
         return named(self.loss, REGRESSION)
+
+    def _takes_positive_targets_only(self) -> bool:
+        """Whether the loss has no use for targets below 0."""
+        loss = REGRESSION.get(self.loss) if isinstance(self.loss, str) else self.loss
+        return isinstance(loss, Loss) and not loss.accepts(-0.5)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self._takes_positive_targets_only()
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn < 1.6
+        return {**super()._more_tags(), "requires_positive_y": self._takes_positive_targets_only()}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FIOLRegressor:
         """Learn from the rows until nothing improves, or `max_iter` times, from the start unless `warm_start`.

@@ -21,7 +21,7 @@ from fiol.intake.labels import Labels, check_classes, labels_from_header, labels
 from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import Transaction
 from fiol.intake.uniting import united
-from fiol.learner import FLOAT64, INT32, Learner, check_parts, is_vector
+from fiol.learner import FLOAT64, INT32, Learner, check_parts, html_table, is_vector
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="OneVsRest")
@@ -207,6 +207,25 @@ class OneVsRest:
             new = {label: self.standby.copy() for label in self.labels.codes if label not in self.learners}
             self.learners = {**self.learners, **new}
 
+    def opened(self: Self) -> Self:
+        """A copy that takes classes that appear, though they were given; a new one starts as before the first round.
+
+        Of two classes, the learner of the first becomes that of the second, negated, as their scores were.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> model = OneVsRest(FIOL(Hinge()), classes=[False, True])
+        >>> scores = model.learn([[1.0], [-1.0]], [True, False])
+        >>> more = model.opened()
+        >>> more.learn([[3.0]], ["perhaps"]).shape, more.classes
+        ((1, 3), [False, True, 'perhaps'])
+        """
+        new = self.copy()
+        if new._is_pair:
+            (second,) = new.learners.values()
+            new.learners = dict(zip(new.classes, (second.negated(), second), strict=True))
+        new.labels.closed, new.standby = False, new._new_learner()
+        return new
+
     def arrange(self, classes: Iterable[Any]) -> None:
         """Number the classes, which are those there are, in this order."""
         self.labels.arrange(classes)
@@ -246,7 +265,7 @@ class OneVsRest:
 
     def scores(self, X: Any) -> Floats:
         """The score of every row for every class, of shape (rows, classes): see `Learner.scores`."""
-        X, rows = counted(X)
+        X, rows = counted(X, "predict_named or score_named")
         if rows is None:
             return padded([self.scores(block) for block in blocks_of(X)], len(self.labels))
         return self.score_canonical(self._intake.read(X))
@@ -327,6 +346,11 @@ class OneVsRest:
         return self.labels.classes
 
     @property
+    def closed(self) -> bool:
+        """Whether there will be no classes but those there are."""
+        return self.labels.closed
+
+    @property
     def codes(self) -> dict[Any, int]:
         """The place of every class in `classes`."""
         return self.labels.codes
@@ -349,13 +373,13 @@ class OneVsRest:
 
     @property
     def rounds(self) -> int:
-        """Rounds made by each learner: rows learned from."""
-        return self._all()[0].rounds
+        """Rounds made by each learner, or most of them: rows learned from."""
+        return max(learner.rounds for learner in self._all())
 
     @property
     def rows(self) -> int:
         """Rows learned from, those of all merged models together."""
-        return self._all()[0].rows
+        return max(learner.rows for learner in self._all())
 
     @property
     def n_features(self) -> int:
@@ -495,7 +519,11 @@ class OneVsRest:
         return new
 
     def __repr__(self) -> str:
-        return f"<OneVsRest of {len(self.labels)} classes after {self.rounds} rounds of {self.update!r}>"
+        return f"<OneVsRest of {len(self.labels)} classes after {self.rounds} rounds of {self.update.brief()}>"
+
+    def _repr_html_(self) -> str:
+        held = {"features": self.n_features, "classes": len(self.labels), "rounds": self.rounds}
+        return html_table("fiol.OneVsRest", {"update of every class": self.update.brief(), **held})
 
 
 def check_two_classes(update: Update) -> None:
