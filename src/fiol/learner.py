@@ -469,6 +469,11 @@ class Learner:
                 engine.add_scores(np.arange(len(labels) - len(new)), len(labels))
                 self._engine = engine
 
+    def rename(self, classes: Sequence[Any]) -> None:
+        """Call the classes there are, in their order, by these labels; for joint losses."""
+        assert self._intake.labels is not None
+        self._intake.labels.arrange(classes)
+
     def opened(self: Self) -> Self:
         """A copy that takes classes that appear, though they were given; the weights of a new one start at 0."""
         new = self.copy()

@@ -82,6 +82,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "n_jobs": THREADS,
     }
+    _kind = "classifier"
     _model: OneVsRest | Learner
 
     def __init__(
@@ -134,6 +135,12 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.record_every = record_every
         self.verbose = verbose
+
+    def _inside(self) -> OneVsRest | Learner:
+        return self._model
+
+    def _go_on_with(self, model: OneVsRest | Learner) -> None:
+        self._model = model
 
     def _loss(self) -> Any:
         if isinstance(self.loss, str) and self.loss == "auto":

@@ -59,6 +59,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         **LinearEstimator._parameter_constraints,
         "loss": [StrOptions(set(REGRESSION)), Loss],
     }
+    _kind = "regressor"
     learners_: list[Learner]
 
     def __init__(
@@ -107,6 +108,12 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.record_every = record_every
         self.verbose = verbose
+
+    def _inside(self) -> Learner:
+        return self.learners_[0]
+
+    def _go_on_with(self, model: Learner) -> None:
+        self.learners_ = [model]
 
     def _loss(self) -> Any:
         return named(self.loss, REGRESSION)

@@ -231,6 +231,12 @@ class OneVsRest:
         self.labels.arrange(classes)
         self.learners = {label: self.learners[label] for label in self.codes if label in self.learners}
 
+    def rename(self, classes: Sequence[Any]) -> None:
+        """Call the classes there are, in their order, by these labels."""
+        own = classes[1:] if self._is_pair else classes
+        self.learners = dict(zip(own, self.learners.values(), strict=True))
+        self.labels.arrange(classes)
+
     def told(self, label: Any) -> list[tuple[Learner, float]]:
         """Every learner, and its target in a round with this label; the one that stands by comes last.
 
@@ -475,9 +481,14 @@ class OneVsRest:
     def save(self, path: Path) -> None:
         """Write everything, `meta` included, to a file: see `Learner.save`. Labels must be str, int or bool."""
         self.labels.check_storable()
-        arrays = {f"{k}/{name}": a for k, one in enumerate(self._all()) for name, a in one.arrays().items()}
-        header = {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
-        write_model(path, KIND, header, arrays, self.meta)
+        write_model(path, KIND, self._header(), self.arrays(), self.meta)
+
+    def _header(self) -> dict[str, Any]:
+        return {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything that changes while learning, by the number of the learner and name; not copies."""
+        return {f"{k}/{name}": a for k, one in enumerate(self._all()) for name, a in one.arrays().items()}
 
     @classmethod
     def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:
