@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import numbers
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -299,7 +300,7 @@ def numbers_of_objects(objects: Any, where: Callable[[int], str]) -> Any:
     try:
         return objects.astype(np.float64)
     except OverflowError:  # an int beyond all floats
-        k = next(k for k, value in enumerate(objects.flat) if abs(value) > np.finfo(np.float64).max)
+        k = next(k for k, value in enumerate(objects.flat) if abs(value) > sys.float_info.max)
         raise ValueError(f"{where(k)} must be finite, got a number beyond double precision") from None
 
 

@@ -83,8 +83,7 @@ class WithoutIntercept(LossStep):
     """beta as if the intercept stood still, times the sample weight; the intercept is moved by it all the same.
 
     `shift` is an intercept that nothing moves, added to the score. scikit-learn's passive-aggressive estimators step
-    so:
-    see `fiol.PassiveAggressiveClassifier`.
+    so: see `fiol.PassiveAggressiveClassifier`.
     """
 
     shift: float = 0.0
