@@ -8,6 +8,7 @@ import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, center_entry, check_complete, put_row_entry, row_entry
 from fiol.components.geometries import Geometry
+from fiol.components.hints import meant
 from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
 from fiol.components.regularizers import Elastic, Regularizer
@@ -246,7 +247,7 @@ def expect(name: str, value: Any, family: type[Component]) -> None:
     if isinstance(value, type) and issubclass(value, family):
         raise TypeError(f"{name} must be an instance, not the class: write {value.__name__}(...)")
     if not isinstance(value, family):
-        raise TypeError(f"{name} must be a fiol.{family.__name__}, got {value!r}")
+        raise TypeError(f"{name} must be a fiol.{family.__name__}, got {value!r}{meant(value, family)}")
     check_complete(value)
 
 

@@ -83,11 +83,14 @@ class Truncated(LossStep):
 class WithoutIntercept(LossStep):
     """beta as if the intercept stood still, times the sample weight; the intercept is moved by it all the same.
 
-    scikit-learn's passive-aggressive estimators step so: see `fiol.PassiveAggressiveClassifier`.
+    `shift` is an intercept that nothing moves, added to the score. scikit-learn's passive-aggressive estimators step
+    so: see `fiol.PassiveAggressiveClassifier`.
     """
+
+    shift: float = 0.0
 
     def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
         alone = Row(row.feature, row.x, row.center, row.steps, row.y, row.weight, row.rounds, 0.0, row.shift)
         p, _ = problem.start(alone)
-        beta = row.weight * problem.loss.dual(z, p, row.y)
+        beta = row.weight * problem.loss.dual(z + self.shift, p, row.y)
         return beta, problem.fill(row, beta, out)
