@@ -310,7 +310,7 @@ def test_rounds_of_parallel_work_pay(seed):
         worker.learn(x[k::4], y[k::4])
     once = Learner.merge(apart)
     assert (together.rows, together.rounds, once.rows, once.rounds) == (800, 200, 800, 200)
-    errors = [np.mean((model.scores(x, linear=True) - y) ** 2) for model in (together, once)]
+    errors = [np.mean((model.scores(x) - y) ** 2) for model in (together, once)]
     assert errors[0] < 0.6 * errors[1]
 
 

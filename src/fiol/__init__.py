@@ -58,7 +58,7 @@ from fiol.components.step_sizes import (
     Schedule,
     StepSize,
 )
-from fiol.files.model import load
+from fiol.files.model import load, register
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
@@ -86,6 +86,10 @@ _OPTIONAL = {
 }
 
 
+#: The classes behind files of estimators, by kind.
+_IN_FILES = {"classifier": "FIOLClassifier", "regressor": "FIOLRegressor"}
+
+
 def __getattr__(name: str) -> object:
     if name not in _OPTIONAL:
         raise AttributeError(f"module 'fiol' has no attribute {name!r}")
@@ -96,6 +100,15 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_OPTIONAL})
+
+
+def _register_estimators() -> None:
+    """Let `load` open files of estimators, whose classes are loaded then."""
+    for kind, name in _IN_FILES.items():
+        register(kind, lambda *parts, name=name: __getattr__(name).from_parts(*parts))  # type: ignore
+
+
+_register_estimators()
 
 
 __all__ = [

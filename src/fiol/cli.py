@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -35,6 +36,13 @@ def reproduce() -> None:
     """
 
 
+def finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """A number that is not nan or inf, which click lets pass."""
+    if value is None or math.isfinite(value):
+        return value
+    raise click.BadParameter(f"{value} is not a finite number.")
+
+
 def command(name: str, text: str) -> Callable[..., Any]:
     """One subcommand of `reproduce`."""
 
@@ -43,6 +51,7 @@ def command(name: str, text: str) -> Callable[..., Any]:
     @click.option(
         "--seconds",
         type=click.FloatRange(0.0, min_open=True),
+        callback=finite,
         help="Time of every run of table3 [default: 2, quick 0.08].",
     )
     @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random numbers.")

@@ -8,6 +8,7 @@ import math
 import operator
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded
 from fiol.intake.chunk import FEATURES, Chunk
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.frames import as_list
-from fiol.intake.hashing import Hashing
+from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
@@ -51,7 +52,8 @@ class Learner:
     Parameters
     ----------
     update : what happens in a round: an `Update`, most easily one of `fiol.presets`.
-    n_features : how many features there are. By default the model grows as new ones appear.
+    n_features : how many features there are. By default the model grows as new ones appear in dicts, sparse rows and
+        chunks. Arrays and frames have as many columns as the first one that was learned from.
     bits : fold all features, named or numbered, into 2**bits by hashing.
     classes : with a joint loss (`Softmax()`, `CrammerSinger()`), the labels of all classes there are. By default
         classes may appear at any time; the weights of a new one start at 0.
@@ -122,6 +124,8 @@ class Learner:
         compiled: bool = True,
     ) -> None:
         expect("update", update, Update)
+        for name, flag in (("intercept", intercept), ("average", average), ("compiled", compiled)):
+            check_flag(name, flag)
         self.update = update
         self.intercept_fitted, self.averages, self.dtype = bool(intercept), bool(average), check_dtype(dtype)
         self.compiled = compiled
@@ -150,6 +154,10 @@ class Learner:
         is 0 in the rows before the first one of the class: until then nobody knew of it. A generator
         of dicts is read 4096 rows at a time, and each such block is learned from whole or not at all; an error says
         how many rows were learned from before, as `rows_learned`.
+
+        A row's score is what `scores` would have said just before the row, but for one case: `ScaleFree` steps, the
+        default ones, begin the round of a value larger than all before it by shrinking its weight, and the score
+        that the round's equation starts from, which is returned, is that of the weights so shrunk.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> learner = Learner(FIOL(Squared()), intercept=False)
@@ -292,7 +300,7 @@ class Learner:
         self._watch(scores)
         return scores
 
-    def score_chunk(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def score_chunk(self, chunk: Chunk) -> Floats:
         """`scores` for a canonical chunk of numbered features: cheap checks only.
 
         >>> from fiol import FIOL, Learner, Squared, to_chunk
@@ -300,7 +308,7 @@ class Learner:
         array([0., 0.])
         """
         with self._turns:
-            return self.score_canonical(self._intake.read_chunk(chunk), linear)
+            return self.score_canonical(self._intake.read_chunk(chunk))
 
     # For the rest of the package: what has been checked before is not looked at again, and whose turn it is neither.
 
@@ -310,9 +318,9 @@ class Learner:
         self._watch(scores)
         return scores
 
-    def score_canonical(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def score_canonical(self, chunk: Chunk) -> Floats:
         """`score_chunk` for rows that an `Intake` has checked; features beyond those seen weigh as one never seen."""
-        return self._engine.scores(self._entered(chunk), linear)
+        return self._engine.scores(self._entered(chunk))
 
     def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> float | None:
         """The round of a row that is in order; None, and no round, if anything about it needs a second look."""
@@ -504,25 +512,46 @@ class Learner:
                 engine.add_scores(np.arange(len(labels) - len(new)), len(labels))
                 self._engine = engine
 
+    def rename(self, classes: Sequence[Any]) -> None:
+        """Call the classes there are, in their order, by these labels; for joint losses."""
+        assert self._intake.labels is not None
+        self._intake.labels.arrange(classes)
+
+    def opened(self: Self) -> Self:
+        """A copy that takes classes that appear, though they were given; the weights of a new one start at 0."""
+        new = self.copy()
+        if new._intake.labels is None:
+            raise TypeError(f"{type(self.update.loss).__name__} has one score, not one per class")
+        new._intake.labels.closed = False
+        return new
+
+    def negated(self: Self) -> Self:
+        """A copy whose scores are those of this learner times -1; before its first round if weights have a sign."""
+        new, geometry = self.copy(), self.update.geometry
+        low, high = self.update.regularizer.bounds()
+        if geometry.paired or geometry.least_weight() == 0.0 or low != -high:
+            return type(self)(self.update, **self._options(), compiled=self.compiled)
+        flipped = {name: -a if name.endswith((".w", ".total")) else a for name, a in self.arrays().items()}
+        new._engine.restore(flipped)
+        return new
+
     # --- predicting ---------------------------------------------------------------------------
 
-    def scores(self, X: Any, linear: bool = False) -> Floats:
+    def scores(self, X: Any) -> Floats:
         """The score <x, w> plus intercept of every row, by the averaged weights if averages are kept.
 
-        With a joint loss these are of shape (rows, classes).
-
-        `ScaleFree` steps take a value larger than any before as the largest so far, as they do when they learn from
-        it; `linear` scores do not.
+        With a joint loss these are of shape (rows, classes). Scores are linear in the values, also beyond all values
+        that were learned from.
         """
-        X, rows = counted(X)
+        X, rows = counted(X, "predict_named or score_named")
         if rows is None:
-            return self._joined([self.scores(block, linear) for block in blocks_of(X)])
+            return self._joined([self.scores(block) for block in blocks_of(X)])
         with self._turns:
             chunk, model = self._intake.read(X), self
             if not takes_long(chunk, self):
-                return self.score_canonical(chunk, linear)
+                return self.score_canonical(chunk)
             model = self.copy()  # so that nobody has to wait
-        return model.score_canonical(chunk, linear)
+        return model.score_canonical(chunk)
 
     def predict(self, X: Any) -> Any:
         """The prediction for every row: the mean for regression and counts, the probability of +1 for logistic and
@@ -555,6 +584,18 @@ class Learner:
     def score_named(self, features: Mapping[Any, Any]) -> Any:
         """The score of a dict of features, see `learn_named`."""
         return self._only(self.scores([features]))
+
+    def predict_named(self, features: Mapping[Any, Any]) -> Any:
+        """The prediction for a dict of features, see `predict` and `learn_named`.
+
+        >>> from fiol import FIOL, Learner, Logistic
+        >>> clicks = Learner(FIOL(Logistic()))
+        >>> score = clicks.learn_named({"site": "news"}, y=1)
+        >>> clicks.predict_named({"site": "news"}) > 0.5, clicks.predict_named({"site": "mail"}) > 0.5
+        (True, True)
+        """
+        found = self.predict([features])[0]
+        return found.item() if isinstance(found, np.generic) else found
 
     # --- the model ----------------------------------------------------------------------------
 
@@ -642,6 +683,11 @@ class Learner:
         """
         with self._turns:
             return None if self._intake.labels is None else self._intake.labels.classes
+
+    @property
+    def closed(self) -> bool:
+        """Whether there will be no classes but those there are."""
+        return self._intake.labels is None or self._intake.labels.closed
 
     @property
     def n_nonzero(self) -> int:
@@ -861,7 +907,12 @@ class Learner:
         return new
 
     def __repr__(self) -> str:
-        return f"<Learner of {self.n_features} features after {self.rounds} rounds of {self.update!r}>"
+        return f"<Learner of {self.n_features} features after {self.rounds} rounds of {self.update.brief()}>"
+
+    def _repr_html_(self) -> str:
+        classes = {} if self.classes is None else {"classes": len(self.classes)}
+        held = {"features": self.n_features, "features with weight": self.n_nonzero, "rounds": self.rounds}
+        return html_table("fiol.Learner", {"update": self.update.brief(), **held, **classes})
 
     def _entered(self, chunk: Chunk) -> Chunk:
         """The rows as the working geometry sees them."""
@@ -898,6 +949,16 @@ def features_with_weight(weights: Floats) -> Any:
     return weights != 0.0 if weights.ndim == 1 else weights.any(axis=0)
 
 
+def html_table(title: str, entries: Mapping[str, Any]) -> str:
+    """A small table for notebooks, a row per entry.
+
+    >>> html_table("Model", {"rounds": 3})
+    '<table><caption>Model</caption><tr><th>rounds</th><td>3</td></tr></table>'
+    """
+    rows = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in entries.items())
+    return f"<table><caption>{escape(title)}</caption>{''.join(rows)}</table>"
+
+
 def softmax(scores: Floats) -> Floats:
     """Probabilities of classes, one row per row of scores.
 
@@ -911,12 +972,15 @@ def softmax(scores: Floats) -> Floats:
     return p / p.sum(axis=1, keepdims=True)
 
 
+def check_flag(name: str, value: Any) -> None:
+    """ValueError unless an option is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
 def check_size(name: str, value: Any) -> int:
     """A number of features."""
-    try:
-        size = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    size = integer(name, value)
     if not 1 <= size <= FEATURES:
         raise ValueError(f"{name} must be from 1 to {FEATURES}, got {size}")
     return size

@@ -99,7 +99,7 @@ def test_fit_is_partial_fit_is_learn(weighted):
     scores = learner.learn(X, np.where(y == "cherry", 1.0, -1.0), weights)
     assert np.array_equal(model.coef_, [learner.weights])
     assert np.array_equal(model.intercept_, [learner.intercept])
-    assert np.array_equal(model.decision_function(X), learner.scores(X, linear=True))
+    assert np.array_equal(model.decision_function(X), learner.scores(X))
     np.testing.assert_allclose(
         model.decision_function(9.0 * X), 9.0 * X @ model.coef_[0] + model.intercept_, rtol=1e-12
     )
@@ -138,7 +138,7 @@ def test_several_classes_are_one_learner_each(open_set):
     for name, learner in zip(np.sort(NAMES), learners, strict=True):
         learner.learn(X, np.where(y == name, 1.0, -1.0))
     assert np.array_equal(model.coef_, [learner.weights for learner in learners])
-    assert np.array_equal(model.decision_function(X).T, [learner.scores(X, linear=True) for learner in learners])
+    assert np.array_equal(model.decision_function(X).T, [learner.scores(X) for learner in learners])
     first = {} if open_set else {"classes": NAMES}
     for cuts in ((3, 50), range(1, 200)):
         same(model, in_pieces(FIOLClassifier("log_loss"), sparse.csr_matrix(X), y, *cuts, **first))

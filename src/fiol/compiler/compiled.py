@@ -44,17 +44,25 @@ from numba.extending import (
 from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
 from fiol.components.component import (
     Component,
+    InPlace,
+    again,
     at,
     begun,
+    center_entry,
     column,
     common,
     ended,
     entry,
+    first_weights,
     next_score,
     own,
     plus,
     put,
+    put_row_entry,
+    put_score,
+    row_entry,
     scores_of,
+    working_place,
 )
 
 #: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
@@ -321,18 +329,68 @@ def _plus(z: Any, k: Any, value: Any) -> Any:
 
 
 @overload(begun, strict=False)
-def _begun(z: Any, shift: Any) -> Any:
-    def many(z: Any, shift: Any) -> Any:
+def _begun(z: Any) -> Any:
+    def many(z: Any) -> Any:
         for k in range(z.shape[0]):
-            z[k] = at(shift, k)
+            z[k] = 0.0
         return z
 
-    return many if isinstance(z, types.Array) else lambda z, shift: 0.0
+    return many if isinstance(z, types.Array) else lambda z: 0.0
+
+
+@overload(again, strict=False)
+def _again(z: Any) -> Any:
+    return (lambda z: z) if isinstance(z, types.Array) else lambda z: 0.0
 
 
 @overload(ended, strict=False)
 def _ended(z: Any, shift: Any) -> Any:
     return (lambda z, shift: z) if isinstance(z, types.Array) else lambda z, shift: z + shift
+
+
+@overload(working_place, strict=False)
+def _working_place(laziness: Any, w: Any, space: Any) -> Any:
+    in_place = w.ndim == 2 and _classes[laziness.tag].as_they_are  # type: ignore[attr-defined]
+    return (lambda laziness, w, space: InPlace(w)) if in_place else lambda laziness, w, space: space
+
+
+@overload(row_entry, strict=False)
+def _row_entry(weights: Any, i: Any, j: Any, k: Any) -> Any:
+    if isinstance(weights, types.BaseTuple):
+        return lambda weights, i, j, k: entry(weights.w, i, k)
+    return lambda weights, i, j, k: entry(weights, j, k)
+
+
+@overload(put_row_entry, strict=False)
+def _put_row_entry(weights: Any, i: Any, j: Any, k: Any, value: Any) -> Any:
+    def kept(weights: Any, i: Any, j: Any, k: Any, value: Any) -> None:
+        put(weights.w, i, k, value)
+
+    def side_by_side(weights: Any, i: Any, j: Any, k: Any, value: Any) -> None:
+        put(weights, j, k, value)
+
+    return kept if isinstance(weights, types.BaseTuple) else side_by_side
+
+
+@overload(center_entry, strict=False)
+def _center_entry(center: Any, new: Any, i: Any, j: Any, k: Any) -> Any:
+    if isinstance(center, types.BaseTuple):
+        return lambda center, new, i, j, k: row_entry(new, i, j, k)
+    return lambda center, new, i, j, k: row_entry(center, i, j, k)
+
+
+@overload(first_weights, strict=False)
+def _first_weights(weights: Any) -> Any:
+    in_place = isinstance(weights, types.BaseTuple)
+    return (lambda weights: weights.w[0]) if in_place else lambda weights: weights[0]
+
+
+@overload(put_score, strict=False)
+def _put_score(scores: Any, r: Any, z: Any) -> Any:
+    def single(scores: Any, r: Any, z: Any) -> None:
+        scores[r] = z
+
+    return single if scores.ndim == 1 else lambda scores, r, z: None
 
 
 def borrowed(values: Any) -> Any:

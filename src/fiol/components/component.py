@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import numbers
 import types
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, Union
 
 import numpy as np
 
@@ -96,13 +96,18 @@ def plus(z: Any, k: int, value: float) -> Any:
     return z
 
 
-def begun(z: Any, shift: Any) -> Any:
-    """A score before its row is added up. With many scores, the intercepts come first; a single one comes last."""
+def begun(z: Any) -> Any:
+    """A score before anything is added up."""
     if not isinstance(z, np.ndarray):
         return 0.0
     for k in range(z.shape[0]):
-        z[k] = at(shift, k)
+        z[k] = 0.0
     return z
+
+
+def again(z: Any) -> Any:
+    """A score before its row is added up. With many scores, the intercepts come first; a single one comes last."""
+    return z if isinstance(z, np.ndarray) else 0.0
 
 
 def ended(z: Any, shift: Any) -> Any:
@@ -110,8 +115,49 @@ def ended(z: Any, shift: Any) -> Any:
     return z if isinstance(z, np.ndarray) else z + shift
 
 
+class InPlace(NamedTuple):
+    """The weights of a row where they are kept: w[feature, score] instead of [place in the row, score]."""
+
+    w: Any
+
+
+def working_place(laziness: Any, w: Any, space: Any) -> Any:
+    """Where a row's weights are worked on: those of many scores in place, if they are kept as they are."""
+    return InPlace(w) if w.ndim == 2 and laziness.as_they_are else space
+
+
+def row_entry(weights: Any, i: Any, j: int, k: int) -> float:
+    """Of a row's weights, the one for score k of feature i, the j-th of the row."""
+    return entry(weights.w, i, k) if isinstance(weights, InPlace) else entry(weights, j, k)
+
+
+def put_row_entry(weights: Any, i: Any, j: int, k: int, value: float) -> None:
+    """Write `value` where `row_entry` finds it."""
+    if isinstance(weights, InPlace):
+        put(weights.w, i, k, value)
+    else:
+        put(weights, j, k, value)
+
+
+def center_entry(center: Any, new: Any, i: Any, j: int, k: int) -> float:
+    """`row_entry` of centers. Those in place are read as what they become: loops over one array vectorise."""
+    return row_entry(new if isinstance(center, InPlace) else center, i, j, k)
+
+
+def first_weights(weights: Any) -> Any:
+    """The weights of a row's first feature, if that is feature 0: a number, or an array of many scores."""
+    return weights.w[0] if isinstance(weights, InPlace) else weights[0]
+
+
+def put_score(scores: Any, r: Any, z: Any) -> None:
+    """Write the score of row r; many scores were added up where they belong."""
+    if scores.ndim == 1:
+        scores[r] = z
+
+
 #: The helpers that see whether they got a number or an array: their compiled forms are not their sources.
-BY_KIND = (at, common, own, scores_of, next_score, entry, put, column, plus, begun, ended)
+BY_KIND: tuple[Any, ...] = (at, common, own, scores_of, next_score, entry, put, column, plus, begun, again, ended)
+BY_KIND += (working_place, row_entry, put_row_entry, center_entry, first_weights, put_score)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)

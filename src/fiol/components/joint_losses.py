@@ -155,17 +155,20 @@ class CrammerSinger(JointLoss):
     def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
         for k in range(q.shape[0]):  # what is projected, times p; from the score of y
             out[k] = (0.0 if k == y else 1.0) + (q[k] - q[y])
-        best = out.argmax()
         if p <= 0.0:
+            best = out.argmax()
             for k in range(q.shape[0]):
                 out[k] = 0.0
             out[best] = -1.0
             out[y] = 0.0 if best == y else 1.0
             return
-        top, level = out[best], -inf
+        top = 0.0
+        for k in range(q.shape[0]):
+            top = max(top, out[k])
         for k in range(q.shape[0]):
             out[k] -= top
         out[y] += p
+        level = max(out[y], 0.0) - p  # a lower threshold would let more than p through
         while True:  # the threshold only rises; what is below it stays out
             total, count = 0.0, 0
             for k in range(q.shape[0]):

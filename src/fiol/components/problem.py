@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fiol.components.component import Component, PerFeature, at, check_complete
+from fiol.components.component import Component, PerFeature, at, center_entry, check_complete, put_row_entry, row_entry
 from fiol.components.geometries import Geometry
+from fiol.components.hints import meant
 from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
 from fiol.components.regularizers import Elastic, Regularizer
@@ -107,25 +108,34 @@ class CommonLine(Solver):
     """Of many scores: with at most a ridge, they are lines in their beta with one slope, and the loss knows beta."""
 
     def solve(self, problem: Any, row: Any, out: Any) -> tuple[Any, Any, int]:
-        p = row.lift
+        p, q, shrunk = row.lift, row.score, False
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)
             m = problem.regularizer.shrink(row.rounds * at(row.steps, j) / problem.geometry.metric(i), i)
             p += m * at(row.steps, j) * row.x[j] * row.x[j] / problem.geometry.metric(i)
             if m != 1.0:
+                if not shrunk:
+                    q, shrunk = copied(row.score, row.space), True
                 for k in range(row.beta.shape[0]):
-                    row.score[k] -= (1.0 - m) * row.x[j] * row.center[j, k]
-        problem.loss.duals(row.score, row.weight * p, row.y, row.beta)
+                    q[k] -= (1.0 - m) * row.x[j] * row_entry(row.center, i, j, k)
+        problem.loss.duals(q, row.weight * p, row.y, row.beta)
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)
             m = problem.regularizer.shrink(row.rounds * at(row.steps, j) / problem.geometry.metric(i), i)
             pull = row.weight * at(row.steps, j) * row.x[j] / problem.geometry.metric(i)
             for k in range(row.beta.shape[0]):
-                out[j, k] = m * (row.center[j, k] + pull * row.beta[k])
+                w = m * (center_entry(row.center, out, i, j, k) + pull * row.beta[k])
+                put_row_entry(out, i, j, k, w)
         for k in range(row.beta.shape[0]):
             row.beta[k] *= row.weight
-            row.score[k] += p * row.beta[k]
-        return row.beta, row.score, 1
+        return row.beta, q, 1
+
+
+def copied(values: Floats, out: Floats) -> Floats:
+    """`out`, with these values in it."""
+    for k in range(values.shape[0]):
+        out[k] = values[k]
+    return out
 
 
 class JointProblem(Component):
@@ -153,19 +163,16 @@ class JointProblem(Component):
         room: Room,
     ) -> JointRow:
         """A row as solvers take it; z are the scores of the weights before the round."""
-        if self.at_weights == 1:
-            for k in range(z.shape[0]):
-                room.score[k] = z[k]
-        else:
-            for k in range(z.shape[0]):
-                room.score[k] = shift[k]
+        score = z
+        if self.at_weights == 0:
+            score = copied(shift, room.score)
             for j in range(x.shape[0]):
                 for k in range(z.shape[0]):
-                    room.score[k] += x[j] * center[j, k]
-        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, room.score, room.beta)
+                    score[k] += x[j] * row_entry(center, nth(feature, j), j, k)
+        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, score, room.score, room.beta)
 
     def step(self, row: JointRow, out: Any) -> tuple[Any, Any, int]:
-        """Write the minimiser into `out`; return (beta, its scores, passes over the row)."""
+        """Write the minimiser into `out`; return (beta, the scores without any pull, passes over the row)."""
         return self.solver.solve(self, row, out)
 
     def explicit(self, row: JointRow, z: Floats) -> Floats:
@@ -176,16 +183,12 @@ class JointProblem(Component):
         return row.beta
 
     def fill(self, row: JointRow, beta: Floats, out: Any) -> Floats:
-        """Write the weights that pulls of beta make into `out`; return their scores."""
-        for k in range(beta.shape[0]):
-            row.score[k] = row.shift[k] + row.lift * beta[k]
+        """Write the weights that pulls of beta make into `out`; return the scores without any pull."""
         for j in range(row.x.shape[0]):
             i, x, step = nth(row.feature, j), row.x[j], row.rounds * at(row.steps, j)
             for k in range(beta.shape[0]):
-                pull = beta[k] / row.rounds
-                w = self.geometry.weight(self.regularizer, row.center[j, k], x, pull, step, i)
-                row.score[k] += x * w
-                out[j, k] = w
+                center, pull = center_entry(row.center, out, i, j, k), beta[k] / row.rounds
+                put_row_entry(out, i, j, k, self.geometry.weight(self.regularizer, center, x, pull, step, i))
         return row.score
 
 
@@ -244,7 +247,7 @@ def expect(name: str, value: Any, family: type[Component]) -> None:
     if isinstance(value, type) and issubclass(value, family):
         raise TypeError(f"{name} must be an instance, not the class: write {value.__name__}(...)")
     if not isinstance(value, family):
-        raise TypeError(f"{name} must be a fiol.{family.__name__}, got {value!r}")
+        raise TypeError(f"{name} must be a fiol.{family.__name__}, got {value!r}{meant(value, family)}")
     check_complete(value)
 
 

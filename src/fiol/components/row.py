@@ -43,7 +43,8 @@ class JointRow(NamedTuple):
     rounds: float
     lift: float
     shift: Floats  #: one per score
-    score: Floats  #: the scores where the steps start, intercepts included; those after the round in the end
+    score: Floats  #: the scores where the steps start, intercepts included
+    space: Floats  #: as much space for them
     beta: Floats  #: where the pulls go
 
 

@@ -82,6 +82,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "n_jobs": THREADS,
     }
+    _kind = "classifier"
     _model: OneVsRest | Learner
 
     def __init__(
@@ -90,7 +91,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         *,
         penalty: Any = None,
         alpha: float = 0.0001,
-        l1_ratio: float = 0.15,
+        l1_ratio: float | None = 0.15,
         algorithm: str = "FIOL",
         step_size: Any = "auto",
         geometry: Any = None,
@@ -134,6 +135,12 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.record_every = record_every
         self.verbose = verbose
+
+    def _inside(self) -> OneVsRest | Learner:
+        return self._model
+
+    def _go_on_with(self, model: OneVsRest | Learner) -> None:
+        self._model = model
 
     def _loss(self) -> Any:
         if isinstance(self.loss, str) and self.loss == "auto":
@@ -331,9 +338,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         rows = to_chunk(X, n_features=self.n_features_in_)
         model = self._model
         if not isinstance(model, OneVsRest):
-            scores = model.score_canonical(rows, linear=True)[:, self._places(model)]
+            scores = model.score_canonical(rows)[:, self._places(model)]
             return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else np.ascontiguousarray(scores)
-        found = self._map(lambda learner: learner.scores(rows, linear=True), self._scorers())
+        found = self._map(lambda learner: learner.scores(rows), self._scorers())
         return found[0] if len(found) == 1 else np.column_stack(found)
 
     def predict(self, X: Any) -> Any:

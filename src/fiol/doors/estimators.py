@@ -28,9 +28,11 @@ from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
+from fiol.doors import estimator_file
 from fiol.doors.fitting import Progress, held_out, learn_once
 from fiol.doors.parameters import ALGORITHMS, GEOMETRIES, PENALTIES, SOLVERS, STEP_SIZES, make_update
 from fiol.doors.validation import CSR, LARGEST_SEED, OF_PASSES, validate_data
+from fiol.files.model import Path, build_model, read_model, write_model
 from fiol.intake.chunk import Chunk
 from fiol.intake.targets import check_sample_weights
 from fiol.learner import Learner
@@ -48,7 +50,7 @@ PARAMETERS = """
     alpha : float, by default 0.0001
         Strength of a penalty given by name. Without a penalty it has no effect.
     l1_ratio : float from 0 to 1, by default 0.15
-        The share of l1 in "elasticnet"; no effect elsewhere.
+        The share of l1 in "elasticnet"; no effect elsewhere, where it may be None.
     algorithm : name of a preset, "FIOL" by default: "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD",
         "FTRLProximal", "ImplicitFTRL" (see `fiol.presets`).
     step_size : "auto" (what the preset prefers; for FIOL steps that need no tuning), "scale_free", "adagrad",
@@ -80,7 +82,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [StrOptions(set(PENALTIES)), Regularizer, None],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "algorithm": [StrOptions(set(ALGORITHMS))],
         "step_size": [StrOptions({"auto", *STEP_SIZES}), Interval(Real, 0, None, closed="neither"), StepSize],
         "geometry": [StrOptions(set(GEOMETRIES)), Geometry, None],
@@ -90,6 +92,9 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         "record_every": [Interval(Integral, 1, None, closed="left"), None],
         **OF_PASSES,
     }
+
+    #: What files of the class hold.
+    _kind: ClassVar[str]
 
     # --- parameters -------------------------------------------------------------------------------
 
@@ -167,6 +172,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self._losses: deque[float] = deque(maxlen=CURVE)
         self._sparse = False
         self._coef: tuple[Any, Any] | None = None
+        self._rounds_before_fit = 0
 
     def _run(
         self, rows: Chunk, tasks: list[tuple[Any, Any]], sample_weights: Floats, held_out: Any, score: Any
@@ -175,6 +181,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
         `score(learner, rows, targets, sample_weights)` says how good the learner is on the rows held out.
         """
+        self._rounds_before_fit = self._rounds()
         rest = None if held_out is None else rows.take(np.flatnonzero(held_out))
         courses = []
         for learner, y in tasks:
@@ -260,9 +267,13 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def t_(self) -> float:
-        """Rows learned from, plus 1, as scikit-learn counts."""
+        """Rows learned from since the last `fit` began, plus 1, as scikit-learn counts."""
         check_is_fitted(self)
-        return 1.0 + max(learner.rounds for learner in self.learners_)
+        return 1.0 + self._rounds() - self._rounds_before_fit
+
+    def _rounds(self) -> int:
+        """Rounds of all fits."""
+        return max(learner.rounds for learner in self.learners_)
 
     def sparsify(self) -> LinearEstimator:
         """Make `coef_` a sparse matrix."""
@@ -275,6 +286,47 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self._sparse, self._coef = False, None
         return self
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _inside(self) -> Any:
+        """The model that does the learning."""
+        raise NotImplementedError
+
+    def _go_on_with(self, model: Any) -> None:
+        """Let this model do the learning."""
+        raise NotImplementedError
+
+    def save(self, path: Path) -> None:
+        """Write the fitted estimator to a file: atomically, checksummed, no pickle; see `fiol.files.model`.
+
+        One that is loaded from it, by `load` of its class or by `fiol.load`, predicts and goes on learning as this one
+        would, to the bit. Parameters must be plain values or components, classes numbers or texts. A dict `meta` of
+        plain JSON values, if you give the estimator one, is kept with it.
+
+        >>> import os, tempfile, fiol
+        >>> model = fiol.FIOLRegressor(fiol.Huber(2.0), max_iter=1, shuffle=False).fit([[1.0], [2.0]], [1.0, 2.0])
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.fiol")
+        >>> model.save(path)
+        >>> again = fiol.load(path)
+        >>> again.loss, bool(again.coef_ == model.coef_)
+        (Huber(delta=2.0), True)
+        """
+        check_is_fitted(self)
+        write_model(path, self._kind, *estimator_file.parts_of(self), getattr(self, "meta", {}))
+
+    @classmethod
+    def load(cls, path: Path, compiled: bool = True) -> Any:
+        """The estimator in a file, by whatever version it was written; ModelFileError for a model of another kind."""
+        return build_model(path, read_model(path, cls._kind), cls.from_parts, compiled)
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Any:
+        """The estimator of what a file says."""
+        new = cls(**{name: estimator_file.value_from_json(value) for name, value in header["parameters"].items()})
+        new._validate_params()
+        estimator_file.restore(new, header, arrays, compiled)
+        return new
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -25,7 +25,7 @@ def learn_once(learner: Learner, rows: Chunk, y: Any, sample_weights: Floats, or
 
 def accuracy(learner: Learner, rows: Chunk, y: Any, sample_weights: Floats) -> float:
     """The weighted share of rows whose score has the sign of their target, or is the highest for their class."""
-    scores = learner.score_canonical(rows, linear=True)
+    scores = learner.score_canonical(rows)
     right = (scores > 0.0) == (y > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == y
     return float(np.average(right, weights=sample_weights))
 
@@ -38,8 +38,8 @@ def r2(learner: Learner, rows: Chunk, y: Floats, sample_weights: Floats) -> floa
 
 
 def predictions(learner: Learner, rows: Chunk) -> Floats:
-    """The predicted targets, by scores that are linear in the values."""
-    return learner.predictions(learner.score_canonical(rows, linear=True))
+    """The predicted targets."""
+    return learner.predictions(learner.score_canonical(rows))
 
 
 def held_out(estimator: Any, y: Any, splitter: Any) -> Any:

@@ -31,8 +31,7 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
         rounding (1e-12); "float32" gives them up to some 1e-6 of the sizes of the terms of a score.
 
     The graph takes a matrix `X` and gives, with the names of skl2onnx: for classifiers `label`, and `probabilities`
-    of shape (rows, classes) where there are any, else `scores`; for regressors `variable` of shape (rows, 1). For a
-    learner, `variable` is what `Learner.predict` gives for scores that are linear in the values.
+    of shape (rows, classes) where there are any, else `scores`; for regressors and learners `variable`, (rows, 1).
 
     Examples
     --------

@@ -66,7 +66,7 @@ def make_update(
     loss: Loss,
     penalty: Any = None,
     alpha: float = 1e-4,
-    l1_ratio: float = 0.15,
+    l1_ratio: float | None = 0.15,
     algorithm: str = "FIOL",
     step_size: Any = "auto",
     geometry: Any = None,
@@ -122,7 +122,7 @@ def make_step_size(given: Any) -> StepSize:
     return Constant(given) if isinstance(given, Real) else named(given, STEP_SIZES)  # type: ignore[arg-type]
 
 
-def make_regularizer(penalty: Any, alpha: float, l1_ratio: float, positive: bool = False) -> Regularizer:
+def make_regularizer(penalty: Any, alpha: float, l1_ratio: float | None, positive: bool = False) -> Regularizer:
     """alpha (l1_ratio abs(w) + (1 - l1_ratio) w^2 / 2), or the part of it that `penalty` names.
 
     >>> make_regularizer("l1", 0.1, 0.5), make_regularizer("l2", 0.1, 0.5), make_regularizer(None, 0.1, 0.5)
@@ -131,6 +131,8 @@ def make_regularizer(penalty: Any, alpha: float, l1_ratio: float, positive: bool
     found = penalty
     if not isinstance(penalty, Regularizer):
         share = {"l1": 1.0, "l2": 0.0, "elasticnet": l1_ratio, None: 0.0}[penalty]
+        if share is None:
+            raise ValueError('penalty="elasticnet" needs an l1_ratio from 0 to 1, got None')
         strength = 0.0 if penalty is None else alpha
         found = elastic(strength * share, strength * (1.0 - share))
     return non_negative(found) if positive else found

@@ -66,20 +66,20 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
         """Learners that start from these weights and intercepts; None is 0."""
         self._stretch = SPARSE_DECAY**-0.5 if hasattr(X, "tocsr") else 1.0
         one = "squared" not in self.loss
-        update = (PA1 if one else PA2)(self.C / self._stretch**2, self._loss_of_update(one))
-        update = update.replace(loss_step=WithoutIntercept())
-        options = {"intercept": self.fit_intercept, "average": bool(self.average)}
-        self._learners = [Learner(update, n_features=X.shape[1], **options) for _ in range(count)]
-        self._before: list[Any] = [(0.0, 0.0)] * count  # averages of the rounds before averaging starts
-        self.t_ = 1.0
-        if coef is None and intercept is None:
-            return
         w = np.zeros((count, X.shape[1])) if coef is None else np.asarray(coef, np.float64)
         b = np.zeros(count) if intercept is None else np.asarray(intercept, np.float64).reshape(-1)
         if w.size != count * X.shape[1] or b.size != count:
             raise ValueError(f"coef_init and intercept_init must be for {count} x {X.shape[1]} weights")
-        for learner, weights, shift in zip(self._learners, w.reshape(count, -1), b, strict=True):
-            learner.start_from(weights / self._stretch, float(shift))
+        update = (PA1 if one else PA2)(self.C / self._stretch**2, self._loss_of_update(one))
+        options = {"intercept": self.fit_intercept, "average": bool(self.average)}
+        self._shifts = np.zeros(count) if self.fit_intercept else b  # intercepts that nothing moves
+        steps = [WithoutIntercept(float(shift)) for shift in self._shifts]
+        self._learners = [Learner(update.replace(loss_step=step), n_features=X.shape[1], **options) for step in steps]
+        self._before: list[Any] = [(0.0, 0.0)] * count  # averages of the rounds before averaging starts
+        self.t_ = 1.0
+        if coef is not None or intercept is not None:
+            for learner, weights, shift in zip(self._learners, w.reshape(count, -1), b, strict=True):
+                learner.start_from(weights / self._stretch, float(shift))
 
     def _start(self, coef_init: Any, intercept_init: Any) -> tuple[Any, Any]:
         """Weights and intercepts that `fit` starts from: those given, or those of the last fit; None is 0."""
@@ -113,7 +113,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
                     scores += learner.learn_canonical(chunk, y, sample_weights, part)
                 if self.average and learner.rounds == wait > 0:
                     self._before[k] = learner.weights, learner.intercept
-            total, rows = total_loss(self._judge, scores, order, y, ones)
+            total, rows = total_loss(self._judge, scores + self._shifts[k], order, y, ones)
             return total / rows
 
         return Course(learn, score)
@@ -121,7 +121,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
     def _last(self, k: int) -> tuple[Floats, float]:
         """The weights and the intercept after the last round."""
         learner = self._learners[k]
-        return learner.last_weights * self._stretch, learner.last_intercept
+        return learner.last_weights * self._stretch, learner.last_intercept + self._shifts[k]
 
     def _read_weights(self) -> tuple[Floats, Floats]:
         """The weights and intercepts to predict with."""
@@ -132,7 +132,7 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
             if self.average and rounds > wait:
                 share, (w_before, b_before) = wait / (rounds - wait), self._before[k]
                 w = ((1.0 + share) * learner.weights - share * w_before) * self._stretch
-                b = (1.0 + share) * learner.intercept - share * b_before
+                b = (1.0 + share) * learner.intercept - share * b_before + self._shifts[k]
             found.append((w, b))
         return np.array([w for w, _ in found]), np.array([b for _, b in found])
 

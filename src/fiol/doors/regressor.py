@@ -59,6 +59,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         **LinearEstimator._parameter_constraints,
         "loss": [StrOptions(set(REGRESSION)), Loss],
     }
+    _kind = "regressor"
     learners_: list[Learner]
 
     def __init__(
@@ -67,7 +68,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         *,
         penalty: Any = None,
         alpha: float = 0.0001,
-        l1_ratio: float = 0.15,
+        l1_ratio: float | None = 0.15,
         algorithm: str = "FIOL",
         step_size: Any = "auto",
         geometry: Any = None,
@@ -108,8 +109,27 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.record_every = record_every
         self.verbose = verbose
 
+    def _inside(self) -> Learner:
+        return self.learners_[0]
+
+    def _go_on_with(self, model: Learner) -> None:
+        self.learners_ = [model]
+
     def _loss(self) -> Any:
         return named(self.loss, REGRESSION)
+
+    def _takes_positive_targets_only(self) -> bool:
+        """Whether the loss has no use for targets below 0."""
+        loss = REGRESSION.get(self.loss) if isinstance(self.loss, str) else self.loss
+        return isinstance(loss, Loss) and not loss.accepts(-0.5)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self._takes_positive_targets_only()
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn < 1.6
+        return {**super()._more_tags(), "requires_positive_y": self._takes_positive_targets_only()}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FIOLRegressor:
         """Learn from the rows until nothing improves, or `max_iter` times, from the start unless `warm_start`.

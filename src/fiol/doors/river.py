@@ -39,10 +39,20 @@ from fiol.doors.parameters import (
     named,
 )
 from fiol.intake.chunk import Chunk
-from fiol.intake.frames import Frame, as_frame, as_list, converted, eager, frame_like, series_like, series_name
+from fiol.intake.frames import (
+    Frame,
+    as_frame,
+    as_list,
+    converted,
+    eager,
+    frame_like,
+    labels_like,
+    series_like,
+    series_name,
+)
 from fiol.intake.intake import Intake, one_row
 from fiol.intake.labels import AnyLabels, plain_label
-from fiol.learner import Learner
+from fiol.learner import Learner, check_flag
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.update.update import Update
 
@@ -78,7 +88,7 @@ class LinearModel(base.Estimator):
         loss: Any,
         penalty: Any,
         alpha: float,
-        l1_ratio: float,
+        l1_ratio: float | None,
         algorithm: str,
         step_size: Any,
         geometry: Any,
@@ -118,7 +128,8 @@ class LinearModel(base.Estimator):
         for name in FLAGS:
             check_flag(name, getattr(self, name))
         check_number("alpha", self.alpha, 0.0, np.inf)
-        check_number("l1_ratio", self.l1_ratio, 0.0, 1.0)
+        if self.l1_ratio is not None:
+            check_number("l1_ratio", self.l1_ratio, 0.0, 1.0)
         with calling_it({} if isinstance(self.step_size, StepSize) else STEP_SIZE_CALLED):
             return make_update(
                 named(self.loss, dict(self._losses)), **{name: getattr(self, name) for name in OF_UPDATE}
@@ -165,25 +176,31 @@ class LinearModel(base.Estimator):
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def _round(self, model: Model, x: Any, y: Any, w: Any) -> None:
-        """One round, or an error and none."""
+    def _round(self, model: Any, x: Any, y: Any, w: Any) -> Any:
+        """One round, or an error and none; the model that goes on from it."""
         row = self._intake.row_like_last(x)
         if row is None or model.try_row(*row, y, w) is None:
-            self._second_look(model, x, y, w)
+            return self._second_look(model, x, y, w)
+        return model
 
-    def _second_look(self, model: Model, x: Any, y: Any, w: Any) -> None:
+    def _second_look(self, model: Any, x: Any, y: Any, w: Any) -> Any:
         """The round of a row that has other names than the one before, or something else about it is new."""
         row = self._intake.known_row(x)
         if row is not None and model.try_row(*row, y, w) is not None:
-            return
+            return model
         with calling_it(ONE_CALLED), self._intake.transaction():
-            model.learn_chunk(one_row(*self._intake.take_in_row(x)), AnyLabels([y]), [w])
+            return self._taught(model, one_row(*self._intake.take_in_row(x)), AnyLabels([y]), [w])
 
-    def _rounds(self, model: Model, frame: Frame, y: Any, w: Any) -> None:
+    def _rounds(self, model: Any, frame: Frame, y: Any, w: Any) -> Any:
         """`_round` for every row of a frame."""
         with calling_it({"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED), self._intake.transaction():
             rows = self._intake.take_in(frame)
-            model.learn_chunk(rows, y, np.full(rows.rows, w) if is_number(w) else w)
+            return self._taught(model, rows, y, np.full(rows.rows, w) if is_number(w) else w)
+
+    def _taught(self, model: Any, rows: Chunk, y: Any, w: Any) -> Any:
+        """The model after a round per row of features that were taken in."""
+        model.learn_chunk(rows, y, w)
+        return model
 
     def _scores_one(self, model: Model, x: Any) -> Floats:
         """The score, or the scores, of one row, as an array of one row."""
@@ -211,7 +228,8 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     Every round solves argmin_w loss(<x, w>; y) + penalty(w) + B(w, w_old) / eta; see `fiol.presets`. Features and
     classes may appear at any time: the model is exactly the one that knew them from the start. Labels are
     bool, of which there are two, or anything else, of which there may be any number, learned one against the
-    rest for the work of one class more, or all at once, where the weights of a new class start at 0.
+    rest for the work of one class more, or all at once, where the weights of a new class start at 0. They do so too in
+    a model that began with bools, and meets another label.
 
     Parameters
     ----------
@@ -255,7 +273,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         loss: Any = "log_loss",
         penalty: Any = None,
         alpha: float = 0.0001,
-        l1_ratio: float = 0.15,
+        l1_ratio: float | None = 0.15,
         algorithm: str = "FIOL",
         step_size: Any = "auto",
         geometry: Any = None,
@@ -292,8 +310,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         model = self._model
         if model is None:
             model = self._new_model(y)
-        self._round(model, x, y, w)
-        self._model = model
+        self._model = self._round(model, x, y, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
@@ -302,9 +319,19 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
             raise ValueError(f"y must have one label per row: {len(frame)}, got {len(labels)}")
         if labels:
             model = self._new_model(labels[0]) if self._model is None else self._model
-            self._rounds(model, frame, AnyLabels(map(plain_label, labels)), w)
-            self._model = model
+            self._model = self._rounds(model, frame, AnyLabels(map(plain_label, labels)), w)
         self._y_name = series_name(y)
+
+    def _taught(self, model: Any, rows: Chunk, y: Any, w: Any) -> Any:
+        """A round per row; the first label that is none of two given classes opens a copy of the model to others."""
+        known = set(model.classes)
+        new = next((k for k, label in enumerate(y) if label not in known), None) if model.closed else None
+        if new is None:
+            return super()._taught(model, rows, y, w)
+        model = model.copy()
+        if new:
+            model.learn_chunk(rows.row_block(0, new), AnyLabels(y[:new]), w[:new])
+        return super()._taught(model.opened(), rows.row_block(new, rows.rows), AnyLabels(y[new:]), w[new:])
 
     def _new_model(self, label: Any) -> Model:
         """A model before its first round; a label that is a bool says which two there are."""
@@ -329,10 +356,14 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         return self.classes[self._scores_one(self._model, x).argmax()]
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """The probability of every class, {} before there is any; NotImplementedError if the loss has none."""
+        """The probability of every class; NotImplementedError if the loss has none.
+
+        Before there is any class, False and True have a half each, as with River's `LogisticRegression`: whoever asks
+        for the labels of uncertain events must ask for the first.
+        """
         self._has_probabilities()
         if self._model is None:
-            return {}
+            return {False: 0.5, True: 0.5}
         p = self._probabilities(self._model, self._scores_one(self._model, x))
         return dict(zip(self.classes, p[0].tolist(), strict=True))
 
@@ -341,15 +372,15 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         frame = framed(X)
         if self._model is None:
             return series_like(frame, [None] * len(frame), self._y_name)
-        classes, best = self.classes, self._scores_many(self._model, frame).argmax(axis=1)
+        classes, best = labels_like(frame, self.classes), self._scores_many(self._model, frame).argmax(axis=1)
         return series_like(frame, [classes[code] for code in best], self._y_name)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """The probability of every class for every row, as a frame, which has no columns before there is any class."""
+        """`predict_proba_one` for every row of a frame, as a frame with a column per class."""
         frame = framed(X)
         self._has_probabilities()
         if self._model is None:
-            return frame_like(frame, {})
+            return frame_like(frame, {label: np.full(len(frame), 0.5) for label in (False, True)})
         p = self._probabilities(self._model, self._scores_many(self._model, frame))
         return frame_like(frame, dict(zip(self.classes, np.ascontiguousarray(p.T), strict=True)))
 
@@ -431,7 +462,7 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
         loss: Any = "squared_error",
         penalty: Any = None,
         alpha: float = 0.0001,
-        l1_ratio: float = 0.15,
+        l1_ratio: float | None = 0.15,
         algorithm: str = "FIOL",
         step_size: Any = "auto",
         geometry: Any = None,
@@ -532,12 +563,6 @@ def check_choice(name: str, value: Any, known: tuple[str, ...], kinds: tuple[typ
         return
     other = (", a number" if number else "") + ("".join(f", or a fiol.{kind.__name__}" for kind in kinds[:1]))
     raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}{other}; got {value!r}")
-
-
-def check_flag(name: str, value: Any) -> None:
-    """ValueError unless a parameter is True or False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
 def check_number(name: str, value: Any, low: float, high: float) -> None:

@@ -178,16 +178,16 @@ class Engine:
 
     # Reading.
 
-    def scores(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def scores(self, chunk: Chunk) -> Floats:
         """The scores of rows, by the averages if they are kept."""
         scores = np.empty((chunk.rows, *self.trailing))
         kernel = "score_rows_of_many" if self.trailing else "score_rows"
         known = self.state, self.bias, self.fresh, self.ticks
         if chunk.rows == 1:  # no time to lose
-            self.call(kernel, *self.plans, chunk, *known, linear, scores)
+            self.call(kernel, *self.plans, chunk, *known, scores)
             return scores
         for start, stop in paced(chunk, IN_ORDER):
-            self.call(kernel, *self.plans, piece_of(chunk, start, stop), *known, linear, scores[start:stop])
+            self.call(kernel, *self.plans, piece_of(chunk, start, stop), *known, scores[start:stop])
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:

@@ -39,11 +39,8 @@ def value_of(plan, state, i, k, clock):  # type: ignore[no-untyped-def]
 
 
 @jit
-def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores):  # type: ignore[no-untyped-def]
-    """The scores of rows; `fresh` stands for features that have no place in the state yet.
-
-    Weights are ready for the row's values as before learning from it, unless scores are to be linear in these.
-    """
+def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
+    """The scores of rows; `fresh` stands for features that have no place in the state yet."""
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock = clock_from(ticks)
     shift = value_of(bias_plan, bias, np.uint64(0), 0, clock) if bias.w.shape[0] > 0 else 0.0
@@ -53,19 +50,18 @@ def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores
         for k in range(indptr[r], indptr[r + 1]):
             i = np.uint64(np.uint32(indices[k]))
             if i < state.w.shape[0]:
-                w = value_of(plan, state, i, 0, clock)
-                z += data[k] * (w if linear else plan.anchor.weight_for_value(plan, state, i, data[k], w))
+                z += data[k] * value_of(plan, state, i, 0, clock)
             else:
                 z += data[k] * unseen
         scores[r] = z + shift
 
 
 @jit
-def score_rows_of_many(plan, bias_plan, chunk, state, bias, fresh, ticks, linear, scores):  # type: ignore[no-untyped-def]
+def score_rows_of_many(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
     """`score_rows` of many scores; the intercepts come first, and what a feature's weights share is found once."""
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock, shift, unseen = clock_from(ticks), np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
-    plain = linear and state.total.shape[0] == 0
+    plain = state.total.shape[0] == 0
     for k in range(scores.shape[1]):
         if bias.w.shape[0] > 0:
             shift[k] = value_of(bias_plan, bias, np.uint64(0), k, clock)
@@ -84,9 +80,7 @@ def score_rows_of_many(plan, bias_plan, chunk, state, bias, fresh, ticks, linear
                     scores[r, k] += plan.anchor.weight_times(plan, state, i, k, clock, factor)
             else:
                 for k in range(scores.shape[1]):
-                    w = value_of(plan, state, i, k, clock)
-                    w = w if linear else plan.anchor.weight_for_value(plan, state, i, data[j], w)
-                    scores[r, k] += data[j] * w
+                    scores[r, k] += data[j] * value_of(plan, state, i, k, clock)
 
 
 @jit

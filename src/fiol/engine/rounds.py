@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from fiol.compiler.compiled import borrowed, inlined, jit, prefetch
-from fiol.components.component import at, begun, ended, entry, next_score, put, scores_of
+from fiol.components.component import (
+    again,
+    at,
+    begun,
+    ended,
+    entry,
+    first_weights,
+    next_score,
+    put,
+    put_row_entry,
+    put_score,
+    row_entry,
+    scores_of,
+)
 from fiol.components.row import Room
 from fiol.update.state import Clock
 
@@ -64,37 +77,38 @@ def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-unty
 def centers(plan, state, feature, x, square, eta, room):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
     steps = plan.step_size.steps(x, square, eta, room)
-    start = plan.anchor.centers_of_row(plan, state, feature, room.w[: x.shape[0]], steps, eta, room)
+    held = plan.anchor.where(plan, state, room.w[: x.shape[0]])
+    start = plan.anchor.centers_of_row(plan, state, feature, held, steps, eta, room)
     return steps, start
 
 
 @inlined
-def remember(plan, state, feature, x, beta, room, clock):  # type: ignore[no-untyped-def]
+def remember(plan, state, feature, x, beta, new, room, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
     plan.step_size.store(feature, state.statistics, room)
-    plan.anchor.finish(plan, state, feature, x, beta, room.new, clock)
+    plan.anchor.finish(plan, state, feature, x, beta, new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
             k = 0
             while k < scores_of(state.w):
-                put(state.total, i, k, entry(state.total, i, k) + entry(room.new, j, k))
+                put(state.total, i, k, entry(state.total, i, k) + row_entry(new, i, j, k))
                 k = next_score(state.w, k)
 
 
 @inlined
-def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room):  # type: ignore[no-untyped-def]
+def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room, z):  # type: ignore[no-untyped-def]
     """One round; returns the score before it, and the clock after it. `bias` is the intercept's state, or empty.
 
-    The numbers are those of docs/streams.md. A score is a number, or an array where there are many.
+    The numbers are those of docs/streams.md. A score is a number, or, where there are many, the array z.
     """
     # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
     clock = plan.laziness.before_round(plan, state, clock, eta)
-    own = begun(bias_room.z, 0.0)
+    own = begun(z)
     if bias.w.shape[0] > 0:
         own = begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room, own)
-    z = ended(begin(plan, state, feature, x, eta, clock, room, begun(room.z, own)), own)
+    z = ended(begin(plan, state, feature, x, eta, clock, room, again(own)), own)
     plan.laziness.visit_all(plan, state, eta, clock)
     # 2. Give every feature its step: `square` times x^2 is what its squared gradient counts.
     square = plan.step_size.square_slope(plan.problem.loss, z, y)
@@ -105,24 +119,26 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     if bias.w.shape[0] > 0:
         plan.laziness.visit_all(bias_plan, bias, eta, clock)
         bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, eta, bias_room)
-        lift, shift = at(bias_steps, 0), bias_start[0]
+        lift, shift = at(bias_steps, 0), first_weights(bias_start)
     else:
-        lift, shift = 0.0, begun(bias_room.score, 0.0)
+        lift, shift = 0.0, begun(bias_room.score)
     steps, start = centers(plan, state, feature, x, square, eta, room)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
     row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, room)
-    beta, _ = plan.loss_step.pull(plan.problem, row, z, room.new[: x.shape[0]])
+    new = plan.anchor.where(plan, state, room.new[: x.shape[0]])
+    beta, _ = plan.loss_step.pull(plan.problem, row, z, new)
     # 4. Let every other feature meet the regularizer: the clock says what it missed when somebody looks at it.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
-    remember(plan, state, feature, x, beta, room, after)
+    remember(plan, state, feature, x, beta, new, room, after)
     if bias.w.shape[0] > 0:
+        bias_new = bias_plan.anchor.where(bias_plan, bias, bias_room.new[:1])
         k = 0
         while k < scores_of(bias.w):
-            put(bias_room.new, 0, k, at(shift, k) + lift * at(beta, k))
+            put_row_entry(bias_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
             k = next_score(bias.w, k)
-        remember(bias_plan, bias, ZERO, ONE, beta, bias_room, after)
+        remember(bias_plan, bias, ZERO, ONE, beta, bias_new, bias_room, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
 
@@ -132,7 +148,7 @@ def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, roo
     """A round for every row, in `order` unless that is empty; writes the scores before each."""
     (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
     state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
-    clock = clock_from(ticks)
+    clock, scores = clock_from(ticks), borrowed(scores)
     shuffled = order.shape[0] > 0
     for turn in range(order.shape[0] if shuffled else y.shape[0]):
         if shuffled and turn + 2 * TURNS_AHEAD < order.shape[0]:
@@ -146,11 +162,9 @@ def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, roo
         r = order[turn] if shuffled else turn
         first, last = indptr[r], indptr[r + 1]
         feature, x = indices[first:last], data[first:last]
-        z, clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room)
-        k = 0
-        while k < scores_of(scores):
-            put(scores, r, k, at(z, k))
-            k = next_score(scores, k)
+        z = scores[r]
+        z, clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room, z)
+        put_score(scores, r, z)
     clock_into(ticks, clock)
 
 
@@ -176,6 +190,6 @@ def learn_one_row(  # type: ignore[no-untyped-def]
     if not fine or last >= min(features, state.w.shape[0]):
         return False, 0.0
     clock = clock_from(ticks)
-    z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room)
+    z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room, room.z)
     clock_into(ticks, clock)
     return True, z

@@ -26,7 +26,16 @@ from fiol.intake.chunk import (
     refuse_value,
     spot,
 )
-from fiol.intake.frames import Frame, as_frame, as_numbers, converted, first_odd, match_columns, sparse_entries
+from fiol.intake.frames import (
+    Frame,
+    as_frame,
+    as_numbers,
+    converted,
+    first_odd,
+    match_columns,
+    numbers_of_objects,
+    sparse_entries,
+)
 
 ENCODE = "encode it, or pass dicts"
 
@@ -112,6 +121,7 @@ def as_matrix(X: Any) -> Any:
     if array.dtype.kind not in "biuf" and array.ndim == 0:
         raise TypeError(f"X must be a matrix of numbers, got {type(X).__name__}")
     check_two_dimensional(array.shape)
+    array = numbers_of_objects(array, lambda k: spot(*divmod(k, array.shape[1])))
     if array.dtype.kind not in "biuf":
         k, found = first_odd(np.asarray(X, dtype=object), str(array.dtype))
         row, column = divmod(k, array.shape[1])

@@ -45,6 +45,9 @@ def check_header(header: dict[str, Any]) -> None:
             raise ValueError(f"its {what} are not one name for each of {features} features")
         if len(set(found)) < len(found):
             raise ValueError(f"its {what} are not all different")
+    width = header.get("dense_columns")
+    if width is not None and (type(width) is not int or not 1 <= width <= FEATURES):
+        raise ValueError(f"the columns of its dense rows are given as {width!r}")
     hashed, bounded = options.get("bits") is not None, options.get("max_features") is not None
     fixed = Hashing(options["bits"]).size if hashed else options.get("n_features")
     if fixed not in (None, features):  # found out before there is room for so many

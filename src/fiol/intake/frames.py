@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import numbers
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -241,6 +242,10 @@ def as_numbers(values: Any, where: Callable[[int], str], what: str, advice: str)
     values = converted(values)
     series = as_series(values)
     present, missing = known_values(values) if series is None else present_values(series)
+    if series is not None and present.ndim != 1:  # polars gives a matrix for Struct and Array
+        raise TypeError(f"{what} holds {type(series.dtype).__name__}: {advice}")
+    if series is None or getattr(values, "dtype", None) == np.dtype(object):
+        present = numbers_of_objects(present, where)
     if present.dtype.kind not in "biuf" and present.size:
         dtype = getattr(values, "dtype", present.dtype) if present.dtype.kind == "O" else present.dtype
         k, found = first_odd(present.astype(object), str(dtype))
@@ -282,6 +287,23 @@ def first_odd(objects: Any, dtype: str) -> tuple[int, str]:
     return 0, dtype
 
 
+def numbers_of_objects(objects: Any, where: Callable[[int], str]) -> Any:
+    """An array of objects as one of float64, if all of them are numbers; any other array as it is.
+
+    `where(k)` is how an error calls the k-th entry.
+
+    >>> numbers_of_objects(np.array([1, 2.5, True], object), str), numbers_of_objects(np.array([1, "2"], object), str)
+    (array([1. , 2.5, 1. ]), array([1, '2'], dtype=object))
+    """
+    if objects.dtype.kind != "O" or not all(isinstance(value, numbers.Real) for value in objects.flat):
+        return objects
+    try:
+        return objects.astype(np.float64)
+    except OverflowError:  # an int beyond all floats
+        k = next(k for k, value in enumerate(objects.flat) if abs(value) > sys.float_info.max)
+        raise ValueError(f"{where(k)} must be finite, got a number beyond double precision") from None
+
+
 def as_list(values: Any) -> list[Any]:
     """The values of a series of whatever library, as they are."""
     values = converted(values)
@@ -311,6 +333,16 @@ def series_like(frame: Frame, values: Any, name: Any = None) -> Any:
     nw = narwhals()
     library = nw.get_native_namespace(frame.wrapped)
     return nw.new_series("" if name is None else str(name), values, native_namespace=library).to_native()
+
+
+def labels_like(frame: Frame, labels: list[Any]) -> list[Any]:
+    """Labels as a series of the library of a frame holds them: outside pandas, texts if they are of several types.
+
+    >>> import pandas as pd, pyarrow as pa
+    >>> labels_like(as_frame(pd.DataFrame({"a": [1]})), ["x", 2]), labels_like(as_frame(pa.table({"a": [1]})), ["x", 2])
+    (['x', 2], ['x', '2'])
+    """
+    return labels if frame._wrapped is None or len(set(map(type, labels))) < 2 else list(map(str, labels))
 
 
 def frame_like(frame: Frame, columns: dict[Any, Floats]) -> Any:

@@ -29,10 +29,7 @@ class Hashing(Encoder):
     """
 
     def __init__(self, bits: int) -> None:
-        try:
-            self.bits = operator.index(bits)
-        except TypeError:
-            raise TypeError(f"bits must be an integer, got {bits!r}") from None
+        self.bits = integer("bits", bits)
         if not 1 <= self.bits <= 31:
             raise ValueError(f"bits must be from 1 to 31, got {bits}")
         self.size = min(2**self.bits, FEATURES)
@@ -69,6 +66,21 @@ class Hashing(Encoder):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hashing, (self.bits,)
+
+
+def integer(name: str, value: Any) -> int:
+    """An integer, which True and False are not.
+
+    >>> integer("bits", True)
+    Traceback (most recent call last):
+    TypeError: bits must be an integer, got True
+    """
+    try:
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be an integer, got {value!r}")
 
 
 class Remembered(dict[str, int]):

@@ -74,6 +74,8 @@ class Intake:
         self.features = self.width or 0
         #: Names of the columns, if the first rows had any.
         self.columns: tuple[str, ...] | None = None
+        #: How many columns dense rows have, once some were learned from; sparse rows may have features beyond them.
+        self.dense_columns: int | None = None
         #: The classes there are, in a model that has any.
         self.labels: Labels | None = None
 
@@ -97,11 +99,11 @@ class Intake:
         """A token for `rewind`."""
         encoder, labels = self.encoder, self.labels
         marks = None if encoder is None else encoder.mark(), None if labels is None else labels.mark()
-        return encoder, self.columns, self.features, labels, marks
+        return encoder, self.columns, self.dense_columns, self.features, labels, marks
 
     def rewind(self, mark: Any) -> None:
         """Take back all names, columns, features and labels since the mark."""
-        self.encoder, self.columns, self.features, self.labels, marks = mark
+        self.encoder, self.columns, self.dense_columns, self.features, self.labels, marks = mark
         if self.encoder is not None:
             self.encoder.rewind(marks[0])
         if self.labels is not None:
@@ -116,6 +118,7 @@ class Intake:
             "features": self.features,
             "columns": None if self.columns is None else list(self.columns),
             "names": None if vocabulary is None else list(vocabulary.names),
+            **({} if self.dense_columns is None else {"dense_columns": self.dense_columns}),
             **({} if self.labels is None else {"labels": self.labels.header()}),
         }
 
@@ -123,6 +126,7 @@ class Intake:
         """Take over the features and labels of a header."""
         self.features = header["features"]
         self.columns = None if header["columns"] is None else tuple(header["columns"])
+        self.dense_columns = header.get("dense_columns")
         if header["names"] is not None:
             self.encoder = Vocabulary(header["names"])
         labels = header.get("labels")
@@ -149,6 +153,7 @@ class Intake:
             self.columns = names
         seen = X.shape[1] if hasattr(X, "shape") else int(chunk.indices.max(initial=-1)) + 1
         self.features = max(self.features, seen)
+        self.remember_width(X, frame)
         return chunk
 
     def take_in_chunk(self, chunk: Chunk) -> Chunk:
@@ -233,7 +238,9 @@ class Intake:
         to drop. The features of a block are held when it is handed out.
         """
         assert self.max_features is not None
-        chunk, names = self.chunk_and_names(X, as_frame(X))
+        frame = as_frame(X)
+        chunk, names = self.chunk_and_names(X, frame)
+        self.remember_width(X, frame)
         numbers, start, ahead, pruned = self.numbers(names), 0, chunk.rows, False
         while start < chunk.rows:
             block = chunk.row_block(start, start + ahead)
@@ -264,6 +271,7 @@ class Intake:
             vocabulary = Vocabulary()
             chunk, names = vocabulary.encode(self.named(X)), vocabulary.names
         else:
+            self.check_width(X, frame)
             columns = None if frame is None else frame.names
             chunk = X if X is NOTHING else to_chunk(X if frame is None else frame, columns=columns)
             found, local = np.unique(chunk.indices, return_inverse=True)
@@ -293,8 +301,21 @@ class Intake:
         """Rows whose features are numbers or columns: as a frame if they are one, its names, and the chunk."""
         if isinstance(self.encoder, Vocabulary):
             raise TypeError("this learner has named features: pass dicts")
+        self.check_width(X, frame)
         names, X = (None, X) if frame is None else (frame.names, frame)
         return X, names, to_chunk(X, columns=self.columns or names, n_features=self.width)
+
+    def check_width(self, X: Any, frame: Frame | None) -> None:
+        """ValueError if rows of an array, which has all columns of its table, are others than those learned from."""
+        width = dense_width(X, frame)
+        if width is not None and self.dense_columns not in (None, width):
+            raise ValueError(f"X has {width} columns, but the rows learned from have {self.dense_columns}")
+
+    def remember_width(self, X: Any, frame: Frame | None) -> None:
+        """Expect as many columns of later arrays as these rows have, if they are of an array."""
+        width = dense_width(X, frame)
+        if width and self.dense_columns is None:
+            self.dense_columns = width
 
     def hashed(self, X: Any) -> Chunk:
         """Rows whose features, named or numbered, are folded; the columns of a frame are names."""
@@ -341,14 +362,26 @@ def name_of(key: Any) -> str | int:
     return key if isinstance(key, (str, Integral)) and not isinstance(key, bool) else repr(key)  # type: ignore[return-value]
 
 
+def dense_width(X: Any, frame: Frame | None) -> int | None:
+    """How many columns the rows of an array, or of a frame without names, have; None for all other rows."""
+    if frame is not None:
+        return frame.shape[1] if frame.names is None and len(frame) else None
+    if isinstance(X, Chunk) or hasattr(X, "tocsr") or not hasattr(X, "shape") or not X.shape[0]:
+        return None
+    return int(X.shape[1])
+
+
 # --- rows as they come ------------------------------------------------------------------------
 
 
-def counted(X: Any) -> tuple[Any, int | None]:
-    """X and its number of rows, None for a generator; nested lists become a matrix."""
+def counted(X: Any, of_one: str = "learn_named") -> tuple[Any, int | None]:
+    """X and its number of rows, None for a generator; nested lists become a matrix.
+
+    `of_one` is what takes a single dict, for an error message.
+    """
     X = converted(X)
-    if isinstance(X, Mapping):
-        raise TypeError("X must be rows, not a single dict: use learn_named, or put it in a list")
+    if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # scipy's dok_matrix is a dict as well
+        raise TypeError(f"X must be rows, not a single dict: use {of_one}, or put it in a list")
     if isinstance(X, Chunk):
         return X, X.rows
     if hasattr(X, "shape") and len(X.shape) > 0:

@@ -12,6 +12,9 @@ from fiol.components.row import Floats
 from fiol.intake.chunk import HEAVIEST, LARGEST, kernel_array, loops
 from fiol.intake.frames import as_frame, as_numbers
 
+#: What to do about values that are no targets, for the end of an error message.
+NUMBERS, ANY_LABELS = "it must be numbers", "fiol.OneVsRest and fiol.FIOLClassifier take any labels"
+
 
 def check_targets(y: Any, rows: int | None, loss: Loss) -> Floats:
     """One target per row that the loss accepts, as float64; None is any number of rows.
@@ -23,14 +26,14 @@ def check_targets(y: Any, rows: int | None, loss: Loss) -> Floats:
     Traceback (most recent call last):
     ValueError: y[1] must be -1 or +1 for Logistic, got 0: use 2*y - 1
     """
-    array = one_per_row("y", y, rows)
+    binary = isinstance(loss, Binary)
+    wanted = f"must be {loss.targets} for {type(loss).__name__}"
+    array = one_per_row("y", y, rows, f"it {wanted}; {ANY_LABELS}" if binary else NUMBERS)
     targets: Floats = kernel_array(array, np.float64)
     rows = len(targets)
     if array.dtype.kind != "b" and loops().refused(loss, targets, LARGEST) == rows:
         return targets
-    wanted = f"must be {loss.targets} for {type(loss).__name__}"
-    zero_one = bool(((array == 0) | (array == 1)).all())
-    hint = ": use 2*y - 1" if zero_one and isinstance(loss, Binary) else ""
+    hint = recoding(array) if binary else ""
     if array.dtype.kind == "b" and hint:  # True would pass for +1, until the first False
         raise ValueError(f"y {wanted}, got bool{hint}")
     check_range("y", targets, -LARGEST, LARGEST, f"at most {LARGEST:g} in size")
@@ -38,6 +41,20 @@ def check_targets(y: Any, rows: int | None, loss: Loss) -> Floats:
     if k < rows:
         raise ValueError(f"y[{k}] {wanted}, got {targets[k]:g}{hint}")
     return targets
+
+
+def recoding(y: Any) -> str:
+    """How targets that are codes of classes become -1 and +1, for the end of an error message; '' if they are none.
+
+    >>> recoding(np.array([0, 1])), recoding(np.array([1.0, 2.0]))
+    (': use 2*y - 1', ': use 2*y - 3; fiol.OneVsRest and fiol.FIOLClassifier take any labels')
+    """
+    found = np.unique(y)
+    if np.isin(found, (0, 1)).all():
+        return ": use 2*y - 1"
+    if np.isin(found, (1, 2)).all():
+        return f": use 2*y - 3; {ANY_LABELS}"
+    return f"; {ANY_LABELS}" if np.isfinite(found).all() and (found == np.round(found)).all() else ""
 
 
 def check_sample_weights(sample_weight: Any, rows: int) -> Floats:
@@ -55,10 +72,10 @@ def check_sample_weights(sample_weight: Any, rows: int) -> Floats:
     return weights
 
 
-def one_per_row(name: str, values: Any, rows: int | None) -> Any:
-    """A series with as many numbers as there are rows."""
+def one_per_row(name: str, values: Any, rows: int | None, advice: str = NUMBERS) -> Any:
+    """A series with as many numbers as there are rows; `advice` ends the error of one that holds no numbers."""
     frame = as_frame(values)
-    array = as_numbers(values, lambda k: f"{name}[{k}]", name, "it must be numbers") if frame is None else frame
+    array = as_numbers(values, lambda k: f"{name}[{k}]", name, advice) if frame is None else frame
     if array.shape != (rows,) and (rows is not None or len(array.shape) != 1):
         if len(array.shape) == 2 and array.shape[1] == 1:
             raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}: use {name}.ravel()")

@@ -22,12 +22,12 @@ from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded
 from fiol.intake.chunk import Chunk
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
-from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows
+from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows, plain_label
 from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import Transaction
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import united
-from fiol.learner import FLOAT64, INT32, Learner, check_parts, is_vector
+from fiol.learner import FLOAT64, INT32, Learner, check_parts, html_table, is_vector
 from fiol.models.epochs import Map
 from fiol.snapshot import Snapshot, takes_long
 from fiol.update.update import Update
@@ -245,10 +245,35 @@ class OneVsRest:
             new = {label: self.standby.copy() for label in self.labels.codes if label not in self.learners}
             self.learners = {**self.learners, **new}
 
+    def opened(self: Self) -> Self:
+        """A copy that takes classes that appear, though they were given; a new one starts as before the first round.
+
+        Of two classes, the learner of the first becomes that of the second, negated, as their scores were.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> model = OneVsRest(FIOL(Hinge()), classes=[False, True])
+        >>> scores = model.learn([[1.0], [-1.0]], [True, False])
+        >>> more = model.opened()
+        >>> more.learn([[3.0]], ["perhaps"]).shape, more.classes
+        ((1, 3), [False, True, 'perhaps'])
+        """
+        new = self.copy()
+        if new._is_pair:
+            (second,) = new.learners.values()
+            new.learners = dict(zip(new.classes, (second.negated(), second), strict=True))
+        new.labels.closed, new.standby = False, new._new_learner()
+        return new
+
     def arrange(self, classes: Iterable[Any]) -> None:
         """Number the classes, which are those there are, in this order."""
         self.labels.arrange(classes)
         self.learners = {label: self.learners[label] for label in self.codes if label in self.learners}
+
+    def rename(self, classes: Sequence[Any]) -> None:
+        """Call the classes there are, in their order, by these labels."""
+        own = classes[1:] if self._is_pair else classes
+        self.learners = dict(zip(own, self.learners.values(), strict=True))
+        self.labels.arrange(classes)
 
     def told(self, label: Any) -> list[tuple[Learner, float]]:
         """Every learner, and its target in a round with this label; the one that stands by comes last.
@@ -282,33 +307,44 @@ class OneVsRest:
 
     # --- predicting ---------------------------------------------------------------------------
 
-    def scores(self, X: Any, linear: bool = False) -> Floats:
+    def scores(self, X: Any) -> Floats:
         """The score of every row for every class, of shape (rows, classes): see `Learner.scores`."""
-        X, rows = counted(X)
+        X, rows = counted(X, "predict_named or score_named")
         if rows is None:
-            return padded([self.scores(block, linear) for block in blocks_of(X)], len(self.labels))
+            return padded([self.scores(block) for block in blocks_of(X)], len(self.labels))
         with self._turns:
             chunk, model = self._intake.read(X), self
             if not takes_long(chunk, self):
-                return self.score_canonical(chunk, linear)
+                return self.score_canonical(chunk)
             model = self.copy()  # so that nobody has to wait
-        return model.score_canonical(chunk, linear)
+        return model.score_canonical(chunk)
 
-    def score_chunk(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def score_chunk(self, chunk: Chunk) -> Floats:
         """`scores` for a canonical chunk of numbered features: cheap checks only."""
         with self._turns:
-            return self.score_canonical(self._intake.read_chunk(chunk), linear)
+            return self.score_canonical(self._intake.read_chunk(chunk))
 
-    def score_canonical(self, chunk: Chunk, linear: bool = False) -> Floats:
+    def score_canonical(self, chunk: Chunk) -> Floats:
         """`score_chunk` for rows that an `Intake` has checked."""
         found = np.empty((chunk.rows, len(self.learners)))
         for k, learner in enumerate(self.learners.values()):
-            found[:, k] = learner.score_canonical(chunk, linear)
+            found[:, k] = learner.score_canonical(chunk)
         return self._by_class(found)
 
     def score_named(self, features: Mapping[Any, Any]) -> Floats:
         """The scores of a dict of features, one per class."""
         return self.scores([features])[0]  # type: ignore[no-any-return]
+
+    def predict_named(self, features: Mapping[Any, Any]) -> Any:
+        """The label of a dict of features: that of the highest score.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> fruit = OneVsRest(FIOL(Hinge()))
+        >>> scores = fruit.learn([{"color": "red"}, {"color": "green"}], ["apple", "pear"])
+        >>> fruit.predict_named({"color": "green"})
+        'pear'
+        """
+        return plain_label(self.predict([features])[0])
 
     def predict(self, X: Any) -> Any:
         """The label of every row: that of the highest score."""
@@ -361,6 +397,11 @@ class OneVsRest:
             return self.labels.classes
 
     @property
+    def closed(self) -> bool:
+        """Whether there will be no classes but those there are."""
+        return self.labels.closed
+
+    @property
     def codes(self) -> dict[Any, int]:
         """The place of every class in `classes`."""
         return self.labels.codes
@@ -383,13 +424,13 @@ class OneVsRest:
 
     @property
     def rounds(self) -> int:
-        """Rounds made by each learner: rows learned from."""
-        return self._all()[0].rounds
+        """Rounds made by each learner, or most of them: rows learned from."""
+        return max(learner.rounds for learner in self._all())
 
     @property
     def rows(self) -> int:
         """Rows learned from, those of all merged models together."""
-        return self._all()[0].rows
+        return max(learner.rows for learner in self._all())
 
     @property
     def n_features(self) -> int:
@@ -502,9 +543,14 @@ class OneVsRest:
         """Write everything, `meta` included, to a file: see `Learner.save`. Labels must be str, int or bool."""
         with self._turns:
             self.labels.check_storable()
-            arrays = {f"{k}/{name}": a for k, one in enumerate(self._all()) for name, a in one.arrays().items()}
-            header = {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
-            write_model(path, KIND, header, arrays, self.meta)
+            write_model(path, KIND, self._header(), self.arrays(), self.meta)
+
+    def _header(self) -> dict[str, Any]:
+        return {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything that changes while learning, by the number of the learner and name; not copies."""
+        return {f"{k}/{name}": a for k, one in enumerate(self._all()) for name, a in one.arrays().items()}
 
     @classmethod
     def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:
@@ -546,7 +592,11 @@ class OneVsRest:
         return new
 
     def __repr__(self) -> str:
-        return f"<OneVsRest of {len(self.labels)} classes after {self.rounds} rounds of {self.update!r}>"
+        return f"<OneVsRest of {len(self.labels)} classes after {self.rounds} rounds of {self.update.brief()}>"
+
+    def _repr_html_(self) -> str:
+        held = {"features": self.n_features, "classes": len(self.labels), "rounds": self.rounds}
+        return html_table("fiol.OneVsRest", {"update of every class": self.update.brief(), **held})
 
 
 class Passage:

@@ -270,7 +270,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
         penalty = scale * (l1 * sums.size + 0.5 * l2 * scale * sums.square)
         norm = l1 * l1 * sums.number + l2 * scale * (2.0 * l1 * sums.size + l2 * scale * sums.square)
         distance = far + scale * (scale * sums.square - 2.0 * sums.along)
-        z, new = learn_row(plan, bias_plan, feature, x, y[r], row_weight, state, bias, clock, room, bias_room)
+        z, new = learn_row(plan, bias_plan, feature, x, y[r], row_weight, state, bias, clock, room, bias_room, 0.0)
         after = plan.laziness.tick(plan, clock, eta)
         moved, sums = pass_round(plan, state, absent, sums, clock, after)
         penalty_after = after.scale * (l1 * sums.size + 0.5 * l2 * after.scale * sums.square)

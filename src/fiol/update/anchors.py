@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fiol.components.component import Component, PerFeature, at, entry, next_score, plus, put, scores_of
+from fiol.components.component import (
+    Component,
+    PerFeature,
+    at,
+    entry,
+    next_score,
+    plus,
+    put,
+    put_row_entry,
+    row_entry,
+    scores_of,
+    working_place,
+)
 from fiol.components.row import Floats, Indices, Room, nth
 from fiol.update.state import Clock, State
 
@@ -23,6 +35,7 @@ class Anchor(Component):
     | `weight_for_value(plan, state, i, x, w)` | what becomes of w, before anything else, when its feature is x |
     | `gather(plan, state, feature, x, eta, clock, room, z)` | the weights of a row into `room.w`, their score onto z |
     | `centers_of_row(plan, state, feature, w, steps, eta, room)` | where the paths of its weights start |
+    | `where(plan, state, space)` | where the weights of a row are while it is worked on: in that space, or in place |
     | `finish(plan, state, feature, x, beta, new, clock)` | remember the outcome of the round |
     | `pass_by(plan, state, i, eta, clock)` | a round for feature i alone, for `Eager` |
     | `rounds(plan, t)` | how often the regularizer counts in round t |
@@ -54,6 +67,9 @@ class Anchor(Component):
 
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
         return w
+
+    def where(self, plan: Plan, state: State, space: Any) -> Any:
+        return space
 
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room, z: Any
@@ -92,6 +108,7 @@ class LastIterate(Anchor):
         by_row = plan.laziness.by_row and plan.step_size.per_feature and scores_of(state.w) == 1
         if by_row:
             plan.laziness.load_row(plan, state, feature, clock, room)
+        held = self.where(plan, state, room.w)
         for j in range(x.shape[0]):
             i = nth(feature, j)
             kept = plan.step_size.shrink_for(x[j], room.statistics[:, j])
@@ -101,7 +118,7 @@ class LastIterate(Anchor):
             while k < scores_of(state.w):
                 w = entry(room.w, j, k) * kept if by_row else plan.laziness.load_times(plan, state, i, k, clock, kept)
                 w = plan.regularizer.clip(w)
-                put(room.w, j, k, w)
+                put_row_entry(held, i, j, k, w)
                 z = plus(z, k, x[j] * w)
                 k = next_score(state.w, k)
         return z
@@ -111,12 +128,15 @@ class LastIterate(Anchor):
     ) -> Any:
         return plan.regularizer_step.centers(plan, feature, w, steps, room.center)
 
+    def where(self, plan: Plan, state: State, space: Any) -> Any:
+        return working_place(plan.laziness, state.w, space)
+
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(x.shape[0]):
             i = nth(feature, j)
             k = 0
             while k < scores_of(state.w):
-                plan.laziness.keep(plan, state, i, k, entry(new, j, k), clock)
+                plan.laziness.keep(plan, state, i, k, row_entry(new, i, j, k), clock)
                 k = next_score(state.w, k)
             plan.laziness.set_mark(state, i, clock)
 
@@ -154,13 +174,13 @@ class Origin(Anchor):
     def centers_of_row(
         self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, room: Room
     ) -> Any:
-        for j in range(w.shape[0]):
+        for j in range(feature.shape[0]):
             i = nth(feature, j)
             k = 0
             while k < scores_of(state.w):
                 put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
                 k = next_score(state.w, k)
-        return room.center[: w.shape[0]]
+        return room.center[: feature.shape[0]]
 
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(x.shape[0]):
@@ -205,7 +225,7 @@ class AllIterates(Origin):
     def centers_of_row(
         self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, room: Room
     ) -> Any:
-        for j in range(w.shape[0]):
+        for j in range(feature.shape[0]):
             i = nth(feature, j)
             sigma = plan.step_size.h(room.statistics[:, j], 1.0) / eta - room.before[j]
             k = 0
@@ -215,7 +235,7 @@ class AllIterates(Origin):
                     put(state.w, i, k, entry(state.w, i, k) + sigma * mirrored)
                 put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
                 k = next_score(state.w, k)
-        return room.center[: w.shape[0]]
+        return room.center[: feature.shape[0]]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         sigma = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)

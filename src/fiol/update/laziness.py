@@ -107,6 +107,8 @@ class Laziness(Component):
     everywhere: ClassVar[bool] = False
     #: Whether `state.mark` is used.
     marks: ClassVar[bool] = True
+    #: Whether `keep` leaves a weight in `state.w` as it is, and a round changes no weights of its row before that.
+    as_they_are: ClassVar[bool] = False
     #: Whether there is a `load_row`, which pays where every weight has its own step.
     by_row: ClassVar[bool] = False
     #: Whether all absent weights of a Euclidean geometry change by one law, so that sums over them can be kept.
@@ -172,6 +174,7 @@ class UpToDate(Laziness):
 
     marks: ClassVar[bool] = False
     one_law: ClassVar[bool] = True
+    as_they_are: ClassVar[bool] = True
     cost: ClassVar[float] = 0.0
 
     def exact_for(self, facts: Facts) -> bool:
@@ -192,6 +195,7 @@ class Resting(Laziness):
     """Absent weights do not change, and their average counts the rounds."""
 
     one_law: ClassVar[bool] = True
+    as_they_are: ClassVar[bool] = True
     cost: ClassVar[float] = MARK
 
     def exact_for(self, facts: Facts) -> bool:
@@ -214,6 +218,7 @@ class Eager(UpToDate):
     """Every feature takes part in every round: time grows with the number of features."""
 
     everywhere: ClassVar[bool] = True
+    as_they_are: ClassVar[bool] = False
     one_law: ClassVar[bool] = False
     cost: ClassVar[float] = ALWAYS
 
@@ -372,6 +377,7 @@ class ByRounds(Laziness):
     """All steps were alike, so the regularizer replays n rounds at once."""
 
     by_row: ClassVar[bool] = True
+    as_they_are: ClassVar[bool] = True
     cost: ClassVar[float] = MARK + POWER
 
     def exact_for(self, facts: Facts) -> bool:

@@ -15,7 +15,8 @@ from fiol.components.row import Floats, Row
 class LossStep(Component):
     """How the loss enters a round: `pull(problem, row, z, out)` writes the new weights and returns (beta, score).
 
-    `z` is the score of the weights before the round. With many scores, z, beta and the new score are arrays.
+    `z` is the score of the weights before the round. With many scores, z and beta are arrays, and
+    nobody asks for the new ones.
     """
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {"pull": ("problem", "row", "z", "out")}
@@ -82,11 +83,14 @@ class Truncated(LossStep):
 class WithoutIntercept(LossStep):
     """beta as if the intercept stood still, times the sample weight; the intercept is moved by it all the same.
 
-    scikit-learn's passive-aggressive estimators step so: see `fiol.PassiveAggressiveClassifier`.
+    `shift` is an intercept that nothing moves, added to the score. scikit-learn's passive-aggressive estimators step
+    so: see `fiol.PassiveAggressiveClassifier`.
     """
+
+    shift: float = 0.0
 
     def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
         alone = Row(row.feature, row.x, row.center, row.steps, row.y, row.weight, row.rounds, 0.0, row.shift)
         p, _ = problem.start(alone)
-        beta = row.weight * problem.loss.dual(z, p, row.y)
+        beta = row.weight * problem.loss.dual(z + self.shift, p, row.y)
         return beta, problem.fill(row, beta, out)

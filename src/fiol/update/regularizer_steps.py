@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fiol.components.component import Component, PerFeature, at, entry, next_score, put, scores_of
+from fiol.components.component import Component, PerFeature, at, next_score, put, row_entry, scores_of
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Indices, nth
 
@@ -64,14 +64,14 @@ class LinearizedRegularizer(RegularizerStep):
         return -plan.regularizer.slope(w, 0, i)
 
     def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, out: Any) -> Any:
-        for j in range(w.shape[0]):
+        for j in range(feature.shape[0]):
             i = nth(feature, j)
             k = 0
-            while k < scores_of(w):
-                v = entry(w, j, k)
+            while k < scores_of(out):
+                v = row_entry(w, i, j, k)
                 put(out, j, k, plan.problem.geometry.moved(v, self.push(plan, v, i), at(steps, j), i))
-                k = next_score(w, k)
-        return out[: w.shape[0]]
+                k = next_score(out, k)
+        return out[: feature.shape[0]]
 
     def decay(self, ridge: float) -> float:
         return 1.0 - ridge

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from fiol.components.component import Component
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.joint_losses import AnyLoss, JointLoss
@@ -40,6 +42,21 @@ class Update(Component):
     anchor: Anchor = LastIterate()
     geometry: Geometry = Euclidean()
     solver: Solver | None = None
+
+    def brief(self) -> str:
+        """The parts that are not the default ones.
+
+        >>> from fiol import L1, Logistic
+        >>> Update(Logistic(), L1(0.01)).brief()
+        'Update(loss=Logistic(), regularizer=L1(lam=0.01))'
+        """
+        parts = dataclasses.fields(self)  # type: ignore[arg-type]
+        own = ((part.name, getattr(self, part.name)) for part in parts if getattr(self, part.name) != part.default)
+        return f"Update({', '.join(f'{name}={value!r}' for name, value in own)})"
+
+    def __post_init__(self) -> None:
+        self.validate()  # first of all: a text or a number in the place of a part gets a better word here
+        super().__post_init__()
 
     def validate(self) -> None:
         expect("loss", self.loss, JointLoss if isinstance(self.loss, JointLoss) else Loss)

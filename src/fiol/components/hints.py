@@ -1,0 +1,59 @@
+"""What a text or a number in the place of a component may have meant, for error messages."""
+
+from __future__ import annotations
+
+import dataclasses
+from numbers import Real
+from typing import Any
+
+from fiol.components.component import Component
+from fiol.components.joint_losses import JointLoss
+from fiol.components.losses import Loss
+from fiol.components.regularizers import Regularizer
+from fiol.components.step_sizes import StepSize
+
+#: Components of which a number is the only parameter.
+OF_A_NUMBER: dict[type, tuple[str, ...]] = {StepSize: ("Constant",), Regularizer: ("L1", "Ridge")}
+
+
+def meant(value: Any, family: type[Component]) -> str:
+    """The component that a value may stand for, for the end of an error message; '' if none comes to mind.
+
+    >>> meant("logistic", Loss), meant("l1", Regularizer), meant(0.1, StepSize), meant([], StepSize)
+    (': did you mean fiol.Logistic()?', ': did you mean fiol.L1(...)?', ': did you mean fiol.Constant(0.1)?', '')
+    """
+    found: list[str] = []
+    if isinstance(value, str):
+        known = [*members(Loss), *members(JointLoss)] if family is Loss else members(family)
+        found = [written(kind) for kind in known if spelled(value) in map(spelled, (kind.__name__, called(kind)))]
+    elif isinstance(value, Real) and not isinstance(value, bool):
+        found = [f"fiol.{name}({value!r})" for name in OF_A_NUMBER.get(family, ())]
+    elif isinstance(value, (Loss, JointLoss)) and family.__name__ == "Update":
+        found = [f"fiol.FIOL({value!r})"]
+    return f": did you mean {' or '.join(found)}?" if found else ""
+
+
+def members(family: type) -> list[type]:
+    """The classes of a family that this package has."""
+    own = [kind for kind in family.__subclasses__() if kind.__module__.startswith("fiol.")]
+    return [*own, *(kind for parent in own for kind in members(parent))]
+
+
+def spelled(name: str) -> str:
+    """A name without what people write differently.
+
+    >>> spelled("Squared_Hinge")
+    'squaredhinge'
+    """
+    return "".join(filter(str.isalnum, name)).lower()
+
+
+def called(kind: type) -> str:
+    """What other libraries call a component, its own name if they have none."""
+    return getattr(kind, "called", "") or kind.__name__
+
+
+def written(kind: type) -> str:
+    """How an instance is made."""
+    needed = any(field.default is dataclasses.MISSING for field in dataclasses.fields(kind))
+    return f"fiol.{kind.__name__}({'...' if needed else ''})"
