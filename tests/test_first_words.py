@@ -26,7 +26,10 @@ def learner(update=None, **options):
 # --- what was meant ---------------------------------------------------------------------------
 
 MEANT = {
-    "loss by name": (lambda: FIOL("logistic"), r"^loss must be a fiol.Loss, got 'logistic': did you mean fiol.Logistic"),
+    "loss by name": (
+        lambda: FIOL("logistic"),
+        r"^loss must be a fiol.Loss, got 'logistic': did you mean fiol.Logistic",
+    ),
     "their name of it": (lambda: FIOL("log_loss"), r"did you mean fiol.Logistic\(\)\?$"),
     "a joint loss": (lambda: FIOL("softmax"), r"did you mean fiol.Softmax\(\)\?$"),
     "no loss at all": (lambda: FIOL("forest"), r"^loss must be a fiol.Loss, got 'forest'$"),
@@ -37,7 +40,10 @@ MEANT = {
         r"^step_size must be a fiol.StepSize, got 0.1: did you mean fiol.Constant\(0.1\)\?$",
     ),
     "loss for update": (lambda: Learner(Logistic()), r"^update must be .* did you mean fiol.FIOL\(Logistic\(\)\)\?$"),
-    "learn(dict)": (lambda: learner().learn({"a": 1.0}, 1.0), r"not a single dict: use learn_named, or put it in a list"),
+    "learn(dict)": (
+        lambda: learner().learn({"a": 1.0}, 1.0),
+        r"not a single dict: use learn_named, or put it in a list",
+    ),
     "predict(dict)": (lambda: learner().predict({"a": 1.0}), r"use predict_named or score_named, or put it in a list$"),
     "OneVsRest.predict(dict)": (lambda: OneVsRest(FIOL(Hinge())).predict({"a": 1.0}), r"use predict_named"),
     "bits": (lambda: learner(bits=True), r"^bits must be an integer, got True$"),
@@ -55,7 +61,10 @@ MEANT = {
         lambda: learner().learn(pl.DataFrame({"s": pl.Series([[1.0, 2.0]] * 2, dtype=pl.Array(pl.Float64, 2))}), Y),
         r"^column 's' holds Array: encode it",
     ),
-    "y of Struct": (lambda: learner().learn(ROWS, pl.Series([{"x": 1}, {"x": 2}])), r"^y holds Struct: it must be numbers"),
+    "y of Struct": (
+        lambda: learner().learn(ROWS, pl.Series([{"x": 1}, {"x": 2}])),
+        r"^y holds Struct: it must be numbers",
+    ),
     "objects": (lambda: learner().learn(np.array([[1.0, "a"]], object), [1.0]), r"^column 1 holds str: encode it"),
     "categories": (
         lambda: learner().learn(pd.DataFrame({"c": pd.Categorical([1, 2])}), Y),

@@ -30,7 +30,7 @@ from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
-from fiol.intake.transaction import rows_learned, say_learned
+from fiol.intake.transaction import Transaction, rows_learned, say_learned
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
@@ -76,7 +76,8 @@ class Learner:
 
     A signal stops learning within a fraction of a second, in the middle of a chunk. The exception, such as
     KeyboardInterrupt, says how many rows have been learned from, as `rows_learned` and in a note; without that
-    attribute there are none. To go on, leave these rows out: the result is that of learning without a break.
+    attribute there are none, or all if the signal came while the call returned: `rounds` tells. To go on, leave these
+    rows out: the result is that of learning without a break.
 
     Memory beyond the data is `nbytes`: 8 bytes per feature (4 for float32), and 8 more for a mark if absent
     features have to catch up; as much again for each of AdaGrad's sums and the scale-free maxima; 8 for averages.
@@ -170,11 +171,12 @@ class Learner:
         X, rows = counted(X)
         if rows is None:
             scores = self._joined(learned_in_blocks(self._learn_rows, X, self._targets(y, None), sample_weight))
-        else:
-            with self._turns:
-                scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
-        self._watch(scores)
-        return scores
+            self._watch(scores)
+            return scores
+        with self._turns, Transaction(learner=self):
+            scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
+            self._watch(scores)
+            return scores
 
     def _targets(self, y: Any, rows: int | None) -> Any:
         """One target per row that the loss accepts, or one label; None is any number of rows."""
@@ -297,8 +299,8 @@ class Learner:
             if order is not IN_ORDER and not order.size:
                 return np.zeros((rows.rows, *self._engine.trailing))
             scores = self._rounds(rows, targets, sample_weights, order)
-        self._watch(scores)
-        return scores
+            self._watch(scores)
+            return scores
 
     def score_chunk(self, chunk: Chunk) -> Floats:
         """`scores` for a canonical chunk of numbered features: cheap checks only.

@@ -32,7 +32,8 @@ from tests.files.make_golden import MODELS
 #: What takes the place of a value.
 OTHERS = (
     None, True, False, -1, 0, 1, 2, 3, 5, 6, 7, 8, 31, 255, 256, 2**31 - 2, 2**31 - 1, 2**31, 2**53 + 1, 2**63, 2**64,
-    10**30, -0.0, 0.5, 1.0, 7.5, 1e-320, 1e308, "", "x", "inf", "-inf", "nan", "float64", "float32", "f8", "größe", "word 1",
+    10**30, -0.0, 0.5, 1.0, 7.5, 1e-320, 1e308, "", "x", "inf", "-inf", "nan", "float64", "float32", "f8", "größe",
+    "word 1",
     [], [1], ["a"], ["a", "a"], [[]], [None], {}, {"a": 1}, {"array": "AAAAAAAA8D8=", "shape": [1]},
     {"component": "L1", "fields": {"lam": 0.1}}, {"component": "Squared", "fields": {}},
     {"component": "Softmax", "fields": {}},

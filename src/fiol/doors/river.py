@@ -6,9 +6,10 @@ No mathematics of its own: parameters become a preset (`fiol.doors.parameters`),
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from numbers import Real
 from typing import Any, ClassVar, Union
 
@@ -52,6 +53,7 @@ from fiol.intake.frames import (
 )
 from fiol.intake.intake import Intake, one_row
 from fiol.intake.labels import AnyLabels, plain_label
+from fiol.intake.turns import Turns
 from fiol.learner import Learner, check_flag
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.update.update import Update
@@ -112,6 +114,7 @@ class LinearModel(base.Estimator):
         self.bits = bits
         self._intake = Intake(bits=bits, any_names=True)
         self._y_name: Any = None
+        self._turns = Turns()
         self._update = self._make_update()
         self._intake.counts_unseen = self._new_learner().counts_unseen
 
@@ -152,6 +155,10 @@ class LinearModel(base.Estimator):
 
         The weights stay; what has been learned about steps is forgotten. Nothing changes if there is an error.
         """
+        with self._turns:
+            self._mutate(new_attrs)
+
+    def _mutate(self, new_attrs: dict[str, Any]) -> None:
         before = self.__dict__.copy()
         try:
             super().mutate(new_attrs)
@@ -169,6 +176,19 @@ class LinearModel(base.Estimator):
     def _raw_memory_usage(self) -> int:
         """Bytes it takes to store the model. River would walk into the compiled code that all models share."""
         return len(pickle.dumps(self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._turns:  # names and weights of one moment
+            return copy.deepcopy({name: value for name, value in self.__dict__.items() if name != "_turns"})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._turns = Turns()
+
+    @property
+    def rounds(self) -> int:
+        """Rounds made: events learned from."""
+        raise NotImplementedError
 
     def _continue(self) -> None:
         """Put a model with the update of today in the place of the one there is."""
@@ -188,12 +208,13 @@ class LinearModel(base.Estimator):
         row = self._intake.known_row(x)
         if row is not None and model.try_row(*row, y, w) is not None:
             return model
-        with calling_it(ONE_CALLED), self._intake.transaction():
+        with calling_it(ONE_CALLED), self._intake.transaction(learner=self):
             return self._taught(model, one_row(*self._intake.take_in_row(x)), AnyLabels([y]), [w])
 
     def _rounds(self, model: Any, frame: Frame, y: Any, w: Any) -> Any:
         """`_round` for every row of a frame."""
-        with calling_it({"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED), self._intake.transaction():
+        called = {"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED
+        with self._turns, calling_it(called), self._intake.transaction(learner=self):
             rows = self._intake.take_in(frame)
             return self._taught(model, rows, y, np.full(rows.rows, w) if is_number(w) else w)
 
@@ -204,16 +225,25 @@ class LinearModel(base.Estimator):
 
     def _scores_one(self, model: Model, x: Any) -> Floats:
         """The score, or the scores, of one row, as an array of one row."""
-        row = self._intake.read_row_like_last(x)
-        if row is not None:
-            scores = score_row(model, row)
-            if np.isfinite(scores).all():  # else nobody has looked at the values yet
-                return scores
-        return score_row(model, self._intake.read_row(x))
+        turns = self._turns
+        try:
+            turns.acquire()
+            row = self._intake.read_row_like_last(x)
+            if row is not None:
+                scores = score_row(model, row)
+                if np.isfinite(scores).all():  # else nobody has looked at the values yet
+                    return scores
+            return score_row(model, self._intake.read_row(x))
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
+                pass
 
     def _scores_many(self, model: Model, frame: Frame) -> Floats:
         """The scores of the rows of a frame."""
-        return model.score_canonical(self._intake.read(frame))
+        with self._turns:
+            return model.score_canonical(self._intake.read(frame))
 
     def _named_weights(self, w: Floats) -> dict[Any, float]:
         """Weights that are not 0 by the names of their features, or by their numbers if these are hashes."""
@@ -307,20 +337,50 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """One round with the features x, the label y and the weight w, which multiplies the loss."""
-        model = self._model
-        if model is None:
-            model = self._new_model(y)
-        self._model = self._round(model, x, y, w)
+        turns = self._turns
+        try:
+            turns.acquire()
+            model = self._model
+            if model is None:
+                with self._first(self._new_model(y)) as model:
+                    self._model = self._round(model, x, y, w)
+            else:
+                self._model = self._round(model, x, y, w)
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
+                pass
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
         frame, labels = framed(X), as_list(y)
         if len(labels) != len(frame):
             raise ValueError(f"y must have one label per row: {len(frame)}, got {len(labels)}")
-        if labels:
-            model = self._new_model(labels[0]) if self._model is None else self._model
-            self._model = self._rounds(model, frame, AnyLabels(map(plain_label, labels)), w)
-        self._y_name = series_name(y)
+        with self._turns:
+            if labels:
+                with (
+                    self._first(self._new_model(labels[0]))
+                    if self._model is None
+                    else nullcontext(self._model) as model
+                ):
+                    self._model = self._rounds(model, frame, AnyLabels(map(plain_label, labels)), w)
+            self._y_name = series_name(y)
+
+    @contextmanager
+    def _first(self, model: Model) -> Iterator[Model]:
+        """A model to begin with, which stays if there was a round."""
+        self._model = model
+        try:
+            yield model
+        except BaseException:
+            if not model.rounds:
+                self._model = None
+            raise
+
+    @property
+    def rounds(self) -> int:
+        return 0 if self._model is None else self._model.rounds
 
     def _taught(self, model: Any, rows: Chunk, y: Any, w: Any) -> Any:
         """A round per row; the first label that is none of two given classes opens a copy of the model to others."""
@@ -364,15 +424,17 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         self._has_probabilities()
         if self._model is None:
             return {False: 0.5, True: 0.5}
-        p = self._probabilities(self._model, self._scores_one(self._model, x))
-        return dict(zip(self.classes, p[0].tolist(), strict=True))
+        with self._turns:
+            p = self._probabilities(self._model, self._scores_one(self._model, x))
+            return dict(zip(self.classes, p[0].tolist(), strict=True))
 
     def predict_many(self, X: Any) -> Any:
         """The class of every row, as a series; None before there is any."""
         frame = framed(X)
         if self._model is None:
             return series_like(frame, [None] * len(frame), self._y_name)
-        classes, best = labels_like(frame, self.classes), self._scores_many(self._model, frame).argmax(axis=1)
+        with self._turns:
+            classes, best = labels_like(frame, self.classes), self._scores_many(self._model, frame).argmax(axis=1)
         return series_like(frame, [classes[code] for code in best], self._y_name)
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -381,8 +443,9 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         self._has_probabilities()
         if self._model is None:
             return frame_like(frame, {label: np.full(len(frame), 0.5) for label in (False, True)})
-        p = self._probabilities(self._model, self._scores_many(self._model, frame))
-        return frame_like(frame, dict(zip(self.classes, np.ascontiguousarray(p.T), strict=True)))
+        with self._turns:
+            p = self._probabilities(self._model, self._scores_many(self._model, frame))
+            return frame_like(frame, dict(zip(self.classes, np.ascontiguousarray(p.T), strict=True)))
 
     def _has_probabilities(self) -> None:
         loss = self._update.loss
@@ -490,7 +553,19 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
         """One round with the features x, the target y and the weight w, which multiplies the loss."""
-        self._round(self._learner, x, y, w)
+        turns = self._turns
+        try:
+            turns.acquire()
+            self._round(self._learner, x, y, w)
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
+                pass
+
+    @property
+    def rounds(self) -> int:
+        return self._learner.rounds
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
