@@ -1072,7 +1072,11 @@ def test_running_out_of_memory_is_no_round(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"update": Logistic()}, TypeError, r"^update must be a fiol\.Update, got Logistic\(\)$"),
+        (
+            {"update": Logistic()},
+            TypeError,
+            r"^update must be a fiol\.Update, got Logistic\(\): did you mean fiol\.FIOL",
+        ),
         ({"update": Update}, TypeError, r"^update must be an instance, not the class"),
         ({"update": FIOL}, TypeError, r"^update must be a fiol\.Update, got <function FIOL"),
         ({"n_features": 0}, ValueError, r"^n_features must be from 1 to 2147483647, got 0$"),

@@ -102,12 +102,13 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
 
     The numbers are those of docs/streams.md. A score is a number, or, where there are many, the array z.
     """
+    zero, one = borrowed(ZERO), borrowed(ONE)
     # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
     clock = plan.laziness.before_round(plan, state, clock, eta)
     own = begun(z)
     if bias.w.shape[0] > 0:
-        own = begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room, own)
+        own = begin(bias_plan, bias, zero, one, eta, clock, bias_room, own)
     z = ended(begin(plan, state, feature, x, eta, clock, room, again(own)), own)
     plan.laziness.visit_all(plan, state, eta, clock)
     # 2. Give every feature its step: `square` times x^2 is what its squared gradient counts.
@@ -118,7 +119,7 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     square = square / unit if unit > 0.0 else 0.0
     if bias.w.shape[0] > 0:
         plan.laziness.visit_all(bias_plan, bias, eta, clock)
-        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, eta, bias_room)
+        bias_steps, bias_start = centers(bias_plan, bias, zero, one, square, eta, bias_room)
         lift, shift = at(bias_steps, 0), first_weights(bias_start)
     else:
         lift, shift = 0.0, begun(bias_room.score)
@@ -138,7 +139,7 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
         while k < scores_of(bias.w):
             put_row_entry(bias_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
             k = next_score(bias.w, k)
-        remember(bias_plan, bias, ZERO, ONE, beta, bias_new, bias_room, after)
+        remember(bias_plan, bias, zero, one, beta, bias_new, bias_room, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
 
