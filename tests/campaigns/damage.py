@@ -23,6 +23,8 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
+
 import fiol
 from fiol.files.model_file import ModelFileError
 
@@ -139,6 +141,22 @@ def use(model, X, y, path):
     return outcomes[0] if isinstance(outcomes[0], str) else None
 
 
+def use_estimator(model, X, y, path):
+    """The same for an estimator; parameters that it refuses are refused when it learns."""
+    X = np.array(X)
+    model.save(path)
+    twin, outcomes = fiol.load(path, compiled=False), []
+    for one in (model, twin, copy.deepcopy(model)):
+        said = one.predict(X).tobytes(), np.asarray(one.coef_).tobytes()
+        try:
+            outcomes.append((said, one.partial_fit(X, y).predict(X).tobytes()))
+        except (TypeError, ValueError) as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1] == outcomes[2], "another model after it was saved and loaded"
+    model.save(path)
+    assert fiol.load(path, compiled=False).coef_.tobytes() == model.coef_.tobytes()
+
+
 def refused_by_a_new_one(model, X, y):
     """Whether a new model of the same settings refuses the rows, too."""
     labels = model._intake.labels
@@ -183,7 +201,7 @@ def campaign(files, seed, folder, kinds=tuple(MODELS), first=0):
                 raise AssertionError(f"{where}: loading it is a {type(error).__name__}: {error}") from error
             assert forge or changed == data, f"{where}: a damaged file loads"
             try:
-                reason = use(model, X, y, path)
+                reason = use_estimator(model, X, y, path) if hasattr(model, "coef_") else use(model, X, y, path)
                 if reason is not None and "max_features" not in reason:
                     assert refused_by_a_new_one(model, X, y), f"refuses rows: {reason}"
             except BaseException as error:
