@@ -35,7 +35,7 @@ def meant(value: Any, family: type[Component]) -> str:
 
 def members(family: type) -> list[type]:
     """The classes of a family that this package has."""
-    own = [kind for kind in family.__subclasses__() if kind.__module__.startswith("fiol.")]
+    own: list[type] = [kind for kind in family.__subclasses__() if kind.__module__.startswith("fiol.")]
     return [*own, *(kind for parent in own for kind in members(parent))]
 
 
