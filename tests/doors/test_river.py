@@ -52,9 +52,7 @@ CHECKED = (
 def all_checks():
     for which, model in enumerate(CHECKED):
         for k, check in enumerate(checks.yield_checks(model)):
-            if (
-                model in CHECKED[:2] or check.__name__ != "check_bounded_memory_growth"
-            ):  # long where nothing is compiled
+            if model in CHECKED[:2] or check.__name__ != "check_bounded_memory_growth":  # long if interpreted
                 yield pytest.param(model, check, id=f"{type(model).__name__}-{which}-{check.__name__}-{k}")
 
 

@@ -527,7 +527,7 @@ WRONG_Y = [
     ([True] * 4, ValueError, rf"^y {LABELS} bool: use 2\*y - 1$"),
     (pd.Series([True, False] * 2, dtype="boolean"), ValueError, rf"^y {LABELS} bool: use 2\*y - 1$"),
     (pl.Series([True, False] * 2), ValueError, rf"^y {LABELS} bool: use 2\*y - 1$"),
-    ([1, 1, 2, 1], ValueError, rf"^y\[2\] {LABELS} 2$"),
+    ([1, 1, 2, 1], ValueError, rf"^y\[2\] {LABELS} 2: use 2\*y - 3; fiol"),
     ([1, nan, 1, 1], ValueError, r"^y\[1\] must be finite, got nan$"),
     ([1, -inf, 1, 1], ValueError, r"^y\[1\] must be finite, got -inf$"),
     ([1, 1e101, 1, 1], ValueError, r"^y\[1\] must be at most 1e\+100 in size, got 1e\+101$"),

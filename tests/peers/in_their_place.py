@@ -5,10 +5,12 @@ classes are the drop-ins as they are. The outcome of every test goes to the file
 """
 
 import functools
+import inspect
 import json
 import os
 from pathlib import Path
 
+import numpy as np
 from sklearn import linear_model
 
 import fiol
@@ -27,6 +29,32 @@ class Translated:
 
     geometry = solver = record_every = None
     positive = False
+    _start = None, None
+
+    def fit(self, X, y, coef_init=None, intercept_init=None, sample_weight=None):
+        """Ours has no `coef_init`: the learners of a new model start there, as docs/coming_from.md says."""
+        self._start = coef_init, intercept_init
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            del self._start
+
+    def _goes_on(self):
+        return self._start[0] is self._start[1] is None and super()._goes_on()
+
+    def _started(self, learners):
+        coef, intercept = self._start
+        shape = (len(learners), self.n_features_in_)
+        if coef is not None or intercept is not None:
+            w = np.zeros(shape) if coef is None else np.asarray(coef, float).reshape(shape)
+            b = np.zeros(shape[0]) if intercept is None else np.asarray(intercept, float).reshape(shape[:1])
+            for k, learner in enumerate(learners):
+                learner.start_from(w[k], b[k])
+
+    def _new_learner(self, update):
+        learner = super()._new_learner(update)
+        self._started([learner])
+        return learner
 
     def _loss(self):
         loss, epsilon = self.loss, self.epsilon
@@ -68,39 +96,30 @@ class Translated:
         return fiol.doors.parameters.make_update(self._loss(), *options)
 
 
+def taking_parameters_of(theirs):
+    """A constructor with the parameters of a class of theirs."""
+    parameters = inspect.signature(theirs.__init__)
+
+    def construct(self, *arguments, **options):
+        given = parameters.bind(self, *arguments, **options)
+        given.apply_defaults()
+        for name, value in list(given.arguments.items())[1:]:
+            setattr(self, name, value)
+
+    construct.__signature__ = parameters
+    return construct
+
+
 class SGDClassifier(Translated, fiol.FIOLClassifier):
     """scikit-learn's, by name and parameters."""
 
     _parameter_constraints = THEIRS["SGDClassifier"]._parameter_constraints
+    __init__ = taking_parameters_of(THEIRS["SGDClassifier"])
 
-    def __init__(
-        self,
-        loss="hinge",
-        *,
-        penalty="l2",
-        alpha=0.0001,
-        l1_ratio=0.15,
-        fit_intercept=True,
-        max_iter=1000,
-        tol=1e-3,
-        shuffle=True,
-        verbose=0,
-        epsilon=0.1,
-        n_jobs=None,
-        random_state=None,
-        learning_rate="optimal",
-        eta0=0.01,
-        power_t=0.5,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=5,
-        class_weight=None,
-        warm_start=False,
-        average=False,
-    ):
-        for name, value in locals().copy().items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
+    def _new_model(self):
+        model = super()._new_model()
+        self._started(list(model.learners.values()))
+        return model
 
 
 class SGDRegressor(Translated, fiol.FIOLRegressor):
@@ -108,33 +127,7 @@ class SGDRegressor(Translated, fiol.FIOLRegressor):
 
     _parameter_constraints = THEIRS["SGDRegressor"]._parameter_constraints
     n_jobs = None
-
-    def __init__(
-        self,
-        loss="squared_error",
-        *,
-        penalty="l2",
-        alpha=0.0001,
-        l1_ratio=0.15,
-        fit_intercept=True,
-        max_iter=1000,
-        tol=1e-3,
-        shuffle=True,
-        verbose=0,
-        epsilon=0.1,
-        random_state=None,
-        learning_rate="invscaling",
-        eta0=0.01,
-        power_t=0.25,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=5,
-        warm_start=False,
-        average=False,
-    ):
-        for name, value in locals().copy().items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
+    __init__ = taking_parameters_of(THEIRS["SGDRegressor"])
 
 
 class PrivateParts:
