@@ -17,7 +17,6 @@ import functools
 import inspect
 import itertools
 import types as python_types
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +40,7 @@ from numba.extending import (
     unbox,
 )
 
+from fiol.compiler.cache import kept
 from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
 from fiol.components.component import (
     Component,
@@ -79,7 +79,6 @@ _verbs: dict[str, Any] = {}
 _helpers: set[python_types.FunctionType] = set()
 _types: dict[Any, ComponentType] = {}
 _bound: dict[Any, Any] = {}
-_warned = False
 
 
 #: How kernels are compiled.
@@ -103,17 +102,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def jit(function: Callable[..., Any]) -> Any:
     """Compile `function` on first call, cached on disk wherever a directory can be written."""
-    global _warned
-    try:
-        return njit(cache=True, **OPTIONS)(function)
-    except RuntimeError as error:
-        if "no locator available" not in str(error):
-            raise
-        if not _warned:
-            _warned = True
-            message = "fiol found no writable directory to cache compiled code in; set NUMBA_CACHE_DIR to one"
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
-        return njit(**OPTIONS)(function)
+    return kept(njit(**OPTIONS)(function))
 
 
 @functools.cache
