@@ -12,6 +12,8 @@ from fiol.update.state import Clock
 #: The intercept as a row of its own: feature 0 with value 1.
 ZERO = np.zeros(1, np.int32)
 ONE = np.ones(1)
+#: The part of the sizes of its terms by which a score may be wrong: digits enough for weights of 32 bits.
+LAST_DIGITS = 2.0**-20
 #: So many rows before its turn, a row in random order is asked for.
 TURNS_AHEAD = 4
 
@@ -61,9 +63,26 @@ def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-unty
 
 
 @inlined
-def centers(plan, state, feature, x, square, eta, room):  # type: ignore[no-untyped-def]
+def doubt_about(plan, x, w, z, own):  # type: ignore[no-untyped-def]
+    """How far its last digits may have moved the score z of weights w and intercept `own`, where a kink is to be told."""
+    if not plan.problem.loss.kinked or (plan.loss_step.solves and not plan.step_size.per_feature):
+        return 0.0
+    terms = 0.0
+    if w.ndim == 1:
+        terms += abs(own)
+        for j in range(x.shape[0]):
+            terms += abs(x[j] * w[j])
+    else:  # scores of many classes are margins, whose size is 1 or more
+        terms += 1.0
+        for k in range(w.shape[1]):
+            terms = max(terms, abs(z[k]))
+    return LAST_DIGITS * terms
+
+
+@inlined
+def centers(plan, state, feature, x, square, unit, eta, room):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
-    steps = plan.step_size.steps(x, square, eta, room)
+    steps = plan.step_size.steps(x, square, unit, eta, room)
     start = plan.anchor.centers_of_row(plan, state, feature, room.w[: x.shape[0]], steps, eta, room)
     return steps, start
 
@@ -97,21 +116,23 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     z = ended(begin(plan, state, feature, x, eta, clock, room, begun(room.z, own)), own)
     plan.laziness.visit_all(plan, state, eta, clock)
     # 2. Give every feature its step: `square` times x^2 is what its squared gradient counts.
-    square = plan.step_size.square_slope(plan.problem.loss, z, y)
-    slopes = clock.slopes + square
+    doubt = doubt_about(plan, x, room.w, z, own)
+    square = plan.step_size.square_slope(plan.problem.loss, z, doubt, y)
+    slopes = clock.slopes + plan.step_size.added(plan.problem.loss, z, y, square)
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
     square *= weight * weight * plan.step_size.square_length(x, 1.0 * bias.w.shape[0], room)
     square = square / unit if unit > 0.0 else 0.0
+    unit = plan.step_size.unit_of_steps(plan.problem.loss, slopes, clock.t + 1.0)
     if bias.w.shape[0] > 0:
         plan.laziness.visit_all(bias_plan, bias, eta, clock)
-        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, eta, bias_room)
+        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, unit, eta, bias_room)
         lift, shift = at(bias_steps, 0), bias_start[0]
     else:
         lift, shift = 0.0, begun(bias_room.score, 0.0)
-    steps, start = centers(plan, state, feature, x, square, eta, room)
+    steps, start = centers(plan, state, feature, x, square, unit, eta, room)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
-    row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, room)
+    row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, doubt, room)
     beta, _ = plan.loss_step.pull(plan.problem, row, z, room.new[: x.shape[0]])
     # 4. Let every other feature meet the regularizer: the clock says what it missed when somebody looks at it.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)

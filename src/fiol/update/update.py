@@ -41,6 +41,10 @@ class Update(Component):
     geometry: Geometry = Euclidean()
     solver: Solver | None = None
 
+    def statistics(self) -> tuple[str, ...]:
+        """The names of the numbers kept per feature, in the order of its record."""
+        return self.step_size.for_loss(self.loss).statistics()
+
     def validate(self) -> None:
         expect("loss", self.loss, JointLoss if isinstance(self.loss, JointLoss) else Loss)
         expect("regularizer", self.regularizer, Regularizer)
