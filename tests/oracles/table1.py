@@ -20,8 +20,8 @@ JUMPS = (fiol.Absolute, fiol.Quantile, fiol.EpsilonInsensitive, fiol.Hinge)
 BINARY = (fiol.Hinge, fiol.SquaredHinge, fiol.Logistic, fiol.Exponential)
 
 
-#: The part of the sizes of its terms within which a score is on a kink.
-DOUBT = 2.0**-20
+#: The parts of the sizes of its terms, and of score and target, within which a score is on a kink.
+DOUBT, NEAR = 2.0**-20, 2.0**-10
 
 
 def least_grad(loss, z, doubt, y):
@@ -133,6 +133,17 @@ class Game:
             return 2.0 * k, e / k
         return 2.0 * np.sqrt(np.mean(np.square(self.slopes))), 1.0
 
+    def ridge_slope(self):
+        """Of a linearized ridge, which near the last iterate takes no more than all of a weight."""
+        if self.anchor != "last" or self.kind in ("Entropy", "SignedEntropy", "Simplex"):
+            return self.l2 * self.w
+        s = np.where(self.s > 0.0, self.s, 1e-300)
+        if self.kind != "Mahalanobis":
+            return np.minimum(self.l2, self.h / s) * self.w
+        values, basis = np.linalg.eigh(self.geometry.matrix)
+        own = basis @ (np.minimum(self.l2[0], values / s[0]) * (basis.T @ self.w[: self.d]))
+        return np.append(own, 0.0)
+
     def mirrored(self, i, w):
         """psi'(w)."""
         if self.kind in ("Entropy", "SignedEntropy") and i < self.d:
@@ -193,10 +204,11 @@ class Game:
         z, size = float(self.x @ self.w), float(np.abs(self.x) @ np.abs(self.w))
         if not size < 1e60:
             raise UndecidedError
-        slope = least_grad(loss, z, DOUBT * size, y)
+        doubt = DOUBT * size if y == 0.0 else min(DOUBT * size, NEAR * (abs(z) + abs(y)))
+        slope = least_grad(loss, z, doubt, y)
         g = weight * slope
         asked = self.loss_step != "implicit" or isinstance(getattr(self.step, "step_size", self.step), fiol.AdaGrad)
-        unclear = any(least_grad(loss, z, (1.0 + c) * DOUBT * size, y) != slope for c in (-1e-3, 1e-3))
+        unclear = any(least_grad(loss, z, (1.0 + c) * doubt, y) != slope for c in (-1e-3, 1e-3))
         if asked and (unclear or not abs(g) * np.abs(x).max() < 1e100):
             raise UndecidedError
 
@@ -225,7 +237,7 @@ class Game:
                     self.theta[i] += sigma * self.mirrored(i, self.w[i])
                     mass[i] += abs(sigma * self.mirrored(i, self.w[i]))
         linearized = self.regularizer_step == "linearized"
-        self.push = -linearized * (self.l1 * np.sign(self.w) + self.l2 * self.w)
+        self.push = -linearized * (self.l1 * np.sign(self.w) + self.ridge_slope())
 
         if self.loss_step == "implicit":
             beta = root(lambda b: b + weight * loss.grad(float(self.x @ self.weights(b)), y))

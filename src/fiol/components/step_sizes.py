@@ -387,6 +387,10 @@ class ScaleFree(Adaptive):
         return self.step_size.eta(t)
 
     def h(self, s: Floats, unit: float) -> float:
+        return self.scaled(s)
+
+    def scaled(self, s: Floats) -> float:
+        """The metric of the step size inside, for values divided by the largest."""
         peak = self.peak(s)
         own = peak * peak
         return own * self.step_size.h(s, own) if own > 0.0 else 0.0
@@ -438,10 +442,17 @@ class ScaleFreeSteps(ScaleFree):
     def width(self) -> int:
         return self.step_size.width() + 2
 
+    def stride(self, s: Floats) -> float:
+        """The unit of steps when the feature was last seen."""
+        return 1.0 * s[self.step_size.width() + 1]
+
     def h(self, s: Floats, unit: float) -> float:
-        peak = self.peak(s)
-        own, stride = peak * peak, 1.0 * s[self.step_size.width() + 1]
-        return own * self.step_size.h(s, own) / stride if own > 0.0 and stride > 0.0 else 0.0
+        stride = self.stride(s)
+        return self.scaled(s) / stride if stride > 0.0 else 0.0
+
+    def step_of_feature(self, eta: float, s: Floats) -> float:
+        h = self.scaled(s)
+        return eta * self.stride(s) / h if h > 0.0 else 0.0
 
     def added(self, loss: AnyLoss, z: Any, y: Any, square: float) -> float:
         return min(loss.gauge(z, y), LARGEST)

@@ -12,8 +12,9 @@ from fiol.update.state import Clock
 #: The intercept as a row of its own: feature 0 with value 1.
 ZERO = np.zeros(1, np.int32)
 ONE = np.ones(1)
-#: The part of the sizes of its terms by which a score may be wrong: digits enough for weights of 32 bits.
-LAST_DIGITS = 2.0**-20
+#: A score may be wrong by this part of the sizes of its terms, digits enough for weights of 32 bits; what is further
+#: away from a kink than that part of score and target is not near it, whatever the terms.
+LAST_DIGITS, NEAR = 2.0**-20, 2.0**-10
 #: So many rows before its turn, a row in random order is asked for.
 TURNS_AHEAD = 4
 
@@ -63,20 +64,23 @@ def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-unty
 
 
 @inlined
-def doubt_about(plan, x, w, z, own):  # type: ignore[no-untyped-def]
-    """How far its last digits may have moved the score z of weights w and intercept `own`, where a kink is to be told."""
-    if not plan.problem.loss.kinked or (plan.loss_step.solves and not plan.step_size.per_feature):
+def doubt_about(plan, x, w, z, own, y):  # type: ignore[no-untyped-def]
+    """How far its last digits may have moved the score z of weights w and intercept `own`; 0 if no kink is near."""
+    loss, terms = plan.problem.loss, 0.0
+    if not loss.kinked or (plan.loss_step.solves and not plan.step_size.per_feature):
         return 0.0
-    terms = 0.0
-    if w.ndim == 1:
-        terms += abs(own)
-        for j in range(x.shape[0]):
-            terms += abs(x[j] * w[j])
-    else:  # scores of many classes are margins, whose size is 1 or more
+    if w.ndim == 2:  # scores of many classes are margins, whose size is 1 or more
         terms += 1.0
         for k in range(w.shape[1]):
             terms = max(terms, abs(z[k]))
-    return LAST_DIGITS * terms
+        return LAST_DIGITS * terms
+    near = NEAR * (abs(z) + abs(y))
+    if y != 0.0 and loss.least_grad(z, near, y) == loss.grad(z, y):
+        return 0.0
+    terms += abs(own)
+    for j in range(x.shape[0]):
+        terms += abs(x[j] * w[j])
+    return LAST_DIGITS * terms if y == 0.0 else min(LAST_DIGITS * terms, near)
 
 
 @inlined
@@ -116,7 +120,7 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     z = ended(begin(plan, state, feature, x, eta, clock, room, begun(room.z, own)), own)
     plan.laziness.visit_all(plan, state, eta, clock)
     # 2. Give every feature its step: `square` times x^2 is what its squared gradient counts.
-    doubt = doubt_about(plan, x, room.w, z, own)
+    doubt = doubt_about(plan, x, room.w, z, own, y)
     square = plan.step_size.square_slope(plan.problem.loss, z, doubt, y)
     slopes = clock.slopes + plan.step_size.added(plan.problem.loss, z, y, square)
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
