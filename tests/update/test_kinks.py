@@ -105,7 +105,7 @@ def result(update, X, y):
     return scores, weights.T if weights.ndim == 2 else weights
 
 
-@pytest.mark.parametrize("loss", (*KINKED, *SMOOTH), ids=repr)
+@pytest.mark.parametrize("loss", [*KINKED, *SMOOTH], ids=repr)
 def test_the_order_of_features_does_not_matter(loss):
     rules, names = list(updates(loss)), targets_of(loss)
     if loss == fiol.Poisson():  # whose explicit steps know no bounds

@@ -18,6 +18,8 @@ LOSSES = {
     "squared epsilon-insensitive": lambda c: fiol.SquaredEpsilonInsensitive(0.3 * c),
     "huber": lambda c: fiol.Huber(0.5 * c),
 }
+#: Losses whose steps have a unit.
+OF_STEPS = [fiol.Absolute(), fiol.Quantile(0.2), fiol.EpsilonInsensitive(0.2), fiol.Poisson()]
 
 
 def data(rows=60, d=4, seed=0):
@@ -56,12 +58,13 @@ def test_targets_of_any_size_are_learned_in_three_passes():
 
 
 @pytest.mark.parametrize("penalty", [fiol.Unregularized(), fiol.Ridge(0.01), fiol.ElasticNet(0.02, 0.01)], ids=repr)
-@pytest.mark.parametrize("loss", [fiol.Absolute(), fiol.Quantile(0.2), fiol.EpsilonInsensitive(0.2), fiol.Poisson()], ids=repr)
+@pytest.mark.parametrize("loss", OF_STEPS, ids=repr)
 def test_units_of_steps_are_means_over_all_rounds(loss, penalty):
     """Against the loop over all features in every round, whose units are written out in `oracles/table1.py`."""
     X, y, weight = data(rows=40)
     y = np.abs(y)
-    played = table1.fully_implicit(Stream(X, y, weight), loss, table1.penalty_of(penalty), fiol.ScaleFree(), intercept=True)
+    parts = loss, table1.penalty_of(penalty), fiol.ScaleFree()
+    played = table1.fully_implicit(Stream(X, y, weight), *parts, intercept=True)
     learner = fiol.Learner(fiol.FIOL(loss, penalty), n_features=4, compiled=False)
     np.testing.assert_allclose(learner.learn(X, y, weight), played.scores, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(learner.weights, played.weights, rtol=1e-8, atol=1e-10)
@@ -118,7 +121,8 @@ def test_counts_are_learned_nearly_as_well_as_in_a_batch(mean, monkeypatch):
     interpret(monkeypatch)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((250, 3))
-    y = rng.negative_binomial(5, 5.0 / (5.0 + np.exp(X @ [0.5, -0.3, 0.2] + mean))).astype(float)  # wider than Poisson's
+    rate = np.exp(X @ [0.5, -0.3, 0.2] + mean)
+    y = rng.negative_binomial(5, 5.0 / (5.0 + rate)).astype(float)  # wider than Poisson's
     batch = PoissonRegressor(alpha=0.0, max_iter=1000).fit(X, y)
     ours = fiol.FIOLRegressor("poisson", random_state=0, max_iter=8, tol=None).fit(X, y)
     best, found = (d2_tweedie_score(y, model.predict(X), power=1.0) for model in (batch, ours))
@@ -164,7 +168,8 @@ def test_explicit_sgd_with_long_steps_is_that_of_scikit_learn(monkeypatch):
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_passes_do_not_depend_on_the_unit_of_losses(unit):
     losses = [3.0, 2.0, 1.9, 1.899, 1.8985, 1.8984, 1.8983, 1.0]
-    course = Course(lambda order, left=iter(losses): unit * next(left))
+    left = iter(losses)
+    course = Course(lambda order: unit * next(left))
     assert run([course], 1, Stopping(epochs=8, tol=1e-3, patience=3, relative=True)) == 6
     assert course.losses == [unit * loss for loss in losses[:6]]
 

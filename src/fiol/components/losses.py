@@ -57,7 +57,7 @@ class Loss(Component):
     | `lower(y)` | infimum of phi(.; y) |
     | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
     | `step_unit(slopes, t)` | the unit of its steps, if that is not 1: a score by a derivative; there is no default |
-    | `gauge(z, y)` | what `slopes` adds up if there is a `step_unit`; by default, and without one, squared derivatives |
+    | `gauge(z, y)` | what `slopes` adds up if there is a `step_unit`, by default squared derivatives, as without |
 
     | attribute | meaning |
     |---|---|

@@ -136,8 +136,11 @@ class StepSize(Component):
     def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
         """Read the records of a row's features."""
 
-    def steps(self, x: Floats, square: float, unit: float, eta: float, room: Room) -> PerFeature:
-        """The steps of a row's weights, after its squared gradients, square * x^2, have been observed."""
+    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
+        """The steps of a row's weights, after its squared gradients, square * x^2, have been observed.
+
+        `stride` is the unit of steps.
+        """
         return eta
 
     def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
@@ -289,7 +292,7 @@ class Adaptive(StepSize):
             for j in range(self.width()):
                 room.statistics[j, k] = statistics[i, j]
 
-    def steps(self, x: Floats, square: float, unit: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
         for k in range(x.shape[0]):
             self.observe(room.statistics[:, k], x[k], square)
         return self.steps_now(x.shape[0], eta, room)
@@ -339,9 +342,9 @@ class ScaleFree(Adaptive):
 
     Every feature is divided by its largest absolute value so far, peak: steps are divided by peak^2, and a value x
     beyond it first multiplies the last iterate by peak / abs(x) (Ross, Mineiro and Langford 2013). The gradients that
-    AdaGrad adds up are divided by the unit g of the loss's derivatives (`Loss.square_slope_unit` is g^2), and multiplied
-    by the length of the row, intercept included: the weights that make up a score of size 1 from n features are of size
-    1/sqrt(n). Steps are multiplied by the unit u of the loss's steps (`Loss.step_unit`), as it was when the feature was
+    AdaGrad adds up are divided by the unit g of the loss's derivatives (`Loss.square_slope_unit` is g^2) and
+    multiplied by the length of the row, intercept included: the weights that make up a score of size 1 from n features are of
+    size 1/sqrt(n). Steps are multiplied by the unit u of the loss's steps (`Loss.step_unit`), as it was when the feature was
     last seen. With means over all rounds so far, each with the weights before its step,
 
     | loss | g | u |
@@ -460,8 +463,8 @@ class ScaleFreeSteps(ScaleFree):
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.step_unit(slopes, t)
 
-    def steps(self, x: Floats, square: float, unit: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
         for k in range(x.shape[0]):
             self.observe(room.statistics[:, k], x[k], square)
-            room.statistics[self.step_size.width() + 1, k] = unit
+            room.statistics[self.step_size.width() + 1, k] = stride
         return self.steps_now(x.shape[0], eta, room)

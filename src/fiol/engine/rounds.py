@@ -84,9 +84,9 @@ def doubt_about(plan, x, w, z, own, y):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def centers(plan, state, feature, x, square, unit, eta, room):  # type: ignore[no-untyped-def]
+def centers(plan, state, feature, x, square, stride, eta, room):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
-    steps = plan.step_size.steps(x, square, unit, eta, room)
+    steps = plan.step_size.steps(x, square, stride, eta, room)
     start = plan.anchor.centers_of_row(plan, state, feature, room.w[: x.shape[0]], steps, eta, room)
     return steps, start
 
@@ -119,21 +119,21 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
         own = begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room, own)
     z = ended(begin(plan, state, feature, x, eta, clock, room, begun(room.z, own)), own)
     plan.laziness.visit_all(plan, state, eta, clock)
-    # 2. Give every feature its step: `square` times x^2 is what its squared gradient counts.
+    # 2. Give every feature its step: `square` times x^2 counts as squared gradient, `stride` is the unit of steps.
     doubt = doubt_about(plan, x, room.w, z, own, y)
     square = plan.step_size.square_slope(plan.problem.loss, z, doubt, y)
     slopes = clock.slopes + plan.step_size.added(plan.problem.loss, z, y, square)
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
     square *= weight * weight * plan.step_size.square_length(x, 1.0 * bias.w.shape[0], room)
     square = square / unit if unit > 0.0 else 0.0
-    unit = plan.step_size.unit_of_steps(plan.problem.loss, slopes, clock.t + 1.0)
+    stride = plan.step_size.unit_of_steps(plan.problem.loss, slopes, clock.t + 1.0)
     if bias.w.shape[0] > 0:
         plan.laziness.visit_all(bias_plan, bias, eta, clock)
-        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, unit, eta, bias_room)
+        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, stride, eta, bias_room)
         lift, shift = at(bias_steps, 0), bias_start[0]
     else:
         lift, shift = 0.0, begun(bias_room.score, 0.0)
-    steps, start = centers(plan, state, feature, x, square, unit, eta, room)
+    steps, start = centers(plan, state, feature, x, square, stride, eta, room)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
     row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, doubt, room)

@@ -18,8 +18,8 @@ class Stopping(NamedTuple):
     """Stop after `epochs` passes, or once `patience` passes in a row did not improve the best one by `tol`.
 
     What has to improve is the mean loss of rows before they are learned from, or the score on rows held out. From the
-    second pass on, that loss is one of rows seen before, as scikit-learn's is: it says when learning has come to its end,
-    not when a model begins to fit its rows too well, which rows held out alone can say.
+    second pass on, that loss is one of rows seen before, as scikit-learn's is: it says when learning has come to its
+    end, not when a model begins to fit its rows too well, which rows held out alone can say.
 
     A loss in units of targets has to improve by `tol` times that of the first pass if `relative`, so that the unit in
     which targets are written does not decide how many passes are made.
