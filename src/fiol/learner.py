@@ -877,7 +877,7 @@ class Learner:
         }
 
     def _header(self) -> dict[str, Any]:
-        kept = list(self.update.step_size.statistics())
+        kept = list(self.update.statistics())
         parts = {"update": recipe.to_json(self.update), "options": self._options(), "statistics": kept}
         return {**parts, **self._intake.header()}
 
@@ -896,7 +896,7 @@ class Learner:
         update = recipe.from_json(header["update"])
         if not isinstance(update, Update):
             raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
-        kept = list(update.step_size.statistics())
+        kept = list(update.statistics())
         if header.get("statistics", kept) != kept:  # an older version did not write them
             raise ValueError(f"array of statistics {header['statistics']!r} does not fit the update")
         labels = labels_from_header(header.get("labels"))

@@ -213,6 +213,10 @@ class Separable(Geometry):
         """argmin_v  -push v + B(v, w) / step."""
         return self.inverse(self.mirror(w, i) + step * push, i)
 
+    def lowered(self, regularizer: Regularizer, w: float, step: float, i: int) -> float:
+        """argmin_v  r'(w) v + B(v, w) / step."""
+        return self.moved(w, -regularizer.slope(w, 0, i), step, i)
+
     def unclipped(self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int) -> float:
         theta = self.mirror(w, i) + step * beta * x
         shrink, ridge = step * regularizer.l1(i), step * regularizer.l2(i)
@@ -335,6 +339,9 @@ class Quadratic(Separable):
 
     def moved(self, w: float, push: float, step: float, i: int) -> float:
         return w + step / self.metric(i) * push
+
+    def lowered(self, regularizer: Regularizer, w: float, step: float, i: int) -> float:
+        return self.moved(w, -regularizer.slope_for(w, step / self.metric(i), i), step, i)
 
     def weight(self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int) -> float:
         s = step / self.metric(i)

@@ -41,12 +41,18 @@ class JointLoss(Component):
     link_factor: ClassVar[float] = 1.0
     #: What the loss with its defaults is called by estimators, '' if it has no such name.
     called: ClassVar[str] = ""
+    #: Whether the gradient may jump.
+    kinked: ClassVar[bool] = True
 
     if TYPE_CHECKING:
 
         def value(self, z: Floats, y: int) -> float: ...
         def steepness(self, z: Floats, y: int) -> float: ...
         def duals(self, q: Floats, p: float, y: int, out: Floats) -> None: ...
+
+    def least_slope(self, z: Floats, doubt: float, y: int) -> float:
+        """`steepness`, of all gradients at scores within `doubt` of z the least, if the loss has kinks."""
+        return self.steepness(z, y)
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Scores of a few units more than with two classes tell many apart."""
@@ -80,6 +86,7 @@ class Softmax(JointLoss):
 
     link: ClassVar[str] = "logit"
     called: ClassVar[str] = "softmax"
+    kinked: ClassVar[bool] = False
 
     def value(self, z: Floats, y: int) -> float:
         top, others = largest(z), 0.0
@@ -158,7 +165,10 @@ class CrammerSinger(JointLoss):
         return top - z[y]
 
     def steepness(self, z: Floats, y: int) -> float:
-        return sqrt(2.0) if self.value(z, y) > 0.0 else 0.0
+        return self.least_slope(z, 0.0, y)
+
+    def least_slope(self, z: Floats, doubt: float, y: int) -> float:
+        return sqrt(2.0) if self.value(z, y) > doubt else 0.0
 
     def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
         for k in range(q.shape[0]):  # what is projected, times p; from the score of y

@@ -44,14 +44,15 @@ class Problem(Component):
         lift: float,
         shift: float,
         z: float,
+        doubt: float,
         room: Room,
     ) -> Row:
-        """A row as solvers take it; z is the score of the weights before the round."""
-        return Row(feature, x, center, steps, y, weight, rounds, lift, shift)
+        """A row as solvers take it; z is the score of the weights before the round, to within `doubt`."""
+        return Row(feature, x, center, steps, y, weight, rounds, lift, shift, doubt)
 
     def explicit(self, row: Row, z: float) -> float:
         """The pull of a gradient step: beta = -weight phi'(z)."""
-        return -row.weight * self.loss.grad(z, row.y)
+        return -row.weight * self.loss.least_grad(z, row.doubt, row.y)
 
     def dual(self, row: Row, p: float, q: float) -> float:
         """The root of beta = -weight phi'(p beta + q)."""
@@ -160,16 +161,17 @@ class JointProblem(Component):
         lift: float,
         shift: Floats,
         z: Floats,
+        doubt: float,
         room: Room,
     ) -> JointRow:
-        """A row as solvers take it; z are the scores of the weights before the round."""
+        """A row as solvers take it; z are the scores of the weights before the round, to within `doubt`."""
         score = z
         if self.at_weights == 0:
             score = copied(shift, room.score)
             for j in range(x.shape[0]):
                 for k in range(z.shape[0]):
                     score[k] += x[j] * row_entry(center, nth(feature, j), j, k)
-        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, score, room.score, room.beta)
+        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, score, room.score, room.beta, doubt)
 
     def step(self, row: JointRow, out: Any) -> tuple[Any, Any, int]:
         """Write the minimiser into `out`; return (beta, the scores without any pull, passes over the row)."""
@@ -177,7 +179,8 @@ class JointProblem(Component):
 
     def explicit(self, row: JointRow, z: Floats) -> Floats:
         """The pulls of a gradient step: beta = -weight phi'(z)."""
-        self.loss.duals(z, 0.0, row.y, row.beta)
+        # Where scores are equal but for their last digits, a line as short as these digits shares the pull.
+        self.loss.duals(z, row.doubt, row.y, row.beta)
         for k in range(row.beta.shape[0]):
             row.beta[k] *= row.weight
         return row.beta

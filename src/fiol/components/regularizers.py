@@ -84,6 +84,10 @@ class Regularizer(Component):
         m, b = self.piece(w + step * beta * x, step, i)
         return m * (w + step * beta * x) + b, m * x * x
 
+    def slope_for(self, w: float, step: float, i: int) -> float:
+        """The slope at w that a linearized step goes by: a ridge takes no more than all of w, however long the step."""
+        return self.slope(w, 0, i)
+
     def catch_up(self, w: float, step: float, n: float, i: int) -> float:
         for _ in range(int(n)):
             w = self.prox(w, step, i)
@@ -156,6 +160,11 @@ class Elastic(Regularizer):
     def slope(self, w: float, side: int, i: int) -> float:
         sign = 1.0 * (w > 0.0) - 1.0 * (w < 0.0) if w != 0.0 else 1.0 * side
         return self.l1(i) * sign + self.l2(i) * w
+
+    def slope_for(self, w: float, step: float, i: int) -> float:
+        if step * self.l2(i) <= 1.0:
+            return self.slope(w, 0, i)
+        return self.l1(i) * (1.0 * (w > 0.0) - 1.0 * (w < 0.0)) + w / step
 
     def shrink(self, step: float, i: int) -> float:
         l2 = self.l2(i)  # a literal 0 here vanishes from the compiled loops
@@ -370,6 +379,9 @@ class Box(Regularizer):
 
     def slope(self, w: float, side: int, i: int) -> float:
         return self.regularizer.slope(w, side, i)
+
+    def slope_for(self, w: float, step: float, i: int) -> float:
+        return self.regularizer.slope_for(w, step, i)
 
     def prox(self, u: float, step: float, i: int) -> float:
         return self.clip(self.regularizer.prox(u, step, i))

@@ -339,7 +339,7 @@ class ByRidge(ByScale):
     cost: ClassVar[float] = FACTOR
 
     def exact_for(self, facts: Facts) -> bool:
-        # A linearized ridge may turn the sign of a weight, which a box does not let pass.
+        # In a box, the rounds of a linearized ridge are made one by one.
         clipped = facts.bounded and facts.linearized
         return facts.shares_factor and not facts.l1 and not clipped and not facts.averaged
 

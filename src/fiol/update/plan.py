@@ -67,7 +67,8 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
     refuse(objection(update, problem.geometry))
     refuse(record_objection(update.step_size))
     laziness = choose_laziness(facts_of(update, problem.geometry, averaging))
-    parts = update.loss_step, update.regularizer_step, update.anchor, update.step_size
+    step_size = update.step_size.for_loss(update.loss)
+    parts = update.loss_step, update.regularizer_step, update.anchor, step_size
     return Plan(problem, seen if update.regularizer_step.ignores else regularizer, *parts, laziness)
 
 
