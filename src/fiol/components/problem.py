@@ -12,7 +12,16 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
 from fiol.components.regularizers import Elastic, Regularizer
 from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
+from fiol.components.scalars import between
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
+
+
+#: Slopes of scores below this leave a score enough digits, whatever the regularizer takes away.
+STEEP = 1e6
+#: How far beta may be from solving its equation before it is looked at again, as a part of itself.
+SLACK = 1e-11
+#: So often: each time gains all the digits of a double.
+REFINEMENTS = 24
 
 
 class Problem(Component):
@@ -76,6 +85,50 @@ class Problem(Component):
     def residual(self, row: Row, beta: float, z: float) -> float:
         """How far (beta, z) is from beta in -weight phi'(z), also where phi has a kink."""
         return abs(self.dual(row, 1.0, z - beta) - beta)
+
+    def settled(self, row: Row, steep: float, beta: float, z: float, n: int, out: Floats) -> tuple[float, float, int]:
+        """What a solver returns that found beta and its score z in n passes, and wrote w(beta) into `out`.
+
+        `steep` is the slope of the score without a regularizer. Where that is large, a weight may be the difference of
+        numbers so much larger that no double beta gives the score it asks for: then the rest of beta is looked for.
+        """
+        curved = not self.geometry.quadratic  # there it says nothing of lengths far from the start
+        if curved or steep * (row.weight + abs(beta)) > STEEP:
+            if not self.residual(row, beta, z) <= SLACK * abs(beta):
+                return self.refined(row, beta, n, out)
+        return beta, z, n
+
+    def refined(self, row: Row, beta: float, n: int, out: Floats) -> tuple[float, float, int]:
+        """The root near beta, far below whose last digit the score may change: beta + delta with delta + beta + phi' = 0.
+
+        Every delta found becomes part of the excess of all weights, so that the next one starts with all its digits.
+        """
+        excess = np.empty(row.x.shape[0])
+        self.geometry.path_excess(self.regularizer, row, beta, excess)
+        base, own = beta, row.shift + row.lift * beta  # what decides on which side of 0 weights are; the intercept
+        z = self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own
+        for _ in range(REFINEMENTS):
+            gap = beta + row.weight * self.loss.grad(z, row.y)
+            low, high = min(-gap, 0.0), max(-gap, 0.0)
+            last, delta = z, 0.0
+            for j in range(200):
+                delta = between(low, high)
+                if delta <= low or delta >= high:
+                    break
+                z = self.geometry.path_near(self.regularizer, row, base, delta, excess, out) + (own + row.lift * delta)
+                n += 1
+                if delta + beta + row.weight * self.loss.grad(z, row.y) > 0.0:
+                    high = delta
+                else:
+                    low = delta
+            for k in range(row.x.shape[0]):
+                excess[k] += delta * self.geometry.reach(row, k)
+            own += row.lift * delta
+            beta += delta
+            z = self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own
+            if abs(z - last) <= 1e-15 * abs(z):
+                break
+        return beta, z, n
 
     # The path of the weights, from the geometry and the regularizer.
 

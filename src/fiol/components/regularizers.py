@@ -42,6 +42,8 @@ class Regularizer(Component):
         "piece": ("u", "step", "i"),
         "share": ("x", "w", "beta", "step", "i"),
         "value_and_slope": ("x", "w", "beta", "step", "i"),
+        "excess": ("w", "push", "step", "i"),
+        "prox_of_excess": ("excess", "u", "step", "i"),
         "kinks": (),
         "kink": ("j", "step", "i"),
         "slope": ("w", "side", "i"),
@@ -83,6 +85,17 @@ class Regularizer(Component):
         """(v, a): v = prox(w + step beta x), and x v moves by step a per unit of beta there."""
         m, b = self.piece(w + step * beta * x, step, i)
         return m * (w + step * beta * x) + b, m * x * x
+
+    def excess(self, w: float, push: float, step: float, i: int) -> float:
+        """How far w + step push lies beyond what the penalty takes from it, where both may be large.
+
+        All of it by default: a penalty of unknown form may take anything.
+        """
+        return w + step * push
+
+    def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
+        """The prox of a number not far from u, given by its excess."""
+        return self.prox(excess, step, i)
 
     def catch_up(self, w: float, step: float, n: float, i: int) -> float:
         for _ in range(int(n)):
@@ -185,6 +198,12 @@ class Elastic(Regularizer):
         on = x if abs(u) > tau else 0.0
         m = self.shrink(step, i)
         return m * (u - clamp(u, -tau, tau)), m * (on * x)
+
+    def excess(self, w: float, push: float, step: float, i: int) -> float:
+        return w + step * (push - copysign(self.l1(i), w + step * push))
+
+    def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
+        return self.shrink(step, i) * (excess if (excess > 0.0) == (u > 0.0) else 0.0)
 
     def kinks(self) -> int:
         return 2
@@ -379,6 +398,12 @@ class Box(Regularizer):
         w = m * u + b
         c = clamp(w, self.lo, self.hi)
         return (m, b) if w == c else (0.0, c)
+
+    def excess(self, w: float, push: float, step: float, i: int) -> float:
+        return self.regularizer.excess(w, push, step, i)
+
+    def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
+        return self.clip(self.regularizer.prox_of_excess(excess, u, step, i))
 
     def kinks(self) -> int:
         return self.regularizer.kinks() + 2
