@@ -275,9 +275,15 @@ class Separable(Geometry):
         self, regularizer: Regularizer, excess: float, w: float, x: float, beta: float, step: float, i: int
     ) -> float:
         """The weight of a pull near beta, given by its excess."""
-        origin, theta = self.mirror(0.0, i), self.mirror(w, i)
-        beyond = excess > origin if theta + step * beta * x > origin else excess < origin
-        return regularizer.clip(self.resolve(excess, step * regularizer.l2(i), i) if beyond else 0.0)
+        origin, ridge = self.mirror(0.0, i), step * regularizer.l2(i)
+        side = 1.0 if self.mirror(w, i) + step * beta * x > origin else -1.0
+        other = excess + side * (2.0 * step * regularizer.l1(i))
+        v = 0.0
+        if side * excess > side * origin:
+            v = self.resolve(excess, ridge, i)
+        elif side * other < side * origin:
+            v = self.resolve(other, ridge, i)
+        return regularizer.clip(v)
 
     def first_weight(self, features: int) -> float:
         return self.inverse(0.0, 0)
@@ -712,8 +718,12 @@ class Simplex(Geometry):
         return self.normalise(row, out, top) + (row.shift + row.lift * beta)
 
     def path_excess(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> None:
+        top = -inf
         for k in range(row.x.shape[0]):
             out[k] = self.logit(regularizer, row, beta, k)
+            top = max(top, out[k])
+        for k in range(row.x.shape[0]):
+            out[k] -= top  # what all logits have in common makes no difference, but costs digits
 
     def path_near(
         self, regularizer: Regularizer, row: Row, beta: float, delta: float, excess: Floats, out: Floats

@@ -93,7 +93,7 @@ class Problem(Component):
         numbers so much larger that no double beta gives the score it asks for: then the rest of beta is looked for.
         """
         curved = not self.geometry.quadratic  # there it says nothing of lengths far from the start
-        if curved or steep * (row.weight + abs(beta)) > STEEP:
+        if curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * min(abs(z), 1.0):
             if not self.residual(row, beta, z) <= SLACK * abs(beta):
                 return self.refined(row, beta, n, out)
         return beta, z, n
@@ -126,7 +126,7 @@ class Problem(Component):
             own += row.lift * delta
             beta += delta
             z = self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own
-            if abs(z - last) <= 1e-15 * abs(z):
+            if 0.0 < abs(z) and abs(z - last) <= 1e-15 * abs(z):
                 break
         return beta, z, n
 

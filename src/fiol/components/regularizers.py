@@ -200,10 +200,13 @@ class Elastic(Regularizer):
         return m * (u - clamp(u, -tau, tau)), m * (on * x)
 
     def excess(self, w: float, push: float, step: float, i: int) -> float:
-        return w + step * (push - copysign(self.l1(i), w + step * push))
+        side = 1.0 if w + step * push > 0.0 else -1.0
+        return w + step * (push - side * self.l1(i))
 
     def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
-        return self.shrink(step, i) * (excess if (excess > 0.0) == (u > 0.0) else 0.0)
+        side, tau = 1.0 if u > 0.0 else -1.0, step * self.l1(i)
+        beyond = max(side * excess, 0.0) + min(side * excess + 2.0 * tau, 0.0)  # on the side of u, or on the other
+        return self.shrink(step, i) * side * beyond
 
     def kinks(self) -> int:
         return 2
