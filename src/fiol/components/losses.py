@@ -603,8 +603,12 @@ class Poisson(Loss):
     def dual(self, q: float, p: float, y: float) -> float:
         if p == 0.0 or log(p) + q + p * y < -36.0:  # p exp(z) is below the rounding error of z
             return y - safe_exp(q + p * y)
-        # Where p y is huge, the difference has no digits left; but there z is log(y) to six.
+        if p > HUGE:
+            return 0.0
+        # Where p y or q is huge, the difference has no digits left; but then z is log(y) to six, or p exp(z) is omega.
         z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else log(y)
+        if abs(q) > 1e12 and p * y < HUGE:
+            z = log(wright_omega(log(p) + q + p * y)) - log(p)
         for _ in range(20):
             step = ((z - q) / p + self.grad(z, y)) / (1.0 / p + safe_exp(z))
             z -= step

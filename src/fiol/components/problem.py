@@ -9,7 +9,7 @@ import numpy as np
 from fiol.components.component import Component, PerFeature, at, check_complete
 from fiol.components.geometries import Geometry
 from fiol.components.joint_losses import JointLoss
-from fiol.components.losses import Loss
+from fiol.components.losses import EPS, Loss
 from fiol.components.regularizers import Elastic, Regularizer
 from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
 from fiol.components.scalars import between
@@ -94,7 +94,9 @@ class Problem(Component):
         """
         curved = not self.geometry.quadratic  # there it says nothing of lengths far from the start
         if curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * min(abs(z), 1.0):
-            if not self.residual(row, beta, z) <= SLACK * abs(beta):
+            # On a line so flat that z - p beta keeps the digits of z.
+            p = abs(z / beta) if 0.0 < abs(z) < abs(beta) else 1.0
+            if not abs(self.dual(row, p, z - p * beta) - beta) <= SLACK * abs(beta):
                 return self.refined(row, beta, n, out)
         return beta, z, n
 
@@ -126,7 +128,10 @@ class Problem(Component):
             own += row.lift * delta
             beta += delta
             z = self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own
-            if 0.0 < abs(z) and abs(z - last) <= 1e-15 * abs(z):
+            size = abs(own)
+            for k in range(row.x.shape[0]):
+                size += abs(row.x[k] * out[k])
+            if 0.0 < size and abs(z - last) <= 4.0 * EPS * size:
                 break
         return beta, z, n
 
