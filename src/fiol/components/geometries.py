@@ -718,12 +718,16 @@ class Simplex(Geometry):
         return self.normalise(row, out, top) + (row.shift + row.lift * beta)
 
     def path_excess(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> None:
-        top = -inf
+        # What all logits have in common makes no difference, but costs digits.
+        least, top = inf, -inf
         for k in range(row.x.shape[0]):
-            out[k] = self.logit(regularizer, row, beta, k)
+            least = min(least, regularizer.l1(nth(row.feature, k)))
+        for k in range(row.x.shape[0]):
+            push = beta * row.x[k] - row.rounds * (regularizer.l1(nth(row.feature, k)) - least)
+            out[k] = safe_log(row.center[k]) + common(row.steps) * push
             top = max(top, out[k])
         for k in range(row.x.shape[0]):
-            out[k] -= top  # what all logits have in common makes no difference, but costs digits
+            out[k] -= top
 
     def path_near(
         self, regularizer: Regularizer, row: Row, beta: float, delta: float, excess: Floats, out: Floats

@@ -24,7 +24,7 @@ from math import copysign, exp, expm1, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, require
-from fiol.components.scalars import HUGE, between, clamp, safe_exp, sigmoid, softplus, wright_omega
+from fiol.components.scalars import HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
 
 EPS = 2.220446049250313e-16
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
@@ -606,7 +606,7 @@ class Poisson(Loss):
         if p > HUGE:
             return 0.0
         # Where p y or q is huge, the difference has no digits left; but then z is log(y) to six, or p exp(z) is omega.
-        z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else log(y)
+        z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else safe_log(y)
         if abs(q) > 1e12 and p * y < HUGE:
             z = log(wright_omega(log(p) + q + p * y)) - log(p)
         for _ in range(20):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import EPS, Loss
 from fiol.components.regularizers import Elastic, Regularizer
 from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
-from fiol.components.scalars import between
+from fiol.components.scalars import between, clamp
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
 
 
@@ -20,8 +21,12 @@ from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
 STEEP = 1e6
 #: How far beta may be from solving its equation before it is looked at again, as a part of itself.
 SLACK = 1e-11
+#: The flattest line on which that is found out.
+FLAT = 1e-250
 #: So often: each time gains all the digits of a double.
 REFINEMENTS = 24
+#: A change of beta, as a part of itself, that leaves the excess of weights few digits.
+FAR = 1e-6
 
 
 class Problem(Component):
@@ -95,7 +100,7 @@ class Problem(Component):
         curved = not self.geometry.quadratic  # there it says nothing of lengths far from the start
         if curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * min(abs(z), 1.0):
             # On a line so flat that z - p beta keeps the digits of z.
-            p = abs(z / beta) if 0.0 < abs(z) < abs(beta) else 1.0
+            p = clamp(abs(z / beta), FLAT, 1.0) if beta != 0.0 else 1.0
             if not abs(self.dual(row, p, z - p * beta) - beta) <= SLACK * abs(beta):
                 return self.refined(row, beta, n, out)
         return beta, z, n
@@ -112,26 +117,28 @@ class Problem(Component):
         for _ in range(REFINEMENTS):
             gap = beta + row.weight * self.loss.grad(z, row.y)
             low, high = min(-gap, 0.0), max(-gap, 0.0)
-            last, delta = z, 0.0
-            for j in range(200):
-                delta = between(low, high)
-                if delta <= low or delta >= high:
-                    break
+            below, above = (z, inf) if gap < 0.0 else (-inf, z)  # the scores there
+            delta = between(low, high)
+            while low < delta < high:
                 z = self.geometry.path_near(self.regularizer, row, base, delta, excess, out) + (own + row.lift * delta)
                 n += 1
                 if delta + beta + row.weight * self.loss.grad(z, row.y) > 0.0:
-                    high = delta
+                    high, above = delta, z
                 else:
-                    low = delta
-            for k in range(row.x.shape[0]):
-                excess[k] += delta * self.geometry.reach(row, k)
-            own += row.lift * delta
-            beta += delta
-            z = self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own
+                    low, below = delta, z
+                delta = between(low, high)
             size = abs(own)
             for k in range(row.x.shape[0]):
+                excess[k] += delta * self.geometry.reach(row, k)
                 size += abs(row.x[k] * out[k])
-            if 0.0 < size and abs(z - last) <= 4.0 * EPS * size:
+            own += row.lift * delta
+            beta += delta
+            if abs(delta) > FAR * abs(beta):  # the first beta was none: start again from this one
+                self.geometry.path_excess(self.regularizer, row, beta, excess)
+                base, own = beta, row.shift + row.lift * beta
+                below, above = -inf, inf
+            z = self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own
+            if above - below <= 4.0 * EPS * size:
                 break
         return beta, z, n
 
