@@ -114,19 +114,29 @@ class Problem(Component):
         self.geometry.path_excess(self.regularizer, row, beta, excess)
         base, own = beta, row.shift + row.lift * beta  # what decides on which side of 0 weights are; the intercept
         z = self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own
+        spread = inf
         for _ in range(REFINEMENTS):
             gap = beta + row.weight * self.loss.grad(z, row.y)
             low, high = min(-gap, 0.0), max(-gap, 0.0)
-            below, above = (z, inf) if gap < 0.0 else (-inf, z)  # the scores there
+            under, over = (gap, inf) if gap < 0.0 else (-inf, gap)  # the gaps there,
+            below, above = (z, inf) if gap < 0.0 else (-inf, z)  # and the scores
             delta = between(low, high)
+            halve = True
             while low < delta < high:
                 z = self.geometry.path_near(self.regularizer, row, base, delta, excess, out) + (own + row.lift * delta)
                 n += 1
-                if delta + beta + row.weight * self.loss.grad(z, row.y) > 0.0:
-                    high, above = delta, z
+                gap = delta + beta + row.weight * self.loss.grad(z, row.y)
+                if gap > 0.0:
+                    high, over, above = delta, gap, z
                 else:
-                    low, below = delta, z
+                    low, under, below = delta, gap, z
+                if above - below <= EPS * abs(z) and high - low <= EPS * abs(beta + delta):
+                    break
                 delta = between(low, high)
+                halve = not halve
+                if not halve and over - under < inf:  # where the gap is a line, its root
+                    cut = low - under * ((high - low) / (over - under))
+                    delta = cut if low < cut < high else delta
             size = abs(own)
             for k in range(row.x.shape[0]):
                 excess[k] += delta * self.geometry.reach(row, k)
@@ -136,11 +146,13 @@ class Problem(Component):
             if abs(delta) > FAR * abs(beta):  # the first beta was none: start again from this one
                 self.geometry.path_excess(self.regularizer, row, beta, excess)
                 base, own = beta, row.shift + row.lift * beta
-                below, above = -inf, inf
-            z = self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own
-            if above - below <= 4.0 * EPS * size:
+                spread = inf
+            elif above - below <= 4.0 * EPS * size or above - below >= 0.5 * spread:  # scores can be no nearer
                 break
-        return beta, z, n
+            else:
+                spread = above - below
+            z = self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own
+        return beta, self.geometry.path_near(self.regularizer, row, base, 0.0, excess, out) + own, n
 
     # The path of the weights, from the geometry and the regularizer.
 
