@@ -394,7 +394,8 @@ class Learner:
     def _warn(self, what: str, score: Any, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
         implicit = isinstance(self.update.loss_step, ImplicitLoss)
-        why = "the weights left the range of double precision" if implicit else "use an implicit loss step"
+        held_in = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
+        why = f"the weights left the range of {held_in}" if implicit else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
 
     def start_from(self, weights: Any, intercept: Any = 0.0) -> None:
@@ -420,6 +421,8 @@ class Learner:
         shift = np.broadcast_to(np.asarray(intercept, np.float64), many)
         if not (np.isfinite(w).all() and np.isfinite(shift).all()):
             raise ValueError("weights and intercept must be finite")
+        if max(np.abs(w).max(initial=0.0), np.abs(shift).max(initial=0.0)) > np.finfo(self.dtype).max:
+            raise OverflowError('weights or intercept leave the range of float32: use dtype="float64"')
         self._engine.start_from(np.ascontiguousarray(w.T), shift)
         self._intake.features = features
 

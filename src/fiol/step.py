@@ -87,7 +87,10 @@ def solve_step(
             if row.x.shape[0] < old.shape[0]:
                 settle(problem, old, row.steps, new)
             new[row.feature] = solved
-    if not (np.isfinite(new).all() and np.isfinite(z) and (np.isfinite(reach) or not problem.geometry.quadratic)):
+        far = row.steps * beta  # what a row multiplies x with, 0 included
+    if not (np.isfinite([z, far, beta]).all() and np.isfinite(new).all()) or (
+        problem.geometry.quadratic and not np.isfinite(reach)
+    ):
         largest = int(row.feature[np.abs(row.x).argmax()])
         raise OverflowError(
             f"the step leaves the range of double precision: eta * sample_weight * x[{largest}]**2 is too large; "

@@ -91,7 +91,7 @@ class Problem(Component):
         """How far (beta, z) is from beta in -weight phi'(z), also where phi has a kink."""
         return abs(self.dual(row, 1.0, z - beta) - beta)
 
-    def settled(self, row: Row, steep: float, beta: float, z: float, n: int, out: Floats) -> tuple[float, float, int]:
+    def landed(self, row: Row, steep: float, beta: float, z: float, n: int, out: Floats) -> tuple[float, float, int]:
         """What a solver returns that found beta and its score z in n passes, and wrote w(beta) into `out`.
 
         `steep` is the slope of the score without a regularizer. Where that is large, a weight may be the difference of

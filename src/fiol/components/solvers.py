@@ -100,7 +100,7 @@ class Newton(Solver):
         if not found:
             z = problem.fill(row, beta, out)
             n += 1
-        return problem.settled(row, steep, beta, z, n, out)
+        return problem.landed(row, steep, beta, z, n, out)
 
 
 class ClosedForm(Solver):
@@ -150,7 +150,7 @@ class Bisection(Solver):
             beta = between(low, high)
             n += 1
         steep, _ = problem.start(row)
-        return problem.settled(row, steep, beta, problem.fill(row, beta, out), n + 1, out)
+        return problem.landed(row, steep, beta, problem.fill(row, beta, out), n + 1, out)
 
 
 class Breakpoints(Solver):
@@ -313,7 +313,7 @@ def land(problem: Problem, row: Row, left: float, right: float, n: int, out: Flo
     p, q = problem.line(row, inside(left, right))
     beta = clamp(problem.dual(row, p, q), left, right)
     steep, _ = problem.start(row)
-    return problem.settled(row, steep, beta, problem.fill(row, beta, out), n + 2, out)
+    return problem.landed(row, steep, beta, problem.fill(row, beta, out), n + 2, out)
 
 
 def breakpoints(problem: Problem, row: Row) -> Floats:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.engine.holding import held, limits
+from fiol.intake.chunk import Chunk
 from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
 from fiol.update.state import START, State, Uncounted, assembled, grown, make_room, named, placed, realigned, spread
@@ -53,7 +54,7 @@ class Engine:
         scores: int | None = None,
     ) -> None:
         self.plan, self.bias_plan = plan, intercept_plan(plan)
-        self.compiled = compiled
+        self.compiled, self.limits = compiled, limits(np.dtype(dtype))
         self.trailing: tuple[int, ...] = () if scores is None else (scores,)
         self.fresh = plan.new_state((1, *self.trailing), first, dtype, average)  # a feature that was never seen
         self.state = plan.new_state((features, *self.trailing), first, dtype, average)
@@ -70,7 +71,7 @@ class Engine:
 
     def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
-        with Transaction(*self.revocable):
+        with held(self, chunk, y, sample_weights), Transaction(*self.revocable):
             return self.learn_in_parts(chunk, y, sample_weights, order)
 
     def learn_in_parts(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
@@ -113,9 +114,7 @@ class Engine:
             self.room,
             self.bias_room,
             features,
-            SMALLEST,
-            LARGEST,
-            HEAVIEST,
+            *self.limits,
         )
         return z if fine else None
 
@@ -129,7 +128,7 @@ class Engine:
         return call
 
     def one_row_kernel(self, *row: Any) -> Any:
-        arguments = (*self.plans, *row[:4], *self.memory, row[4], SMALLEST, LARGEST, HEAVIEST)
+        arguments = (*self.plans, *row[:4], *self.memory, row[4], *self.limits)
         self.bound["learn_one_row"] = self.bind("learn_one_row", arguments)
         return self.bound["learn_one_row"]
 
