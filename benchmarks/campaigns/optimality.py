@@ -29,6 +29,8 @@ NEAR_ONE = 64 * EPS / TAU
 FAR = Decimal(10) ** 5
 #: What stands for an exponential that is no double any more, and the smallest number with all its digits.
 HUGE, TINY = Decimal(float(np.finfo(float).max)), Decimal(float(np.finfo(float).tiny))
+#: A share of a class so small changes no weight.
+LEAST_SHARE = Decimal("1e-280")
 EXACT = Context(prec=60, Emax=10**9, Emin=-(10**9))
 
 
@@ -234,3 +236,39 @@ def _objection(case: Any, new: Any, shift: tuple[float, float, float] | None, st
     if low.low <= high.high + room + TINY:  # what is smaller may be 0
         return ""
     return f"{low.name} asks for beta >= {low.low:.12e}, {high.name} for beta <= {high.high:.12e}"
+
+
+# --- losses of many scores --------------------------------------------------------------------
+
+
+def joint_objection(loss: Any, q: Any, p: float, y: int, beta: Any) -> str:
+    """Why `beta` does not solve beta = -phi'(q + p beta) for a joint loss, or ''."""
+    if not np.isfinite(beta).all():
+        return "not finite"
+    with localcontext(EXACT):
+        starts, pulls, slope = [Decimal(float(v)) for v in q], [Decimal(float(v)) for v in beta], Decimal(p)
+        scores = [a + slope * b for a, b in zip(starts, pulls, strict=True)]
+        size = max(max(map(abs, starts)), max(abs(slope * b) for b in pulls), ONE)
+        miss, mass = ULPS * EPS * size, [-b + (k == y) for k, b in enumerate(pulls)]
+        if abs(sum(pulls, ZERO)) > TAU * max(map(abs, pulls)) + TINY:
+            return f"pulls add up to {sum(pulls, ZERO):.3e}"
+        if type(loss).__name__ == "Softmax":
+            top = max(scores)
+            parts = [exp(z - top) for z in scores]
+            total = sum(parts, ZERO)
+            for k, (found, part) in enumerate(zip(mass, parts, strict=True)):
+                wide = exp(2 * miss) if miss < 1 else INF
+                share, slack = part / total, TAU / 1000 if k == y else LEAST_SHARE
+                if found > share * wide * (1 + TAU) + slack:
+                    return f"class {k} has {found:.12e}, not {share:.12e}"
+                if found < share / wide * (1 - TAU) - slack:
+                    return f"class {k} has {found:.12e}, not {share:.12e}"
+            return ""
+        margins = [z + (k != y) for k, z in enumerate(scores)]
+        top = max(margins)
+        for k, found in enumerate(mass):
+            if found < -TAU:
+                return f"class {k} is pushed by {found:.3e}"
+            if found > 4 * EPS + TINY and margins[k] < top - 4 * miss and found * slope > miss:
+                return f"class {k} is pushed, {top - margins[k]:.3e} below the highest"
+        return ""

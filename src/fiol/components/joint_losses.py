@@ -10,13 +10,16 @@ classes, and the minimiser is the beta with beta = -weight phi'(q + p beta), whi
 
 from __future__ import annotations
 
-from math import exp, inf, log, sqrt
+from math import exp, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component
 from fiol.components.losses import EPS, MARGIN
 from fiol.components.row import Floats
-from fiol.components.scalars import wright_omega
+from fiol.components.scalars import between, wright_omega
+
+#: Beyond this slope, a score plus the slope leaves the score too few digits.
+STEEP = 1e4
 
 
 class JointLoss(Component):
@@ -90,6 +93,9 @@ class Softmax(JointLoss):
         return sqrt(squares + rest * rest) / mass
 
     def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
+        if p > STEEP and highest_lead(q, y) < 0.5 * p:
+            self.steep_duals(q, p, y, out)
+            return
         top = -inf
         for k in range(q.shape[0]):
             top = max(top, q[k] + p if k == y else q[k])
@@ -127,6 +133,42 @@ class Softmax(JointLoss):
                 rest -= out[k]
         out[y] = rest  # 1 - pi_y, which may be tiny
 
+    def steep_duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
+        """The same where p is large, and q + p has no digits left for q.
+
+        With s = p (1 - pi_y), the sum of all other p pi_k, and scores counted from q_y, the number l is the root of
+        s - l - log(1 - s / p), which falls with l.
+        """
+        count = q.shape[0]
+        low, high = 0.0, max(highest_lead(q, y), 0.0) + log(p) + count + 1.0
+        level = 0.5 * high
+        for _ in range(200):
+            s, slope = 0.0, 0.0
+            for k in range(count):
+                if k != y:
+                    omega = wright_omega(log(p) + (q[k] - q[y]) - level)
+                    s += omega
+                    slope += omega / (1.0 + omega)
+            gap = s - level - log1p(-s / p) if s < p else inf
+            if gap > 0.0:
+                low = level
+            else:
+                high = level
+            new = level + gap / (1.0 + slope * (1.0 + 1.0 / (p - s))) if s < p else high
+            if not low < new < high:
+                new = between(low, high)
+                if new <= low or new >= high:
+                    break
+            if abs(new - level) <= EPS * level:
+                break
+            level = new
+        rest = 0.0
+        for k in range(count):
+            if k != y:
+                out[k] = -wright_omega(log(p) + (q[k] - q[y]) - level) / p
+                rest -= out[k]
+        out[y] = rest
+
 
 class CrammerSinger(JointLoss):
     """Multiclass hinge: phi(z; y) = max_k (z_k + 1[k != y]) - z_y (Crammer and Singer 2001).
@@ -156,6 +198,9 @@ class CrammerSinger(JointLoss):
         for k in range(q.shape[0]):  # what is projected, times p; from the score of y
             out[k] = (0.0 if k == y else 1.0) + (q[k] - q[y])
         best = out.argmax()
+        if p > STEEP and out[best] < 0.5 * p:
+            self.steep_duals(p, y, out)
+            return
         if p <= 0.0:
             for k in range(q.shape[0]):
                 out[k] = 0.0
@@ -181,3 +226,34 @@ class CrammerSinger(JointLoss):
             if k != y:
                 rest -= out[k]
         out[y] = rest
+
+    def steep_duals(self, p: float, y: int, out: Floats) -> None:
+        """The same where p is large, from what classes lead by: all that lead by more than a level come down to it.
+
+        What they come down is what the right class goes up, the level itself.
+        """
+        level = 0.0
+        while True:  # the level only rises
+            total, count = 0.0, 1
+            for k in range(out.shape[0]):
+                if k != y and out[k] > level:
+                    total += out[k]
+                    count += 1
+            if not total / count > level:
+                break
+            level = total / count
+        rest = 0.0
+        for k in range(out.shape[0]):
+            out[k] = -max(out[k] - level, 0.0) / p
+            if k != y:
+                rest -= out[k]
+        out[y] = rest
+
+
+def highest_lead(q: Floats, y: int) -> float:
+    """How far the highest score of a wrong class is above that of the right one; minus infinity if there is none."""
+    lead = -inf
+    for k in range(q.shape[0]):
+        if k != y:
+            lead = max(lead, q[k] - q[y])
+    return lead
