@@ -20,6 +20,8 @@ from fiol.components.scalars import between, wright_omega
 
 #: Beyond this slope, a score plus the slope leaves the score too few digits.
 STEEP = 1e4
+#: Below this slope, scores do not move.
+FLAT = 1e-20
 
 
 class JointLoss(Component):
@@ -108,7 +110,7 @@ class Softmax(JointLoss):
         high = log(mass)  # pi > 0 ...
         low = high - p  # ... and pi < 1
         level = high - p * (squares / (mass * mass))
-        for _ in range(100 if p > 0.0 else 0):
+        for _ in range(100 if p > FLAT else 0):
             total, slope = 0.0, 0.0
             for k in range(q.shape[0]):
                 omega = wright_omega(log(p) + out[k] - level)
@@ -128,7 +130,7 @@ class Softmax(JointLoss):
             level = new
         rest = 0.0
         for k in range(q.shape[0]):
-            out[k] = -wright_omega(log(p) + out[k] - level) / p if p > 0.0 else -exp(out[k] - high)
+            out[k] = -wright_omega(log(p) + out[k] - level) / p if p > FLAT else -exp(out[k] - high)
             if k != y:
                 rest -= out[k]
         out[y] = rest  # 1 - pi_y, which may be tiny
