@@ -4,8 +4,9 @@
 
 A case draws a loss, a penalty, a geometry and a solver, features and targets of any size from 1e-100 to 1e100, steps
 from 1e-12 to 1e12, strengths from 0 to 1e12, weights from 0 to 1e30 and sample weights from 0 to 1e12. Its step is made
-in the interpreter, and has to satisfy the conditions of `benchmarks.campaigns.optimality` or to be refused. A seed and
-a number name a case: `python -m benchmarks.campaigns.numbers --seed 0 --only 1234`.
+in the interpreter, and has to satisfy the conditions of `benchmarks.campaigns.optimality` or to be refused. One case in
+ten is a learner with any step size, each of whose three rounds has to do so, and one in ten a joint loss on a line of
+any slope. A seed and a number name a case: `python -m benchmarks.campaigns.numbers --seed 0 --only 1234`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import random
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fiol
-from benchmarks.campaigns.optimality import objection
+from benchmarks.campaigns.optimality import joint_objection, objection
 
 LOSSES = (
     fiol.Squared(),
@@ -152,9 +154,55 @@ class Numbers:
         return getattr(fiol, name)()  # type: ignore[no-any-return]
 
 
-def draw(seed: int, number: int) -> Case:
+class Stream(NamedTuple):
+    """A few rounds of a learner."""
+
+    update: fiol.Update
+    rows: Any
+    y: list[float]
+    weight: list[float]
+    intercept: bool
+
+
+class Line(NamedTuple):
+    """A joint loss on a line of scores."""
+
+    loss: Any
+    q: Any
+    p: float
+    y: int
+
+
+def draw(seed: int, number: int) -> Case | Stream | Line:
     """The case of this seed and number."""
     numbers = Numbers(f"{seed}/{number}")
+    return {7: draw_stream, 8: draw_line}.get(number % 10, draw_step)(numbers)
+
+
+def draw_line(numbers: Numbers) -> Line:
+    rng = numbers.rng
+    classes, kind = rng.choice((2, 3, 5)), rng.choice(((-3, 3), (-100, 100), (20, 22)))
+    q = [0.0 if rng.random() < 0.2 else numbers.signed(*kind) for _ in range(classes)]
+    p = rng.choice((0.0, numbers.size(-6, 6), numbers.size(-290, 290)))
+    return Line(rng.choice((fiol.Softmax(), fiol.CrammerSinger())), np.array(q), p, rng.randrange(classes))
+
+
+def draw_stream(numbers: Numbers) -> Stream:
+    rng = numbers.rng
+    d, loss, name = rng.choice((1, 2, 3, 4)), rng.choice(LOSSES), rng.choice(("Euclidean", "DiagonalMetric", "Entropy"))
+    size = numbers.step()
+    inner = rng.choice((fiol.Constant(size), fiol.Polynomial(size), fiol.AdaGrad(size, rng.choice((0.0, 0.1, 1e-6)))))
+    step_size = fiol.ScaleFree(inner) if rng.random() < 0.4 else inner
+    rows = [numbers.features(d) for _ in range(3)]
+    if rng.random() < 0.5:
+        rows = [rows[0] * rng.uniform(0.1, 1.0) for _ in rows]
+    rows = [np.where(np.abs(x) < 1e-100, 0.0, x) for x in rows]
+    update = fiol.FIOL(loss, numbers.regularizer(d, name), step_size, numbers.geometry(name, d))
+    weights = [numbers.sample_weight() for _ in rows]
+    return Stream(update, np.array(rows), [numbers.target(loss) for _ in rows], weights, rng.random() < 0.5)
+
+
+def draw_step(numbers: Numbers) -> Case:
     rng = numbers.rng
     d, loss, name = rng.choice((1, 1, 2, 3, 4, 6)), rng.choice(LOSSES), rng.choice(GEOMETRIES)
     x, regularizer = numbers.features(d), numbers.regularizer(d, name)
@@ -178,19 +226,73 @@ class Outcome(NamedTuple):
     why: str = ""
 
 
-def judge(case: Case, compiled: bool = False) -> Outcome:
+def judge(case: Case | Stream | Line, compiled: bool = False) -> Outcome:
     """Make the step of a case, and look at its weights."""
     try:
+        if isinstance(case, Line):
+            beta = np.empty(case.q.shape[0])
+            with np.errstate(all="ignore"):
+                case.loss.duals(case.q, case.p, case.y, beta)
+            why = joint_objection(case.loss, case.q, case.p, case.y, beta)
+            return Outcome("wrong", why) if why else Outcome("exact")
+        if isinstance(case, Stream):
+            return judge_stream(case, compiled)
         step = case.solve(compiled)
     except OverflowError as error:
         return Outcome("refused" if "double precision" in str(error) else "wrong", str(error))
-    except (ArithmeticError, ValueError) as error:
+    except (ArithmeticError, ValueError, Warning) as error:
         return Outcome("wrong", f"raised {error!r}")
     why = objection(case, step.w)
     return Outcome("wrong", why) if why else Outcome("exact")
 
 
-def campaign(cases: int, seed: int, first: int = 0) -> Iterator[tuple[int, Case, Outcome]]:
+def judge_stream(stream: Stream, compiled: bool) -> Outcome:
+    """Every round of a learner, with the weights, steps and intercept before and after it."""
+    update, d = stream.update, stream.rows.shape[1]
+    learner = fiol.Learner(update, n_features=d, intercept=stream.intercept, compiled=compiled)
+    for t, (x, y, weight) in enumerate(zip(stream.rows, stream.y, stream.weight, strict=True), 1):
+        w, shift, before = learner.weights, learner.intercept, stats(learner)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            learner.learn([x], [y], [weight])
+        after = stats(learner)
+        eta = update.step_size.eta(t)
+        steps, lift = (step_of(update.step_size, eta, after[part]) for part in ("state", "intercept"))
+        for name, now in after["state"].items():
+            if name == "peak":
+                was = before["state"][name]
+                w = w * np.where((now > was) & (was > 0.0), was / np.where(now > 0.0, now, 1.0), 1.0)
+        lo, hi = update.regularizer.bounds()
+        w = np.clip(w, lo, hi)  # where a round starts
+        case = Case(x, y, w, update.loss, update.regularizer, update.geometry, eta, weight)
+        own = (shift, learner.intercept, float(np.broadcast_to(lift, 1)[0])) if stream.intercept else None
+        why = objection(case, learner.weights, own, steps)
+        if why:
+            return Outcome("wrong", f"round {t}: {why}")
+    return Outcome("exact")
+
+
+def stats(learner: fiol.Learner) -> dict[str, dict[str, Any]]:
+    """What a step size knows of the features, and of the intercept."""
+    found: dict[str, dict[str, Any]] = {"state": {}, "intercept": {}}
+    for name, array in learner.arrays().items():
+        part, _, own = name.partition(".")
+        if own in ("square", "peak") and part in found:
+            found[part][own] = array.copy()
+    return found
+
+
+def step_of(step_size: fiol.StepSize, eta: float, known: dict[str, Any]) -> Any:
+    """eta / h for all features, by the definitions of AdaGrad and ScaleFree; 0 where nothing is known."""
+    scaled = isinstance(step_size, fiol.ScaleFree)
+    inner = step_size.step_size if isinstance(step_size, fiol.ScaleFree) else step_size
+    unit = known["peak"] ** 2 if scaled else np.ones(1)
+    with np.errstate(all="ignore"):
+        h = unit * (inner.kappa + np.sqrt(known["square"] / unit)) if isinstance(inner, fiol.AdaGrad) else unit
+        return np.where(h > 0.0, eta / h, 0.0)
+
+
+def campaign(cases: int, seed: int, first: int = 0) -> Iterator[tuple[int, Case | Stream | Line, Outcome]]:
     """Case by case, with what became of it."""
     for number in range(first, first + cases):
         case = draw(seed, number)

@@ -114,11 +114,13 @@ def of_entropy(c: Coordinate) -> tuple[Decimal, Decimal, Decimal]:
 
 
 def of_coordinate(kind: str, c: Coordinate, name: str) -> Interval:
-    """The beta that one weight allows."""
+    """The beta that one weight allows; all if it has no step and stays where it is."""
+    if c.step == 0:
+        return Interval(-INF, INF, name) if c.new == c.old else Interval(INF, -INF, name)
     low, high, size = of_quadratic(c) if kind == "quadratic" else of_entropy(c)
-    if c.new <= c.lo:
+    if c.lo > -INF and c.new - c.lo <= 256 * EPS * abs(c.lo):
         low = -INF
-    if c.new >= c.hi:
+    if c.hi < INF and c.hi - c.new <= 256 * EPS * abs(c.hi):
         high = INF
     low, high = low - TAU * size - TINY / c.step, high + TAU * size + TINY / c.step
     if c.x == 0:
