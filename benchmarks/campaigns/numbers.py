@@ -5,8 +5,8 @@
 A case draws a loss, a penalty, a geometry and a solver, features and targets of any size from 1e-100 to 1e100, steps
 from 1e-12 to 1e12, strengths from 0 to 1e12, weights from 0 to 1e30 and sample weights from 0 to 1e12. Its step is made
 in the interpreter, and has to satisfy the conditions of `benchmarks.campaigns.optimality` or to be refused. One case in
-ten is a learner with any step size, each of whose three rounds has to do so, and one in ten a joint loss on a line of
-any slope. A seed and a number name a case: `python -m benchmarks.campaigns.numbers --seed 0 --only 1234`.
+twenty is a learner with any step size, each of whose three rounds has to do so, and one in twenty a joint loss on a
+line of any slope. A seed and a number name a case: `python -m benchmarks.campaigns.numbers --seed 0 --only 1234`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ SOLVERS = (
     fiol.Partition(fiol.MedianOfMedians()),
     fiol.ClosedForm(),
 )
+#: After so many cases a line says how it goes.
+PROGRESS = 20_000
 
 
 class Case(NamedTuple):
@@ -147,7 +149,7 @@ class Numbers:
 
     def geometry(self, name: str, d: int) -> fiol.Geometry:
         if name == "DiagonalMetric":
-            return fiol.DiagonalMetric([self.size(-6, 6) for _ in range(d)])
+            return fiol.DiagonalMetric(np.array([self.size(-6, 6) for _ in range(d)]))
         if name == "Mahalanobis":
             a = np.array([[self.rng.gauss(0, 1) for _ in range(d)] for _ in range(d)])
             return fiol.Mahalanobis((a @ a.T + np.eye(d)) * self.size(-6, 6))
@@ -176,7 +178,9 @@ class Line(NamedTuple):
 def draw(seed: int, number: int) -> Case | Stream | Line:
     """The case of this seed and number."""
     numbers = Numbers(f"{seed}/{number}")
-    return {7: draw_stream, 8: draw_line}.get(number % 10, draw_step)(numbers)
+    if number % 20 == 7:
+        return draw_stream(numbers)
+    return draw_line(numbers) if number % 20 == 8 else draw_step(numbers)
 
 
 def draw_line(numbers: Numbers) -> Line:
@@ -216,7 +220,8 @@ def draw_step(numbers: Numbers) -> Case:
     working = geometry.working()
     solvers = [s for s in SOLVERS if s is None or not s.objection(regularizer, working)]
     solver = rng.choice(solvers)
-    return Case(x, numbers.target(loss), w, loss, regularizer, geometry, numbers.step(), numbers.sample_weight(), solver)
+    y, eta, weight = numbers.target(loss), numbers.step(), numbers.sample_weight()
+    return Case(x, y, w, loss, regularizer, geometry, eta, weight, solver)
 
 
 class Outcome(NamedTuple):
@@ -318,6 +323,8 @@ def main(arguments: list[str] | None = None) -> int:
             wrong.append(number)
         if options.only is not None or (outcome.kind == "wrong" and len(wrong) <= options.show):
             print(f"case {number}: {outcome.kind} {outcome.why}\n  {case!r}", flush=True)
+        if (number + 1) % PROGRESS == 0:
+            print(f"{number + 1} cases, {time.perf_counter() - start:.0f} s: {dict(counts)}", flush=True)
     seconds = time.perf_counter() - start
     print(f"{cases} cases of seed {options.seed} in {seconds:.0f} s: {dict(counts)}")
     if options.json:

@@ -116,7 +116,8 @@ def of_entropy(c: Coordinate) -> tuple[Decimal, Decimal, Decimal]:
 def of_coordinate(kind: str, c: Coordinate, name: str) -> Interval:
     """The beta that one weight allows; all if it has no step and stays where it is."""
     if c.step == 0:
-        return Interval(-INF, INF, name) if c.new == c.old else Interval(INF, -INF, name)
+        stays = abs(c.new - c.old) <= 16 * EPS * abs(c.old)
+        return Interval(-INF, INF, name) if stays else Interval(INF, -INF, name)
     low, high, size = of_quadratic(c) if kind == "quadratic" else of_entropy(c)
     if c.lo > -INF and c.new - c.lo <= 256 * EPS * abs(c.lo):
         low = -INF
@@ -155,14 +156,14 @@ def of_simplex(coordinates: list[Coordinate], guess: Interval) -> list[Interval]
     return found
 
 
-def of_mahalanobis(
-    case: Any, x: list[Decimal], old: list[Decimal], new: list[Decimal], l2: Decimal, guess: Interval
-) -> list[Interval]:
+def of_mahalanobis(case: Any, coordinates: list[Coordinate], guess: Interval) -> list[Interval]:
     """The beta that weights which a matrix couples allow, M (v - w) / eta + l2 v = beta x: in all, to the norm."""
+    x, old, new = ([c[k] for c in coordinates] for k in range(3))
+    l2 = coordinates[0].l2
     beta = min(abs(guess.low), abs(guess.high))
     matrix = [[Decimal(float(v)) for v in row] for row in np.asarray(case.geometry.matrix)]
     eta, found = Decimal(case.eta), []
-    size = max(abs(v) for row in matrix for v in row) * sum((abs(a) + abs(b) for a, b in zip(old, new, strict=True)), ZERO)
+    size = max(abs(v) for row in matrix for v in row) * sum(map(abs, old + new), ZERO)
     room = 1000 * TAU * (size / eta + l2 * sum(map(abs, new), ZERO) + beta * max(map(abs, x)))
     for k, row in enumerate(matrix):
         value = sum((m * (v - w) for m, v, w in zip(row, new, old, strict=True)), ZERO) / eta + l2 * new[k]
@@ -201,11 +202,9 @@ def _objection(case: Any, new: Any, shift: tuple[float, float, float] | None, st
     h = np.broadcast_to(getattr(geometry, "h", 1.0), len(case.x)) if not isinstance(geometry, fiol.Mahalanobis) else 1.0
     per = [np.resize(np.broadcast_to(v, len(case.x)), n) for v in (l1, l2, h)]
     eta = np.broadcast_to(case.eta if steps is None else steps, n)
+    numbers = (map(Decimal, map(float, values)) for values in (x, old, found, eta, *per))
     coordinates = [
-        Coordinate(*map(Decimal, map(float, (a, b, c))), Decimal(float(e)) / Decimal(float(m)), p, q, lo, hi)
-        for a, b, c, e, m, p, q in zip(
-            x, old, found, eta, per[2], map(Decimal, map(float, per[0])), map(Decimal, map(float, per[1])), strict=True
-        )
+        Coordinate(a, b, c, step / metric, p, q, lo, hi) for a, b, c, step, p, q, metric in zip(*numbers, strict=True)
     ]
     terms = [c.x * c.new for c in coordinates]
     sizes = [abs(c.x * c.new) + abs(c.x * c.old) for c in coordinates]
@@ -228,8 +227,7 @@ def _objection(case: Any, new: Any, shift: tuple[float, float, float] | None, st
             return "weights do not sum to 1"
         conditions += of_simplex(coordinates, conditions[0])
     elif isinstance(geometry, fiol.Mahalanobis):
-        parts = ([getattr(c, name) for c in coordinates] for name in ("x", "old", "new"))
-        conditions += of_mahalanobis(case, *parts, coordinates[0].l2, conditions[0])
+        conditions += of_mahalanobis(case, coordinates, conditions[0])
     else:
         kind = "entropy" if isinstance(geometry, fiol.Entropy) else "quadratic"
         conditions += [of_coordinate(kind, c, f"weight {k}") for k, c in enumerate(coordinates)]

@@ -16,7 +16,6 @@ from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
 from fiol.components.scalars import between, clamp
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
 
-
 #: Slopes of scores below this leave a score enough digits, whatever the regularizer takes away.
 STEEP = 1e6
 #: How far beta may be from solving its equation before it is looked at again, as a part of itself.
@@ -106,7 +105,7 @@ class Problem(Component):
         return beta, z, n
 
     def refined(self, row: Row, beta: float, n: int, out: Floats) -> tuple[float, float, int]:
-        """The root near beta, far below whose last digit the score may change: beta + delta with delta + beta + phi' = 0.
+        """The root beta + delta, where the score changes with a delta far below the last digit of beta.
 
         Every delta found becomes part of the excess of all weights, so that the next one starts with all its digits.
         """

@@ -21,7 +21,6 @@ from fiol.update.regularizer_steps import IgnoredRegularizer, RegularizerStep
 from fiol.update.state import State, empty_state
 from fiol.update.update import Update
 
-
 #: The largest l1 strength times step size where weights follow from sums over all rounds.
 MOST_SHRUNK = 1e6
 
