@@ -93,9 +93,7 @@ def test_steps_that_are_none(eta):
 
 
 def test_a_product_beyond_doubles_is_refused():
-    with pytest.raises(
-        OverflowError, match=r"^the step leaves the range of double precision: eta \* sample_weight \* x"
-    ):
+    with pytest.raises(OverflowError, match=r"^the step leaves the range of double precision: eta \* sample"):
         solve_step([1e100], 1.0, [0.0], loss=fiol.Squared(), regularizer=L1(0.5), eta=1e150, compiled=False)
 
 
@@ -104,9 +102,7 @@ def test_sums_over_all_rounds_refuse_steps_beyond_their_digits(anchor):
     def update(eta, regularizer):
         return fiol.FIOL(fiol.Squared(), regularizer, fiol.Constant(eta)).replace(anchor=anchor)
 
-    with pytest.raises(
-        ValueError, match=r"keeps sums, whose digits do not suffice for a step size of 1e\+12 with an l1"
-    ):
+    with pytest.raises(ValueError, match=r"keeps sums, whose digits do not suffice for a step size of 1e\+12"):
         fiol.Learner(update(1e12, L1(0.5)), compiled=False)
     fiol.Learner(update(1e12, Ridge(0.5)), compiled=False)
     fiol.Learner(update(1e3, L1(0.5)), compiled=False)
