@@ -123,7 +123,8 @@ def of_coordinate(kind: str, c: Coordinate, name: str) -> Interval:
         low = -INF
     if c.hi < INF and c.hi - c.new <= 256 * EPS * abs(c.hi):
         high = INF
-    low, high = low - TAU * size - TINY / c.step, high + TAU * size + TINY / c.step
+    room = TAU * size + TINY * (1 / c.step + c.l2)  # smaller weights have few digits
+    low, high = low - room, high + room
     if c.x == 0:
         return Interval(-INF, INF, name) if low <= 0 <= high else Interval(INF, -INF, name)
     ends = low / c.x, high / c.x
