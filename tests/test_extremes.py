@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import numpy as np
@@ -151,7 +152,25 @@ def test_the_command_says_what_it_found(tmp_path, capsys):
     assert '"wrong": []' in (tmp_path / "found.json").read_text()
 
 
-# --- joint losses -------------------------------------------------------------------------------
+# --- losses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", load("numbers").LOSSES, ids=repr)
+def test_duals_on_lines_of_any_slope(loss):
+    """A little below beta the gap is not above 0, a little above it not below, in decimals."""
+    numbers, optimality = load("numbers"), load("optimality")
+    draw = numbers.Numbers(repr(loss))
+    for _ in range(150):
+        y, wide = draw.target(loss), draw.rng.choice(((-3, 3), (-100, 100)))
+        q, p = draw.signed(*wide), draw.rng.choice((0.0, draw.size(-6, 6), draw.size(-290, 290)))
+        beta = loss.dual(q, p, y)
+        with localcontext(optimality.EXACT):
+            exact, start, slope = Decimal(beta), Decimal(q), Decimal(p)
+            room, miss = Decimal("1e-11") * abs(exact) + Decimal("1e-300"), Decimal("1e-15") * abs(start)
+            low, high = exact - room, exact + room
+            left, _ = optimality.derivatives(loss, start - miss + slope * low, Decimal(y))
+            _, right = optimality.derivatives(loss, start + miss + slope * high, Decimal(y))
+            assert low + left <= 0 <= high + right, (q, p, y, beta)
 
 
 @pytest.mark.parametrize("p", [1e4, 1e8, 1e16, 1e100, 1e250])

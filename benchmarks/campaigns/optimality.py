@@ -116,7 +116,7 @@ def of_entropy(c: Coordinate) -> tuple[Decimal, Decimal, Decimal]:
 def of_coordinate(kind: str, c: Coordinate, name: str) -> Interval:
     """The beta that one weight allows; all if it has no step and stays where it is."""
     if c.step == 0:
-        stays = abs(c.new - c.old) <= 16 * EPS * abs(c.old)
+        stays = abs(c.new - c.old) <= TAU / 1000 * abs(c.old)  # by a logarithm and back
         return Interval(-INF, INF, name) if stays else Interval(INF, -INF, name)
     low, high, size = of_quadratic(c) if kind == "quadratic" else of_entropy(c)
     if c.lo > -INF and c.new - c.lo <= 256 * EPS * abs(c.lo):

@@ -56,7 +56,9 @@ class Learner:
         dropped; one that comes back later starts anew.
     intercept : whether there is one. It is never penalised.
     average : keep the average of the weights over all rounds, and predict with it.
-    dtype : how the numbers per feature are stored, "float64" or "float32". All arithmetic is in float64.
+    dtype : how the numbers per feature are stored, "float64" or "float32". All arithmetic is in float64. Values are 0
+        or from 1e-100 to 1e100 in size, for float32 from 1e-30 to 1e30; rows after which a weight or statistic is
+        beyond float32 are an OverflowError.
     compiled : False runs the same code in the interpreter.
 
     The same rows give the same bits however they are cut into chunks, whatever holds them, and whether or not

@@ -13,8 +13,8 @@ small ones: the score follows z' = -phi'(z; y) from z = q for the time p and sto
 `flow(q, p, y)` returns beta = (z - q) / p for the z reached (Karampatziakis and Langford,
 "Online importance weight aware updates", 2011).
 
-Targets are -1 or +1 for the binary losses. Everything is finite for scores and targets up to 1e6
-and p from 0 to 1e12.
+Targets are -1 or +1 for the binary losses. `dual` is exact for scores and targets up to 1e100 and p from 0 to 1e290;
+`flow` is finite for scores and targets up to 1e100 and p from 0 to 1e240.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ def held(engine: Any, chunk: Chunk, y: Any, sample_weights: Floats) -> AbstractC
     if engine.state.w.dtype.itemsize == 8:
         return nullcontext()
     sizes = np.abs(chunk.data)
-    least, largest = sizes.min(initial=1.0), sizes.max(initial=1.0)
+    least, largest = sizes.min(initial=1.0, where=sizes > 0.0), sizes.max(initial=1.0)  # rows that mix features have 0s
     if least < SMALLEST_SINGLE or largest > LARGEST_SINGLE:
-        k = int(np.argmax((sizes < SMALLEST_SINGLE) | (sizes > LARGEST_SINGLE)))
+        k = int(np.argmax((sizes > 0.0) & ((sizes < SMALLEST_SINGLE) | (sizes > LARGEST_SINGLE))))
         raise OverflowError(
             f"X[{row_of(chunk.indptr, k)}, {chunk.indices[k]}] must be 0 or between {SMALLEST_SINGLE:g} and "
             f"{LARGEST_SINGLE:g} in size, got {chunk.data[k]:g}: its weight would leave the range of float32; "
