@@ -109,6 +109,21 @@ def test_sums_over_all_rounds_refuse_steps_beyond_their_digits(anchor):
     fiol.Learner(update(1e3, L1(0.5)), compiled=False)
 
 
+@pytest.mark.parametrize("update", [fiol.PA(fiol.Squared()), fiol.FIOL(fiol.Squared(), L1(0.1), fiol.Constant(1e100))])
+def test_rows_beyond_the_longest_steps_are_refused(update):
+    """Passive-aggressive steps are as long as can be: a square that overflows with them would not move a weight."""
+    learner = fiol.Learner(update, intercept=False, compiled=False)
+    learner.learn([[1e90]], [1e90])
+    np.testing.assert_allclose(learner.weights, [1.0], rtol=1e-12)
+    for learn in (
+        lambda: learner.learn([[1.0, 1e100]], [1.0], [1e30]),
+        lambda: learner.learn_one(np.array([1], np.int32), np.array([1e100]), 1.0, 1e30),
+    ):
+        with pytest.raises(OverflowError, match=r"^X\[0, 1\] is 1e\+100, whose square times a step of 1e\+100 "):
+            learn()
+    assert (learner.rounds, learner.n_features) == (1, 1)
+
+
 # --- the campaign, in short ---------------------------------------------------------------------
 
 

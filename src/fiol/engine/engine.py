@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.engine.holding import held, limits
+from fiol.engine.holding import held, limits, longest_step
 from fiol.intake.chunk import Chunk
 from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
@@ -54,7 +54,8 @@ class Engine:
         scores: int | None = None,
     ) -> None:
         self.plan, self.bias_plan = plan, intercept_plan(plan)
-        self.compiled, self.limits = compiled, limits(np.dtype(dtype))
+        self.compiled, self.longest = compiled, longest_step(plan)
+        self.limits = limits(np.dtype(dtype), self.longest)
         self.trailing: tuple[int, ...] = () if scores is None else (scores,)
         self.fresh = plan.new_state((1, *self.trailing), first, dtype, average)  # a feature that was never seen
         self.state = plan.new_state((features, *self.trailing), first, dtype, average)

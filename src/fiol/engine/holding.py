@@ -2,6 +2,8 @@
 
 All arithmetic is in float64, so that only what is stored can overflow. Rows whose numbers are of ordinary size cannot
 get there; after all others the state is looked at, and rounds that it cannot hold are taken back.
+
+Double precision holds all that rows can bring, unless steps are longer than 1e50: there the largest values are refused.
 """
 
 from __future__ import annotations
@@ -18,13 +20,25 @@ from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, row_of
 
 #: Values of features between these have weights that float32 holds with all its digits.
 SMALLEST_SINGLE, LARGEST_SINGLE = 1e-30, 1e30
+#: Up to this step, the squares of all values that rows may have, times all sample weights, are doubles;
+LONG = 1e50
+#: beyond, those are whose product is no larger than this.
+REACH = 1e290
 #: What the product of a value, a target and a sample weight may be before the state is looked at.
 ORDINARY = 1e12
 
 
-def limits(dtype: Any) -> tuple[float, float, float]:
+def longest_step(plan: Any) -> float:
+    """The largest Euclidean step of a round, as far as that is known before the first."""
+    geometry = plan.problem.geometry
+    return plan.step_size.eta(1.0) / float(np.min(getattr(geometry, "h", 1.0)))  # type: ignore[no-any-return]
+
+
+def limits(dtype: Any, step: float) -> tuple[float, float, float]:
     """Least and largest value and target, and largest sample weight, of a row that needs no second look."""
-    return (SMALLEST, LARGEST, HEAVIEST) if dtype.itemsize == 8 else (1e-4, 1e4, 1e4)
+    if dtype.itemsize == 4:
+        return 1e-4, 1e4, 1e4
+    return SMALLEST, LARGEST if step <= LONG else (REACH / step / HEAVIEST) ** 0.5, HEAVIEST
 
 
 def held(engine: Any, chunk: Chunk, y: Any, sample_weights: Floats) -> AbstractContextManager[None]:
@@ -32,9 +46,13 @@ def held(engine: Any, chunk: Chunk, y: Any, sample_weights: Floats) -> AbstractC
 
     OverflowError otherwise, or if a value is out of its range; the engine is as it was.
     """
-    if engine.state.w.dtype.itemsize == 8:
+    single, step = engine.state.w.dtype.itemsize == 4, engine.longest
+    if not single and step <= LONG:
         return nullcontext()
     sizes = np.abs(chunk.data)
+    check_reach(chunk, sizes, step, sample_weights)
+    if not single:
+        return nullcontext()
     least, largest = sizes.min(initial=1.0, where=sizes > 0.0), sizes.max(initial=1.0)  # rows that mix features have 0s
     if least < SMALLEST_SINGLE or largest > LARGEST_SINGLE:
         k = int(np.argmax((sizes > 0.0) & ((sizes < SMALLEST_SINGLE) | (sizes > LARGEST_SINGLE))))
@@ -47,6 +65,17 @@ def held(engine: Any, chunk: Chunk, y: Any, sample_weights: Floats) -> AbstractC
     if largest * target * sample_weights.max(initial=1.0) <= ORDINARY and target <= ORDINARY * least:
         return nullcontext()
     return looked_at(engine)
+
+
+def check_reach(chunk: Chunk, sizes: Floats, step: float, sample_weights: Floats) -> None:
+    """Raise OverflowError at the largest value if its square, times its sample weight and step, is hardly a double."""
+    weight = sample_weights.max(initial=1.0)
+    if sizes.max(initial=0.0) ** 2 * weight > REACH / step:
+        k = int(sizes.argmax())
+        raise OverflowError(
+            f"X[{row_of(chunk.indptr, k)}, {chunk.indices[k]}] is {chunk.data[k]:g}, whose square times a step of "
+            f"{step:g} and sample weights up to {weight:g} leaves the range of double precision: scale the features"
+        )
 
 
 @contextmanager
