@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fiol.components.component import Component, per_feature_sizes, place
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.losses import Loss
-from fiol.components.problem import Problem, make_problem
+from fiol.components.problem import STEEP, Problem, make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats, Indices, Row
 from fiol.components.solvers import Solver
@@ -96,7 +96,7 @@ def solve_step(
     finite = np.isfinite([z, beta, *pulls]).all() and np.isfinite(new).all()
     refuse_overflow(row, bool(finite), reach, problem)
     size = float(np.abs(row.x) @ (np.abs(row.center) + np.abs(solved)))
-    if residual > UNSOLVED * (abs(beta) + size):
+    if problem.geometry.quadratic and reach > STEEP and residual > UNSOLVED * (abs(beta) + size):
         raise OverflowError(
             f"the step needs more digits than double precision has: eta = {row.steps:g} is too large for "
             f"{problem.regularizer!r}, which takes back nearly all of what the loss pulls; make eta smaller"
