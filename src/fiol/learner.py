@@ -61,7 +61,9 @@ class Learner:
         dropped; one that comes back later starts anew.
     intercept : whether there is one. It is never penalised.
     average : keep the average of the weights over all rounds, and predict with it.
-    dtype : how the numbers per feature are stored, "float64" or "float32". All arithmetic is in float64.
+    dtype : how the numbers per feature are stored, "float64" or "float32". All arithmetic is in float64. Values are 0
+        or from 1e-100 to 1e100 in size, for float32 from 1e-30 to 1e30; rows after which a weight or statistic is
+        beyond float32 are an OverflowError.
     compiled : False runs the same code in the interpreter.
 
     The same rows give the same bits however they are cut into chunks, whatever holds them, and whether or not
@@ -442,7 +444,8 @@ class Learner:
     def _warn(self, what: str, score: Any, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
         implicit = isinstance(self.update.loss_step, ImplicitLoss)
-        why = "the weights left the range of double precision" if implicit else "use an implicit loss step"
+        held_in = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
+        why = f"the weights left the range of {held_in}" if implicit else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
 
     def start_from(self, weights: Any, intercept: Any = 0.0) -> None:
@@ -472,6 +475,8 @@ class Learner:
         shift = np.broadcast_to(np.asarray(intercept, np.float64), many)
         if not (np.isfinite(w).all() and np.isfinite(shift).all()):
             raise ValueError("weights and intercept must be finite")
+        if max(np.abs(w).max(initial=0.0), np.abs(shift).max(initial=0.0)) > np.finfo(self.dtype).max:
+            raise OverflowError('weights or intercept leave the range of float32: use dtype="float64"')
         self._engine.start_from(np.ascontiguousarray(w.T), shift)
         self._intake.features = features
 

@@ -13,8 +13,8 @@ small ones: the score follows z' = -phi'(z; y) from z = q for the time p and sto
 `flow(q, p, y)` returns beta = (z - q) / p for the z reached (Karampatziakis and Langford,
 "Online importance weight aware updates", 2011).
 
-Targets are -1 or +1 for the binary losses. Everything is finite for scores and targets up to 1e6
-and p from 0 to 1e12.
+Targets are -1 or +1 for the binary losses. `dual` is exact for scores and targets up to 1e100 and p from 0 to 1e290;
+`flow` is finite for scores and targets up to 1e100 and p from 0 to 1e240.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from math import copysign, exp, expm1, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, require
-from fiol.components.scalars import HUGE, between, clamp, safe_exp, sigmoid, softplus, wright_omega
+from fiol.components.scalars import HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
 
 EPS = 2.220446049250313e-16
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
@@ -656,8 +656,12 @@ class Poisson(Loss):
     def dual(self, q: float, p: float, y: float) -> float:
         if p == 0.0 or log(p) + q + p * y < -36.0:  # p exp(z) is below the rounding error of z
             return y - safe_exp(q + p * y)
-        # Where p y is huge, the difference has no digits left; but there z is log(y) to six.
-        z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else log(y)
+        if p > HUGE:
+            return 0.0
+        # Where p y or q is huge, the difference has no digits left; but then z is log(y) to six, or p exp(z) is omega.
+        z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else safe_log(y)
+        if abs(q) > 1e12 and p * y < HUGE:
+            z = log(wright_omega(log(p) + q + p * y)) - log(p)
         for _ in range(20):
             step = ((z - q) / p + self.grad(z, y)) / (1.0 / p + safe_exp(z))
             z -= step

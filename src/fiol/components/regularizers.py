@@ -42,6 +42,8 @@ class Regularizer(Component):
         "piece": ("u", "step", "i"),
         "share": ("x", "w", "beta", "step", "i"),
         "value_and_slope": ("x", "w", "beta", "step", "i"),
+        "excess": ("w", "push", "step", "i"),
+        "prox_of_excess": ("excess", "u", "step", "i"),
         "kinks": (),
         "kink": ("j", "step", "i"),
         "slope": ("w", "side", "i"),
@@ -87,6 +89,17 @@ class Regularizer(Component):
     def slope_for(self, w: float, step: float, i: int) -> float:
         """The slope at w that a linearized step goes by: a ridge takes no more than all of w, however long the step."""
         return self.slope(w, 0, i)
+
+    def excess(self, w: float, push: float, step: float, i: int) -> float:
+        """How far w + step push lies beyond what the penalty takes from it, where both may be large.
+
+        All of it by default: a penalty of unknown form may take anything.
+        """
+        return w + step * push
+
+    def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
+        """The prox of a number not far from u, given by its excess."""
+        return self.prox(excess, step, i)
 
     def catch_up(self, w: float, step: float, n: float, i: int) -> float:
         for _ in range(int(n)):
@@ -194,6 +207,15 @@ class Elastic(Regularizer):
         on = x if abs(u) > tau else 0.0
         m = self.shrink(step, i)
         return m * (u - clamp(u, -tau, tau)), m * (on * x)
+
+    def excess(self, w: float, push: float, step: float, i: int) -> float:
+        side = 1.0 if w + step * push > 0.0 else -1.0
+        return w + step * (push - side * self.l1(i))
+
+    def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
+        side, tau = 1.0 if u > 0.0 else -1.0, step * self.l1(i)
+        beyond = max(side * excess, 0.0) + min(side * excess + 2.0 * tau, 0.0)  # on the side of u, or on the other
+        return self.shrink(step, i) * side * beyond
 
     def kinks(self) -> int:
         return 2
@@ -391,6 +413,12 @@ class Box(Regularizer):
         w = m * u + b
         c = clamp(w, self.lo, self.hi)
         return (m, b) if w == c else (0.0, c)
+
+    def excess(self, w: float, push: float, step: float, i: int) -> float:
+        return self.regularizer.excess(w, push, step, i)
+
+    def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
+        return self.clip(self.regularizer.prox_of_excess(excess, u, step, i))
 
     def kinks(self) -> int:
         return self.regularizer.kinks() + 2

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from fiol.components.row import Floats, Indices
+from fiol.engine.holding import held, limits, longest_step
 from fiol.engine.pacing import paced, piece_of
-from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.intake.chunk import Chunk
 from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
 from fiol.update.state import START, State, Uncounted, assembled, grown, make_room, named, placed, realigned, spread
@@ -61,7 +62,8 @@ class Engine:
         scores: int | None = None,
     ) -> None:
         self.plan, self.bias_plan = plan, intercept_plan(plan)
-        self.compiled = compiled
+        self.compiled, self.longest = compiled, longest_step(plan)
+        self.limits = limits(np.dtype(dtype), self.longest)
         self.trailing: tuple[int, ...] = () if scores is None else (scores,)
         self.fresh = plan.new_state((1, *self.trailing), first, dtype, average)  # a feature that was never seen
         self.state = plan.new_state((features, *self.trailing), first, dtype, average)
@@ -80,7 +82,7 @@ class Engine:
         """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
         state, rounds = self.state, self.rounds
         try:
-            with Transaction(*self.revocable):
+            with held(self, chunk, y, sample_weights), Transaction(*self.revocable):
                 return self.learn_in_parts(chunk, y, sample_weights, order)
         except BaseException:
             if self.compiled and self.rounds == rounds:
@@ -138,9 +140,7 @@ class Engine:
             self.room,
             self.bias_room,
             features,
-            SMALLEST,
-            LARGEST,
-            HEAVIEST,
+            *self.limits,
         )
         return z if fine else None
 
@@ -154,7 +154,7 @@ class Engine:
         return call
 
     def one_row_kernel(self, *row: Any) -> Any:
-        arguments = (*self.plans, *row[:4], *self.memory, row[4], SMALLEST, LARGEST, HEAVIEST)
+        arguments = (*self.plans, *row[:4], *self.memory, row[4], *self.limits)
         self.bound["learn_one_row"] = self.bind("learn_one_row", arguments)
         return self.bound["learn_one_row"]
 
