@@ -201,7 +201,7 @@ class CrammerSinger(JointLoss):
             out[k] = (0.0 if k == y else 1.0) + (q[k] - q[y])
         best = out.argmax()
         if p > STEEP and out[best] < 0.5 * p:
-            self.steep_duals(p, y, out)
+            self.come_down(p, y, out)
             return
         if p <= 0.0:
             for k in range(q.shape[0]):
@@ -229,7 +229,7 @@ class CrammerSinger(JointLoss):
                 rest -= out[k]
         out[y] = rest
 
-    def steep_duals(self, p: float, y: int, out: Floats) -> None:
+    def come_down(self, p: float, y: int, out: Floats) -> None:
         """The same where p is large, from what classes lead by: all that lead by more than a level come down to it.
 
         What they come down is what the right class goes up, the level itself.
