@@ -228,7 +228,7 @@ class CrammerSinger(JointLoss):
         for k in range(q.shape[0]):
             top = max(top, out[k])
         if p > STEEP and top < 0.5 * p:
-            self.steep_duals(p, y, out)
+            self.come_down(p, y, out)
             return
         for k in range(q.shape[0]):
             out[k] -= top
@@ -250,7 +250,7 @@ class CrammerSinger(JointLoss):
                 rest -= out[k]
         out[y] = rest
 
-    def steep_duals(self, p: float, y: int, out: Floats) -> None:
+    def come_down(self, p: float, y: int, out: Floats) -> None:
         """The same where p is large, from what classes lead by: all that lead by more than a level come down to it.
 
         What they come down is what the right class goes up, the level itself.
