@@ -1,29 +1,18 @@
-"""Numbers of any size: exact, or refused with a reason. The campaign `benchmarks.campaigns.numbers` has the rest."""
+"""Numbers of any size: exact, or refused with a reason. The campaign `campaigns.extremes` has the rest."""
 
 from __future__ import annotations
 
-import importlib
-import sys
 import warnings
 from decimal import Decimal, localcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
+from campaigns import extremes, optimality
 
 import fiol
 from fiol import L1, ElasticNet, Ridge, solve_step
 
-ROOT = Path(__file__).parents[1]
 SOLVERS = [fiol.Newton(), fiol.Bisection(), fiol.Sorting(), fiol.Partition(), fiol.Partition(fiol.MedianOfMedians())]
-
-
-def load(name):
-    sys.path.insert(0, str(ROOT))
-    try:
-        return importlib.import_module(f"benchmarks.campaigns.{name}")
-    finally:
-        sys.path.remove(str(ROOT))
 
 
 # --- long and short steps -----------------------------------------------------------------------
@@ -130,8 +119,8 @@ def test_rows_beyond_the_longest_steps_are_refused(update):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_numbers_of_any_size(seed):
-    numbers = load("numbers")
-    outcomes = [(n, outcome) for n, _, outcome in numbers.campaign(600, seed)]
+
+    outcomes = [(n, outcome) for n, _, outcome in extremes.campaign(600, seed)]
     wrong = [(n, outcome.why) for n, outcome in outcomes if outcome.kind == "wrong"]
     assert not wrong, wrong[:3]
     assert sum(outcome.kind == "refused" for _, outcome in outcomes) <= 6
@@ -140,11 +129,10 @@ def test_numbers_of_any_size(seed):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_campaign_sees_errors():
     """Weights that are off by a millionth are none of an exact step, but where a step says next to nothing."""
-    numbers, optimality = load("numbers"), load("optimality")
     found = looked = 0
     for n in range(300):
-        case = numbers.draw(3, n)
-        if not isinstance(case, numbers.Case) or isinstance(case.geometry, (fiol.Mahalanobis, fiol.Simplex)):
+        case = extremes.draw(3, n)
+        if not isinstance(case, extremes.Case) or isinstance(case.geometry, (fiol.Mahalanobis, fiol.Simplex)):
             continue
         try:
             w = case.solve().w
@@ -159,10 +147,9 @@ def test_the_campaign_sees_errors():
 
 
 def test_the_command_says_what_it_found(tmp_path, capsys):
-    numbers = load("numbers")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert numbers.main(["--cases", "20", "--seed", "5", "--json", str(tmp_path / "found.json")]) == 0
+        assert extremes.main(["--cases", "20", "--seed", "5", "--json", str(tmp_path / "found.json")]) == 0
     assert "20 cases of seed 5" in capsys.readouterr().out
     assert '"wrong": []' in (tmp_path / "found.json").read_text()
 
@@ -170,11 +157,10 @@ def test_the_command_says_what_it_found(tmp_path, capsys):
 # --- losses -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", load("numbers").LOSSES, ids=repr)
+@pytest.mark.parametrize("loss", extremes.LOSSES, ids=repr)
 def test_duals_on_lines_of_any_slope(loss):
     """A little below beta the gap is not above 0, a little above it not below, in decimals."""
-    numbers, optimality = load("numbers"), load("optimality")
-    draw = numbers.Numbers(repr(loss))
+    draw = extremes.Numbers(repr(loss))
     for _ in range(150):
         y, wide = draw.target(loss), draw.rng.choice(((-3, 3), (-100, 100)))
         q, p = draw.signed(*wide), draw.rng.choice((0.0, draw.size(-6, 6), draw.size(-290, 290)))

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import fiol
 
@@ -153,7 +154,7 @@ def test_statistics_are_saved_copied_and_grow(tmp_path, step_size, dtype):
     parts = fiol.Learner(update, compiled=False, dtype=dtype)
     X[:5, 2:] = 0.0
     whole.learn(X[:5], y[:5], weight[:5])
-    parts.learn(X[:5, :2], y[:5], weight[:5])  # only two features yet
+    parts.learn(sparse.csr_matrix(X[:5, :2]), y[:5], weight[:5])  # only two features yet
     for k in range(5, 40, 7):
         rows = slice(k, k + 7)
         whole.learn(X[rows], y[rows], weight[rows])

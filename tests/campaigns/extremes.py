@@ -1,12 +1,12 @@
 """Numbers of any size: every step is exact, or refused with a reason.
 
-    python -m benchmarks.campaigns.numbers [--cases N] [--seed S] [--json FILE]
+    python tests/campaigns/extremes.py [--cases N] [--seed S] [--json FILE]
 
 A case draws a loss, a penalty, a geometry and a solver, features and targets of any size from 1e-100 to 1e100, steps
 from 1e-12 to 1e12, strengths from 0 to 1e12, weights from 0 to 1e30 and sample weights from 0 to 1e12. Its step is made
-in the interpreter, and has to satisfy the conditions of `benchmarks.campaigns.optimality` or to be refused. One case in
+in the interpreter, and has to satisfy the conditions of `optimality.py` or to be refused. One case in
 twenty is a learner with any step size, each of whose three rounds has to do so, and one in twenty a joint loss on a
-line of any slope. A seed and a number name a case: `python -m benchmarks.campaigns.numbers --seed 0 --only 1234`.
+line of any slope. A seed and a number name a case: `python tests/campaigns/extremes.py --seed 0 --only 1234`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import time
 import warnings
 from collections import Counter
@@ -24,7 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fiol
-from benchmarks.campaigns.optimality import joint_objection, objection
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+from campaigns.optimality import joint_objection, objection
 
 LOSSES = (
     fiol.Squared(),
