@@ -167,7 +167,7 @@ def test_every_preset_does_what_a_slow_loop_does(update):
         np.testing.assert_allclose(read(engine), W, rtol=1e-7, atol=1e-9)
         expected = mean if average else W
         np.testing.assert_allclose(read(engine, average), expected, rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(engine.scores(to_chunk(X), True), X @ expected[:-1] + expected[-1], atol=1e-7)
+        np.testing.assert_allclose(engine.scores(to_chunk(X)), X @ expected[:-1] + expected[-1], atol=1e-7)
         if np.any(update.regularizer.strengths()[0]) and isinstance(
             update.regularizer_step, fiol.ImplicitRegularizer | fiol.RegularizerOnce
         ):
