@@ -58,7 +58,8 @@ from fiol.components.step_sizes import (
     Schedule,
     StepSize,
 )
-from fiol.files.model import load, register
+from fiol.files.model import load
+from fiol.files.model import register as _register
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
@@ -105,7 +106,7 @@ def __dir__() -> list[str]:
 def _register_estimators() -> None:
     """Let `load` open files of estimators, whose classes are loaded then."""
     for kind, name in _IN_FILES.items():
-        register(kind, lambda *parts, name=name: __getattr__(name).from_parts(*parts))  # type: ignore
+        _register(kind, lambda *parts, name=name: __getattr__(name).from_parts(*parts))  # type: ignore
 
 
 _register_estimators()

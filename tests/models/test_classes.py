@@ -213,7 +213,8 @@ def test_two_classes_that_are_all_there_are_need_one_learner():
     p = alone.predict(X)
     assert np.array_equal(model.probabilities(X), np.column_stack([1.0 - p, p]))
     assert np.array_equal(model.predict(X), p > 0.5)
-    assert np.array_equal(model.learn_one([0], [1.0], True), [-alone.scores([[1.0]])[0], alone.scores([[1.0]])[0]])
+    z = alone.score_one([0], [1.0])
+    assert np.array_equal(model.learn_one([0], [1.0], True), [-z, z])
 
 
 def test_probabilities_of_one_against_the_rest_add_up():
