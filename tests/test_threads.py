@@ -3,11 +3,13 @@
 import copy
 import os
 import pickle
+import random
 import threading
 
 import numpy as np
 import pytest
 from campaigns.threads import KINDS, Calls, campaign
+from scipy import sparse
 
 import fiol
 from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax, snapshot
@@ -82,8 +84,6 @@ def everything(value, seen=None):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reading_changes_nothing_at_all(kind, tmp_path):
-    import random
-
     work = Calls(kind, compiled=False)
     model, rng = work.new(), random.Random(3)
     for _ in range(4):
@@ -92,7 +92,7 @@ def test_reading_changes_nothing_at_all(kind, tmp_path):
     if work.named and kind != "hashed":  # a hash is remembered: the same whoever looks it up
         X.append({"never seen": 1.0, "a": "text"})
     elif not work.named:
-        X = [[*row, *[1.0] * 20] for row in X]
+        X = sparse.csr_matrix([[*row, *[1.0] * 20] for row in X])  # features beyond those seen
     model.scores(X)
     before = everything(model)
     said = model.scores(X)
