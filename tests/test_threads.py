@@ -209,7 +209,11 @@ def test_a_copy_has_a_lock_of_its_own(kind, tmp_path):
     with model._turns:
         model.save(tmp_path / "model")
         others = [model.copy(), copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-        others += [fiol.load(tmp_path / "model"), type(model).merge([model]), model.with_update(model.update)]
+        others += [
+            fiol.load(tmp_path / "model", compiled=False),
+            type(model).merge([model]),
+            model.with_update(model.update),
+        ]
         for other in others:
             assert other._turns is not model._turns
             assert in_another_thread(lambda other=other: other.predict(X)) is not None
