@@ -3,11 +3,13 @@
 import copy
 import os
 import pickle
+import random
 import threading
 
 import numpy as np
 import pytest
 from campaigns.threads import KINDS, Calls, campaign
+from scipy import sparse
 
 import fiol
 from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax, snapshot
@@ -82,8 +84,6 @@ def everything(value, seen=None):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reading_changes_nothing_at_all(kind, tmp_path):
-    import random
-
     work = Calls(kind, compiled=False)
     model, rng = work.new(), random.Random(3)
     for _ in range(4):
@@ -92,7 +92,7 @@ def test_reading_changes_nothing_at_all(kind, tmp_path):
     if work.named and kind != "hashed":  # a hash is remembered: the same whoever looks it up
         X.append({"never seen": 1.0, "a": "text"})
     elif not work.named:
-        X = [[*row, *[1.0] * 20] for row in X]
+        X = sparse.csr_matrix([[*row, *[1.0] * 20] for row in X])  # features beyond those seen
     model.scores(X)
     before = everything(model)
     said = model.scores(X)
@@ -209,7 +209,11 @@ def test_a_copy_has_a_lock_of_its_own(kind, tmp_path):
     with model._turns:
         model.save(tmp_path / "model")
         others = [model.copy(), copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-        others += [fiol.load(tmp_path / "model"), type(model).merge([model]), model.with_update(model.update)]
+        others += [
+            fiol.load(tmp_path / "model", compiled=False),
+            type(model).merge([model]),
+            model.with_update(model.update),
+        ]
         for other in others:
             assert other._turns is not model._turns
             assert in_another_thread(lambda other=other: other.predict(X)) is not None

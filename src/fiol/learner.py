@@ -410,26 +410,26 @@ class Learner:
         >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
         0.0
         """
-        if self.max_features is not None:
+        intake = self._intake
+        if intake.max_features is not None:
             return self._only(self.learn([features], [y], [sample_weight]))
         turns = self._turns
         try:
             turns.acquire()
-            return self._learn_named(features, y, sample_weight)
+            row = intake.row_like_last(features)
+            z = None if row is None else self.try_row(*row, y, sample_weight)
+            return self._second_look(features, y, sample_weight) if z is None else z
         finally:
             try:  # noqa: SIM105
                 turns.release()
             except RuntimeError:  # as in `learn_one`
                 pass
 
-    def _learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float) -> Any:
-        """`learn_named`, by the thread whose turn it is."""
+    def _second_look(self, features: Mapping[Any, Any], y: Any, sample_weight: float) -> Any:
+        """`learn_named` of a row that has other names than the one before, or something else about it is new."""
         intake = self._intake
-        row = intake.row_like_last(features)
+        row = intake.known_row(features)
         z = None if row is None else self.try_row(*row, y, sample_weight)
-        if z is None:
-            row = intake.known_row(features)
-            z = None if row is None else self.try_row(*row, y, sample_weight)
         if z is not None:
             return z
         with intake.transaction(learner=self):

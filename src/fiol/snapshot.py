@@ -60,7 +60,7 @@ class Snapshot:
 
     def predict_named(self, features: Mapping[Any, Any]) -> Any:
         """The prediction for a dict of features."""
-        return self._model.predict([features])[0]
+        return self._model.predict_named(features)
 
     def probabilities(self, X: Any) -> Floats:
         """The probability of every class for every row, of a `OneVsRest`; TypeError if the loss has none."""

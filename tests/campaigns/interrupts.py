@@ -199,7 +199,7 @@ def cases():
         "unsorted": lambda rows: Learning(rows, lambda: Learner(plain), wrap=reversed_rows),
         "dense": lambda rows: Learning(rows // 10, lambda: Learner(plain), wrap=lambda X: X[:, :100].toarray()),
         "named": lambda rows: Named(rows, lambda: Learner(plain)),
-        "bounded": lambda rows: Named(rows, lambda: Learner(plain, max_features=990)),
+        "bounded": lambda rows: Named(rows, lambda: Learner(plain, max_features=1000)),
         "joint": lambda rows: Learning(rows, lambda: Learner(joint), labels=True),
         "one-vs-rest": lambda rows: Learning(rows, lambda: OneVsRest(plain), labels=True),
         "accounted": lambda rows: Accounted(rows // 4, accounted),

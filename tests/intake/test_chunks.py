@@ -799,3 +799,24 @@ def test_no_compiler_is_loaded_by_the_import():
     script = f"import sys, fiol.intake.intake; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7])
+def test_rows_are_the_same_looked_at_in_pieces(at_once, monkeypatch):
+    """In any order, with zeros and duplicates, rows without entries, and sums that cancel."""
+    draw = np.random.default_rng(at_once)
+    for _ in range(30):
+        lengths = draw.integers(0, 6, 8)
+        indptr, n = np.concatenate([[0], np.cumsum(lengths)]), lengths.sum()
+        raw = Chunk(indptr, draw.integers(0, 5, n).astype(np.int32), draw.integers(-1, 2, n).astype(np.float64))
+        whole = fiol.to_chunk(raw)
+        with monkeypatch.context() as patch:
+            patch.setattr("fiol.intake.chunk.AT_ONCE", at_once)
+            found = fiol.to_chunk(raw)
+        for a, b in zip(found, whole, strict=True):
+            assert a.dtype == b.dtype
+            assert a.tolist() == b.tolist()
+    wrong = raw._replace(data=np.where(np.arange(n) == n - 1, np.nan, 1.0))
+    monkeypatch.setattr("fiol.intake.chunk.AT_ONCE", at_once)
+    with pytest.raises(ValueError, match=r"X\[\d, \d\] must be finite, got nan"):
+        fiol.to_chunk(wrong)

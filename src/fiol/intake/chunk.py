@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -24,8 +24,8 @@ SMALLEST, LARGEST = 1e-100, 1e100
 FEATURES = 2**31 - 1
 #: The largest sample weight.
 HEAVIEST = 1e30
-#: So many entries are sorted at a time.
-SORTED_AT_ONCE = 2**20
+#: So many entries are looked at, sorted or moved in one call of compiled code.
+AT_ONCE = 2**20
 #: What the bytes of a chunk begin with; then the checksum, the number of rows and the number of entries.
 MAGIC = b"FIOLROWS"
 HEADER = struct.Struct("<8sQQQ")
@@ -182,7 +182,11 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
     `where(row, index)` is how an error calls an entry.
     """
     indptr, indices, data = chunk
-    falls, zeros, wrong = loops().flaws(*chunk, SMALLEST, LARGEST)
+    if data.shape[0] <= AT_ONCE:  # as a rule
+        falls, zeros, wrong = loops().flaws(*chunk, SMALLEST, LARGEST)
+    else:
+        found = [loops().flaws(*rows, SMALLEST, LARGEST) for rows in pieces(chunk)]
+        falls, zeros, wrong = map(sum, zip(*found, strict=True))
     if wrong:
         k = first_wrong(data)
         refuse_value(where(row_of(indptr, k), int(indices[k])), float(data[k]))
@@ -191,7 +195,12 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
     if not (falls or zeros):
         return chunk
     new = Chunk(np.empty_like(indptr), np.empty_like(indices), np.empty_like(data))
-    left = loops().compact(indptr, indices, data, *new)
+    new.indptr[0] = left = row = 0
+    for some in pieces(Chunk(indptr, indices, data)):
+        starts = np.empty(some.rows + 1, np.int64)
+        kept = loops().compact(*some, starts, new.indices[left:], new.data[left:])
+        new.indptr[row + 1 : row + 1 + some.rows] = left + starts[1:]
+        left, row = left + kept, row + some.rows
     if left < new.data.shape[0]:
         new = Chunk(new.indptr, new.indices[:left].copy(), new.data[:left].copy())
     return canonical(new, where) if falls else new  # sums may leave the range
@@ -200,20 +209,32 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
 def sorted_rows(chunk: Chunk) -> tuple[Indices, Floats]:
     """Indices and values with the indices of every row in order; equal ones stay in theirs.
 
-    Some rows at a time, so that an interrupt need not wait for all.
-
     >>> sorted_rows(Chunk(np.array([0, 1, 3]), np.array([5, 2, 1], np.int32), np.array([1.0, 2.0, 3.0])))
     (array([5, 1, 2], dtype=int32), array([1., 3., 2.]))
     """
-    indptr, (indices, data), start = chunk.indptr, map(np.empty_like, chunk[1:]), 0
-    while start < chunk.rows:
-        stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + SORTED_AT_ONCE, side="right")) - 1)
-        some, lengths = slice(indptr[start], indptr[stop]), np.diff(indptr[start : stop + 1])
-        row = np.repeat(np.arange(stop - start, dtype=np.int64), lengths)
-        order = np.argsort((row << 31) | chunk.indices[some], kind="stable")
-        indices[some], data[some] = chunk.indices[some][order], chunk.data[some][order]
-        start = stop
+    (indices, data), first = map(np.empty_like, chunk[1:]), 0
+    for some in pieces(chunk):
+        row = np.repeat(np.arange(some.rows, dtype=np.int64), np.diff(some.indptr))
+        order, here = np.argsort((row << 31) | some.indices, kind="stable"), slice(first, first + some.data.shape[0])
+        indices[here], data[here], first = some.indices[order], some.data[order], here.stop
     return indices, data
+
+
+def pieces(chunk: Chunk) -> Iterator[Chunk]:
+    """The rows, some at a time, so that an interrupt need not wait until all are looked at.
+
+    >>> rows = Chunk(np.array([0, 1, 3]), np.array([5, 2, 1], np.int32), np.array([1.0, 2.0, 3.0]))
+    >>> [piece.rows for piece in pieces(rows)]
+    [2]
+    """
+    start, indptr = 0, chunk.indptr
+    if indptr[-1] <= AT_ONCE:
+        yield chunk
+        return
+    while start < chunk.rows:
+        stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + AT_ONCE, side="right")) - 1)
+        yield chunk.row_block(start, stop)
+        start = stop
 
 
 def row_of(indptr: Pointers, k: int) -> int:
