@@ -102,7 +102,7 @@ def test_sums_over_all_rounds_refuse_steps_beyond_their_digits(anchor):
 def test_rows_beyond_the_longest_steps_are_refused(update):
     """Passive-aggressive steps are as long as can be: a square that overflows with them would not move a weight."""
     learner = fiol.Learner(update, intercept=False, compiled=False)
-    learner.learn([[1e90]], [1e90])
+    learner.learn_one([0], [1e90], 1e90)
     np.testing.assert_allclose(learner.weights, [1.0], rtol=1e-12)
     for learn in (
         lambda: learner.learn([[1.0, 1e100]], [1.0], [1e30]),

@@ -286,7 +286,7 @@ def stats(learner: fiol.Learner) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {"state": {}, "intercept": {}}
     for name, array in learner.arrays().items():
         part, _, own = name.partition(".")
-        if own in ("square", "peak") and part in found:
+        if own in ("square", "peak", "stride") and part in found:
             found[part][own] = array.copy()
     return found
 
@@ -298,7 +298,7 @@ def step_of(step_size: fiol.StepSize, eta: float, known: dict[str, Any]) -> Any:
     unit = known["peak"] ** 2 if scaled else np.ones(1)
     with np.errstate(all="ignore"):
         h = unit * (inner.kappa + np.sqrt(known["square"] / unit)) if isinstance(inner, fiol.AdaGrad) else unit
-        return np.where(h > 0.0, eta / h, 0.0)
+        return np.where(h > 0.0, eta * known.get("stride", 1.0) / h, 0.0)
 
 
 def campaign(cases: int, seed: int, first: int = 0) -> Iterator[tuple[int, Case | Stream | Line, Outcome]]:
