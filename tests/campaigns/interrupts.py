@@ -283,6 +283,7 @@ def campaign(name, signals, rows, rng):
     finally:
         process.stdin.close()
         process.wait()
+        process.stdout.close()
 
 
 def main():
