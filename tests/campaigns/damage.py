@@ -147,8 +147,8 @@ def use_estimator(model, X, y, path):
     model.save(path)
     twin, outcomes = fiol.load(path, compiled=False), []
     for one in (model, twin, copy.deepcopy(model)):
-        said = one.predict(X).tobytes(), np.asarray(one.coef_).tobytes()
-        try:
+        try:  # joblib has its own words for some numbers of threads
+            said = one.predict(X).tobytes(), np.asarray(one.coef_).tobytes()
             outcomes.append((said, one.partial_fit(X, y).predict(X).tobytes()))
         except (TypeError, ValueError) as error:
             outcomes.append(str(error))

@@ -237,16 +237,17 @@ def child(name, rows):
     print(json.dumps({"took": min(took, time.monotonic() - started)}), flush=True)
     for _ in sys.stdin:
         case.begin()
-        answer = {"interrupted": False, "began": time.monotonic()}
+        answer = {}
         try:
             print("go", flush=True)
             case.call()
-            time.sleep(2.0)  # the signal comes late: not inside the call
+            answer["late"] = True  # the signal has not come inside the call
+            signal.pause()
         except (KeyboardInterrupt, Stop) as error:
-            answer |= {"interrupted": True, "stopped": time.monotonic(), "rows": getattr(error, "rows_learned", 0)}
+            answer |= {"stopped": time.monotonic(), "rows": getattr(error, "rows_learned", 0)}
         try:
-            ended = answer["interrupted"] and getattr(case.model, "rounds", 0) == case.rows  # and was about to return
-            if answer["interrupted"] and not ended:
+            ended = "late" in answer or getattr(case.model, "rounds", 0) == case.rows  # and was about to return
+            if not ended:
                 case.check(answer["rows"])
         except AssertionError as error:
             answer["wrong"] = str(error) or "wrong"
@@ -282,6 +283,7 @@ def campaign(name, signals, rows, rng):
     finally:
         process.stdin.close()
         process.wait()
+        process.stdout.close()
 
 
 def main():
