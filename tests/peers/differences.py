@@ -36,7 +36,6 @@ SGD = {
     "test_sgd_clf": NO_LOSS,
     "test_sgd_proba": NO_LOSS,
     "test_partial_fit_exception": "partial_fit takes labels that it was not told of: classes may be open",
-    "test_large_regularization[l2]": "a linearized ridge of eta alpha above 1 is not clamped at 0",
     "test_sgd_random_state[42-SGDClassifier]": ONE_PASS,
     "test_sgd_random_state[42-SGDRegressor]": ONE_PASS,
     "test_sgd_dtype_match[float32-SGDClassifier]": PRECISION,
