@@ -19,6 +19,7 @@ from fiol.components.losses import Loss
 from fiol.components.problem import expect
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.held import second_look
 from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register, write_model
@@ -326,7 +327,34 @@ class Learner:
         """The round of a row that is in order; None, and no round, if anything about it needs a second look."""
         if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows:
             return None
-        z = self._engine.learn_one(indices, values, float(y), float(sample_weight), self._intake.features)
+        y, sample_weight, intake = float(y), float(sample_weight), self._intake
+        held = self._engine.hold(len(values), (intake,), learning=True)
+        if held.learn is second_look:
+            return self._seen(self._engine.learn_one(indices, values, y, sample_weight, intake.features))
+        return self._seen(held.learn(indices, values, y, sample_weight))
+
+    def try_event(self, row: Any, y: Any, sample_weight: Any, *intakes: Intake, grows: bool = True) -> float | None:
+        """`try_row` for a row as Python has it, a dict whose names the first of `intakes` numbers."""
+        if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows or type(row) is not dict:
+            return None
+        held = self._engine.hold(len(row), intakes, learning=True, grows=grows)
+        return self._seen(held.learn(row, float(y), float(sample_weight)))
+
+    def score_event(self, row: Any, *intakes: Intake, predict: bool = False) -> float | None:
+        """The score of a dict whose names the first of `intakes` numbers, or its prediction; None for a second look."""
+        if self._whole_rows or type(row) is not dict:
+            return None
+        held = self._engine.hold(len(row), intakes)
+        found: float | None = held.predict(row) if predict else held.score(row)
+        return found
+
+    def score_row(self, indices: Any, values: Any) -> Any:
+        """The score, or the scores, of a row that an `Intake` has checked."""
+        z = None if self._whole_rows else self._engine.hold(len(values), (self._intake,)).score(indices, values)
+        return self._only(self.score_canonical(one_row(indices, values))) if z is None else z
+
+    def _seen(self, z: float | None) -> float | None:
+        """The score before a round; a warning if it is not finite."""
         if z is not None and not math.isfinite(z):
             self._warn("the score", z)
         return z
@@ -379,18 +407,21 @@ class Learner:
         >>> learner.learn_one([3, 5], [1.0, 2.0], y=1.0), learner.n_features
         (0.0, 6)
         """
-        if self._intake.encoder is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
-            turns = self._turns
-            try:
-                turns.acquire()
-                z = self.try_row(indices, values, y, sample_weight)
-            finally:
-                try:  # noqa: SIM105
-                    turns.release()
-                except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
-                    pass
-            if z is not None:
-                return z
+        turns = self._turns
+        try:
+            turns.acquire()
+            intake, held = self._intake, self._engine.held
+            if intake.encoder is None:
+                z = held.learn(indices, values, y, sample_weight) if held.intake is intake else None
+                if z is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+                    z = self.try_row(indices, values, y, sample_weight)
+                if z is not None:
+                    return z if z - z == 0.0 else self._seen(z)
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
+                pass
         return self._only(self.learn(one_row(indices, values), [y], [sample_weight]))
 
     def _only(self, scores: Floats) -> Any:
@@ -406,11 +437,14 @@ class Learner:
         >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
         0.0
         """
-        if self.max_features is not None:
-            return self._only(self.learn([features], [y], [sample_weight]))
         turns = self._turns
         try:
             turns.acquire()
+            intake, held = self._intake, self._engine.held
+            if held.intake is intake and held.encoder is intake.encoder:
+                z = held.learn(features, y, sample_weight)
+                if z is not None:
+                    return z if z - z == 0.0 else self._seen(z)
             return self._learn_named(features, y, sample_weight)
         finally:
             try:  # noqa: SIM105
@@ -419,21 +453,22 @@ class Learner:
                 pass
 
     def _learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float) -> Any:
-        """`learn_named`, by the thread whose turn it is."""
+        """`learn_named` for a row that needs a second look."""
         intake = self._intake
-        row = intake.row_like_last(features)
-        z = None if row is None else self.try_row(*row, y, sample_weight)
-        if z is None:
-            row = intake.known_row(features)
-            z = None if row is None else self.try_row(*row, y, sample_weight)
+        z = self.try_event(features, y, sample_weight, intake)
         if z is not None:
             return z
+        if self.max_features is not None:
+            return self._only(self.learn([features], [y], [sample_weight]))
         with intake.transaction(learner=self):
-            before, row = intake.features, intake.take_in_row(features)
-            z = self.try_row(*row, y, sample_weight) if intake.features == before else None
-            if z is not None:
-                return z
-            scores = self._rounds(one_row(*row), self._targets([y], 1), check_sample_weights([sample_weight], 1))
+            row = intake.take_in_row(features)
+            targets, sample_weights = self._targets([y], 1), check_sample_weights([sample_weight], 1)
+            if self._intake.labels is None and not self._whole_rows:
+                self._engine.make_place(intake.features if len(row[0]) else 0, len(row[0]))
+                z = self.try_row(*row, float(targets[0]), float(sample_weights[0]))
+                if z is not None:
+                    return z
+            scores = self._rounds(one_row(*row), targets, sample_weights)
         self._watch(scores)
         return self._only(scores)
 
@@ -579,11 +614,50 @@ class Learner:
 
     def score_one(self, indices: Any, values: Any) -> Any:
         """The score of one row, see `learn_one`."""
+        turns = self._turns
+        try:
+            turns.acquire()
+            intake, held = self._intake, self._engine.held
+            if intake.encoder is None:
+                z = held.score(indices, values) if held.intake is intake else None
+                if z is None and is_vector(indices, INT32) and is_vector(values, FLOAT64) and not self._whole_rows:
+                    z = self._engine.hold(len(values), (intake,)).score(indices, values)
+                if z is not None:
+                    return z
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # as in `learn_one`
+                pass
         return self._only(self.scores(one_row(indices, values)))
 
     def score_named(self, features: Mapping[Any, Any]) -> Any:
         """The score of a dict of features, see `learn_named`."""
-        return self._only(self.scores([features]))
+        turns = self._turns
+        try:
+            turns.acquire()
+            intake, held = self._intake, self._engine.held
+            if held.intake is intake and held.encoder is intake.encoder:
+                z = held.score(features)
+                if z is not None:
+                    return z
+            return self._score_named(features)
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # as in `learn_one`
+                pass
+
+    def _score_named(self, features: Mapping[Any, Any], predict: bool = False) -> Any:
+        """The score of a dict that needs a second look, or its prediction."""
+        z = self.score_event(features, self._intake, predict=predict)
+        if z is not None:
+            return z
+        if self.max_features is not None:
+            z = self._only(self.scores([features]))
+        else:
+            z = self.score_row(*self._intake.read_row(features))
+        return self._only(self.predictions(np.array([z]))) if predict else z
 
     def predict_named(self, features: Mapping[Any, Any]) -> Any:
         """The prediction for a dict of features, see `predict` and `learn_named`.
@@ -594,7 +668,8 @@ class Learner:
         >>> clicks.predict_named({"site": "news"}) > 0.5, clicks.predict_named({"site": "mail"}) > 0.5
         (True, True)
         """
-        found = self.predict([features])[0]
+        with self._turns:
+            found = self._score_named(features, predict=True)
         return found.item() if isinstance(found, np.generic) else found
 
     # --- the model ----------------------------------------------------------------------------

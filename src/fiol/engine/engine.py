@@ -8,12 +8,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from fiol.components.row import Floats, Indices
+from fiol.engine.held import NOTHING_HELD, Held, second_look
 from fiol.engine.pacing import paced, piece_of
 from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
 from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
 from fiol.update.state import START, State, Uncounted, assembled, grown, make_room, named, placed, realigned, spread
 
+#: What `Engine.held` has a share in, or depends on.
+HELD = frozenset(("plan", "bias_plan", "trailing", "state", "bias", "fresh", "ticks", "room", "bias_room", "observer"))
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -74,6 +77,11 @@ class Engine:
         self.bound: dict[Any, Any] = {}  # kernels, by name or themselves, compiled for this engine's types
         self.observer: Observer | None = None  # makes the rounds, if there is one
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name in HELD:
+            self.held: Held = NOTHING_HELD  # what is at hand for single events
+
     # Learning.
 
     def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
@@ -115,6 +123,28 @@ class Engine:
         """What a round costs besides the entries of its row, in entries: all weights if it visits them."""
         return float(self.state.w.size) if self.plan.laziness.everywhere else 1.0
 
+    def hold(self, entries: int, intakes: tuple[Any, ...], learning: bool = False, grows: bool = True) -> Held:
+        """Have at hand what one event needs, a row of so many entries whose names the first of `intakes` numbers.
+
+        All `intakes` are told how many features there are, if a new name gets a number; none does unless it `grows`.
+        """
+        intake, held = intakes[0], self.held
+        if held.intake is not intake or held.encoder is not intake.encoder or entries > held.entries:
+            held = Held(intake, max(2 * entries, self.room.shape[1]), grows)
+        if self.trailing or not self.compiled or (learning and self.observer is not None):
+            return held
+        from fiol.compiler.python_objects import usable
+
+        if (held.learn if learning else held.score) is second_look and usable():
+            from fiol.engine.events import functions_for, learn_event, score_event  # `import fiol` loads no compiler
+
+            if learning:
+                (held.learn,) = functions_for(self, held, intakes, learn_event)
+            else:
+                held.score, held.predict = functions_for(self, held, intakes, score_event)
+        self.held = held
+        return held
+
     def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
         """A round for one row, and its score before; None, and no round, if the row needs a second look.
 
@@ -122,41 +152,10 @@ class Engine:
         """
         if self.observer is not None or self.trailing:
             return None
-        kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, sample_weight, features)
-        if not self.compiled:
-            kernel = self.all_or_nothing(kernel)
-        fine, z = kernel(
-            self.plan,
-            self.bias_plan,
-            feature,
-            x,
-            y,
-            sample_weight,
-            self.state,
-            self.bias,
-            self.ticks,
-            self.room,
-            self.bias_room,
-            features,
-            SMALLEST,
-            LARGEST,
-            HEAVIEST,
-        )
+        arguments = *self.plans, feature, x, y, sample_weight, *self.memory, features, SMALLEST, LARGEST, HEAVIEST
+        with Transaction(*self.revocable):
+            fine, z = self.call("learn_one_row", *arguments)
         return z if fine else None
-
-    def all_or_nothing(self, kernel: Any) -> Any:
-        """A kernel that takes back what it did when it raises."""
-
-        def call(*arguments: Any) -> Any:
-            with Transaction(*self.revocable):
-                return kernel(*arguments)
-
-        return call
-
-    def one_row_kernel(self, *row: Any) -> Any:
-        arguments = (*self.plans, *row[:4], *self.memory, row[4], SMALLEST, LARGEST, HEAVIEST)
-        self.bound["learn_one_row"] = self.bind("learn_one_row", arguments)
-        return self.bound["learn_one_row"]
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         """Take over weights, and the intercept of every score."""
@@ -255,10 +254,13 @@ class Engine:
     def fit_in(self, chunk: Chunk) -> None:
         """Make room for the features and the longest row of a chunk."""
         if chunk.rows and chunk.data.shape[0]:
-            self.grow(int(chunk.indices.max()) + 1)
-            longest = int(np.diff(chunk.indptr).max())
-            if longest > self.room.shape[1]:
-                self.room = self.make_room(2 * longest)
+            self.make_place(int(chunk.indices.max()) + 1, int(np.diff(chunk.indptr).max()))
+
+    def make_place(self, features: int, longest: int) -> None:
+        """Make room for so many features, and for rows of so many entries."""
+        self.grow(features)
+        if longest > self.room.shape[1]:
+            self.room = self.make_room(2 * longest)
 
     def make_room(self, entries: int) -> Any:
         """Working space for rows of so many entries."""
