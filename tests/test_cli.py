@@ -199,3 +199,20 @@ def test_ctrl_c_in_a_process_of_its_own(tmp_path):
     assert process.returncode == 130
     assert json.loads((tmp_path / "regret.json").read_text())["partial"] is True
     assert "Cut short" in out
+
+
+def test_warmup_says_what_it_compiled_and_where(monkeypatch):
+    monkeypatch.setattr("fiol.warmup.warm_up", lambda make: (make() and 1.25, "a/folder"))
+    done = CliRunner().invoke(cli.main, ["warmup", "--loss", "hinge", "--penalty", "l1", "--penalty", "none"])
+    assert done.output.splitlines() == [
+        "1 of 2: hinge, l1 ... 1.2 s",
+        "2 of 2: hinge, none ... 1.2 s",
+        "Kept in a/folder",
+    ]
+
+
+@pytest.mark.parametrize("words", [["--loss", "hingee"], ["--penalty", "l3"], ["--model", "nowhere.fiol"]])
+def test_warmup_names_what_it_does_not_know(words):
+    done = CliRunner().invoke(cli.main, ["warmup", *words])
+    assert done.exit_code == 2
+    assert words[1] in done.output

@@ -144,10 +144,14 @@ WRONG_PARTS = [
     ({"geometry": Euclidean}, TypeError, r"^geometry must be an instance, not the class: write Euclidean\(\.\.\.\)$"),
     ({"solver": Newton}, TypeError, r"^solver must be an instance, not the class: write Newton\(\.\.\.\)$"),
     ({"loss": L1(0.1)}, TypeError, r"^loss must be a fiol\.Loss, got L1\(lam=0\.1\)$"),
-    ({"loss": "squared"}, TypeError, r"^loss must be a fiol\.Loss, got 'squared'$"),
-    ({"regularizer": 0.1}, TypeError, r"^regularizer must be a fiol\.Regularizer, got 0\.1$"),
+    ({"loss": "squared"}, TypeError, r"^loss must be a fiol\.Loss, got 'squared': did you mean fiol\.Squared\(\)\?$"),
+    (
+        {"regularizer": 0.1},
+        TypeError,
+        r"^regularizer must be .*, got 0\.1: did you mean fiol\.L1\(0\.1\) or fiol\.Ridge",
+    ),
     ({"geometry": Squared()}, TypeError, r"^geometry must be a fiol\.Geometry, got Squared\(\)$"),
-    ({"solver": "newton"}, TypeError, r"^solver must be a fiol\.Solver, got 'newton'$"),
+    ({"solver": "newton"}, TypeError, r"^solver must be .*, got 'newton': did you mean fiol\.Newton\(\)\?$"),
 ]
 
 WRONG_COMBINATIONS = [

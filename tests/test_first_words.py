@@ -26,7 +26,10 @@ def learner(update=None, **options):
 # --- what was meant ---------------------------------------------------------------------------
 
 MEANT = {
-    "loss by name": (lambda: FIOL("logistic"), r"^loss must be a fiol.Loss, got 'logistic': did you mean fiol.Logistic"),
+    "loss by name": (
+        lambda: FIOL("logistic"),
+        r"^loss must be a fiol.Loss, got 'logistic': did you mean fiol.Logistic",
+    ),
     "their name of it": (lambda: FIOL("log_loss"), r"did you mean fiol.Logistic\(\)\?$"),
     "a joint loss": (lambda: FIOL("softmax"), r"did you mean fiol.Softmax\(\)\?$"),
     "no loss at all": (lambda: FIOL("forest"), r"^loss must be a fiol.Loss, got 'forest'$"),
@@ -37,7 +40,10 @@ MEANT = {
         r"^step_size must be a fiol.StepSize, got 0.1: did you mean fiol.Constant\(0.1\)\?$",
     ),
     "loss for update": (lambda: Learner(Logistic()), r"^update must be .* did you mean fiol.FIOL\(Logistic\(\)\)\?$"),
-    "learn(dict)": (lambda: learner().learn({"a": 1.0}, 1.0), r"not a single dict: use learn_named, or put it in a list"),
+    "learn(dict)": (
+        lambda: learner().learn({"a": 1.0}, 1.0),
+        r"not a single dict: use learn_named, or put it in a list",
+    ),
     "predict(dict)": (lambda: learner().predict({"a": 1.0}), r"use predict_named or score_named, or put it in a list$"),
     "OneVsRest.predict(dict)": (lambda: OneVsRest(FIOL(Hinge())).predict({"a": 1.0}), r"use predict_named"),
     "bits": (lambda: learner(bits=True), r"^bits must be an integer, got True$"),
@@ -55,7 +61,10 @@ MEANT = {
         lambda: learner().learn(pl.DataFrame({"s": pl.Series([[1.0, 2.0]] * 2, dtype=pl.Array(pl.Float64, 2))}), Y),
         r"^column 's' holds Array: encode it",
     ),
-    "y of Struct": (lambda: learner().learn(ROWS, pl.Series([{"x": 1}, {"x": 2}])), r"^y holds Struct: it must be numbers"),
+    "y of Struct": (
+        lambda: learner().learn(ROWS, pl.Series([{"x": 1}, {"x": 2}])),
+        r"^y holds Struct: it must be numbers",
+    ),
     "objects": (lambda: learner().learn(np.array([[1.0, "a"]], object), [1.0]), r"^column 1 holds str: encode it"),
     "categories": (
         lambda: learner().learn(pd.DataFrame({"c": pd.Categorical([1, 2])}), Y),
@@ -69,7 +78,7 @@ WRONG = {
     "OneVsRest": (lambda: OneVsRest(FIOL(Hinge()), intercept=2), r"^intercept must be True or False, got 2$"),
     "1 and 2": (lambda: learner(FIOL(Logistic())).learn(ROWS, [1, 2]), r"got 2: use 2\*y - 3; fiol.OneVsRest and"),
     "0 and 1": (lambda: learner(FIOL(Logistic())).learn(ROWS, [1, 0]), r"^y\[1\] must be .* got 0: use 2\*y - 1$"),
-    "more classes": (lambda: learner(FIOL(Logistic())).learn(ROWS, [3, 7]), r"got 3; fiol.OneVsRest and"),
+    "other numbers": (lambda: learner(FIOL(Logistic())).learn(ROWS, [3, 7]), r"for Logistic, got 3$"),
     "fractions": (lambda: learner(FIOL(Logistic())).learn(ROWS, [0.5, 1.0]), r"for Logistic, got 0.5$"),
     "infinite": (lambda: learner(FIOL(Logistic())).learn(ROWS, [np.inf, 1.0]), r"^y\[0\] must be finite, got inf$"),
     "too large": (
@@ -177,7 +186,7 @@ def test_sparse_rows_chunks_and_single_rows_still_grow():
     first = learner()
     first.learn(sparse.csr_matrix(np.ones((2, 3))), Y)
     first.learn(np.ones((2, 5)), Y)  # the first array says how many there are
-    with pytest.raises(ValueError, match="but the rows learned from have 5$"):
+    with pytest.raises(ValueError, match=r"but the rows learned from have 5$"):
         first.learn(np.ones((2, 3)), Y)
 
 
@@ -203,11 +212,12 @@ def test_columns_are_remembered_in_copies_files_and_merges(tmp_path):
     model.save(path)
     new = learner()
     for other in (model.copy(), Learner.load(path, compiled=False), Learner.merge([new, model])):
-        with pytest.raises(ValueError, match="^X has 4 columns, but the rows learned from have 5$"):
+        with pytest.raises(ValueError, match=r"^X has 4 columns, but the rows learned from have 5$"):
             other.predict(np.ones((1, 4)))
     new.learn(np.ones((1, 4)), [1.0])
-    with pytest.raises(ValueError, match=r"^learners\[1\] has learned from rows of 5 columns, learners\[0\] of 4$"):
-        Learner.merge([new, model])
+    both = Learner.merge([new, model])  # by number, and nobody knows how many columns later arrays have
+    both.learn(np.ones((1, 6)), [1.0])
+    assert both.n_features == 6
 
 
 @pytest.mark.parametrize("width", [True, 0, -1, 2.0, "5", 2**31])
@@ -263,5 +273,5 @@ def test_one_dict_is_predicted():
 
 
 def test_an_arrow_batch_has_its_columns_named():
-    with pytest.raises(TypeError, match="^column 's' holds dict"):
+    with pytest.raises(TypeError, match=r"^column 's' holds dict"):
         learner().learn(pa.table({"a": [1.0, 2.0], "s": [{"x": 1}, {"x": 2}]}), Y)

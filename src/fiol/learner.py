@@ -18,8 +18,8 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
 from fiol.components.problem import expect
 from fiol.components.row import Floats
+from fiol.engine.at_hand import second_look
 from fiol.engine.engine import IN_ORDER, Engine
-from fiol.engine.held import second_look
 from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register, write_model
@@ -31,7 +31,7 @@ from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
-from fiol.intake.transaction import rows_learned, say_learned
+from fiol.intake.transaction import Transaction, rows_learned, say_learned
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
@@ -62,7 +62,9 @@ class Learner:
         dropped; one that comes back later starts anew.
     intercept : whether there is one. It is never penalised.
     average : keep the average of the weights over all rounds, and predict with it.
-    dtype : how the numbers per feature are stored, "float64" or "float32". All arithmetic is in float64.
+    dtype : how the numbers per feature are stored, "float64" or "float32". All arithmetic is in float64. Values are 0
+        or from 1e-100 to 1e100 in size, for float32 from 1e-30 to 1e30; rows after which a weight or statistic is
+        beyond float32 are an OverflowError.
     compiled : False runs the same code in the interpreter.
 
     The same rows give the same bits however they are cut into chunks, whatever holds them, and whether or not
@@ -77,7 +79,8 @@ class Learner:
 
     A signal stops learning within a fraction of a second, in the middle of a chunk. The exception, such as
     KeyboardInterrupt, says how many rows have been learned from, as `rows_learned` and in a note; without that
-    attribute there are none. To go on, leave these rows out: the result is that of learning without a break.
+    attribute there are none, or all if the signal came while the call returned: `rounds` tells. To go on, leave these
+    rows out: the result is that of learning without a break.
 
     Memory beyond the data is `nbytes`: 8 bytes per feature (4 for float32), and 8 more for a mark if absent
     features have to catch up; as much again for each of AdaGrad's sums and the scale-free maxima; 8 for averages.
@@ -171,11 +174,12 @@ class Learner:
         X, rows = counted(X)
         if rows is None:
             scores = self._joined(learned_in_blocks(self._learn_rows, X, self._targets(y, None), sample_weight))
-        else:
-            with self._turns:
-                scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
-        self._watch(scores)
-        return scores
+            self._watch(scores)
+            return scores
+        with self._turns, Transaction(learner=self):
+            scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
+            self._watch(scores)
+            return scores
 
     def _targets(self, y: Any, rows: int | None) -> Any:
         """One target per row that the loss accepts, or one label; None is any number of rows."""
@@ -298,8 +302,8 @@ class Learner:
             if order is not IN_ORDER and not order.size:
                 return np.zeros((rows.rows, *self._engine.trailing))
             scores = self._rounds(rows, targets, sample_weights, order)
-        self._watch(scores)
-        return scores
+            self._watch(scores)
+            return scores
 
     def score_chunk(self, chunk: Chunk) -> Floats:
         """`scores` for a canonical chunk of numbered features: cheap checks only.
@@ -328,32 +332,27 @@ class Learner:
         if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows:
             return None
         y, sample_weight, intake = float(y), float(sample_weight), self._intake
-        held = self._engine.hold(len(values), (intake,), learning=True)
-        if held.learn is second_look:
-            return self._seen(self._engine.learn_one(indices, values, y, sample_weight, intake.features))
-        return self._seen(held.learn(indices, values, y, sample_weight))
+        at_hand = self._engine.have_at_hand(len(values), (intake,), learning=True)
+        if at_hand.learn is second_look:
+            return self.watch_one(self._engine.learn_one(indices, values, y, sample_weight, intake.features))
+        return self.watch_one(at_hand.learn(indices, values, y, sample_weight))
 
-    def try_event(self, row: Any, y: Any, sample_weight: Any, *intakes: Intake, grows: bool = True) -> float | None:
-        """`try_row` for a row as Python has it, a dict whose names the first of `intakes` numbers."""
+    def try_event(self, row: Any, y: Any, sample_weight: Any, *outer: Intake, grows: bool = True) -> float | None:
+        """`try_row` for a dict; its names are numbered by the first of the intakes around the learner, or its own."""
         if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows or type(row) is not dict:
             return None
-        held = self._engine.hold(len(row), intakes, learning=True, grows=grows)
-        return self._seen(held.learn(row, float(y), float(sample_weight)))
+        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=True, grows=grows)
+        return self.watch_one(at_hand.learn(row, float(y), float(sample_weight)))
 
-    def score_event(self, row: Any, *intakes: Intake, predict: bool = False) -> float | None:
-        """The score of a dict whose names the first of `intakes` numbers, or its prediction; None for a second look."""
+    def score_event(self, row: Any, *outer: Intake, predict: bool = False) -> float | None:
+        """The score of a dict, see `try_event`, or its prediction; None if anything about it needs a second look."""
         if self._whole_rows or type(row) is not dict:
             return None
-        held = self._engine.hold(len(row), intakes)
-        found: float | None = held.predict(row) if predict else held.score(row)
+        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=False)
+        found: float | None = at_hand.predict(row) if predict else at_hand.score(row)
         return found
 
-    def score_row(self, indices: Any, values: Any) -> Any:
-        """The score, or the scores, of a row that an `Intake` has checked."""
-        z = None if self._whole_rows else self._engine.hold(len(values), (self._intake,)).score(indices, values)
-        return self._only(self.score_canonical(one_row(indices, values))) if z is None else z
-
-    def _seen(self, z: float | None) -> float | None:
+    def watch_one(self, z: Any) -> Any:
         """The score before a round; a warning if it is not finite."""
         if z is not None and not math.isfinite(z):
             self._warn("the score", z)
@@ -410,13 +409,15 @@ class Learner:
         turns = self._turns
         try:
             turns.acquire()
-            intake, held = self._intake, self._engine.held
+            intake, at_hand = self._intake, self._engine.at_hand
             if intake.encoder is None:
-                z = held.learn(indices, values, y, sample_weight) if held.intake is intake else None
-                if z is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+                z = at_hand.learn(indices, values, y, sample_weight) if at_hand.intake is intake else None
+                if z is not None:
+                    return z if math.isfinite(z) else self.watch_one(z)
+                if is_vector(indices, INT32) and is_vector(values, FLOAT64):
                     z = self.try_row(indices, values, y, sample_weight)
                 if z is not None:
-                    return z if z - z == 0.0 else self._seen(z)
+                    return z
         finally:
             try:  # noqa: SIM105
                 turns.release()
@@ -440,11 +441,11 @@ class Learner:
         turns = self._turns
         try:
             turns.acquire()
-            intake, held = self._intake, self._engine.held
-            if held.intake is intake and held.encoder is intake.encoder:
-                z = held.learn(features, y, sample_weight)
+            intake, at_hand = self._intake, self._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                z = at_hand.learn(features, y, sample_weight)
                 if z is not None:
-                    return z if z - z == 0.0 else self._seen(z)
+                    return z if math.isfinite(z) else self.watch_one(z)
             return self._learn_named(features, y, sample_weight)
         finally:
             try:  # noqa: SIM105
@@ -455,27 +456,29 @@ class Learner:
     def _learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float) -> Any:
         """`learn_named` for a row that needs a second look."""
         intake = self._intake
-        z = self.try_event(features, y, sample_weight, intake)
+        z = self.try_event(features, y, sample_weight)
         if z is not None:
             return z
         if self.max_features is not None:
             return self._only(self.learn([features], [y], [sample_weight]))
+        row = intake.known_row(features)
+        z = None if row is None else self.try_row(*row, y, sample_weight)
+        if z is not None:
+            return z
         with intake.transaction(learner=self):
-            row = intake.take_in_row(features)
-            targets, sample_weights = self._targets([y], 1), check_sample_weights([sample_weight], 1)
-            if self._intake.labels is None and not self._whole_rows:
-                self._engine.make_place(intake.features if len(row[0]) else 0, len(row[0]))
-                z = self.try_row(*row, float(targets[0]), float(sample_weights[0]))
-                if z is not None:
-                    return z
-            scores = self._rounds(one_row(*row), targets, sample_weights)
-        self._watch(scores)
-        return self._only(scores)
+            before, row = intake.features, intake.take_in_row(features)
+            z = self.try_row(*row, y, sample_weight) if intake.features == before else None
+            if z is not None:
+                return z
+            scores = self._rounds(one_row(*row), self._targets([y], 1), check_sample_weights([sample_weight], 1))
+            self._watch(scores)
+            return self._only(scores)
 
     def _warn(self, what: str, score: Any, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
         implicit = isinstance(self.update.loss_step, ImplicitLoss)
-        why = "the weights left the range of double precision" if implicit else "use an implicit loss step"
+        held_in = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
+        why = f"the weights left the range of {held_in}" if implicit else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
 
     def start_from(self, weights: Any, intercept: Any = 0.0) -> None:
@@ -505,6 +508,8 @@ class Learner:
         shift = np.broadcast_to(np.asarray(intercept, np.float64), many)
         if not (np.isfinite(w).all() and np.isfinite(shift).all()):
             raise ValueError("weights and intercept must be finite")
+        if max(np.abs(w).max(initial=0.0), np.abs(shift).max(initial=0.0)) > np.finfo(self.dtype).max:
+            raise OverflowError('weights or intercept leave the range of float32: use dtype="float64"')
         self._engine.start_from(np.ascontiguousarray(w.T), shift)
         self._intake.features = features
 
@@ -617,11 +622,11 @@ class Learner:
         turns = self._turns
         try:
             turns.acquire()
-            intake, held = self._intake, self._engine.held
+            intake, at_hand = self._intake, self._engine.at_hand
             if intake.encoder is None:
-                z = held.score(indices, values) if held.intake is intake else None
+                z = at_hand.score(indices, values) if at_hand.intake is intake else None
                 if z is None and is_vector(indices, INT32) and is_vector(values, FLOAT64) and not self._whole_rows:
-                    z = self._engine.hold(len(values), (intake,)).score(indices, values)
+                    z = self._engine.have_at_hand(len(values), (intake,), learning=False).score(indices, values)
                 if z is not None:
                     return z
         finally:
@@ -636,9 +641,9 @@ class Learner:
         turns = self._turns
         try:
             turns.acquire()
-            intake, held = self._intake, self._engine.held
-            if held.intake is intake and held.encoder is intake.encoder:
-                z = held.score(features)
+            intake, at_hand = self._intake, self._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                z = at_hand.score(features)
                 if z is not None:
                     return z
             return self._score_named(features)
@@ -650,14 +655,14 @@ class Learner:
 
     def _score_named(self, features: Mapping[Any, Any], predict: bool = False) -> Any:
         """The score of a dict that needs a second look, or its prediction."""
-        z = self.score_event(features, self._intake, predict=predict)
+        z = self.score_event(features, predict=predict)
         if z is not None:
             return z
         if self.max_features is not None:
-            z = self._only(self.scores([features]))
+            scores = self.scores([features])
         else:
-            z = self.score_row(*self._intake.read_row(features))
-        return self._only(self.predictions(np.array([z]))) if predict else z
+            scores = self.score_canonical(one_row(*self._intake.read_row(features)))
+        return self.predictions(scores)[0] if predict else self._only(scores)
 
     def predict_named(self, features: Mapping[Any, Any]) -> Any:
         """The prediction for a dict of features, see `predict` and `learn_named`.
@@ -950,7 +955,7 @@ class Learner:
         }
 
     def _header(self) -> dict[str, Any]:
-        kept = list(self.update.step_size.statistics())
+        kept = list(self.update.statistics())
         parts = {"update": recipe.to_json(self.update), "options": self._options(), "statistics": kept}
         return {**parts, **self._intake.header()}
 
@@ -969,7 +974,7 @@ class Learner:
         update = recipe.from_json(header["update"])
         if not isinstance(update, Update):
             raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
-        kept = list(update.step_size.statistics())
+        kept = list(update.statistics())
         if header.get("statistics", kept) != kept:  # an older version did not write them
             raise ValueError(f"array of statistics {header['statistics']!r} does not fit the update")
         labels = labels_from_header(header.get("labels"))

@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike
 from fiol.components.component import Component, per_feature_sizes, place
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.losses import Loss
-from fiol.components.problem import Problem, make_problem
+from fiol.components.problem import STEEP, Problem, make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats, Indices, Row
 from fiol.components.solvers import Solver
+
+#: The largest part of beta and the terms of scores by which beta may miss its equation. Rounding misses by far less.
+UNSOLVED = 1e-8
 
 
 class Step(NamedTuple):
@@ -49,7 +52,9 @@ def solve_step(
     y : target; -1 or +1 for the binary losses.
     w : the d weights before the step, not changed. Shape (2, d) for `SignedEntropy`.
     loss, regularizer, geometry : components; no regularizer and `Euclidean()` by default.
-    eta : step size, positive. Any size is safe.
+    eta : step size, positive and finite. The answer is exact for any size from 1e-12 to 1e12, and beyond as long as
+        eta * sample_weight * x**2 is a finite double: OverflowError otherwise. A penalty of your own may need more
+        digits than there are where eta is beyond 1e6, which is an OverflowError too.
     solver : how to solve; by default the fastest that suits the rest. All give the same answer.
     sample_weight : multiplies the loss.
     compiled : False runs the same code in the interpreter.
@@ -87,13 +92,26 @@ def solve_step(
             if row.x.shape[0] < old.shape[0]:
                 settle(problem, old, row.steps, new)
             new[row.feature] = solved
-    if not (np.isfinite(new).all() and np.isfinite(z) and (np.isfinite(reach) or not problem.geometry.quadratic)):
-        largest = int(row.feature[np.abs(row.x).argmax()])
+        pulls = row.weight * beta, row.steps * beta  # a row multiplies them with x, 0 included
+    finite = np.isfinite([z, beta, *pulls]).all() and np.isfinite(new).all()
+    refuse_overflow(row, bool(finite), reach, problem)
+    size = float(np.abs(row.x) @ (np.abs(row.center) + np.abs(solved)))
+    if problem.geometry.quadratic and reach > STEEP and residual > UNSOLVED * (abs(beta) + size):
         raise OverflowError(
-            f"the step leaves the range of double precision: eta * sample_weight * x[{largest}]**2 is too large; "
-            "scale the features"
+            f"the step needs more digits than double precision has: eta = {row.steps:g} is too large for "
+            f"{problem.regularizer!r}, which takes back nearly all of what the loss pulls; make eta smaller"
         )
     return Step(new, float(beta) + 0.0, float(z) + 0.0, int(passes), float(residual))
+
+
+def refuse_overflow(row: Row, finite: bool, reach: float, problem: Problem) -> None:
+    """Raise OverflowError unless all results are `finite`, and, where weights are proportional to it, the reach is."""
+    if not finite or (problem.geometry.quadratic and not np.isfinite(reach)):
+        largest = int(row.feature[np.abs(row.x).argmax()])
+        raise OverflowError(
+            f"the step leaves the range of double precision: eta * sample_weight * x[{largest}]**2, or the derivative "
+            "of the loss, is too large; scale the features"
+        )
 
 
 def make_row(

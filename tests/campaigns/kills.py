@@ -3,9 +3,9 @@
     python tests/campaigns/kills.py [--kills N] [--seed N]
 
 The child goes on from the file, says after every save how many rows the saved model has learned from, and is killed by
-SIGKILL at a random moment. The file must then load, hold the model of the last save it told of, or of the one after, and
-be equal, bit for bit, to a model that learned these rows undisturbed. At most one file is left beside it, however many
-processes were killed.
+SIGKILL at a random moment. The file must then load, hold the model of the last save it told of, or of the one after,
+and be equal, bit for bit, to a model that learned these rows undisturbed. At most one file is left beside it, however
+many processes were killed.
 """
 
 import argparse

@@ -199,7 +199,10 @@ def main():
     for kind in kinds:
         began = time.perf_counter()
         made, switches = campaign(kind, options.calls // len(kinds), options.threads, options.seed)
-        print(f"{kind:12} {made} calls, {switches} times another thread's turn, {time.perf_counter() - began:.0f} s", flush=True)
+        print(
+            f"{kind:12} {made} calls, {switches} times another thread's turn, {time.perf_counter() - began:.0f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

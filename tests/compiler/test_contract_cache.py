@@ -48,7 +48,7 @@ def step(problem, compiled):
 def misses():
     import sys
     import fiol.engine.steps
-    ours = [module for name, module in sys.modules.items() if name.startswith("fiol.")]
+    ours = [module for name, module in sys.modules.items() if name.startswith("fiol.") and module]
     kernels = {id(k): k for module in ours for k in vars(module).values() if hasattr(k, "stats")}
     return sum(sum(k.stats.cache_misses.values()) for k in kernels.values())
 """
@@ -133,6 +133,14 @@ def test_a_second_process_compiles_nothing(folder):
         assert max(first[name]["error"], second[name]["error"]) <= 1e-12
         np.testing.assert_allclose(interpreted[name]["w"], second[name]["w"], rtol=0, atol=1e-12)
     assert first["warnings"] == second["warnings"] == interpreted["warnings"] == []
+
+
+def test_a_numba_with_other_insides_compiles_all_the_same(folder):
+    without = 'import sys\nsys.modules["fiol.compiler.linking"] = None\n' + BUILT_IN
+    first, second = run(folder, without), run(folder, without)
+    assert first["built_in"]["error"] <= 1e-12
+    assert (cached(first), cached(second)) == (set(), {"built_in"})
+    assert first["warnings"] == second["warnings"] == []
 
 
 MINE = """

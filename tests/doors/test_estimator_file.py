@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from interpreted import interpret
 from scipy import sparse
+from tests.interpreted import interpret
 
 import fiol
 from fiol.doors import estimator_file
@@ -131,7 +131,7 @@ def test_an_altered_header_is_refused(key, value, tmp_path):
     header, arrays = estimator_file.parts_of(model)
     for altered in ({**header, key: value}, {name: part for name, part in header.items() if name != key}):
         files.write_model(path, "classifier", altered, arrays, {})
-        with pytest.raises(ModelFileError, match="model.fiol: "):
+        with pytest.raises(ModelFileError, match=r"model\.fiol: "):
             fiol.load(path, compiled=False)
 
 
@@ -143,5 +143,5 @@ def test_altered_arrays_are_refused(tmp_path):
     for name, value in itertools.chain(wrong.items(), [("losses", None), ("classes", None), ("state.w", None)]):
         altered = {**arrays, name: value}
         files.write_model(path, "classifier", header, {k: a for k, a in altered.items() if a is not None}, {})
-        with pytest.raises(ModelFileError, match="model.fiol: "):
+        with pytest.raises(ModelFileError, match=r"model\.fiol: "):
             fiol.load(path, compiled=False)

@@ -22,13 +22,15 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, SGDClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, SGDClassifier, SGDRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.interpreted import interpret
 
 import fiol
 from fiol import FIOLClassifier, FIOLRegressor
@@ -48,6 +50,63 @@ CHECKED = [FIOLClassifier(max_iter=5), FIOLClassifier("log_loss", max_iter=5), F
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+#: Nine checks of these names failed for a loss that takes no targets below 0.
+POSITIVE_ONLY = [
+    "check_n_features_in_after_fitting",
+    "check_regressors_train",
+    "check_regressor_data_not_an_array",
+    "check_regressors_no_decision_function",
+    "check_fit_idempotent",
+    "check_fit_check_is_fitted",
+    "check_n_features_in",
+]
+
+
+@pytest.mark.skipif(not NEW, reason="tags of scikit-learn 1.6 and later")
+@pytest.mark.filterwarnings("ignore")
+def test_counts_are_said_to_be_positive(monkeypatch):
+    """Then scikit-learn's checks make targets that the loss takes."""
+    interpret(monkeypatch)
+    model = FIOLRegressor("poisson", max_iter=2, tol=None)
+    assert model.__sklearn_tags__().target_tags.positive_only
+    assert not FIOLRegressor().__sklearn_tags__().target_tags.positive_only
+    assert not FIOLRegressor("nonsense").__sklearn_tags__().target_tags.positive_only
+    found = [check for _, check in estimator_checks.estimator_checks_generator(model)]
+    wanted = [check for check in found if getattr(check, "func", check).__name__ in POSITIVE_ONLY]
+    assert len(wanted) >= len(POSITIVE_ONLY)
+    for check in wanted:
+        check(clone(model))
+
+
+def test_l1_ratio_may_be_left_out(monkeypatch):
+    interpret(monkeypatch)
+    X, y = line(rows=30)
+    for penalty in (None, "l1", "l2"):
+        same(*(FIOLRegressor(penalty=penalty, l1_ratio=r, **ONE_PASS).fit(X, y) for r in (None, 0.15)))
+    with pytest.raises(ValueError, match="l1_ratio must be set when penalty is 'elasticnet'"):
+        FIOLRegressor(penalty="elasticnet", l1_ratio=None).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_are_counted_as_scikit_learn_does(monkeypatch):
+    """From the last `fit` on, also where that goes on from another."""
+    interpret(monkeypatch)
+    X, y = line(rows=20)
+    for options in ({"max_iter": 2, "tol": None}, {"max_iter": 1}):
+        ours = FIOLRegressor(step_size=0.01, warm_start=True, **options)
+        theirs = SGDRegressor(warm_start=True, **options)
+        for model in (ours, theirs):
+            model.fit(X, y)
+        assert ours.t_ == theirs.t_
+        for model in (ours, theirs):
+            model.fit(X[:15], y[:15])
+        assert ours.t_ == theirs.t_
+        for model in (ours, theirs):
+            model.partial_fit(X[:7], y[:7])
+        assert ours.t_ == theirs.t_
+        assert ours.learners_[0].rounds > ours.t_
 
 
 # --- data -------------------------------------------------------------------------------------

@@ -126,6 +126,27 @@ def test_partial_fit_and_warm_start_go_on(average):
         same(model.fit(X, labels, **start), other.fit(X, labels, **start))
 
 
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.filterwarnings("ignore")
+def test_an_intercept_that_is_given_but_not_fitted_stays(container):
+    X, y, target = rows(empty=False)
+    X = container(X)
+    for options in ({}, {"average": True}, {"early_stopping": True}):
+        for kind, loss, labels in (
+            (PassiveAggressiveClassifier, "hinge", y),
+            (PassiveAggressiveClassifier, "squared_hinge", y > 0),
+            (PassiveAggressiveRegressor, "epsilon_insensitive", target),
+            (PassiveAggressiveRegressor, "squared_epsilon_insensitive", target),
+        ):
+            model = kind(loss=loss, fit_intercept=False, max_iter=5, random_state=2, **options)
+            start = np.array([0.5, -1.0, 2.0]) if labels is y else np.array([1.5])
+            other = reference(model).fit(X, labels, intercept_init=start)
+            same(model.fit(X, labels, intercept_init=start), other)
+            assert model.intercept_.tolist() == start.tolist()
+            if not options:
+                same(model.partial_fit(X, labels), other.partial_fit(X, labels))
+
+
 def test_the_steps_are_those_of_the_presets():
     X, y, target = rows(empty=False)
     options = {"max_iter": 1, "shuffle": False, "fit_intercept": False, "C": 0.3}

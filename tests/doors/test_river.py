@@ -1,17 +1,22 @@
 """River's door: River's own checks, the same bits as the learner underneath, and life inside River's tools."""
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+import river
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import (
+    active,
     checks,
     compose,
     datasets,
@@ -27,21 +32,42 @@ from river import (
 from tests.interpreted import interpret
 
 import fiol
+from fiol.doors.parameters import GEOMETRIES
+from fiol.intake.frames import as_list
 from fiol.river import FIOLClassifier, FIOLRegressor
 
 LASSO = {"penalty": "l1", "alpha": 0.02, "step_size": 0.5}
 
 
+#: The first two are compiled.
+CHECKED = (
+    FIOLClassifier(),
+    FIOLRegressor(),
+    FIOLClassifier("softmax", penalty="l2"),
+    FIOLRegressor(penalty="elasticnet", algorithm="FTRLProximal"),
+    FIOLRegressor("huber", average=True, step_size="inverse_sqrt"),
+)
+
+
 def all_checks():
-    for model in (FIOLClassifier(), FIOLRegressor()):
+    for which, model in enumerate(CHECKED):
         for k, check in enumerate(checks.yield_checks(model)):
-            yield pytest.param(model, check, id=f"{type(model).__name__}-{check.__name__}-{k}")
+            if model in CHECKED[:2] or check.__name__ != "check_bounded_memory_growth":  # long if interpreted
+                yield pytest.param(model, check, id=f"{type(model).__name__}-{which}-{check.__name__}-{k}")
 
 
 @pytest.mark.parametrize(("model", "check"), list(all_checks()))
-def test_rivers_checks(model, check):
+def test_rivers_checks(model, check, monkeypatch):
     assert not model._unit_test_skips()
+    if model not in CHECKED[:2]:
+        interpret(monkeypatch)
     check(model.clone())
+
+
+@pytest.mark.skipif(not river.__version__.startswith("0.26."), reason="the count is that of River 0.26")
+def test_the_count_of_rivers_checks_is_told():
+    text = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text(encoding="utf-8")
+    assert f"All {len(list(all_checks()))} checks that River 0.26 has for such models pass" in text
 
 
 @pytest.fixture
@@ -238,9 +264,7 @@ def test_probabilities_of_frames():
     assert model.predict_proba_many(pl.from_pandas(X)).columns == ["False", "True"]
     new = FIOLClassifier()
     assert new.predict_one({"a": 1.0}) is None
-    assert new.predict_proba_one({"a": 1.0}) == {}
     assert new.predict_many(X).tolist() == [None] * len(X)
-    assert new.predict_proba_many(X).shape == (len(X), 0)
     new.learn_many(X[:0], pd.Series([], dtype=object))
     assert new.classes == []
     new.learn_one({"a": 1.0}, "only")
@@ -314,10 +338,6 @@ def test_an_error_in_a_frame_changes_nothing():
     for _ in range(3):  # names that come again take a shorter way
         with pytest.raises(ValueError, match=r"x\['x0'\] must be finite"):
             model.predict_one({"x0": float("nan")})
-    flags = FIOLClassifier()
-    flags.learn_one({"a": 1.0}, np.bool_(True))
-    with pytest.raises(ValueError, match=r"'maybe' is none of the classes \[False, True\]"):
-        flags.learn_one({"a": 1.0}, "maybe")
 
 
 def test_wrong_parameters():
@@ -556,8 +576,92 @@ def test_what_has_no_columns_is_refused():
 def test_before_any_event():
     model, X = FIOLClassifier(), pd.DataFrame({"a": [1.0, 2.0]})
     assert model.predict_one({"a": 1.0}) is None
-    assert model.predict_proba_one({"a": 1.0}) == {}
-    assert model.predict_proba_many(X).shape == (2, 0)
+    assert model.predict_proba_one({"a": 1.0}) == linear_model.LogisticRegression().predict_proba_one({"a": 1.0})
+    assert model.predict_proba_many(X).to_dict("list") == {False: [0.5, 0.5], True: [0.5, 0.5]}
+
+
+def test_an_active_learner_asks_for_labels():
+    """Uncertainty before the first label is what makes River's samplers ask for it."""
+    sampler, asked = active.EntropySampler(FIOLClassifier(), seed=1), 0
+    for x, y in datasets.Phishing().take(200):
+        _, ask = sampler.predict_one(x)
+        if ask:
+            asked += 1
+            sampler.learn_one(x, y)
+    assert 20 < asked < 200
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("loss", ["log_loss", "softmax"])
+def test_bools_and_then_other_labels(loss):
+    """Two classes learned by one learner become three, event by event or in frames, and nothing is forgotten."""
+    X, codes = stream_of(rows=60)
+    labels = [bool(code) for code in codes[:30]] + [["x", True, 2, False][k % 4] for k in range(30)]
+    one, many, pair = FIOLClassifier(loss), FIOLClassifier(loss), FIOLClassifier(loss)
+    many.learn_many(X, labels)
+    for k, (x, label) in enumerate(zip(X.to_dict("records"), labels, strict=True)):
+        if k == 30:
+            before = [one.predict_one(row) for row in X.to_dict("records")]
+            with pytest.raises(ValueError, match="must be finite"):
+                one.learn_one({**x, "x0": np.nan}, "x")
+            assert one.classes == [False, True]
+        one.learn_one(x, label)
+        if k < 30:
+            pair.learn_one(x, label)
+    assert one.classes == many.classes == [False, True, "x", 2]
+    assert one.weights == many.weights
+    assert one.intercept == many.intercept
+    assert {one.predict_one(row) for row in X.to_dict("records")} > {False, True}
+    opened = pair.model.opened()
+    rows = fiol.to_chunk(X.to_numpy())
+    assert [opened.classes[k] for k in opened.score_chunk(rows).argmax(axis=1)] == before
+    assert np.array_equal(opened.score_chunk(rows), pair.model.score_chunk(rows))
+    for container in (pl.from_pandas, pa.Table.from_pandas):  # one type a column
+        frame = container(X)
+        assert list(map(str, many.predict_many(X))) == as_list(many.predict_many(frame))
+
+
+def test_open_classes_of_numbers_stay_as_they_are():
+    model = FIOLClassifier()
+    for label in (0, 1):
+        model.learn_one({"a": 1.0}, label)
+    twin = model.model
+    model.learn_one({"a": 1.0}, 2)
+    assert model.model is twin
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("geometry", ["entropy", "signed_entropy"])
+def test_weights_with_a_sign_start_anew(geometry):
+    model = fiol.OneVsRest(fiol.FIOL(fiol.Hinge(), geometry=GEOMETRIES[geometry]), classes=[False, True])
+    model.learn([[1.0], [2.0]], [True, False])
+    more = model.opened()
+    more.learn([[1.0]], ["x"])
+    assert np.isfinite(more.weights).all()
+
+
+def test_arrow_comes_back_as_arrow_without_polars():
+    code = """
+import sys
+sys.modules["polars"] = None  # not installed
+import pyarrow as pa
+from fiol.river import FIOLClassifier, FIOLRegressor
+X, y = pa.table({"a": [1.0, -1.0], "b": [2.0, 0.5]}), pa.chunked_array([[True, False]])
+for model, targets in ((FIOLClassifier(), y), (FIOLRegressor(), pa.chunked_array([[1.0, 2.0]]))):
+    assert type(model.predict_many(X)) is pa.ChunkedArray
+    model.learn_many(X, targets)
+    assert type(model.predict_many(X)) is pa.ChunkedArray
+    if targets is y:
+        assert type(model.predict_proba_many(X)) is pa.Table
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+
+
+def test_l1_ratio_may_be_left_out():
+    for penalty in (None, "l1", "l2"):
+        assert FIOLClassifier(penalty=penalty, l1_ratio=None)._update == FIOLClassifier(penalty=penalty)._update
+    with pytest.raises(ValueError, match="l1_ratio must be set when penalty is 'elasticnet'"):
+        FIOLClassifier(penalty="elasticnet", l1_ratio=None)
 
 
 # --- all classes at once ----------------------------------------------------------------------

@@ -140,11 +140,46 @@ def say_older(model, X, y):
     return before, {**say(new, X), "rounds": rounds + new.rounds}
 
 
+def estimator(model, label):
+    """An estimator after 20 rows, and five more."""
+    X, y = numbers(20, seed=1)
+    more, targets = numbers(5, seed=2)
+    model.fit(X, [label(target) for target in y])
+    model.meta = {"target": "größe"}
+    return model, (more, [label(target) for target in targets])
+
+
+def regressor():
+    """A regressor with a loss and a penalty that are components, and averages."""
+    options = {"penalty": fiol.L1(0.01), "average": True, "max_iter": 2, "tol": None, "random_state": 3}
+    return estimator(fiol.FIOLRegressor(fiol.Huber(2.0), **options), float)
+
+
+def classifier():
+    """A classifier of three texts, one against the rest, with weights of classes."""
+    options = {"class_weight": {"low": 2.0}, "max_iter": 1, "shuffle": False}
+    return estimator(
+        fiol.FIOLClassifier("hinge", **options), lambda y: "low" if y < -1 else "größer" if y > 3 else "mid"
+    )
+
+
+def classifier_of_numbers():
+    """A classifier of three numbers, all at once."""
+    return estimator(fiol.FIOLClassifier(max_iter=1, shuffle=False), lambda y: float(np.clip(np.round(y / 3.0), -1, 1)))
+
+
 # --- all of them ------------------------------------------------------------------------------
+
+
+def teach(model, X, y):
+    """Rounds for a model of whatever kind."""
+    (model.partial_fit if hasattr(model, "partial_fit") else model.learn)(X, y)
 
 
 def say(model, X):
     """All that is expected of a model."""
+    if hasattr(model, "partial_fit"):
+        return say_estimator(model, X)
     parts = {
         name: np.asarray(getattr(model, name)).tolist() for name in ("weights", "intercept", "rounds", "n_features")
     }
@@ -152,10 +187,20 @@ def say(model, X):
     return {**parts, **kinds, "scores": model.scores(X).tolist(), "names": model.names, "meta": model.meta}
 
 
+def say_estimator(model, X):
+    """All that is expected of an estimator."""
+    found = {"weights": model.coef_, "intercept": model.intercept_, "rounds": model.t_, "losses": model.loss_curve_}
+    found["scores"] = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
+    if hasattr(model, "classes_"):
+        found |= {"classes": model.classes_, "predicted": model.predict(X)}
+    parts = {name: np.asarray(value).tolist() for name, value in found.items()}
+    return {**parts, "parameters": repr(sorted(model.get_params().items())), "meta": model.meta}
+
+
 def say_twice(model, X, y):
     """What a model says before and after it learns."""
     before = say(model, X)
-    model.learn(X, y)
+    teach(model, X, y)
     return before, say(model, X)
 
 
@@ -171,6 +216,9 @@ MODELS = {
     "learner-classes": (joint, save, say_twice),
     "one-vs-rest": (one_vs_rest, save, say_twice),
     "one-vs-rest-two": (one_vs_one, save, say_twice),
+    "regressor": (regressor, save, say_twice),
+    "classifier": (classifier, save, say_twice),
+    "classifier-joint": (classifier_of_numbers, save, say_twice),
 }
 
 

@@ -154,7 +154,7 @@ def test_a_header_with_anything_in_any_place_is_refused_or_works(path, golden):
             except (TypeError, ValueError) as error:  # such rows, targets and features do not go with that header
                 refusals.append(str(error))
             assert model.weights.shape[-1] == model.n_features
-    assert learned > 10
+    assert learned >= 10
     assert all(re.match(r"this learner has|row \d|y\[\d|X\[\d|X has", reason) for reason in refusals)
 
 

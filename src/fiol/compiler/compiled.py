@@ -17,7 +17,6 @@ import functools
 import inspect
 import itertools
 import types as python_types
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, typeof
 from numba.core import cgutils, types
-from numba.core.imputils import impl_ret_borrowed
+from numba.core.imputils import impl_ret_borrowed, lower_cast
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,
@@ -41,6 +40,7 @@ from numba.extending import (
     unbox,
 )
 
+from fiol.compiler.cache import kept
 from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
 from fiol.components.component import (
     Component,
@@ -69,7 +69,7 @@ from fiol.components.component import (
 FAST = {"nsz", "arcp", "contract", "reassoc"}
 
 #: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
-CALLED = ("compiler", "engine", "components/row.py", "update/state.py")
+CALLED = ("compiler", "engine", "components/row.py", "intake/scan.py", "update/state.py")
 #: Part of every type's name, so that an edit of any of these files compiles anew.
 LAYER = source_digest(Path(__file__).parents[1], CALLED)
 
@@ -79,31 +79,30 @@ _verbs: dict[str, Any] = {}
 _helpers: set[python_types.FunctionType] = set()
 _types: dict[Any, ComponentType] = {}
 _bound: dict[Any, Any] = {}
-_warned = False
 
 
-#: How everything is compiled.
+#: How kernels are compiled.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
+#: How their parts are: methods, helpers, and functions that are `inlined`.
+INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+try:
+    from fiol.compiler import linking
+except ImportError:  # numba's insides are not as expected: all the same, in two to three times the time
+    pass
+else:
+    OPTIONS, INNER = OPTIONS | {"pipeline_class": linking.WHOLE}, INNER | {"pipeline_class": linking.PART}
+#: And methods and helpers, which `overload` would otherwise try to run in the interpreter.
+METHOD: Any = {**INNER, "nopython": True}
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile `function` into the kernels that call it."""
-    return njit(**OPTIONS)(function)
+    return njit(**INNER)(function)
 
 
 def jit(function: Callable[..., Any]) -> Any:
     """Compile `function` on first call, cached on disk wherever a directory can be written."""
-    global _warned
-    try:
-        return njit(cache=True, **OPTIONS)(function)
-    except RuntimeError as error:
-        if "no locator available" not in str(error):
-            raise
-        if not _warned:
-            _warned = True
-            message = "fiol found no writable directory to cache compiled code in; set NUMBA_CACHE_DIR to one"
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
-        return inlined(function)
+    return kept(njit(**OPTIONS)(function))
 
 
 @functools.cache
@@ -178,7 +177,7 @@ def portable(function: python_types.FunctionType) -> python_types.FunctionType:
 
 def _register_helper(helper: python_types.FunctionType) -> None:
     """Make calls of `helper` from a component's method compile to its own code."""
-    overload(helper, strict=False)(lambda *args, **kwargs: portable(helper))  # type: ignore[call-arg]
+    overload(helper, strict=False, jit_options=METHOD)(lambda *args, **kwargs: portable(helper))  # type: ignore[call-arg]
 
 
 def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
@@ -203,7 +202,7 @@ def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
 
     resolve.__signature__, resolve.owner = signature, owner  # type: ignore[attr-defined]
     _verbs[verb] = resolve
-    overload_method(ComponentType, verb, strict=False)(resolve)  # type: ignore[call-arg]
+    overload_method(ComponentType, verb, strict=False, jit_options=METHOD)(resolve)  # type: ignore[call-arg]
 
 
 @typeof_impl.register(Component)
@@ -269,41 +268,41 @@ def _unbox(kind: ComponentType, obj: Any, c: Any) -> NativeValue:
     return NativeValue(value, is_error=failed)
 
 
-@overload(at, strict=False)
+@overload(at, strict=False, jit_options=METHOD)
 def _at(values: Any, i: Any) -> Any:
     if isinstance(values, types.Array):
         return lambda values, i: values[np.uint64(i)]
     return lambda values, i: values
 
 
-@overload(common, strict=False)
+@overload(common, strict=False, jit_options=METHOD)
 def _common(values: Any) -> Any:
     return (lambda values: 1.0) if isinstance(values, types.Array) else lambda values: values
 
 
-@overload(own, strict=False)
+@overload(own, strict=False, jit_options=METHOD)
 def _own(values: Any, k: Any) -> Any:
     if isinstance(values, types.Array):
         return lambda values, k: values[np.uint64(k)]
     return lambda values, k: 1.0
 
 
-@overload(scores_of, strict=False)
+@overload(scores_of, strict=False, jit_options=METHOD)
 def _scores_of(w: Any) -> Any:
     return (lambda w: 1) if w.ndim == 1 else lambda w: w.shape[1]
 
 
-@overload(next_score, strict=False)
+@overload(next_score, strict=False, jit_options=METHOD)
 def _next_score(w: Any, k: Any) -> Any:
     return (lambda w, k: 1) if w.ndim == 1 else lambda w, k: k + 1
 
 
-@overload(entry, strict=False)
+@overload(entry, strict=False, jit_options=METHOD)
 def _entry(w: Any, i: Any, k: Any) -> Any:
     return (lambda w, i, k: w[i]) if w.ndim == 1 else lambda w, i, k: w[i, np.uint64(k)]
 
 
-@overload(put, strict=False)
+@overload(put, strict=False, jit_options=METHOD)
 def _put(w: Any, i: Any, k: Any, value: Any) -> Any:
     def single(w: Any, i: Any, k: Any, value: Any) -> None:
         w[i] = value
@@ -314,12 +313,12 @@ def _put(w: Any, i: Any, k: Any, value: Any) -> Any:
     return single if w.ndim == 1 else many
 
 
-@overload(column, strict=False)
+@overload(column, strict=False, jit_options=METHOD)
 def _column(w: Any, k: Any) -> Any:
     return (lambda w, k: w) if w.ndim == 1 else lambda w, k: w[:, k]
 
 
-@overload(plus, strict=False)
+@overload(plus, strict=False, jit_options=METHOD)
 def _plus(z: Any, k: Any, value: Any) -> Any:
     def many(z: Any, k: Any, value: Any) -> Any:
         z[np.uint64(k)] += value
@@ -328,7 +327,7 @@ def _plus(z: Any, k: Any, value: Any) -> Any:
     return many if isinstance(z, types.Array) else lambda z, k, value: z + value
 
 
-@overload(begun, strict=False)
+@overload(begun, strict=False, jit_options=METHOD)
 def _begun(z: Any) -> Any:
     def many(z: Any) -> Any:
         for k in range(z.shape[0]):
@@ -338,30 +337,30 @@ def _begun(z: Any) -> Any:
     return many if isinstance(z, types.Array) else lambda z: 0.0
 
 
-@overload(again, strict=False)
+@overload(again, strict=False, jit_options=METHOD)
 def _again(z: Any) -> Any:
     return (lambda z: z) if isinstance(z, types.Array) else lambda z: 0.0
 
 
-@overload(ended, strict=False)
+@overload(ended, strict=False, jit_options=METHOD)
 def _ended(z: Any, shift: Any) -> Any:
     return (lambda z, shift: z) if isinstance(z, types.Array) else lambda z, shift: z + shift
 
 
-@overload(working_place, strict=False)
+@overload(working_place, strict=False, jit_options=METHOD)
 def _working_place(laziness: Any, w: Any, space: Any) -> Any:
     in_place = w.ndim == 2 and _classes[laziness.tag].as_they_are  # type: ignore[attr-defined]
     return (lambda laziness, w, space: InPlace(w)) if in_place else lambda laziness, w, space: space
 
 
-@overload(row_entry, strict=False)
+@overload(row_entry, strict=False, jit_options=METHOD)
 def _row_entry(weights: Any, i: Any, j: Any, k: Any) -> Any:
     if isinstance(weights, types.BaseTuple):
         return lambda weights, i, j, k: entry(weights.w, i, k)
     return lambda weights, i, j, k: entry(weights, j, k)
 
 
-@overload(put_row_entry, strict=False)
+@overload(put_row_entry, strict=False, jit_options=METHOD)
 def _put_row_entry(weights: Any, i: Any, j: Any, k: Any, value: Any) -> Any:
     def kept(weights: Any, i: Any, j: Any, k: Any, value: Any) -> None:
         put(weights.w, i, k, value)
@@ -372,20 +371,20 @@ def _put_row_entry(weights: Any, i: Any, j: Any, k: Any, value: Any) -> Any:
     return kept if isinstance(weights, types.BaseTuple) else side_by_side
 
 
-@overload(center_entry, strict=False)
+@overload(center_entry, strict=False, jit_options=METHOD)
 def _center_entry(center: Any, new: Any, i: Any, j: Any, k: Any) -> Any:
     if isinstance(center, types.BaseTuple):
         return lambda center, new, i, j, k: row_entry(new, i, j, k)
     return lambda center, new, i, j, k: row_entry(center, i, j, k)
 
 
-@overload(first_weights, strict=False)
+@overload(first_weights, strict=False, jit_options=METHOD)
 def _first_weights(weights: Any) -> Any:
     in_place = isinstance(weights, types.BaseTuple)
     return (lambda weights: weights.w[0]) if in_place else lambda weights: weights[0]
 
 
-@overload(put_score, strict=False)
+@overload(put_score, strict=False, jit_options=METHOD)
 def _put_score(scores: Any, r: Any, z: Any) -> Any:
     def single(scores: Any, r: Any, z: Any) -> None:
         scores[r] = z
@@ -401,7 +400,49 @@ def borrowed(values: Any) -> Any:
     return values
 
 
-@overload(borrowed, strict=False)
+class BorrowedArray(types.Array):  # type: ignore[misc]
+    """An array that somebody else keeps alive, to be written to by whoever knows that it may be.
+
+    Laid out as any other array; by its type no code that counts references is made for it.
+    """
+
+    def copy(self, dtype: Any = None, ndim: Any = None, layout: Any = None, readonly: Any = None) -> BorrowedArray:
+        return lent(super().copy(dtype, ndim, layout, readonly))
+
+    @property
+    def mangling_args(self) -> Any:
+        return "Lent", [self.dtype, self.ndim, self.layout]
+
+
+@register_model(BorrowedArray)
+class _BorrowedModel(models.ArrayModel):  # type: ignore[misc]
+    def has_nrt_meminfo(self) -> bool:
+        return False
+
+    def get_nrt_meminfo(self, builder: Any, value: Any) -> None:
+        return None
+
+    def traverse(self, builder: Any) -> list[Any]:
+        return []
+
+
+@lower_cast(BorrowedArray, types.Array)
+@lower_cast(BorrowedArray, BorrowedArray)
+def _shared(context: Any, builder: Any, kind: Any, target: Any, value: Any) -> Any:
+    return value  # owned by nobody that is counted
+
+
+def lent(kind: Any) -> Any:
+    """The type of `borrowed` values of this type."""
+    if isinstance(kind, types.BaseTuple):
+        return types.BaseTuple.from_types([lent(k) for k in kind.types], getattr(kind, "instance_class", None))
+    if isinstance(kind, types.Array):
+        name = f"borrowed array({kind.dtype}, {kind.ndim}d, {kind.layout})"
+        return BorrowedArray(kind.dtype, kind.ndim, kind.layout, name=name)
+    return kind
+
+
+@overload(borrowed, strict=False, jit_options=METHOD)
 def _borrowed(values: Any) -> Any:
     return lambda values: _without_owner(values)  # type: ignore[call-arg]
 
@@ -412,7 +453,9 @@ def _without_owner(typing_context: Any, values: Any) -> Any:
         if isinstance(kind, types.BaseTuple):
             items = cgutils.unpack_tuple(builder, value)
             parts = [strip(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]  # type: ignore[attr-defined]
-            return context.make_tuple(builder, kind, parts)
+            return context.make_tuple(builder, lent(kind), parts)
+        if not isinstance(kind, types.Array):
+            return value
         array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         array.parent = cgutils.get_null_value(array.parent.type)
@@ -421,14 +464,14 @@ def _without_owner(typing_context: Any, values: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return strip(context, builder, values, arguments[0])
 
-    return values(values), codegen
+    return lent(values)(values), codegen
 
 
 def prefetch(values: Any, i: Any) -> None:
     """Ask for values[i] to be in the cache soon. Rows in random order otherwise wait for memory one after the other."""
 
 
-@overload(prefetch, strict=False)
+@overload(prefetch, strict=False, jit_options=METHOD)
 def _prefetch(values: Any, i: Any) -> Any:
     return lambda values, i: _ask_for(values, np.int64(i))  # type: ignore[call-arg]
 

@@ -1,8 +1,8 @@
 """Compiled code that Python calls as it calls its own functions, and that looks at Python's objects.
 
 For one event, numba's way into compiled code takes longer than all else: every array and number of a plan is taken from
-its object again. Here these values wait in one block of memory (`keep`, `block_in`), the code is a function of Python's C
-interface (`python_function`), and a dict is read where it is (`next_item` and the other functions of that interface).
+its object again. Here these values wait in one block of memory (`keep`, `block_in`), the code is a function of the C
+interface of Python (`python_function`), and a dict is read where it is, by functions of that interface (`next_item`).
 
 Such code holds the interpreter's lock from its first to its last instruction, and runs no Python: nobody changes what
 it reads, and no signal comes in between. An object is its address here, an int.
@@ -20,10 +20,13 @@ from llvmlite import ir
 from numba import typeof
 from numba.core import cgutils, types
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.extending import infer_getattr, lower_getattr_generic, models, register_model
+from numba.extending import intrinsic as typed_intrinsic
 
 from fiol.compiler.compiled import ComponentType, bind, jit
 
+#: Python's types see the first argument of these, which the compiler fills in.
+intrinsic: Any = typed_intrinsic
 WORD, REAL, POINTER = ir.IntType(64), ir.DoubleType(), ir.IntType(8).as_pointer()
 #: Where Python's objects, and numpy's arrays after that, have what is read of them here.
 KIND, DATA, AXES, SHAPE, DTYPE, FLAGS = 8, 16, 24, 32, 56, 64
@@ -39,13 +42,15 @@ def usable() -> bool:
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
     array = np.zeros((3, 5), np.int32)
+    things: tuple[Any, ...] = 1.5, "a", {}, 7, array
 
     def word(offset: int, of: Any = array) -> int | None:
         return ctypes.c_void_p.from_address(id(of) + offset).value
 
     shape = (ctypes.c_ssize_t * 2).from_address(word(SHAPE) or 0)
     return (
-        all(word(KIND, thing) == id(type(thing)) for thing in (1.5, "a", {}, 7, array))
+        all(word(KIND, thing) == id(type(thing)) for thing in things)
+        and all(ctypes.c_double.from_address(id(half) + DATA).value == half for half in (0.5, np.float64(0.25)))
         and word(DATA) == array.ctypes.data
         and ctypes.c_int.from_address(id(array) + AXES).value == 2
         and tuple(shape) == (3, 5)
@@ -101,6 +106,7 @@ dict_size = c_function("PyDict_Size", "n", "p")
 dict_set = c_function("PyDict_SetItem", "i", "ppp")
 dict_remove = c_function("PyDict_DelItem", "i", "pp")
 list_size = c_function("PyList_Size", "n", "p")
+list_item = c_function("PyList_GetItem", "p", "pn")
 list_append = c_function("PyList_Append", "i", "pp")
 list_replace = c_function("PyList_SetSlice", "i", "pnnp")
 tuple_size = c_function("PyTuple_Size", "n", "p")
@@ -110,7 +116,6 @@ set_attribute = c_function("PyObject_SetAttr", "i", "ppp")
 new_int = c_function("PyLong_FromLongLong", "p", "n")
 int_value = c_function("PyLong_AsLongLong", "n", "p")
 new_float = c_function("PyFloat_FromDouble", "p", "d")
-float_value = c_function("PyFloat_AsDouble", "d", "p")
 error_occurred = c_function("PyErr_Occurred", "p", "")
 find = c_function("PyDict_GetItemWithError", "p", "pp")
 
@@ -173,6 +178,16 @@ def release(typing_context: Any, thing: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.intp), codegen
+
+
+@intrinsic
+def ones(typing_context: Any, word: Any) -> Any:
+    """How many bits of a word are 1."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.ctpop(values[0])
+
+    return types.uint64(types.uint64), codegen
 
 
 def at_address(kind: Any, result: Any) -> Any:

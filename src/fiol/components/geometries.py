@@ -7,6 +7,11 @@ A geometry answers, for one row, how the weights move when the loss pulls with s
 `path_fill` writes w(beta), `path_score` returns g(beta), and `path_line` the line (p, q) with p beta + q
 equal to g to first order at beta (exactly, as far as the linear piece goes, in quadratic geometries). `path_point`
 writes w(beta) and returns (g(beta), p) in one pass.
+
+Where steps are long, eta beta x and eta lam are both huge, and a weight is their small difference: neighbouring doubles
+beta then give weights that differ in the first digit. There the path is followed in steps from a fixed beta:
+`path_excess` writes those differences, and `path_near` w(beta + delta) from them, for a delta far below the last digit
+of beta.
 """
 
 from __future__ import annotations
@@ -40,6 +45,10 @@ class Geometry(Component):
         "path_point": ("regularizer", "row", "beta", "out"),
     }
     required: ClassVar[tuple[str, ...]] = tuple(protocol)
+    protocol |= {
+        "path_excess": ("regularizer", "row", "beta", "out"),
+        "path_near": ("regularizer", "row", "beta", "delta", "excess", "out"),
+    }
     #: Whether w(beta) is piecewise linear, so that a regularizer acts through its Euclidean prox.
     quadratic: ClassVar[bool] = False
     #: Whether B is half the squared Euclidean distance, with a metric of 1 for every feature.
@@ -68,6 +77,19 @@ class Geometry(Component):
         def share_of(
             self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int
         ) -> tuple[float, float]: ...
+
+    def path_excess(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> None:
+        """Write what `path_near` needs to know of w(beta): nothing, by default."""
+
+    def reach(self, row: Row, k: int) -> float:
+        """How far the excess of the k-th weight moves per unit of beta."""
+        return at(row.steps, k) * row.x[k]
+
+    def path_near(
+        self, regularizer: Regularizer, row: Row, beta: float, delta: float, excess: Floats, out: Floats
+    ) -> float:
+        """Write w(beta + delta) and return its score less the intercept's part; `excess` is that of w(beta)."""
+        return self.path_fill(regularizer, row, beta + delta, out) - (row.shift + row.lift * (beta + delta))
 
     def objection_to(self, regularizer: Regularizer) -> str:
         """Why this geometry cannot be combined with `regularizer`, or ''."""
@@ -213,6 +235,10 @@ class Separable(Geometry):
         """argmin_v  -push v + B(v, w) / step."""
         return self.inverse(self.mirror(w, i) + step * push, i)
 
+    def lowered(self, regularizer: Regularizer, w: float, step: float, i: int) -> float:
+        """argmin_v  r'(w) v + B(v, w) / step."""
+        return self.moved(w, -regularizer.slope(w, 0, i), step, i)
+
     def unclipped(self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int) -> float:
         theta = self.mirror(w, i) + step * beta * x
         shrink, ridge = step * regularizer.l1(i), step * regularizer.l2(i)
@@ -242,6 +268,26 @@ class Separable(Geometry):
         """(a, b) with x w(beta) = step a beta + b to first order."""
         v, a = self.point_of(regularizer, w, x, beta, step, i)
         return a, x * v - step * a * beta
+
+    def excess_of(self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int) -> float:
+        """psi' of the new weight before a ridge shrinks it, whichever side of the kink at 0 it is on."""
+        theta = self.mirror(w, i)
+        side = 1.0 if theta + step * beta * x > self.mirror(0.0, i) else -1.0
+        return theta + step * (beta * x - side * regularizer.l1(i))
+
+    def weight_near(
+        self, regularizer: Regularizer, excess: float, w: float, x: float, beta: float, step: float, i: int
+    ) -> float:
+        """The weight of a pull near beta, given by its excess."""
+        origin, ridge = self.mirror(0.0, i), step * regularizer.l2(i)
+        side = 1.0 if self.mirror(w, i) + step * beta * x > origin else -1.0
+        other = excess + side * (2.0 * step * regularizer.l1(i))
+        v = 0.0
+        if side * excess > side * origin:
+            v = self.resolve(excess, ridge, i)
+        elif side * other < side * origin:
+            v = self.resolve(other, ridge, i)
+        return regularizer.clip(v)
 
     def first_weight(self, features: int) -> float:
         return self.inverse(0.0, 0)
@@ -298,6 +344,24 @@ class Separable(Geometry):
             out[k] = w
         return z + (row.shift + row.lift * beta), common(row.steps) * p + row.lift
 
+    def path_excess(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> None:
+        pull = beta / row.rounds
+        for k in range(row.x.shape[0]):
+            step = row.rounds * at(row.steps, k)
+            out[k] = self.excess_of(regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
+
+    def path_near(
+        self, regularizer: Regularizer, row: Row, beta: float, delta: float, excess: Floats, out: Floats
+    ) -> float:
+        z = 0.0
+        pull = beta / row.rounds
+        for k in range(row.x.shape[0]):
+            x, step, i = row.x[k], row.rounds * at(row.steps, k), nth(row.feature, k)
+            moved = excess[k] + delta * self.reach(row, k)
+            out[k] = self.weight_near(regularizer, moved, row.center[k], x, pull, step, i)
+            z += x * out[k]
+        return z
+
     # Whole vectors.
 
     def distance(self, u: Floats, w: Floats) -> float:
@@ -336,6 +400,9 @@ class Quadratic(Separable):
     def moved(self, w: float, push: float, step: float, i: int) -> float:
         return w + step / self.metric(i) * push
 
+    def lowered(self, regularizer: Regularizer, w: float, step: float, i: int) -> float:
+        return self.moved(w, -regularizer.slope_for(w, step / self.metric(i), i), step, i)
+
     def weight(self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int) -> float:
         s = step / self.metric(i)
         return regularizer.prox(w + s * beta * x, s, i)
@@ -353,6 +420,18 @@ class Quadratic(Separable):
         h = self.metric(i)
         v, a = regularizer.value_and_slope(x, w, beta, step / h, i)
         return v, a / h
+
+    def excess_of(self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int) -> float:
+        return regularizer.excess(w, beta * x, step / self.metric(i), i)
+
+    def weight_near(
+        self, regularizer: Regularizer, excess: float, w: float, x: float, beta: float, step: float, i: int
+    ) -> float:
+        s = step / self.metric(i)
+        return regularizer.prox_of_excess(excess, w + s * beta * x, s, i)
+
+    def reach(self, row: Row, k: int) -> float:
+        return at(row.steps, k) / self.metric(nth(row.feature, k)) * row.x[k]
 
     def strong_convexity(self, u: Floats, w: Floats) -> float:
         return 1.0
@@ -643,15 +722,41 @@ class Simplex(Geometry):
         for k in range(n):
             out[k] = self.logit(regularizer, row, beta, k)
             top = max(top, out[k])
-        total = 0.0
+        return self.normalise(row, out, top) + (row.shift + row.lift * beta)
+
+    def path_excess(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> None:
+        # What all logits have in common makes no difference, but costs digits.
+        least, top = inf, -inf
+        for k in range(row.x.shape[0]):
+            least = min(least, regularizer.l1(nth(row.feature, k)))
+        for k in range(row.x.shape[0]):
+            push = beta * row.x[k] - row.rounds * (regularizer.l1(nth(row.feature, k)) - least)
+            out[k] = safe_log(row.center[k]) + common(row.steps) * push
+            top = max(top, out[k])
+        for k in range(row.x.shape[0]):
+            out[k] -= top
+
+    def path_near(
+        self, regularizer: Regularizer, row: Row, beta: float, delta: float, excess: Floats, out: Floats
+    ) -> float:
+        n = row.x.shape[0]
+        top = -inf
         for k in range(n):
+            out[k] = excess[k] + delta * self.reach(row, k)
+            top = max(top, out[k])
+        return self.normalise(row, out, top)
+
+    def normalise(self, row: Row, out: Floats, top: float) -> float:
+        """Logits, the largest of which is `top`, become weights; return their score."""
+        total = 0.0
+        for k in range(row.x.shape[0]):
             out[k] = exp(out[k] - top)
             total += out[k]
         z = 0.0
-        for k in range(n):
+        for k in range(row.x.shape[0]):
             out[k] /= total
             z += row.x[k] * out[k]
-        return z + (row.shift + row.lift * beta)
+        return z
 
     def path_score(self, regularizer: Regularizer, row: Row, beta: float) -> float:
         return self.path_fill(regularizer, row, beta, np.empty(row.x.shape[0]))

@@ -33,7 +33,7 @@ def meant(value: Any, family: type[Component]) -> str:
     return f": did you mean {' or '.join(found)}?" if found else ""
 
 
-def members(family: type) -> list[type]:
+def members(family: Any) -> list[type]:
     """The classes of a family that this package has."""
     own = [kind for kind in family.__subclasses__() if kind.__module__.startswith("fiol.")]
     return [*own, *(kind for parent in own for kind in members(parent))]

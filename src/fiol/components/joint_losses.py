@@ -10,13 +10,18 @@ classes, and the minimiser is the beta with beta = -weight phi'(q + p beta), whi
 
 from __future__ import annotations
 
-from math import exp, inf, log, sqrt
+from math import exp, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component
 from fiol.components.losses import EPS, MARGIN
 from fiol.components.row import Floats
-from fiol.components.scalars import wright_omega
+from fiol.components.scalars import between, wright_omega
+
+#: Beyond this slope, a score plus the slope leaves the score too few digits.
+STEEP = 1e4
+#: Below this slope, scores do not move.
+FLAT = 1e-20
 
 
 class JointLoss(Component):
@@ -41,12 +46,18 @@ class JointLoss(Component):
     link_factor: ClassVar[float] = 1.0
     #: What the loss with its defaults is called by estimators, '' if it has no such name.
     called: ClassVar[str] = ""
+    #: Whether the gradient may jump.
+    kinked: ClassVar[bool] = True
 
     if TYPE_CHECKING:
 
         def value(self, z: Floats, y: int) -> float: ...
         def steepness(self, z: Floats, y: int) -> float: ...
         def duals(self, q: Floats, p: float, y: int, out: Floats) -> None: ...
+
+    def least_slope(self, z: Floats, doubt: float, y: int) -> float:
+        """`steepness`, of all gradients at scores within `doubt` of z the least, if the loss has kinks."""
+        return self.steepness(z, y)
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Scores of a few units more than with two classes tell many apart."""
@@ -55,6 +66,14 @@ class JointLoss(Component):
 
 #: A `fiol.Loss` of one score, or a `JointLoss` of many; loosely typed, since nobody takes both and asks which.
 AnyLoss = Any
+
+
+def largest(z: Floats) -> float:
+    """The largest of the scores: a loop, for `max` of an array takes half a second to compile."""
+    top = -inf
+    for k in range(z.shape[0]):
+        top = max(top, z[k])
+    return top
 
 
 class Softmax(JointLoss):
@@ -72,15 +91,16 @@ class Softmax(JointLoss):
 
     link: ClassVar[str] = "logit"
     called: ClassVar[str] = "softmax"
+    kinked: ClassVar[bool] = False
 
     def value(self, z: Floats, y: int) -> float:
-        top, others = z.max(), 0.0
+        top, others = largest(z), 0.0
         for k in range(z.shape[0]):
             others += exp(z[k] - top)
         return top - z[y] + log(others)
 
     def steepness(self, z: Floats, y: int) -> float:
-        top, mass, rest, squares = z.max(), 0.0, 0.0, 0.0
+        top, mass, rest, squares = largest(z), 0.0, 0.0, 0.0
         for k in range(z.shape[0]):
             e = exp(z[k] - top)
             mass += e
@@ -90,6 +110,9 @@ class Softmax(JointLoss):
         return sqrt(squares + rest * rest) / mass
 
     def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
+        if p > STEEP and highest_lead(q, y) < 0.5 * p:
+            self.steep_duals(q, p, y, out)
+            return
         top = -inf
         for k in range(q.shape[0]):
             top = max(top, q[k] + p if k == y else q[k])
@@ -102,7 +125,7 @@ class Softmax(JointLoss):
         high = log(mass)  # pi > 0 ...
         low = high - p  # ... and pi < 1
         level = high - p * (squares / (mass * mass))
-        for _ in range(100 if p > 0.0 else 0):
+        for _ in range(100 if p > FLAT else 0):
             total, slope = 0.0, 0.0
             for k in range(q.shape[0]):
                 omega = wright_omega(log(p) + out[k] - level)
@@ -122,10 +145,46 @@ class Softmax(JointLoss):
             level = new
         rest = 0.0
         for k in range(q.shape[0]):
-            out[k] = -wright_omega(log(p) + out[k] - level) / p if p > 0.0 else -exp(out[k] - high)
+            out[k] = -wright_omega(log(p) + out[k] - level) / p if p > FLAT else -exp(out[k] - high)
             if k != y:
                 rest -= out[k]
         out[y] = rest  # 1 - pi_y, which may be tiny
+
+    def steep_duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
+        """The same where p is large, and q + p has no digits left for q.
+
+        With s = p (1 - pi_y), the sum of all other p pi_k, and scores counted from q_y, the number l is the root of
+        s - l - log(1 - s / p), which falls with l.
+        """
+        count = q.shape[0]
+        low, high = 0.0, max(highest_lead(q, y), 0.0) + log(p) + count + 1.0
+        level = 0.5 * high
+        for _ in range(200):
+            s, slope = 0.0, 0.0
+            for k in range(count):
+                if k != y:
+                    omega = wright_omega(log(p) + (q[k] - q[y]) - level)
+                    s += omega
+                    slope += omega / (1.0 + omega)
+            gap = s - level - log1p(-s / p) if s < p else inf
+            if gap > 0.0:
+                low = level
+            else:
+                high = level
+            new = level + gap / (1.0 + slope * (1.0 + 1.0 / (p - s))) if s < p else high
+            if not low < new < high:
+                new = between(low, high)
+                if new <= low or new >= high:
+                    break
+            if abs(new - level) <= EPS * level:
+                break
+            level = new
+        rest = 0.0
+        for k in range(count):
+            if k != y:
+                out[k] = -wright_omega(log(p) + (q[k] - q[y]) - level) / p
+                rest -= out[k]
+        out[y] = rest
 
 
 class CrammerSinger(JointLoss):
@@ -150,7 +209,10 @@ class CrammerSinger(JointLoss):
         return top - z[y]
 
     def steepness(self, z: Floats, y: int) -> float:
-        return sqrt(2.0) if self.value(z, y) > 0.0 else 0.0
+        return self.least_slope(z, 0.0, y)
+
+    def least_slope(self, z: Floats, doubt: float, y: int) -> float:
+        return sqrt(2.0) if self.value(z, y) > doubt else 0.0
 
     def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
         for k in range(q.shape[0]):  # what is projected, times p; from the score of y
@@ -165,6 +227,9 @@ class CrammerSinger(JointLoss):
         top = 0.0
         for k in range(q.shape[0]):
             top = max(top, out[k])
+        if p > STEEP and top < 0.5 * p:
+            self.come_down(p, y, out)
+            return
         for k in range(q.shape[0]):
             out[k] -= top
         out[y] += p
@@ -184,3 +249,34 @@ class CrammerSinger(JointLoss):
             if k != y:
                 rest -= out[k]
         out[y] = rest
+
+    def come_down(self, p: float, y: int, out: Floats) -> None:
+        """The same where p is large, from what classes lead by: all that lead by more than a level come down to it.
+
+        What they come down is what the right class goes up, the level itself.
+        """
+        level = 0.0
+        while True:  # the level only rises
+            total, count = 0.0, 1
+            for k in range(out.shape[0]):
+                if k != y and out[k] > level:
+                    total += out[k]
+                    count += 1
+            if not total / count > level:
+                break
+            level = total / count
+        rest = 0.0
+        for k in range(out.shape[0]):
+            out[k] = -max(out[k] - level, 0.0) / p
+            if k != y:
+                rest -= out[k]
+        out[y] = rest
+
+
+def highest_lead(q: Floats, y: int) -> float:
+    """How far the highest score of a wrong class is above that of the right one; minus infinity if there is none."""
+    lead = -inf
+    for k in range(q.shape[0]):
+        if k != y:
+            lead = max(lead, q[k] - q[y])
+    return lead

@@ -13,8 +13,8 @@ small ones: the score follows z' = -phi'(z; y) from z = q for the time p and sto
 `flow(q, p, y)` returns beta = (z - q) / p for the z reached (Karampatziakis and Langford,
 "Online importance weight aware updates", 2011).
 
-Targets are -1 or +1 for the binary losses. Everything is finite for scores and targets up to 1e6
-and p from 0 to 1e12.
+Targets are -1 or +1 for the binary losses. `dual` is exact for scores and targets up to 1e100 and p from 0 to 1e290;
+`flow` is finite for scores and targets up to 1e100 and p from 0 to 1e240.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from math import copysign, exp, expm1, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, require
-from fiol.components.scalars import HUGE, between, clamp, safe_exp, sigmoid, softplus, wright_omega
+from fiol.components.scalars import HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
 
 EPS = 2.220446049250313e-16
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
@@ -45,7 +45,7 @@ class Loss(Component):
     |---|---|
     | `value(z, y)` | phi(z; y) |
     | `grad(z, y)` | d phi / d z (any subgradient at a kink) |
-    | `hess(z, y)` | second derivative, where there is one; lets the default `dual` use Newton |
+    | `hess(z, y)` | second derivative, of a loss without kinks; lets the default `dual` use Newton |
     | `dual(q, p, y)` | beta on the line (p, q), see the module; the default finds the root of `grad` |
     | `flow(q, p, y)` | beta of the importance-aware step, see the module; there is no default |
     | `guess(q, p, y)` | a rough `dual` to start from, where that is much cheaper; the default is `dual` |
@@ -56,6 +56,8 @@ class Loss(Component):
     | `accepts(y)` | whether y is a valid target |
     | `lower(y)` | infimum of phi(.; y) |
     | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
+    | `step_unit(slopes, t)` | the unit of its steps, if that is not 1: a score by a derivative; there is no default |
+    | `gauge(z, y)` | what `slopes` adds up if there is a `step_unit`, by default squared derivatives, as without |
 
     | attribute | meaning |
     |---|---|
@@ -90,6 +92,8 @@ class Loss(Component):
         "accepts": ("y",),
         "lower": ("y",),
         "square_slope_unit": ("slopes", "t"),
+        "gauge": ("z", "y"),
+        "step_unit": ("slopes", "t"),
     }
     required: ClassVar[tuple[str, ...]] = ("value", "grad")
     #: What the targets are, in words for error messages.
@@ -102,6 +106,8 @@ class Loss(Component):
     called: ClassVar[str] = ""
     #: The largest known gamma with phi(z) - gamma z^2 / 2 convex: the paper's strong convexity of the loss.
     convexity: ClassVar[float] = 0.0
+    #: Whether the derivative may jump: of a loss that has no `hess`.
+    kinked: ClassVar[bool] = True
 
     if TYPE_CHECKING:
 
@@ -111,6 +117,7 @@ class Loss(Component):
         def flow(self, q: float, p: float, y: float) -> float: ...
         def conjugate_grad(self, beta: float, y: float) -> float: ...
         def valley(self, y: float) -> tuple[float, float]: ...
+        def step_unit(self, slopes: float, t: float) -> float: ...
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -119,7 +126,8 @@ class Loss(Component):
             for name, default in Loss.of_grad().items():
                 if name not in own and getattr(cls, name, None) is not default:
                     setattr(cls, name, default)
-        if cls.dual is Loss.dual and callable(getattr(cls, "hess", None)):
+        cls.kinked = not callable(getattr(cls, "hess", None))
+        if cls.dual is Loss.dual and not cls.kinked:
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
         if cls.link not in LINKS:
             raise TypeError(f"{cls.__name__}.link must be one of {', '.join(LINKS)}, got {cls.link!r}")
@@ -194,9 +202,21 @@ class Loss(Component):
     def lower(self, y: float) -> float:
         return 0.0
 
-    def steepness(self, z: float, y: float) -> float:
-        """The size of the derivative."""
-        return abs(self.grad(z, y))
+    def least_grad(self, z: float, doubt: float, y: float) -> float:
+        """The derivative nearest to 0 among those at scores within `doubt` of z; of a smooth loss, the one at z.
+
+        An exact step lands on a kink but for the last digit, and that digit must not choose the derivative.
+        """
+        if not self.kinked:
+            return self.grad(z, y)
+        return clamp(0.0, self.grad(z - doubt, y), self.grad(z + doubt, y))
+
+    def least_slope(self, z: float, doubt: float, y: float) -> float:
+        """The size of `least_grad`."""
+        return abs(self.least_grad(z, doubt, y))
+
+    def gauge(self, z: float, y: float) -> float:
+        return self.grad(z, y) ** 2
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Targets have units: twice the root of the mean of `slopes`, which are the squared derivatives of t rounds."""
@@ -252,7 +272,27 @@ class Squared(Loss):
         return beta - y
 
 
-class Quantile(Loss):
+class Straight(Loss):
+    """Losses of the error e = z - y that are straight lines: errors have the unit of targets, derivatives have none.
+
+    So steps have the unit of targets: the mean size of the errors, each before its step, by that of derivatives.
+    """
+
+    def slope_unit(self) -> float:
+        """The size of derivatives."""
+        return 1.0
+
+    def gauge(self, z: float, y: float) -> float:
+        return abs(z - y)
+
+    def square_slope_unit(self, slopes: float, t: float) -> float:
+        return 4.0 * self.slope_unit() ** 2
+
+    def step_unit(self, slopes: float, t: float) -> float:
+        return slopes / (t * self.slope_unit())
+
+
+class Quantile(Straight):
     """Pinball loss: phi(z; y) = tau (y - z) below the target, (1 - tau) (z - y) above it.
 
     Its minimiser is the tau-quantile of y. `Quantile(0.5)` is half the absolute error.
@@ -273,6 +313,9 @@ class Quantile(Loss):
     def grad(self, z: float, y: float) -> float:
         return (1.0 - self.tau) * (z > y) - self.tau * (z < y)
 
+    def slope_unit(self) -> float:
+        return max(self.tau, 1.0 - self.tau)
+
     def dual(self, q: float, p: float, y: float) -> float:
         return slope_to(y - q, p, self.tau - 1.0, self.tau)
 
@@ -286,7 +329,7 @@ class Quantile(Loss):
         return barrier(beta, self.tau - 1.0, self.tau) - y
 
 
-class Absolute(Loss):
+class Absolute(Straight):
     """Absolute error: phi(z; y) = |z - y|.
 
     >>> Absolute().value(1.0, 3.0), Absolute().dual(1.0, 4.0, 3.0)
@@ -314,7 +357,7 @@ class Absolute(Loss):
         return barrier(beta, -1.0, 1.0) - y
 
 
-class EpsilonInsensitive(Loss):
+class EpsilonInsensitive(Straight):
     """Absolute error beyond a tube: phi(z; y) = max(0, |z - y| - epsilon).
 
     >>> EpsilonInsensitive(0.5).value(1.0, 3.0), EpsilonInsensitive(0.5).dual(2.8, 1.0, 3.0)
@@ -593,6 +636,16 @@ class Poisson(Loss):
     def value(self, z: float, y: float) -> float:
         return safe_exp(z) - y * z
 
+    def gauge(self, z: float, y: float) -> float:
+        return y
+
+    def square_slope_unit(self, slopes: float, t: float) -> float:
+        return 4.0 * (slopes / t) ** 2
+
+    def step_unit(self, slopes: float, t: float) -> float:
+        """Derivatives have the unit of targets, scores have none: one over the mean target."""
+        return t / slopes if slopes > 0.0 else 1.0
+
     def grad(self, z: float, y: float) -> float:
         # Near 0 the difference keeps its digits through exp(z) - 1.
         return expm1(z) - (y - 1.0) if abs(z) < 0.5 else safe_exp(z) - y
@@ -603,8 +656,12 @@ class Poisson(Loss):
     def dual(self, q: float, p: float, y: float) -> float:
         if p == 0.0 or log(p) + q + p * y < -36.0:  # p exp(z) is below the rounding error of z
             return y - safe_exp(q + p * y)
-        # Where p y is huge, the difference has no digits left; but there z is log(y) to six.
-        z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else log(y)
+        if p > HUGE:
+            return 0.0
+        # Where p y or q is huge, the difference has no digits left; but then z is log(y) to six, or p exp(z) is omega.
+        z = q + p * y - wright_omega(log(p) + q + p * y) if p * y < 1e12 else safe_log(y)
+        if abs(q) > 1e12 and p * y < HUGE:
+            z = log(wright_omega(log(p) + q + p * y)) - log(p)
         for _ in range(20):
             step = ((z - q) / p + self.grad(z, y)) / (1.0 / p + safe_exp(z))
             z -= step

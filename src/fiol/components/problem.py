@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,22 @@ from fiol.components.component import Component, PerFeature, at, center_entry, c
 from fiol.components.geometries import Geometry
 from fiol.components.hints import meant
 from fiol.components.joint_losses import JointLoss
-from fiol.components.losses import Loss
+from fiol.components.losses import EPS, Loss
 from fiol.components.regularizers import Elastic, Regularizer
 from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
+from fiol.components.scalars import between
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
+
+#: Slopes of scores below this leave a score enough digits, whatever the regularizer takes away.
+STEEP = 1e6
+#: How far beta and the score may be from solving the equation before they are looked at again, as a part of themselves.
+SLACK = 1e-11
+#: No score is that small.
+LEAST = 1e-250
+#: So often at most: each turn gains all the digits of a double.
+TURNS = 24
+#: A change of beta, as a part of itself, that leaves the excess of weights few digits.
+FAR = 1e-6
 
 
 class Problem(Component):
@@ -44,14 +57,15 @@ class Problem(Component):
         lift: float,
         shift: float,
         z: float,
+        doubt: float,
         room: Room,
     ) -> Row:
-        """A row as solvers take it; z is the score of the weights before the round."""
-        return Row(feature, x, center, steps, y, weight, rounds, lift, shift)
+        """A row as solvers take it; z is the score of the weights before the round, to within `doubt`."""
+        return Row(feature, x, center, steps, y, weight, rounds, lift, shift, doubt)
 
     def explicit(self, row: Row, z: float) -> float:
         """The pull of a gradient step: beta = -weight phi'(z)."""
-        return -row.weight * self.loss.grad(z, row.y)
+        return -row.weight * self.loss.least_grad(z, row.doubt, row.y)
 
     def dual(self, row: Row, p: float, q: float) -> float:
         """The root of beta = -weight phi'(p beta + q)."""
@@ -77,6 +91,69 @@ class Problem(Component):
     def residual(self, row: Row, beta: float, z: float) -> float:
         """How far (beta, z) is from beta in -weight phi'(z), also where phi has a kink."""
         return abs(self.dual(row, 1.0, z - beta) - beta)
+
+    def landed(self, row: Row, steep: float, beta: float, z: float, n: int, out: Floats) -> tuple[float, float, int]:
+        """What a solver returns that found beta and its score z in n passes, and wrote w(beta) into `out`.
+
+        `steep` is the slope of the score without a regularizer. Where that is large, a weight may be the difference of
+        numbers so much larger that no double beta gives the score it asks for: then the rest of beta is looked for.
+        """
+        curved = not self.geometry.quadratic  # there it says nothing of lengths far from the start
+        if curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * min(abs(z), 1.0):
+            near, room = SLACK * abs(z) + LEAST, SLACK * abs(beta)
+            left = beta + row.weight * self.loss.grad(z - near, row.y)
+            right = beta + row.weight * self.loss.grad(z + near, row.y)
+            if not (left <= room and right >= -room):
+                return self.refined(row, beta, n, out)
+        return beta, z, n
+
+    def refined(self, row: Row, beta: float, n: int, out: Floats) -> tuple[float, float, int]:
+        """The root beta + delta, where the score changes with a delta far below the last digit of beta.
+
+        In each of a few turns, delta is looked for between 0 and minus the gap there. Then it becomes part of the
+        excess of all weights, so that the next turn starts with all its digits.
+        """
+        excess = np.empty(row.x.shape[0])
+        base, own, delta, spread = beta, 0.0, 0.0, inf
+        low, high, under, over, below, above = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        turns, far, begins, done, halve = 0, True, True, False, True
+        while True:
+            if far:  # count from here; base decides on which side of 0 weights are, own is the intercept
+                self.geometry.path_excess(self.regularizer, row, beta, excess)
+                base, own, spread, far = beta, row.shift + row.lift * beta, inf, False
+            z = self.geometry.path_near(self.regularizer, row, base, delta, excess, out) + (own + row.lift * delta)
+            n += 1
+            if done:
+                return beta, z, n
+            gap = delta + beta + row.weight * self.loss.grad(z, row.y)
+            if begins:
+                low, high = min(-gap, 0.0), max(-gap, 0.0)
+                under, over = (gap, inf) if gap < 0.0 else (-inf, gap)  # the gaps there,
+                below, above = (z, inf) if gap < 0.0 else (-inf, z)  # and the scores
+                begins, halve = False, True
+            elif gap > 0.0:
+                high, over, above = delta, gap, z
+            else:
+                low, under, below = delta, gap, z
+            if not (above - below <= EPS * abs(z) and high - low <= EPS * abs(beta + delta)):
+                delta = between(low, high)
+                if not halve and over - under < inf:  # where the gap is a line, its root
+                    cut = low - under * ((high - low) / (over - under))
+                    delta = cut if low < cut < high else delta
+                halve = not halve
+                if low < delta < high:
+                    continue
+            size = abs(own)
+            for k in range(row.x.shape[0]):
+                excess[k] += delta * self.geometry.reach(row, k)
+                size += abs(row.x[k] * out[k])
+            own += row.lift * delta
+            beta += delta
+            turns += 1
+            far = abs(delta) > FAR * abs(beta)  # the beta counted from was none
+            # Scores can be no nearer once the two ends agree, or come no nearer than in the turn before.
+            met = not far and (above - below <= 4.0 * EPS * size or above - below >= 0.5 * spread)
+            done, spread, delta, begins = met or turns == TURNS, above - below, 0.0, True
 
     # The path of the weights, from the geometry and the regularizer.
 
@@ -160,16 +237,17 @@ class JointProblem(Component):
         lift: float,
         shift: Floats,
         z: Floats,
+        doubt: float,
         room: Room,
     ) -> JointRow:
-        """A row as solvers take it; z are the scores of the weights before the round."""
+        """A row as solvers take it; z are the scores of the weights before the round, to within `doubt`."""
         score = z
         if self.at_weights == 0:
             score = copied(shift, room.score)
             for j in range(x.shape[0]):
                 for k in range(z.shape[0]):
                     score[k] += x[j] * row_entry(center, nth(feature, j), j, k)
-        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, score, room.score, room.beta)
+        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, score, room.score, room.beta, doubt)
 
     def step(self, row: JointRow, out: Any) -> tuple[Any, Any, int]:
         """Write the minimiser into `out`; return (beta, the scores without any pull, passes over the row)."""
@@ -177,7 +255,8 @@ class JointProblem(Component):
 
     def explicit(self, row: JointRow, z: Floats) -> Floats:
         """The pulls of a gradient step: beta = -weight phi'(z)."""
-        self.loss.duals(z, 0.0, row.y, row.beta)
+        # Where scores are equal but for their last digits, a line as short as these digits shares the pull.
+        self.loss.duals(z, row.doubt, row.y, row.beta)
         for k in range(row.beta.shape[0]):
             row.beta[k] *= row.weight
         return row.beta

@@ -42,6 +42,8 @@ class Regularizer(Component):
         "piece": ("u", "step", "i"),
         "share": ("x", "w", "beta", "step", "i"),
         "value_and_slope": ("x", "w", "beta", "step", "i"),
+        "excess": ("w", "push", "step", "i"),
+        "prox_of_excess": ("excess", "u", "step", "i"),
         "kinks": (),
         "kink": ("j", "step", "i"),
         "slope": ("w", "side", "i"),
@@ -83,6 +85,21 @@ class Regularizer(Component):
         """(v, a): v = prox(w + step beta x), and x v moves by step a per unit of beta there."""
         m, b = self.piece(w + step * beta * x, step, i)
         return m * (w + step * beta * x) + b, m * x * x
+
+    def slope_for(self, w: float, step: float, i: int) -> float:
+        """The slope at w that a linearized step goes by: a ridge takes no more than all of w, however long the step."""
+        return self.slope(w, 0, i)
+
+    def excess(self, w: float, push: float, step: float, i: int) -> float:
+        """How far w + step push lies beyond what the penalty takes from it, where both may be large.
+
+        All of it by default: a penalty of unknown form may take anything.
+        """
+        return w + step * push
+
+    def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
+        """The prox of a number not far from u, given by its excess."""
+        return self.prox(excess, step, i)
 
     def catch_up(self, w: float, step: float, n: float, i: int) -> float:
         for _ in range(int(n)):
@@ -157,6 +174,11 @@ class Elastic(Regularizer):
         sign = 1.0 * (w > 0.0) - 1.0 * (w < 0.0) if w != 0.0 else 1.0 * side
         return self.l1(i) * sign + self.l2(i) * w
 
+    def slope_for(self, w: float, step: float, i: int) -> float:
+        if step * self.l2(i) <= 1.0:
+            return self.slope(w, 0, i)
+        return self.l1(i) * (1.0 * (w > 0.0) - 1.0 * (w < 0.0)) + w / step
+
     def shrink(self, step: float, i: int) -> float:
         l2 = self.l2(i)  # a literal 0 here vanishes from the compiled loops
         return 1.0 / (1.0 + step * l2) if l2 != 0.0 else 1.0
@@ -185,6 +207,15 @@ class Elastic(Regularizer):
         on = x if abs(u) > tau else 0.0
         m = self.shrink(step, i)
         return m * (u - clamp(u, -tau, tau)), m * (on * x)
+
+    def excess(self, w: float, push: float, step: float, i: int) -> float:
+        side = 1.0 if w + step * push > 0.0 else -1.0
+        return w + step * (push - side * self.l1(i))
+
+    def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
+        side, tau = 1.0 if u > 0.0 else -1.0, step * self.l1(i)
+        beyond = max(side * excess, 0.0) + min(side * excess + 2.0 * tau, 0.0)  # on the side of u, or on the other
+        return self.shrink(step, i) * side * beyond
 
     def kinks(self) -> int:
         return 2
@@ -371,6 +402,9 @@ class Box(Regularizer):
     def slope(self, w: float, side: int, i: int) -> float:
         return self.regularizer.slope(w, side, i)
 
+    def slope_for(self, w: float, step: float, i: int) -> float:
+        return self.regularizer.slope_for(w, step, i)
+
     def prox(self, u: float, step: float, i: int) -> float:
         return self.clip(self.regularizer.prox(u, step, i))
 
@@ -379,6 +413,12 @@ class Box(Regularizer):
         w = m * u + b
         c = clamp(w, self.lo, self.hi)
         return (m, b) if w == c else (0.0, c)
+
+    def excess(self, w: float, push: float, step: float, i: int) -> float:
+        return self.regularizer.excess(w, push, step, i)
+
+    def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
+        return self.clip(self.regularizer.prox_of_excess(excess, u, step, i))
 
     def kinks(self) -> int:
         return self.regularizer.kinks() + 2

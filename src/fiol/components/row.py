@@ -29,6 +29,7 @@ class Row(NamedTuple):
     rounds: float = 1.0  #: how many times the regularizer counts
     lift: float = 0.0  #: step size of the intercept, 0 without one
     shift: float = 0.0  #: where the intercept's step starts
+    doubt: float = 0.0  #: how far the last digits may have moved the score of the weights before the round
 
 
 class JointRow(NamedTuple):
@@ -46,6 +47,7 @@ class JointRow(NamedTuple):
     score: Floats  #: the scores where the steps start, intercepts included
     space: Floats  #: as much space for them
     beta: Floats  #: where the pulls go
+    doubt: float = 0.0
 
 
 class Room(NamedTuple):

@@ -123,7 +123,7 @@ def wright_omega(x: float) -> float:
     if x < -36.0:
         return exp(x)
     if x > 1e20:
-        return x - log(x)
+        return x - log(min(x, HUGE))
     if x < -1.0:
         e = exp(x)
         w = e / (1.0 + e)

@@ -68,19 +68,21 @@ class Newton(Solver):
 
     def solve(self, problem: Problem, row: Row, out: Floats) -> Solution:
         p, q = problem.start(row)
-        beta = problem.guess(row, p, q)
+        beta, steep, z = problem.guess(row, p, q), p, q
         low, high, last = -inf, inf, inf
-        solved = False  # whether beta is the root on the line (p, q)
+        solved = found = False  # whether beta is the root on the line (p, q), whether it is that of the path
         n = 1
         while n < self.passes:
             z, slope = problem.point(row, beta, out)
             n += 1
             if solved and follows(p, q, beta, z):
-                return beta, z, n
+                found = True
+                break
             p, q = slope, z - slope * beta
             new = problem.near(row, p, q, beta)
             if abs(new - beta) <= 4.0 * EPS * abs(beta):
-                return beta, z, n
+                found = True
+                break
             ahead = new > beta if abs(p) + abs(q) + abs(new) < inf else problem.gap(row, beta) < 0.0
             low, high = (beta, high) if ahead else (low, beta)
             solved = low < new < high and (n <= PATIENCE or abs(new - beta) <= 0.5 * last)
@@ -95,7 +97,10 @@ class Newton(Solver):
                 last = high - low
                 if beta <= low or beta >= high:
                     break
-        return beta, problem.fill(row, beta, out), n + 1
+        if not found:
+            z = problem.fill(row, beta, out)
+            n += 1
+        return problem.landed(row, steep, beta, z, n, out)
 
 
 class ClosedForm(Solver):
@@ -144,7 +149,8 @@ class Bisection(Solver):
             low, high = (low, beta) if gap > 0.0 else (beta, high)
             beta = between(low, high)
             n += 1
-        return beta, problem.fill(row, beta, out), n + 1
+        steep, _ = problem.start(row)
+        return problem.landed(row, steep, beta, problem.fill(row, beta, out), n + 1, out)
 
 
 class Breakpoints(Solver):
@@ -182,8 +188,7 @@ class Sorting(Breakpoints):
             n += 1
         left = mu[first - 1] if first > 0 else -inf
         right = mu[first] if first < mu.shape[0] else inf
-        beta, z = land(problem, row, left, right, out)
-        return beta, z, n + 2
+        return land(problem, row, left, right, n, out)
 
 
 class Pivot(Component):
@@ -278,8 +283,7 @@ class Partition(Breakpoints):
                     p += at(row.steps, k) * a
                     q += b
             undecided = undecided[:m]
-        beta, z = land(problem, row, left, right, out)
-        return beta, z, n + 2
+        return land(problem, row, left, right, n, out)
 
 
 # --- pieces of the above ----------------------------------------------------------------------
@@ -304,11 +308,12 @@ def inside(left: float, right: float) -> float:
     return left + max(1.0, abs(left)) if right == inf else 0.5 * left + 0.5 * right
 
 
-def land(problem: Problem, row: Row, left: float, right: float, out: Floats) -> tuple[float, float]:
-    """The root on the piece of g between two neighbouring breakpoints, and its score."""
+def land(problem: Problem, row: Row, left: float, right: float, n: int, out: Floats) -> Solution:
+    """The root on the piece of g between two neighbouring breakpoints, found in n passes."""
     p, q = problem.line(row, inside(left, right))
     beta = clamp(problem.dual(row, p, q), left, right)
-    return beta, problem.fill(row, beta, out)
+    steep, _ = problem.start(row)
+    return problem.landed(row, steep, beta, problem.fill(row, beta, out), n + 2, out)
 
 
 def breakpoints(problem: Problem, row: Row) -> Floats:

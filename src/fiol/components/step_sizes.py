@@ -106,12 +106,27 @@ class StepSize(Component):
         """What becomes of the last iterate, before anything else, when its feature takes the value x."""
         return 1.0
 
-    def square_slope(self, loss: AnyLoss, z: Any, y: Any) -> float:
-        """The squared derivative of the loss at the weights before the step, if it is of interest."""
+    def for_loss(self, loss: AnyLoss) -> StepSize:
+        """The step size that does what this one says, for a loss."""
+        return self
+
+    def square_slope(self, loss: AnyLoss, z: Any, doubt: float, y: Any) -> float:
+        """The squared derivative of the loss at the weights before the step, if it is of interest.
+
+        Of a loss with kinks the least one at scores within `doubt` of z, so that rounding does not choose it.
+        """
         return 0.0
+
+    def added(self, loss: AnyLoss, z: Any, y: Any, square: float) -> float:
+        """What a round adds to the clock's `slopes`; `square` is the squared derivative."""
+        return square
 
     def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
         """What counts as a squared derivative of 1, when those of t rounds have added up to `slopes`."""
+        return 1.0
+
+    def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
+        """What steps are multiplied by, when t rounds have added up to `slopes`."""
         return 1.0
 
     def square_length(self, x: Floats, more: float, room: Room) -> float:
@@ -121,8 +136,11 @@ class StepSize(Component):
     def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
         """Read the records of a row's features."""
 
-    def steps(self, x: Floats, square: float, eta: float, room: Room) -> PerFeature:
-        """The steps of a row's weights, after its squared gradients, square * x^2, have been observed."""
+    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
+        """The steps of a row's weights, after its squared gradients, square * x^2, have been observed.
+
+        `stride` is the unit of steps.
+        """
         return eta
 
     def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
@@ -264,8 +282,8 @@ class Adaptive(StepSize):
 
     per_feature: ClassVar[bool] = True
 
-    def square_slope(self, loss: AnyLoss, z: Any, y: Any) -> float:
-        slope = min(loss.steepness(z, y), STEEPEST)
+    def square_slope(self, loss: AnyLoss, z: Any, doubt: float, y: Any) -> float:
+        slope = min(loss.least_slope(z, doubt, y), STEEPEST)
         return slope * slope
 
     def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
@@ -274,7 +292,7 @@ class Adaptive(StepSize):
             for j in range(self.width()):
                 room.statistics[j, k] = statistics[i, j]
 
-    def steps(self, x: Floats, square: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
         for k in range(x.shape[0]):
             self.observe(room.statistics[:, k], x[k], square)
         return self.steps_now(x.shape[0], eta, room)
@@ -324,10 +342,22 @@ class ScaleFree(Adaptive):
 
     Every feature is divided by its largest absolute value so far, peak: steps are divided by peak^2, and a value x
     beyond it first multiplies the last iterate by peak / abs(x) (Ross, Mineiro and Langford 2013). The gradients that
-    AdaGrad adds up are divided by the unit of the loss's derivatives (`Loss.square_slope_unit`), and multiplied by the
-    length of the row, intercept included: the weights that make up a score of size 1 from n features are of size
-    1/sqrt(n). So multiplying a column by a constant divides its weight by it and changes no score; multiplying the
-    targets of a squared loss by one multiplies the scores by it (not even the last bit differs, if it is a power of 2).
+    AdaGrad adds up are divided by the unit g of the loss's derivatives (`Loss.square_slope_unit` is g^2) and
+    multiplied by the length of the row, intercept included: the weights that make up a score of size 1 from n features
+    are of size 1/sqrt(n). Steps are multiplied by the unit u of the loss's steps (`Loss.step_unit`), as it was when the
+    feature was last seen. With means over all rounds so far, each with the weights before its step,
+
+    | loss | g | u |
+    |---|---|---|
+    | squared, Huber, any without a unit of its own | 2 sqrt(mean phi'^2) | 1 |
+    | absolute, epsilon-insensitive | 2 | mean abs(z - y) |
+    | quantile, with k = max(tau, 1 - tau) | 2 k | mean abs(z - y) / k |
+    | Poisson | 2 mean y | 1 / mean y |
+    | of two classes, of many | 4, 8 | 1 |
+
+    So multiplying a column by a constant divides its weight by it and changes no score; multiplying the targets of a
+    regression by one (with epsilon and delta, that have their unit) multiplies the scores by it, or, if the loss is
+    Poisson's, adds its logarithm in the long run. Not even the last bit differs, if the constant is a power of 2.
     Penalties see the weights as they are.
 
     The record of a feature is that of the step size inside, and its peak.
@@ -343,6 +373,9 @@ class ScaleFree(Adaptive):
             raise TypeError(f"ScaleFree.step_size must be another StepSize, got {self.step_size!r}")
         check_names(repr(self), self.statistics())
 
+    def for_loss(self, loss: AnyLoss) -> StepSize:
+        return ScaleFreeSteps(self.step_size) if loss.has("step_unit") else self
+
     def statistics(self) -> tuple[str, ...]:
         return (*self.step_size.statistics(), "peak")
 
@@ -357,6 +390,10 @@ class ScaleFree(Adaptive):
         return self.step_size.eta(t)
 
     def h(self, s: Floats, unit: float) -> float:
+        return self.scaled(s)
+
+    def scaled(self, s: Floats) -> float:
+        """The metric of the step size inside, for values divided by the largest."""
         peak = self.peak(s)
         own = peak * peak
         return own * self.step_size.h(s, own) if own > 0.0 else 0.0
@@ -387,5 +424,47 @@ class ScaleFree(Adaptive):
 
     def merged(self, statistics: list[Any], share: Floats) -> Any:
         found = self.step_size.merged(statistics, share)
-        found[:, -1] = np.max([record[:, -1] for record in statistics], axis=0)
+        peak = self.step_size.width()
+        found[:, peak] = np.max([record[:, peak] for record in statistics], axis=0)
         return found
+
+
+class ScaleFreeSteps(ScaleFree):
+    """`ScaleFree` for losses whose steps have a unit: `fiol.Loss.step_unit`, kept in the record as `stride`.
+
+    The metric is divided by the stride, that is by the unit of steps when the feature was last seen, so that nothing
+    changes while the feature is absent.
+
+    >>> ScaleFreeSteps(Constant(0.5)).statistics(), ScaleFreeSteps(Constant(0.5)).h([10.0, 2.0], 1.0)
+    (('peak', 'stride'), 50.0)
+    """
+
+    def statistics(self) -> tuple[str, ...]:
+        return (*self.step_size.statistics(), "peak", "stride")
+
+    def width(self) -> int:
+        return self.step_size.width() + 2
+
+    def stride(self, s: Floats) -> float:
+        """The unit of steps when the feature was last seen."""
+        return 1.0 * s[self.step_size.width() + 1]
+
+    def h(self, s: Floats, unit: float) -> float:
+        stride = self.stride(s)
+        return self.scaled(s) / stride if stride > 0.0 else 0.0
+
+    def step_of_feature(self, eta: float, s: Floats) -> float:
+        h = self.scaled(s)
+        return eta * self.stride(s) / h if h > 0.0 else 0.0
+
+    def added(self, loss: AnyLoss, z: Any, y: Any, square: float) -> float:
+        return min(loss.gauge(z, y), LARGEST)
+
+    def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
+        return loss.step_unit(slopes, t)
+
+    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
+        for k in range(x.shape[0]):
+            self.observe(room.statistics[:, k], x[k], square)
+            room.statistics[self.step_size.width() + 1, k] = stride
+        return self.steps_now(x.shape[0], eta, room)

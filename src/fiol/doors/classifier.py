@@ -23,13 +23,23 @@ from fiol.components.joint_losses import JointLoss, Softmax
 from fiol.components.losses import Logistic, Loss
 from fiol.components.row import Floats
 from fiol.doors.estimators import LinearEstimator, with_weights
-from fiol.doors.fitting import accuracy, continued, learn_once
+from fiol.doors.fitting import accuracy, continued
 from fiol.doors.parameters import CLASSIFICATION, JOINT, named
-from fiol.doors.validation import CSR, THREADS, check_labels, one_array, unless_refused, validate_data, weights_of
+from fiol.doors.validation import (
+    CSR,
+    THREADS,
+    all_or_nothing,
+    check_labels,
+    one_array,
+    unless_refused,
+    validate_data,
+    weights_of,
+)
 from fiol.intake.chunk import HEAVIEST
 from fiol.intake.containers import to_chunk
 from fiol.intake.labels import AnyLabels, sorted_codes
 from fiol.intake.targets import check_range
+from fiol.intake.transaction import Transaction
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest, normalized
 
@@ -152,6 +162,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     # --- learning ---------------------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FIOLClassifier:
         """Learn from the rows until nothing improves, or `max_iter` times, from the start unless `warm_start`.
 
@@ -231,10 +242,14 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             model.arrange(classes)
         else:
             labels = AnyLabels(classes[code] for code in codes)
+            self._coef = None  # also if an interrupt comes
             scores = model.learn_chunk(chunk, labels, sample_weights)
             self._note([model.mean_loss(scores, model.codes_of(labels), sample_weights)])
             return self
-        losses = self._map(lambda task: learn_once(task[0], chunk, task[1], sample_weights), model.told_all(codes))
+        self._coef = None  # also if an interrupt comes
+        with Transaction(learner=model):
+            found, tasks = model.learn_each(chunk, codes, sample_weights, self._map), model.told_all(codes)
+        losses = [one.mean_loss(scores, y, sample_weights) for (one, y), scores in zip(tasks, found, strict=True)]
         self._note(losses[: len(self.learners_)])
         return self
 

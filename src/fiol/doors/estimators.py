@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -63,7 +63,8 @@ PARAMETERS = """
     fit_intercept : whether there is an intercept.
     max_iter : most passes over the rows that `fit` makes.
     tol : `fit` stops once n_iter_no_change passes in a row did not improve by tol: the loss of rows before they are
-        learned from, or the score on held-out rows. None makes max_iter passes.
+        learned from (of a regressor, which has a unit, by tol times that of the first pass), or the score on held-out
+        rows. None makes max_iter passes.
     early_stopping, validation_fraction, n_iter_no_change : whether `fit` holds out a part of the rows to decide when
         to stop, how much, and how many passes it waits.
     shuffle : whether `fit` shuffles the rows before every pass, for the regressor into the order that scikit-learn's
@@ -187,7 +188,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         for learner, y in tasks:
             judge = None if rest is None else partial(score, learner, rest, y[held_out], sample_weights[held_out])
             courses.append(Course(partial(learn_once, learner, rows, y, sample_weights), judge))
-        stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change)
+        stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change, relative=is_regressor(self))
         seed = check_random_state(self.random_state).randint(LARGEST_SEED) if self.shuffle else None
         tell = Progress() if self.verbose else None
         kept = None if held_out is None else ~held_out

@@ -132,7 +132,7 @@ def make_regularizer(penalty: Any, alpha: float, l1_ratio: float | None, positiv
     if not isinstance(penalty, Regularizer):
         share = {"l1": 1.0, "l2": 0.0, "elasticnet": l1_ratio, None: 0.0}[penalty]
         if share is None:
-            raise ValueError('penalty="elasticnet" needs an l1_ratio from 0 to 1, got None')
+            raise ValueError("l1_ratio must be set when penalty is 'elasticnet': from 0 to 1, got None")
         strength = 0.0 if penalty is None else alpha
         found = elastic(strength * share, strength * (1.0 - share))
     return non_negative(found) if positive else found

@@ -36,7 +36,7 @@ from sklearn.utils.validation import check_is_fitted
 from fiol.components.losses import EpsilonInsensitive, Hinge, Loss, SquaredEpsilonInsensitive, SquaredHinge
 from fiol.components.row import Floats
 from fiol.doors.fitting import Progress, held_out
-from fiol.doors.validation import LARGEST_SEED, OF_PASSES, THREADS, unless_refused, validate_data
+from fiol.doors.validation import LARGEST_SEED, OF_PASSES, THREADS, all_or_nothing, unless_refused, validate_data
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
@@ -229,6 +229,7 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
     def _loss_of_update(self, one: bool) -> Loss:
         return Hinge() if one else SquaredHinge()
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, coef_init: Any = None, intercept_init: Any = None) -> PassiveAggressiveClassifier:
         """Learn from the rows until the loss no longer improves, from `coef_init` and `intercept_init` if given."""
         self._validate_params()
@@ -244,6 +245,7 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
             self._new_learners(X, len(classes) if len(classes) > 2 else 1, *start)
             return self._learn(X, y, self.max_iter)
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> PassiveAggressiveClassifier:
         """One pass over the rows; `classes` are all there will ever be, and needed in the first call."""
         first = not hasattr(self, "classes_")
@@ -360,6 +362,7 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
     def _loss_of_update(self, one: bool) -> Loss:
         return EpsilonInsensitive(self.epsilon) if one else SquaredEpsilonInsensitive(self.epsilon)
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, coef_init: Any = None, intercept_init: Any = None) -> PassiveAggressiveRegressor:
         """Learn from the rows until the loss no longer improves, from `coef_init` and `intercept_init` if given."""
         self._validate_params()
@@ -369,6 +372,7 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
             self._new_learners(X, 1, *start)
             return self._learn(X, y, self.max_iter)
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any) -> PassiveAggressiveRegressor:
         """One pass over the rows."""
         first = not hasattr(self, "coef_")

@@ -20,9 +20,10 @@ from fiol.components.row import Floats
 from fiol.doors.estimators import LinearEstimator, with_weights
 from fiol.doors.fitting import continued, learn_once, predictions, r2
 from fiol.doors.parameters import REGRESSION, named
-from fiol.doors.validation import CSR, one_array, unless_refused, validate_data
+from fiol.doors.validation import CSR, all_or_nothing, one_array, unless_refused, validate_data
 from fiol.intake.containers import to_chunk
 from fiol.intake.targets import check_targets
+from fiol.intake.transaction import Transaction
 from fiol.learner import Learner
 
 
@@ -131,6 +132,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     def _more_tags(self) -> dict[str, Any]:  # scikit-learn < 1.6
         return {**super()._more_tags(), "requires_positive_y": self._takes_positive_targets_only()}
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FIOLRegressor:
         """Learn from the rows until nothing improves, or `max_iter` times, from the start unless `warm_start`.
 
@@ -182,7 +184,9 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             return self
         chunk, sample_weights = to_chunk(X, n_features=self.n_features_in_), self._sample_weights(sample_weight, X)
         targets = check_targets(one_array(y, chunk.rows), chunk.rows, loss)
-        self._note([learn_once(learner, chunk, targets, sample_weights)])
+        self._coef = None  # also if an interrupt comes
+        with Transaction(learner=learner):
+            self._note([learn_once(learner, chunk, targets, sample_weights)])
         return self
 
     def predict(self, X: Any) -> Floats:

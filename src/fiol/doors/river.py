@@ -6,9 +6,11 @@ No mathematics of its own: parameters become a preset (`fiol.doors.parameters`),
 
 from __future__ import annotations
 
+import copy
+import math
 import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from numbers import Real
 from typing import Any, ClassVar, Union
 
@@ -52,6 +54,7 @@ from fiol.intake.frames import (
 )
 from fiol.intake.intake import Intake, one_row
 from fiol.intake.labels import AnyLabels, plain_label
+from fiol.intake.turns import Turns
 from fiol.learner import Learner, check_flag
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.update.update import Update
@@ -112,6 +115,7 @@ class LinearModel(base.Estimator):
         self.bits = bits
         self._intake = Intake(bits=bits, any_names=True)
         self._y_name: Any = None
+        self._turns = Turns()
         self._update = self._make_update()
         self._intake.counts_unseen = self._new_learner().counts_unseen
 
@@ -152,6 +156,10 @@ class LinearModel(base.Estimator):
 
         The weights stay; what has been learned about steps is forgotten. Nothing changes if there is an error.
         """
+        with self._turns:
+            self._mutate(new_attrs)
+
+    def _mutate(self, new_attrs: dict[str, Any]) -> None:
         before = self.__dict__.copy()
         try:
             super().mutate(new_attrs)
@@ -170,6 +178,19 @@ class LinearModel(base.Estimator):
         """Bytes it takes to store the model. River would walk into the compiled code that all models share."""
         return len(pickle.dumps(self))
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._turns:  # names and weights of one moment
+            return copy.deepcopy({name: value for name, value in self.__dict__.items() if name != "_turns"})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._turns = Turns()
+
+    @property
+    def rounds(self) -> int:
+        """Rounds made: events learned from."""
+        raise NotImplementedError
+
     def _continue(self) -> None:
         """Put a model with the update of today in the place of the one there is."""
         raise NotImplementedError
@@ -178,22 +199,18 @@ class LinearModel(base.Estimator):
 
     def _round(self, model: Any, x: Any, y: Any, w: Any) -> Any:
         """One round, or an error and none; the model that goes on from it."""
-        row = self._intake.row_like_last(x)
-        if row is None or model.try_row(*row, y, w) is None:
-            return self._second_look(model, x, y, w)
-        return model
-
-    def _second_look(self, model: Any, x: Any, y: Any, w: Any) -> Any:
-        """The round of a row that has other names than the one before, or something else about it is new."""
+        if model.try_event(x, y, w, self._intake) is not None:
+            return model
         row = self._intake.known_row(x)
         if row is not None and model.try_row(*row, y, w) is not None:
             return model
-        with calling_it(ONE_CALLED), self._intake.transaction():
+        with calling_it(ONE_CALLED), self._intake.transaction(learner=self):
             return self._taught(model, one_row(*self._intake.take_in_row(x)), AnyLabels([y]), [w])
 
     def _rounds(self, model: Any, frame: Frame, y: Any, w: Any) -> Any:
         """`_round` for every row of a frame."""
-        with calling_it({"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED), self._intake.transaction():
+        called = {"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED
+        with self._turns, calling_it(called), self._intake.transaction(learner=self):
             rows = self._intake.take_in(frame)
             return self._taught(model, rows, y, np.full(rows.rows, w) if is_number(w) else w)
 
@@ -204,16 +221,31 @@ class LinearModel(base.Estimator):
 
     def _scores_one(self, model: Model, x: Any) -> Floats:
         """The score, or the scores, of one row, as an array of one row."""
-        row = self._intake.read_row_like_last(x)
-        if row is not None:
-            scores = score_row(model, row)
-            if np.isfinite(scores).all():  # else nobody has looked at the values yet
-                return scores
-        return score_row(model, self._intake.read_row(x))
+        with self._turns:
+            if isinstance(model, OneVsRest):
+                return model.scores_of_event(x, self._intake)[None]
+            z = model.score_event(x, self._intake)
+            return model.score_canonical(one_row(*self._intake.read_row(x))) if z is None else np.array([z])
+
+    def _event(self, learner: Learner, x: Any, predict: bool) -> float | None:
+        """The score of one row by a learner of one score, or its prediction; None if it needs a second look."""
+        turns = self._turns
+        try:
+            turns.acquire()
+            intake, at_hand = self._intake, learner._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                return at_hand.predict(x) if predict else at_hand.score(x)  # type: ignore[no-any-return]
+            return None
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
+                pass
 
     def _scores_many(self, model: Model, frame: Frame) -> Floats:
         """The scores of the rows of a frame."""
-        return model.score_canonical(self._intake.read(frame))
+        with self._turns:
+            return model.score_canonical(self._intake.read(frame))
 
     def _named_weights(self, w: Floats) -> dict[Any, float]:
         """Weights that are not 0 by the names of their features, or by their numbers if these are hashes."""
@@ -307,20 +339,65 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """One round with the features x, the label y and the weight w, which multiplies the loss."""
+        turns = self._turns
+        try:
+            turns.acquire()
+            model, pair = self._model, self._pair()
+            if pair is not None and (y is True or y is False):
+                intake, at_hand = self._intake, pair._engine.at_hand
+                if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                    z = at_hand.learn(x, 1.0 if y else -1.0, w)
+                    if z is not None:
+                        if not math.isfinite(z):
+                            pair.watch_one(z)
+                        return
+            if model is None:
+                with self._first(self._new_model(y)) as model:
+                    self._model = self._round(model, x, y, w)
+            else:
+                self._model = self._round(model, x, y, w)
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
+                pass
+
+    def _pair(self) -> Learner | None:
+        """The learner that tells False from True; None unless there is one."""
         model = self._model
-        if model is None:
-            model = self._new_model(y)
-        self._model = self._round(model, x, y, w)
+        if type(model) is not OneVsRest or model.standby is not None:
+            return None
+        return model.learners[True]
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
         frame, labels = framed(X), as_list(y)
         if len(labels) != len(frame):
             raise ValueError(f"y must have one label per row: {len(frame)}, got {len(labels)}")
-        if labels:
-            model = self._new_model(labels[0]) if self._model is None else self._model
-            self._model = self._rounds(model, frame, AnyLabels(map(plain_label, labels)), w)
-        self._y_name = series_name(y)
+        with self._turns:
+            if labels:
+                with (
+                    self._first(self._new_model(labels[0]))
+                    if self._model is None
+                    else nullcontext(self._model) as model
+                ):
+                    self._model = self._rounds(model, frame, AnyLabels(map(plain_label, labels)), w)
+            self._y_name = series_name(y)
+
+    @contextmanager
+    def _first(self, model: Model) -> Iterator[Model]:
+        """A model to begin with, which stays if there was a round."""
+        self._model = model
+        try:
+            yield model
+        except BaseException:
+            if not model.rounds:
+                self._model = None
+            raise
+
+    @property
+    def rounds(self) -> int:
+        return 0 if self._model is None else self._model.rounds
 
     def _taught(self, model: Any, rows: Chunk, y: Any, w: Any) -> Any:
         """A round per row; the first label that is none of two given classes opens a copy of the model to others."""
@@ -351,9 +428,15 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def predict_one(self, x: dict[Any, Any]) -> Any:  # type: ignore[override]
         """The class with the highest score; None before there is any."""
+        pair = self._pair()
+        if pair is not None:
+            z = self._event(pair, x, predict=False)
+            if z is not None:
+                return z > 0.0
         if self._model is None:
             return None
-        return self.classes[self._scores_one(self._model, x).argmax()]
+        with self._turns:
+            return self.classes[self._scores_one(self._model, x).argmax()]
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """The probability of every class; NotImplementedError if the loss has none.
@@ -362,17 +445,24 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         for the labels of uncertain events must ask for the first.
         """
         self._has_probabilities()
+        pair = self._pair()
+        if pair is not None:
+            yes = self._event(pair, x, predict=True)
+            if yes is not None:
+                return {False: 1.0 - yes, True: yes}
         if self._model is None:
             return {False: 0.5, True: 0.5}
-        p = self._probabilities(self._model, self._scores_one(self._model, x))
-        return dict(zip(self.classes, p[0].tolist(), strict=True))
+        with self._turns:
+            p = self._probabilities(self._model, self._scores_one(self._model, x))
+            return dict(zip(self.classes, p[0].tolist(), strict=True))
 
     def predict_many(self, X: Any) -> Any:
         """The class of every row, as a series; None before there is any."""
         frame = framed(X)
         if self._model is None:
             return series_like(frame, [None] * len(frame), self._y_name)
-        classes, best = labels_like(frame, self.classes), self._scores_many(self._model, frame).argmax(axis=1)
+        with self._turns:
+            classes, best = labels_like(frame, self.classes), self._scores_many(self._model, frame).argmax(axis=1)
         return series_like(frame, [classes[code] for code in best], self._y_name)
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -381,8 +471,9 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         self._has_probabilities()
         if self._model is None:
             return frame_like(frame, {label: np.full(len(frame), 0.5) for label in (False, True)})
-        p = self._probabilities(self._model, self._scores_many(self._model, frame))
-        return frame_like(frame, dict(zip(self.classes, np.ascontiguousarray(p.T), strict=True)))
+        with self._turns:
+            p = self._probabilities(self._model, self._scores_many(self._model, frame))
+            return frame_like(frame, dict(zip(self.classes, np.ascontiguousarray(p.T), strict=True)))
 
     def _has_probabilities(self) -> None:
         loss = self._update.loss
@@ -490,7 +581,27 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
         """One round with the features x, the target y and the weight w, which multiplies the loss."""
-        self._round(self._learner, x, y, w)
+        turns = self._turns
+        try:
+            turns.acquire()
+            learner, intake = self._learner, self._intake
+            at_hand = learner._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                z = at_hand.learn(x, y, w)
+                if z is not None:
+                    if not math.isfinite(z):
+                        learner.watch_one(z)
+                    return
+            self._round(learner, x, y, w)
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
+                pass
+
+    @property
+    def rounds(self) -> int:
+        return self._learner.rounds
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
@@ -502,7 +613,20 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The predicted target: the score, or exp(score) for counts."""
-        return float(self._learner.predictions(self._scores_one(self._learner, x))[0])
+        turns = self._turns
+        try:
+            turns.acquire()
+            intake, at_hand = self._intake, self._learner._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                found = at_hand.predict(x)
+                if found is not None:
+                    return found  # type: ignore[no-any-return]
+            return float(self._learner.predictions(self._scores_one(self._learner, x))[0])
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # as in `learn_one`
+                pass
 
     def predict_many(self, X: Any) -> Any:
         """`predict_one` for every row of a frame, as a series."""
@@ -527,12 +651,6 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
 
 # --- rows ---------------------------------------------------------------------------------------
-
-
-def score_row(model: Model, row: tuple[Any, Any]) -> Floats:
-    """The score, or the scores, of one row, as an array of one row."""
-    indices, values = row
-    return model.score_canonical(Chunk(np.array([0, indices.shape[0]]), indices, values))
 
 
 def framed(X: Any) -> Frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -14,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 
 from fiol.intake.frames import converted
+from fiol.intake.transaction import Transaction, rows_learned, say_learned
 
 #: Rows that need no conversion.
 CSR = tuple(getattr(sparse, name) for name in ("csr_matrix", "csr_array") if hasattr(sparse, name))
@@ -57,12 +59,39 @@ def unless_refused(estimator: Any) -> Iterator[None]:
     mark = model.mark() if hasattr(model, "mark") else None
     try:
         yield
-    except Exception:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        if mark is not None:
-            model.rewind(mark)
+    except BaseException as error:
+        if not rows_learned(error):
+            estimator.__dict__.clear()
+            estimator.__dict__.update(before)
+            if mark is not None:
+                model.rewind(mark)
         raise
+
+
+def all_or_nothing(fit: Any) -> Any:
+    """A method `fit` or `partial_fit` that leaves an estimator as it was if anything is raised, such as an interrupt.
+
+    A warning that is raised as an error comes after all was learned.
+    """
+
+    @functools.wraps(fit)
+    def wrapped(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = {name: value.copy() if type(value) is list else value for name, value in self.__dict__.items()}
+        goes_on = self.warm_start or fit.__name__ == "partial_fit"
+        undo = Transaction(*(getattr(self, "learners_", getattr(self, "_learners", ())) if goes_on else ()))
+        try:
+            return fit(self, *arguments, **options)
+        except Warning:
+            raise
+        except BaseException as error:
+            undo.rewind()
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if rows_learned(error):
+                say_learned(error, 0)
+            raise
+
+    return wrapped
 
 
 def one_array(y: Any, rows: int) -> Any:

@@ -8,15 +8,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.engine.held import NOTHING_HELD, Held, second_look
+from fiol.engine.at_hand import NOTHING_AT_HAND, AtHand, second_look
+from fiol.engine.holding import held, limits, longest_step
 from fiol.engine.pacing import paced, piece_of
-from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.intake.chunk import Chunk
 from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
 from fiol.update.state import START, State, Uncounted, assembled, grown, make_room, named, placed, realigned, spread
 
-#: What `Engine.held` has a share in, or depends on.
-HELD = frozenset(("plan", "bias_plan", "trailing", "state", "bias", "fresh", "ticks", "room", "bias_room", "observer"))
+#: What `Engine.at_hand` has a share in, or depends on.
+AT_HAND = frozenset(("plan", "bias_plan", "state", "bias", "fresh", "ticks", "room", "bias_room", "observer"))
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -64,7 +65,8 @@ class Engine:
         scores: int | None = None,
     ) -> None:
         self.plan, self.bias_plan = plan, intercept_plan(plan)
-        self.compiled = compiled
+        self.compiled, self.longest = compiled, longest_step(plan)
+        self.limits = limits(np.dtype(dtype), self.longest)
         self.trailing: tuple[int, ...] = () if scores is None else (scores,)
         self.fresh = plan.new_state((1, *self.trailing), first, dtype, average)  # a feature that was never seen
         self.state = plan.new_state((features, *self.trailing), first, dtype, average)
@@ -79,8 +81,8 @@ class Engine:
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-        if name in HELD:
-            self.held: Held = NOTHING_HELD  # what is at hand for single events
+        if name in AT_HAND:
+            self.at_hand: AtHand = NOTHING_AT_HAND  # what is at hand for single events
 
     # Learning.
 
@@ -88,7 +90,7 @@ class Engine:
         """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
         state, rounds = self.state, self.rounds
         try:
-            with Transaction(*self.revocable):
+            with held(self, chunk, y, sample_weights), Transaction(*self.revocable):
                 return self.learn_in_parts(chunk, y, sample_weights, order)
         except BaseException:
             if self.compiled and self.rounds == rounds:
@@ -123,27 +125,22 @@ class Engine:
         """What a round costs besides the entries of its row, in entries: all weights if it visits them."""
         return float(self.state.w.size) if self.plan.laziness.everywhere else 1.0
 
-    def hold(self, entries: int, intakes: tuple[Any, ...], learning: bool = False, grows: bool = True) -> Held:
-        """Have at hand what one event needs, a row of so many entries whose names the first of `intakes` numbers.
+    def have_at_hand(self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True) -> AtHand:
+        """What one event needs: a row of so many entries whose names the first of `intakes` numbers.
 
-        All `intakes` are told how many features there are, if a new name gets a number; none does unless it `grows`.
+        All `intakes` are told how many features there are when a new name gets a number; none does unless it `grows`.
         """
-        intake, held = intakes[0], self.held
-        if held.intake is not intake or held.encoder is not intake.encoder or entries > held.entries:
-            held = Held(intake, max(2 * entries, self.room.shape[1]), grows)
+        intake, found = intakes[0], self.at_hand
+        if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
+            found = AtHand(intake, max(2 * entries, self.room.shape[1]))
         if self.trailing or not self.compiled or (learning and self.observer is not None):
-            return held
-        from fiol.compiler.python_objects import usable
+            return found
+        if (found.learn if learning else found.score) is second_look:
+            from fiol.engine.events import functions_for  # imported here: `import fiol` loads no compiler
 
-        if (held.learn if learning else held.score) is second_look and usable():
-            from fiol.engine.events import functions_for, learn_event, score_event  # `import fiol` loads no compiler
-
-            if learning:
-                (held.learn,) = functions_for(self, held, intakes, learn_event)
-            else:
-                held.score, held.predict = functions_for(self, held, intakes, score_event)
-        self.held = held
-        return held
+            functions_for(self, found, intakes, learning, grows)
+        self.at_hand = found
+        return found
 
     def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
         """A round for one row, and its score before; None, and no round, if the row needs a second look.
@@ -152,7 +149,7 @@ class Engine:
         """
         if self.observer is not None or self.trailing:
             return None
-        arguments = *self.plans, feature, x, y, sample_weight, *self.memory, features, SMALLEST, LARGEST, HEAVIEST
+        arguments = *self.plans, feature, x, y, sample_weight, *self.memory, features, *self.limits
         with Transaction(*self.revocable):
             fine, z = self.call("learn_one_row", *arguments)
         return z if fine else None

@@ -35,7 +35,10 @@ def shares_of(weights: Sequence[float] | None, rows: Sequence[float], base: floa
     for k, n in enumerate(rows):
         if n < base:
             raise ValueError(f"learners[{k}] has learned from {n} rows, base from {base}: it did not go on from there")
-    share = np.asarray(rows if weights is None else weights, np.float64)
+    try:
+        share = np.asarray(rows if weights is None else weights, np.float64)
+    except (TypeError, ValueError, OverflowError):  # no numbers, or an int beyond the largest double
+        share = np.empty(0)
     if share.shape != (len(rows),) or not np.isfinite(share).all() or (share < 0.0).any():
         raise ValueError(f"weights must be one number of at least 0 per learner, got {weights!r}")
     if weights is None:

@@ -25,6 +25,9 @@ from fiol.update.state import Clock
 #: The intercept as a row of its own: feature 0 with value 1.
 ZERO = np.zeros(1, np.int32)
 ONE = np.ones(1)
+#: A score may be wrong by this part of the sizes of its terms, digits enough for weights of 32 bits; what is further
+#: away from a kink than that part of score and target is not near it, whatever the terms.
+LAST_DIGITS, NEAR = 2.0**-20, 2.0**-10
 #: So many rows before its turn, a row in random order is asked for.
 TURNS_AHEAD = 4
 
@@ -74,9 +77,29 @@ def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-unty
 
 
 @inlined
-def centers(plan, state, feature, x, square, eta, room):  # type: ignore[no-untyped-def]
+def doubt_about(plan, x, w, z, own, y):  # type: ignore[no-untyped-def]
+    """How far its last digits may have moved the score z of weights w and intercept `own`; 0 if no kink is near."""
+    loss, terms = plan.problem.loss, 0.0
+    if not loss.kinked or (plan.loss_step.solves and not plan.step_size.per_feature):
+        return 0.0
+    if w.ndim == 2:  # scores of many classes are margins, whose size is 1 or more
+        terms += 1.0
+        for k in range(w.shape[1]):
+            terms = max(terms, abs(z[k]))
+        return LAST_DIGITS * terms
+    near = NEAR * (abs(z) + abs(y))
+    if y != 0.0 and loss.least_grad(z, near, y) == loss.grad(z, y):
+        return 0.0
+    terms += abs(own)
+    for j in range(x.shape[0]):
+        terms += abs(x[j] * w[j])
+    return LAST_DIGITS * terms if y == 0.0 else min(LAST_DIGITS * terms, near)
+
+
+@inlined
+def centers(plan, state, feature, x, square, stride, eta, room):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
-    steps = plan.step_size.steps(x, square, eta, room)
+    steps = plan.step_size.steps(x, square, stride, eta, room)
     held = plan.anchor.where(plan, state, room.w[: x.shape[0]])
     start = plan.anchor.centers_of_row(plan, state, feature, held, steps, eta, room)
     return steps, start
@@ -102,30 +125,33 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
 
     The numbers are those of docs/streams.md. A score is a number, or, where there are many, the array z.
     """
+    zero, one = borrowed(ZERO), borrowed(ONE)
     # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
     clock = plan.laziness.before_round(plan, state, clock, eta)
     own = begun(z)
     if bias.w.shape[0] > 0:
-        own = begin(bias_plan, bias, ZERO, ONE, eta, clock, bias_room, own)
+        own = begin(bias_plan, bias, zero, one, eta, clock, bias_room, own)
     z = ended(begin(plan, state, feature, x, eta, clock, room, again(own)), own)
     plan.laziness.visit_all(plan, state, eta, clock)
-    # 2. Give every feature its step: `square` times x^2 is what its squared gradient counts.
-    square = plan.step_size.square_slope(plan.problem.loss, z, y)
-    slopes = clock.slopes + square
+    # 2. Give every feature its step: `square` times x^2 counts as squared gradient, `stride` is the unit of steps.
+    doubt = doubt_about(plan, x, room.w, z, own, y)
+    square = plan.step_size.square_slope(plan.problem.loss, z, doubt, y)
+    slopes = clock.slopes + plan.step_size.added(plan.problem.loss, z, y, square)
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
     square *= weight * weight * plan.step_size.square_length(x, 1.0 * bias.w.shape[0], room)
     square = square / unit if unit > 0.0 else 0.0
+    stride = plan.step_size.unit_of_steps(plan.problem.loss, slopes, clock.t + 1.0)
     if bias.w.shape[0] > 0:
         plan.laziness.visit_all(bias_plan, bias, eta, clock)
-        bias_steps, bias_start = centers(bias_plan, bias, ZERO, ONE, square, eta, bias_room)
+        bias_steps, bias_start = centers(bias_plan, bias, zero, one, square, stride, eta, bias_room)
         lift, shift = at(bias_steps, 0), first_weights(bias_start)
     else:
         lift, shift = 0.0, begun(bias_room.score)
-    steps, start = centers(plan, state, feature, x, square, eta, room)
+    steps, start = centers(plan, state, feature, x, square, stride, eta, room)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
-    row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, room)
+    row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, doubt, room)
     new = plan.anchor.where(plan, state, room.new[: x.shape[0]])
     beta, _ = plan.loss_step.pull(plan.problem, row, z, new)
     # 4. Let every other feature meet the regularizer: the clock says what it missed when somebody looks at it.
@@ -138,7 +164,7 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
         while k < scores_of(bias.w):
             put_row_entry(bias_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
             k = next_score(bias.w, k)
-        remember(bias_plan, bias, ZERO, ONE, beta, bias_new, bias_room, after)
+        remember(bias_plan, bias, zero, one, beta, bias_new, bias_room, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
 

@@ -258,6 +258,8 @@ def check_indptr(indptr: Any, rows: int, entries: int) -> None:
 
 def check_indices(indptr: Pointers, indices: Any, limit: int) -> None:
     """Raise ValueError unless every index is from 0 to `limit` - 1."""
+    if indices.dtype.kind == "O" and any(isinstance(v, int) and abs(v) >= 2**63 for v in indices.flat):
+        raise ValueError(f"X.indices must be from 0 to {FEATURES - 1}, got an integer of more than 64 bits")
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         raise TypeError(f"X.indices must be one-dimensional integers, got {indices.dtype} of shape {indices.shape}")
     if not indices.size or (indices.min() >= 0 and indices.max() < limit):

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from fiol.intake.chunk import FEATURES
+from fiol.intake.hashing import Hashing
 from fiol.intake.labels import AnyLabels
 
 #: What every header has; all that is added later has a value for files without it.
 NEEDED_KEYS = ("update", "options", "features", "columns", "names")
+#: Options that every header has.
+NEEDED_OPTIONS = ("n_features", "bits", "intercept", "average")
 #: The types of options in a file; those that are integers may also be null.
 OPTIONS = {
     **dict.fromkeys(("n_features", "bits", "max_features"), (int, "an integer or null")),
@@ -26,6 +29,9 @@ def check_header(header: dict[str, Any]) -> None:
     options, features, columns, names = (header[key] for key in NEEDED_KEYS[1:])
     if not isinstance(options, dict):
         raise ValueError(f"its options must be a mapping, got {options!r}")
+    for name in NEEDED_OPTIONS:
+        if name not in options:
+            raise ValueError(f"{name!r} is missing from its options")
     for name, value in options.items():
         kind, wanted = OPTIONS.get(name, (object, "anything"))  # the constructor refuses those it does not know
         if type(value) is not kind and kind is not object and not (value is None and kind is int):
@@ -43,6 +49,9 @@ def check_header(header: dict[str, Any]) -> None:
     if width is not None and (type(width) is not int or not 1 <= width <= FEATURES):
         raise ValueError(f"the columns of its dense rows are given as {width!r}")
     hashed, bounded = options.get("bits") is not None, options.get("max_features") is not None
+    fixed = Hashing(options["bits"]).size if hashed else options.get("n_features")
+    if fixed not in (None, features):  # found out before there is room for so many
+        raise ValueError(f"it has {features} features, but its options say {fixed}")
     if (names is None and bounded) or (names is not None and hashed):
         raise ValueError("its names do not go with its options")
     if bounded and features > options["max_features"]:

@@ -268,9 +268,9 @@ class Intake:
             vocabulary = Vocabulary()
             chunk, names = vocabulary.encode(self.named(X)), vocabulary.names
         else:
-            self.check_width(X, frame)
             columns = None if frame is None else frame.names
             chunk = X if X is NOTHING else to_chunk(X if frame is None else frame, columns=columns)
+            self.check_width(X, frame)
             found, local = np.unique(chunk.indices, return_inverse=True)
             chunk = chunk._replace(indices=local.astype(np.int32))
             names = [int(i) if columns is None else columns[i] for i in found]
@@ -298,9 +298,10 @@ class Intake:
         """Rows whose features are numbers or columns: as a frame if they are one, its names, and the chunk."""
         if isinstance(self.encoder, Vocabulary):
             raise TypeError("this learner has named features: pass dicts")
+        names, rows = (None, X) if frame is None else (frame.names, frame)
+        chunk = to_chunk(rows, columns=self.columns or names, n_features=self.width)
         self.check_width(X, frame)
-        names, X = (None, X) if frame is None else (frame.names, frame)
-        return X, names, to_chunk(X, columns=self.columns or names, n_features=self.width)
+        return rows, names, chunk
 
     def check_width(self, X: Any, frame: Frame | None) -> None:
         """ValueError if rows of an array, which has all columns of its table, are others than those learned from."""

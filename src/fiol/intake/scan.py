@@ -116,7 +116,8 @@ def sort_by_digits(indices, data, n, top):  # type: ignore[no-untyped-def]
     a, x, b, y = indices[:n], data[:n], np.empty(n, np.int32), np.empty(n)
     starts, shift = np.empty(257, np.int64), 0
     while top >> shift > 0:
-        starts[:] = 0
+        for digit in range(257):  # loops: assignments to slices take seconds to compile
+            starts[digit] = 0
         for k in range(n):
             starts[((a[k] >> shift) & 255) + 1] += 1
         for digit in range(256):
@@ -128,7 +129,8 @@ def sort_by_digits(indices, data, n, top):  # type: ignore[no-untyped-def]
         a, x, b, y = b, y, a, x
         shift += 8
     if (shift // 8) % 2:  # they are in the other arrays
-        b[:], y[:] = a, x
+        for k in range(n):
+            b[k], y[k] = a[k], x[k]
 
 
 @jit

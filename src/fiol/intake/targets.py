@@ -52,9 +52,7 @@ def recoding(y: Any) -> str:
     found = np.unique(y)
     if np.isin(found, (0, 1)).all():
         return ": use 2*y - 1"
-    if np.isin(found, (1, 2)).all():
-        return f": use 2*y - 3; {ANY_LABELS}"
-    return f"; {ANY_LABELS}" if np.isfinite(found).all() and (found == np.round(found)).all() else ""
+    return f": use 2*y - 3; {ANY_LABELS}" if np.isin(found, (1, 2)).all() else ""
 
 
 def check_sample_weights(sample_weight: Any, rows: int) -> Floats:

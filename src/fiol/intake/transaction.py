@@ -60,6 +60,8 @@ class Transaction:
         if learned:
             say_learned(error, learned)
             return
+        if rows_learned(error):  # by a model that is taken back, or that nobody keeps
+            say_learned(error, 0)
         try:
             self.rewind()
         except BaseException:  # another interrupt
@@ -91,7 +93,7 @@ def say_learned(error: BaseException, rows: int, where: str = "") -> None:
     error.rows_learned = rows  # type: ignore[attr-defined]
     if hasattr(error, "add_note"):
         notes = [note for note in getattr(error, "__notes__", ()) if not note.endswith(NOTE)]
-        error.__notes__ = [*notes, f"{where}the first {rows} {NOTE}"]
+        error.__notes__ = [*notes, f"{where}the first {rows} {NOTE}"] if rows else notes
 
 
 #: How a note of `say_learned` ends.

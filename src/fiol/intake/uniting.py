@@ -55,19 +55,11 @@ def unite_features(new: Intake, intakes: Sequence[Intake], called: Sequence[str]
         new.encoder, new.features = Vocabulary(names), len(names)
         return places
     new.features = max(intake.features for intake in intakes)
-    unite_widths(new, intakes, called)
+    widths = {intake.dense_columns for intake in intakes if intake.dense_columns is not None}
+    new.dense_columns = widths.pop() if len(widths) == 1 else None
     if not isinstance(new.encoder, Hashing):
         return unite_columns(new, intakes, called)
     return [np.arange(new.features)] * len(intakes)
-
-
-def unite_widths(new: Intake, intakes: Sequence[Intake], called: Sequence[str]) -> None:
-    """Let `new` expect as many columns of arrays as those do that have learned from any, which must be the same."""
-    known = [(intake.dense_columns, name) for intake, name in zip(intakes, called, strict=True) if intake.dense_columns]
-    for width, name in known:
-        if width != known[0][0]:
-            raise ValueError(f"{name} has learned from rows of {width} columns, {known[0][1]} of {known[0][0]}")
-        new.dense_columns = width
 
 
 def unite_columns(new: Intake, intakes: Sequence[Intake], called: Sequence[str]) -> list[Any]:

@@ -29,6 +29,7 @@ class Encoder:
     size: int
     #: The numbers of names that are str.
     known: dict[str, int]
+
     def number(self, name: str | int, owner: str = "x") -> int:
         """The number of the feature `name`; errors say that `owner` has it."""
         raise NotImplementedError

@@ -17,12 +17,18 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 class Stopping(NamedTuple):
     """Stop after `epochs` passes, or once `patience` passes in a row did not improve the best one by `tol`.
 
-    What has to improve is the mean loss of rows before they are learned from, or the score on rows held out.
+    What has to improve is the mean loss of rows before they are learned from, or the score on rows held out. From the
+    second pass on, that loss is one of rows seen before, as scikit-learn's is: it says when learning has come to its
+    end, not when a model begins to fit its rows too well, which rows held out alone can say.
+
+    A loss in units of targets has to improve by `tol` times that of the first pass if `relative`, so that the unit in
+    which targets are written does not decide how many passes are made.
     """
 
     epochs: int = 1
     tol: float | None = None  #: None: all epochs are made
     patience: int = 5
+    relative: bool = False  #: whether `tol` is a part of the loss of the first pass
 
 
 class Course:
@@ -43,7 +49,8 @@ class Course:
         """Learn from the rows that `order` names once, from all as they come if it is empty."""
         self.losses.append(self.learn(order))
         merit = -self.losses[-1] if self.score is None else self.score()
-        improved = stopping.tol is None or merit >= self.best + stopping.tol
+        unit = abs(self.losses[0]) if stopping.relative and self.score is None else 1.0
+        improved = stopping.tol is None or merit >= self.best + stopping.tol * (unit or 1.0)
         self.waited = 0 if improved else self.waited + 1
         self.best = max(self.best, merit)
 

@@ -170,23 +170,23 @@ class Ledger:
         shrunk = 1.0 + self.gamma * m.weight * eta * m.square
         new = Records(
             t=t,
-            loss=old.loss + np.cumsum(m.loss),
-            penalty=old.penalty + np.cumsum(m.penalty),
-            improvement=old.improvement + np.cumsum(m.improvement),
+            loss=running(old.loss, m.loss),
+            penalty=running(old.penalty, m.penalty),
+            improvement=running(old.improvement, m.improvement),
             nonzeros=m.nonzeros,
             gradient=np.maximum(old.gradient, np.maximum.accumulate(m.gradient)),
             distance=np.maximum(old.distance, np.maximum.accumulate(m.distance)),
-            variation=old.variation + np.cumsum(np.abs(change)),
-            comparator=old.comparator + np.cumsum(m.comparator_loss),
+            variation=running(old.variation, np.abs(change)),
+            comparator=running(old.comparator, m.comparator_loss),
             eta=eta,
             growing=np.maximum(old.growing, np.maximum.accumulate(1.0 * (eta > before))),
             convexity=np.minimum(old.convexity, np.minimum.accumulate(m.convexity)),
-            etas=old.etas + np.cumsum(eta),
-            anchor=old.anchor + np.cumsum(m.distance * (1.0 / eta - 1.0 / before)),
-            squares=old.squares + np.cumsum(0.5 * eta * m.gradient**2 / m.convexity),
-            explicit=old.explicit + np.cumsum(0.5 * eta * slopes),
-            implicit=old.implicit + np.cumsum(0.5 * eta * slopes / shrunk),
-            change=old.change + np.cumsum(change),
+            etas=running(old.etas, eta),
+            anchor=running(old.anchor, m.distance * (1.0 / eta - 1.0 / before)),
+            squares=running(old.squares, 0.5 * eta * m.gradient**2 / m.convexity),
+            explicit=running(old.explicit, 0.5 * eta * slopes),
+            implicit=running(old.implicit, 0.5 * eta * slopes / shrunk),
+            change=running(old.change, change),
             first_distance=np.full(n, m.distance[0] if begins else old.first_distance),
             first_penalty=np.full(n, m.penalty[0] if begins else old.first_penalty),
             first_loss=np.full(n, m.loss[0] if begins else old.first_loss),
@@ -195,6 +195,15 @@ class Ledger:
         sums = np.stack(new, axis=1)
         self.recorded += list(sums[t % self.every == 0.0])
         self.sums, self.loss_after = sums[-1].copy(), m.loss_after[-1]
+
+
+def running(start: Any, values: Floats) -> Floats:
+    """The sums of `start` and the first values, one after the other: the same however values are cut into calls.
+
+    >>> running(1.0, np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+    return np.cumsum(np.concatenate([[start], values]))[1:]
 
 
 def engine_of(learner: Learner) -> Engine:

@@ -145,7 +145,7 @@ class LastIterate(Anchor):
         k = 0
         while k < scores_of(state.w):
             w = entry(state.w, i, k)
-            center = geometry.moved(w, plan.regularizer_step.push(plan, w, i), step, i)
+            center = plan.regularizer_step.moved(plan, w, step, i)
             put(state.w, i, k, geometry.weight(plan.problem.regularizer, center, 0.0, 0.0, step, i))
             k = next_score(state.w, k)
 

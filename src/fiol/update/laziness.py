@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 #: Below this, the common factor of all weights is multiplied out and starts again at 1; earlier if sums of it are
 #: kept, whose differences would have no digits left.
 SMALLEST_FACTOR, SMALLEST_FACTOR_OF_SUMS = 1e-120, 1e-3
+#: The same where weights divided by that factor are stored in float32, which ends at 3.4e38.
+SMALLEST_SINGLE_FACTOR = 1e-15
 
 #: What a round may cost for every entry of its row, beyond the weight that is read and written: one more number to
 #: read and write, a product, a prox, a power, a loop over all features whenever the sums of the common factor run out
@@ -303,13 +305,18 @@ class ByScale(Laziness):
         shrunk = clock.shrunk + eta / clock.scale
         return Clock(clock.t + 1.0, eta, scale, shrunk, clock.path + scale, clock.slopes)
 
+    def smallest_for(self, state: State) -> float:
+        """The smallest factor that stored weights may be divided by."""
+        return self.smallest if state.w.itemsize == 8 else max(self.smallest, SMALLEST_SINGLE_FACTOR)
+
     def before_round(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
         """Multiply the factor out before it becomes too small to divide by."""
-        return self.settled(plan, state, clock) if abs(self.tick(plan, clock, eta).scale) < self.smallest else clock
+        too_small = abs(self.tick(plan, clock, eta).scale) < self.smallest_for(state)
+        return self.settled(plan, state, clock) if too_small else clock
 
     def after_round(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
         """A round that alone leaves next to nothing of the weights cannot be divided by: store what is left of them."""
-        if abs(clock.scale) >= self.smallest:
+        if abs(clock.scale) >= self.smallest_for(state):
             return clock
         new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
         for i in range(np.uint64(state.w.shape[0])):
@@ -339,7 +346,7 @@ class ByRidge(ByScale):
     cost: ClassVar[float] = FACTOR
 
     def exact_for(self, facts: Facts) -> bool:
-        # A linearized ridge may turn the sign of a weight, which a box does not let pass.
+        # In a box, the rounds of a linearized ridge are made one by one.
         clipped = facts.bounded and facts.linearized
         return facts.shares_factor and not facts.l1 and not clipped and not facts.averaged
 

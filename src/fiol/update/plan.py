@@ -21,6 +21,9 @@ from fiol.update.regularizer_steps import IgnoredRegularizer, RegularizerStep
 from fiol.update.state import State, empty_state
 from fiol.update.update import Update
 
+#: The largest l1 strength times step size where weights follow from sums over all rounds.
+MOST_SHRUNK = 1e6
+
 
 class Plan(Component):
     """An `Update` in the form its loops take: with the problem that its solver solves, and a laziness."""
@@ -66,8 +69,10 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
     problem = subproblem(update, seen)
     refuse(objection(update, problem.geometry))
     refuse(record_objection(update.step_size))
+    check_digits(update)
     laziness = choose_laziness(facts_of(update, problem.geometry, averaging))
-    parts = update.loss_step, update.regularizer_step, update.anchor, update.step_size
+    step_size = update.step_size.for_loss(update.loss)
+    parts = update.loss_step, update.regularizer_step, update.anchor, step_size
     return Plan(problem, seen if update.regularizer_step.ignores else regularizer, *parts, laziness)
 
 
@@ -94,7 +99,9 @@ def intercept_plan(plan: Plan) -> Plan:
     else:
         problem = make_problem(plan.problem.loss, Unregularized(), Euclidean())
     parts = plan.loss_step, IgnoredRegularizer(), plan.anchor, plan.step_size
-    return Plan(problem, Unregularized(), *parts, UpToDate())
+    own = Plan(problem, Unregularized(), *parts, UpToDate())
+    # How no penalty is taken makes no difference: one compiled code instead of two.
+    return plan if plan.replace(regularizer_step=IgnoredRegularizer()) == own else own
 
 
 def objection(update: Update, geometry: Geometry) -> str:
@@ -119,6 +126,23 @@ def objection(update: Update, geometry: Geometry) -> str:
         if update.regularizer_step.pushes and not geometry.quadratic:
             return f"{name} goes with ImplicitRegularizer(), not {update.regularizer_step}"
     return ""
+
+
+def check_digits(update: Update) -> None:
+    """Raise ValueError where sums of pulls have no digits left for the weights that follow from them.
+
+    With an l1 part a weight is eta (sum of pulls - rounds l1), and both sums are kept to sixteen digits.
+    """
+    parts = update.regularizer.strengths()
+    if not update.anchor.keeps_all_rounds or update.regularizer_step.ignores or parts is None:
+        return
+    eta, l1 = update.step_size.eta(1.0), float(np.max(parts[0]))
+    if eta * l1 > MOST_SHRUNK:
+        name = type(update.anchor).__name__
+        raise ValueError(
+            f"{name} keeps sums, whose digits do not suffice for a step size of {eta:g} with an l1 strength of {l1:g}: "
+            f"their product must be at most {MOST_SHRUNK:g}; use LastIterate()"
+        )
 
 
 def record_objection(step_size: StepSize) -> str:

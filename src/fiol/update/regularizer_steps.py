@@ -19,11 +19,17 @@ class RegularizerStep(Component):
     |---|---|
     | `seen(regularizer)` | the part of the regularizer that the solver handles |
     | `push(plan, w, i)` | the pull on weight i that replaces the other part |
+    | `moved(plan, w, step, i)` | where the step of weight i starts: w, moved by that pull |
     | `decay(ridge)` | the factor that a ridge, times the step, leaves of an absent weight |
     | `count(t)` | how often the regularizer counts after t rounds, where all rounds are kept |
     """
 
-    protocol: ClassVar[dict[str, tuple[str, ...]]] = {"push": ("plan", "w", "i"), "decay": ("ridge",), "count": ("t",)}
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        "push": ("plan", "w", "i"),
+        "moved": ("plan", "w", "step", "i"),
+        "decay": ("ridge",),
+        "count": ("t",),
+    }
     #: Whether `push` is ever anything but 0.
     pushes: ClassVar[bool] = False
     #: Whether nothing of the regularizer counts but the set Omega.
@@ -36,6 +42,9 @@ class RegularizerStep(Component):
 
     def push(self, plan: Plan, w: float, i: int) -> float:
         return 0.0
+
+    def moved(self, plan: Plan, w: float, step: float, i: int) -> float:
+        return plan.problem.geometry.moved(w, 0.0, step, i)
 
     def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, out: Any) -> Any:
         """Where the paths of a row's weights start: the weights themselves, if nothing pushes."""
@@ -53,7 +62,11 @@ class ImplicitRegularizer(RegularizerStep):
 
 
 class LinearizedRegularizer(RegularizerStep):
-    """B(w) = <r'(w_hat), w>, on the set Omega if the regularizer is a `Box`."""
+    """B(w) = <r'(w_hat), w>, on the set Omega if the regularizer is a `Box`.
+
+    Near the last iterate a ridge multiplies a weight by max(0, 1 - step lam), as scikit-learn's SGD does: steps longer
+    than 1 / lam would else turn its sign, and make it grow without end.
+    """
 
     pushes: ClassVar[bool] = True
 
@@ -63,18 +76,20 @@ class LinearizedRegularizer(RegularizerStep):
     def push(self, plan: Plan, w: float, i: int) -> float:
         return -plan.regularizer.slope(w, 0, i)
 
+    def moved(self, plan: Plan, w: float, step: float, i: int) -> float:
+        return plan.problem.geometry.lowered(plan.regularizer, w, step, i)
+
     def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, out: Any) -> Any:
         for j in range(feature.shape[0]):
             i = nth(feature, j)
             k = 0
             while k < scores_of(out):
-                v = row_entry(w, i, j, k)
-                put(out, j, k, plan.problem.geometry.moved(v, self.push(plan, v, i), at(steps, j), i))
+                put(out, j, k, self.moved(plan, row_entry(w, i, j, k), at(steps, j), i))
                 k = next_score(out, k)
         return out[: feature.shape[0]]
 
     def decay(self, ridge: float) -> float:
-        return 1.0 - ridge
+        return max(1.0 - ridge, 0.0)
 
 
 class IgnoredRegularizer(RegularizerStep):

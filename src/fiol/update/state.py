@@ -30,7 +30,7 @@ class Clock(NamedTuple):
     scale: float  #: product of the ridge's factors, 1 / prod(1 + eta lam2)
     shrunk: float  #: sum of eta / scale: what l1 has taken, for lam1 = 1, in units of weight / scale
     path: float  #: sum of `scale` over the rounds
-    slopes: float  #: sum of the squared derivatives of the loss, where the step size asks for it
+    slopes: float  #: sum of squared derivatives, or of what the loss has instead (`gauge`), where the step size asks
 
 
 class Uncounted(NamedTuple):

@@ -58,6 +58,10 @@ class Update(Component):
         self.validate()  # first of all: a text or a number in the place of a part gets a better word here
         super().__post_init__()
 
+    def statistics(self) -> tuple[str, ...]:
+        """The names of the numbers kept per feature, in the order of its record."""
+        return self.step_size.for_loss(self.loss).statistics()
+
     def validate(self) -> None:
         expect("loss", self.loss, JointLoss if isinstance(self.loss, JointLoss) else Loss)
         expect("regularizer", self.regularizer, Regularizer)

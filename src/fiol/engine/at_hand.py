@@ -10,7 +10,7 @@ def second_look(*row: Any) -> None:
     return
 
 
-class Held:
+class AtHand:
     """Functions that score, predict and learn from one row as Python has it, a dict or two arrays, or answer None.
 
     None says that the row needs a second look, and that nothing has happened. `score(row)` gives the score,
@@ -18,20 +18,19 @@ class Held:
     They are compiled for an engine as it is (`fiol.engine.events`): `Engine` drops them when any of its arrays is
     replaced. Whoever calls them makes sure that `intake` and its `encoder` are those of the row:
 
-        z = held.score(row) if held.intake is intake and held.encoder is intake.encoder else None
+        z = at_hand.score(row) if at_hand.intake is intake and at_hand.encoder is intake.encoder else None
     """
 
-    __slots__ = ("encoder", "entries", "grows", "intake", "learn", "predict", "score")
+    __slots__ = ("encoder", "entries", "intake", "learn", "predict", "score")
 
-    def __init__(self, intake: Any, entries: int, grows: bool) -> None:
+    def __init__(self, intake: Any, entries: int) -> None:
         self.intake = intake  #: numbers the names
         self.encoder: Any = None if intake is None else intake.encoder
         self.entries = entries  #: longer rows need a second look
-        self.grows = grows  #: whether `learn` may number new names
         self.score: Any = second_look
         self.predict: Any = second_look
         self.learn: Any = second_look
 
 
 #: Nothing is at hand.
-NOTHING_HELD = Held(None, 0, False)
+NOTHING_AT_HAND = AtHand(None, 0)

@@ -1,0 +1,146 @@
+"""Where compiled code is kept: one process compiles for all, a failing disk is one warning, a long wait one line."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import FunctionCache
+
+from fiol.compiler.fingerprint import digest
+
+try:
+    import fcntl
+except ImportError:  # no locks: every process compiles for itself
+    fcntl = None  # type: ignore[assignment]
+
+#: Compiling is worth a word after so many seconds; the next word comes after so many more.
+PATIENCE, PAUSE = 1.0, 10.0
+#: So long one process waits for another that compiles the same code, before it compiles for itself.
+LONGEST_WAIT = 120.0
+
+_told = -PAUSE
+_warned = False
+
+
+class Kept(FunctionCache):
+    """The compiled code of one kernel on disk.
+
+    A process that finds nothing takes a lock for these argument types; the others wait for what it will write. The
+    system takes the lock from a process that dies. Whatever the disk does, compiling goes on.
+    """
+
+    lock: Any = None
+    timer: threading.Timer | None = None
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        found = self.read(signature, context)
+        if found is None:
+            if self.take_turn(signature):
+                found = self.read(signature, context)
+            if found is None and someone_reads():
+                self.timer = threading.Timer(PATIENCE, tell, [self.cache_path])
+                self.timer.daemon = True
+                self.timer.start()
+        return found
+
+    def read(self, signature: Any, context: Any) -> Any:
+        """What is on disk; None if there is nothing, or nothing that can be read."""
+        try:
+            return super().load_overload(signature, context)
+        except Exception as error:
+            warn(f"compiled code in {self.cache_path} cannot be read ({error!r}) and is compiled anew")
+        with contextlib.suppress(OSError):
+            self.flush()
+        return None
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        try:
+            super().save_overload(signature, data)
+        except Exception as error:
+            warn(f"compiled code cannot be kept in {self.cache_path} ({error!r}) and every process compiles for itself")
+
+    def take_turn(self, signature: Any) -> bool:
+        """Wait until no other process compiles the same; whether there was one."""
+        if fcntl is None:
+            return False
+        name = f"{digest([self._name.encode(), str(signature).encode()])}.lock"
+        waited, end = False, time.monotonic() + LONGEST_WAIT
+        try:
+            Path(self.cache_path).mkdir(parents=True, exist_ok=True)
+            self.lock = open(Path(self.cache_path) / name, "ab")  # noqa: SIM115 - held until `end_turn`
+            while time.monotonic() < end:
+                try:
+                    fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    waited = True
+                    time.sleep(0.05)
+        except OSError:
+            pass  # a disk without locks, or without room: `save_overload` will tell
+        return waited
+
+    def end_turn(self) -> None:
+        """Compiling is over, well or not."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if self.lock is not None:
+            Path(self.lock.name).unlink(missing_ok=True)
+            self.lock.close()
+            self.lock = None
+
+
+def kept(kernel: Any) -> Any:
+    """The same kernel, whose compiled code is kept on disk wherever a directory can be written."""
+    if not hasattr(kernel, "compile"):  # the compiler is switched off
+        return kernel
+    try:
+        cache = kernel._cache = Kept(kernel.py_func)
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+        warn("fiol found no writable directory to cache compiled code in, and every process compiles for itself")
+        return kernel
+    compile_now = kernel.compile
+
+    def compile_in_turn(signature: Any) -> Any:
+        try:
+            return compile_now(signature)
+        finally:
+            cache.end_turn()
+
+    kernel.compile = compile_in_turn
+    return kernel
+
+
+def warn(text: str) -> None:
+    """Warn, once in a process."""
+    global _warned
+    if not _warned:
+        _warned = True
+        remedy = "set NUMBA_CACHE_DIR to a directory that can be written and has room"
+        warnings.warn(f"{text}; {remedy}", RuntimeWarning, stacklevel=2)
+
+
+def tell(directory: str) -> None:
+    """Say that code is being compiled, unless that has just been said."""
+    global _told
+    if time.monotonic() - _told >= PAUSE:
+        _told = time.monotonic()
+        text = "fiol: compiling this combination, which takes some seconds, once"
+        print(f"{text}: kept for later in {directory} (FIOL_QUIET=1 silences this line)", file=sys.stderr, flush=True)
+
+
+def someone_reads() -> bool:
+    """Whether standard error is a terminal or a notebook, this is no worker process, and FIOL_QUIET is not set."""
+    if os.environ.get("FIOL_QUIET", "0") not in ("", "0") or multiprocessing.current_process().name != "MainProcess":
+        return False
+    return "ipykernel" in sys.modules or bool(sys.stderr is not None and sys.stderr.isatty())

@@ -1,0 +1,93 @@
+"""Whether an engine can hold the numbers it learns: float32 ends at 3.4e38, where rows may take any weight.
+
+All arithmetic is in float64, so that only what is stored can overflow. Rows whose numbers are of ordinary size cannot
+get there; after all others the state is looked at, and rounds that it cannot hold are taken back.
+
+Double precision holds all that rows can bring, unless steps are longer than 1e50: there the largest values are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from fiol.components.component import place
+from fiol.components.row import Floats
+from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, row_of
+
+#: Values of features between these have weights that float32 holds with all its digits.
+SMALLEST_SINGLE, LARGEST_SINGLE = 1e-30, 1e30
+#: Up to this step, the squares of all values that rows may have, times all sample weights, are doubles;
+LONG = 1e50
+#: beyond, those are whose product is no larger than this.
+REACH = 1e290
+#: What the product of a value, a target and a sample weight may be before the state is looked at.
+ORDINARY = 1e12
+
+
+def longest_step(plan: Any) -> float:
+    """The largest Euclidean step of a round, as far as that is known before the first."""
+    geometry = plan.problem.geometry
+    return plan.step_size.eta(1.0) / float(np.min(getattr(geometry, "h", 1.0)))  # type: ignore[no-any-return]
+
+
+def limits(dtype: Any, step: float) -> tuple[float, float, float]:
+    """Least and largest value and target, and largest sample weight, of a row that needs no second look."""
+    if dtype.itemsize == 4:
+        return 1e-4, 1e4, 1e4
+    return SMALLEST, LARGEST if step <= LONG else (REACH / step / HEAVIEST) ** 0.5, HEAVIEST
+
+
+def held(engine: Any, chunk: Chunk, y: Any, sample_weights: Floats) -> AbstractContextManager[None]:
+    """`with held(engine, chunk, y, sample_weights):` the rounds of a chunk made inside are held by the state.
+
+    OverflowError otherwise, or if a value is out of its range; the engine is as it was.
+    """
+    single, step = engine.state.w.dtype.itemsize == 4, engine.longest
+    if not single and step <= LONG:
+        return nullcontext()
+    sizes = np.abs(chunk.data)
+    check_reach(chunk, sizes, step, sample_weights)
+    if not single:
+        return nullcontext()
+    least, largest = sizes.min(initial=1.0, where=sizes > 0.0), sizes.max(initial=1.0)  # rows that mix features have 0s
+    if least < SMALLEST_SINGLE or largest > LARGEST_SINGLE:
+        k = int(np.argmax((sizes > 0.0) & ((sizes < SMALLEST_SINGLE) | (sizes > LARGEST_SINGLE))))
+        raise OverflowError(
+            f"X[{row_of(chunk.indptr, k)}, {chunk.indices[k]}] must be 0 or between {SMALLEST_SINGLE:g} and "
+            f"{LARGEST_SINGLE:g} in size, got {chunk.data[k]:g}: its weight would leave the range of float32; "
+            'use dtype="float64"'
+        )
+    target = np.abs(y).max(initial=1.0) if y.dtype.kind == "f" else 1.0  # labels have codes
+    if largest * target * sample_weights.max(initial=1.0) <= ORDINARY and target <= ORDINARY * least:
+        return nullcontext()
+    return looked_at(engine)
+
+
+def check_reach(chunk: Chunk, sizes: Floats, step: float, sample_weights: Floats) -> None:
+    """Raise OverflowError at the largest value if its square, times its sample weight and step, is hardly a double."""
+    weight = sample_weights.max(initial=1.0)
+    if sizes.max(initial=0.0) ** 2 * weight > REACH / step:
+        k = int(sizes.argmax())
+        raise OverflowError(
+            f"X[{row_of(chunk.indptr, k)}, {chunk.indices[k]}] is {chunk.data[k]:g}, whose square times a step of "
+            f"{step:g} and sample weights up to {weight:g} leaves the range of double precision: scale the features"
+        )
+
+
+@contextmanager
+def looked_at(engine: Any) -> Iterator[None]:
+    """Take back what happens inside unless the state holds it."""
+    before = engine.mark()
+    yield
+    for name, array in engine.arrays().items():
+        wrong = ~np.isfinite(array)
+        if wrong.any():
+            engine.rewind(before)
+            raise OverflowError(
+                f"{name}{place(wrong)} leaves the range of float32 in these rows: scale the features, targets or "
+                'sample weights, or use dtype="float64"'
+            )

@@ -1,0 +1,71 @@
+"""Compiling ahead: learners see a few rows, so that later processes find their code in the cache."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fiol.components.joint_losses import JointLoss
+from fiol.doors.parameters import CLASSIFICATION, JOINT, PENALTIES, REGRESSION, make_update
+from fiol.files.model import load
+from fiol.learner import Learner
+
+#: What is compiled unless something else is asked for.
+USUAL_LOSSES, USUAL_PENALTIES = ("log_loss", "squared_error", "softmax"), ("none", "l1", "l2")
+
+
+def combinations(
+    losses: Sequence[str] = (), penalties: Sequence[str] = (), models: Sequence[str] = ()
+) -> list[tuple[str, Callable[[], Any]]]:
+    """What to compile, by name: every loss with every penalty that it goes with, and saved models.
+
+    >>> [name for name, _ in combinations(["hinge"], ["l1", "none"])]
+    ['hinge, l1', 'hinge, none']
+    >>> [name for name, _ in combinations(["softmax"], ["l1", "l2"])]  # its steps know ridges only
+    ['softmax, l2']
+    """
+    known = {**REGRESSION, **CLASSIFICATION, **JOINT}
+    if models and not losses and not penalties:
+        return [(path, lambda path=path: load(Path(path))) for path in models]  # type: ignore[misc]
+    chosen: list[tuple[str, Callable[[], Any]]] = []
+    for loss in losses or USUAL_LOSSES:
+        if loss not in known:
+            raise ValueError(f"there is no loss {loss!r}: choose from {', '.join(known)}")
+        for penalty in penalties or USUAL_PENALTIES:
+            if penalty not in ("none", *PENALTIES):
+                raise ValueError(f"there is no penalty {penalty!r}: choose from none, {', '.join(PENALTIES)}")
+            update = make_update(known[loss], None if penalty == "none" else penalty)  # type: ignore[arg-type]
+            try:
+                Learner(update, compiled=False)
+            except TypeError:  # the two do not go together
+                continue
+            chosen.append((f"{loss}, {penalty}", lambda update=update: Learner(update)))  # type: ignore[misc]
+    return chosen + (combinations(models=models) if models else [])
+
+
+def warm_up(make: Callable[[], Any]) -> tuple[float, str]:
+    """Compile what a model needs to learn and to predict; seconds it took, and where the code is kept."""
+    from fiol.engine import rounds  # imported here: a list of combinations needs no compiler
+
+    start = time.perf_counter()
+    model = make()
+    like = next(iter(getattr(model, "learners", {}).values()), model)  # of one model per class, one stands for all
+    names = {"intercept": "intercept_fitted", "average": "averages", "dtype": "dtype"}
+    options = {option: getattr(like, name) for option, name in names.items() if hasattr(like, name)}
+    rows, named = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 4.0]]), {"a": 1.0, "b": 2.0}
+    loss = model.update.loss
+    y = [0, 1] if isinstance(loss, JointLoss) else [1.0, -1.0 if loss.accepts(-1.0) else 1.0]
+    learner = Learner(model.update, **options)
+    learner.learn(rows, y)
+    learner.predict(rows)
+    _ = learner.weights
+    learner = Learner(model.update, **options)
+    for target in y:  # new names go another way than known ones
+        learner.score_named(named)
+        learner.learn_named(named, target)
+    stats = getattr(rounds.learn_rows, "stats", None)  # none where the compiler is switched off
+    return time.perf_counter() - start, str(getattr(stats, "cache_path", None) or "memory only")

@@ -1,0 +1,137 @@
+"""Compiled code on disk: broken files, full disks, locks of other processes, and the line that says what takes long."""
+
+import errno
+import runpy
+import threading
+import time
+
+import numba
+import pytest
+
+from fiol.compiler import cache
+
+compiling = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing compiles without the compiler")
+
+
+def double(x):
+    return 2.0 * x
+
+
+def fresh():
+    """A kernel of a new process, as far as the cache can tell."""
+    return cache.kept(numba.njit(double))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_warned", False)
+    return tmp_path
+
+
+def was_read(kernel):
+    return sum(kernel.stats.cache_hits.values()) == 1
+
+
+@compiling
+def test_a_later_kernel_reads_what_an_earlier_one_wrote_and_no_lock_is_left(folder):
+    first, second = fresh(), fresh()
+    assert (first(2.0), was_read(first), second(2.0), was_read(second)) == (4.0, False, 4.0, True)
+    assert not list(folder.rglob("*.lock"))
+
+
+@compiling
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_broken_files_are_one_warning_and_replaced(folder, ending):
+    fresh()(2.0)
+    for _ in range(2):
+        (file,) = folder.rglob(f"*.{ending}")
+        file.write_bytes(file.read_bytes()[:25])
+        again = fresh()
+        if _ == 0:
+            with pytest.warns(RuntimeWarning, match=f"{folder}.* cannot be read .*compiled anew.* NUMBA_CACHE_DIR"):
+                assert again(2.0) == 4.0
+        else:
+            assert again(2.0) == 4.0  # a second warning would be an error
+        assert not was_read(again)
+    last = fresh()
+    assert last(2.0) == 4.0
+    assert was_read(last)
+
+
+@compiling
+def test_a_full_disk_is_one_warning(folder, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cache.FunctionCache, "save_overload", full)
+    with pytest.warns(RuntimeWarning, match=f"cannot be kept in {folder}.*No space left"):
+        assert fresh()(2.0) == 4.0
+    assert fresh()(2.0) == 4.0
+
+
+@compiling
+@pytest.mark.skipif(cache.fcntl is None, reason="no locks here")
+@pytest.mark.parametrize(("held", "longest"), [(0.4, 60.0), (1.5, 0.2), (0.0, 60.0)], ids=["released", "kept", "stale"])
+def test_who_finds_a_lock_waits_for_it_but_not_for_ever(folder, monkeypatch, held, longest):
+    monkeypatch.setattr(cache, "digest", lambda parts: "one")
+    monkeypatch.setattr(cache, "LONGEST_WAIT", longest)
+    kernel = fresh()
+    path = cache.Path(kernel._cache.cache_path)
+    path.mkdir(parents=True, exist_ok=True)
+    other = (path / "one.lock").open("ab")
+    if held:
+        cache.fcntl.flock(other, cache.fcntl.LOCK_EX)
+    closing = threading.Timer(held, other.close)
+    closing.start()
+    start = time.monotonic()
+    assert kernel(2.0) == 4.0
+    assert time.monotonic() - start >= min(held, longest)
+    assert kernel._cache.lock is None
+    closing.join()
+
+
+@compiling
+def test_a_lock_is_given_back_when_compiling_fails(folder):
+    kernel = cache.kept(numba.njit(lambda x: x.nothing))
+    with pytest.raises(numba.TypingError):
+        kernel(2.0)
+    assert kernel._cache.lock is None
+    assert not list(folder.rglob("*.lock"))
+
+
+@compiling
+def test_the_line_comes_when_it_takes_long_and_not_before(folder, monkeypatch, capsys):
+    monkeypatch.setattr(cache, "someone_reads", lambda: True)
+    monkeypatch.setattr(cache, "_told", -cache.PAUSE)
+    fresh()(2.0)  # in a tenth of a second
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(cache, "PATIENCE", 0.0)
+    fresh()(2)
+    fresh()(2j)
+    (line,) = capsys.readouterr().err.splitlines()  # the second one comes too soon after the first
+    assert line.startswith("fiol: compiling")
+    assert str(folder) in line
+    assert "FIOL_QUIET=1" in line
+
+
+@pytest.mark.parametrize(
+    ("quiet", "terminal", "process", "expected"),
+    [(None, True, "MainProcess", True), ("0", True, "MainProcess", True), ("1", True, "MainProcess", False),
+     (None, False, "MainProcess", False), (None, True, "LokyProcess-1", False)],
+)  # fmt: skip
+def test_nobody_reads_in_workers_files_and_where_it_is_switched_off(monkeypatch, quiet, terminal, process, expected):
+    monkeypatch.delenv("FIOL_QUIET", raising=False)
+    monkeypatch.delitem(cache.sys.modules, "ipykernel", raising=False)
+    if quiet is not None:
+        monkeypatch.setenv("FIOL_QUIET", quiet)
+    monkeypatch.setattr(cache.sys.stderr, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(cache.multiprocessing.current_process(), "_name", process)
+    assert cache.someone_reads() is expected
+
+
+@pytest.mark.parametrize("missing", ["environment.lookup_environment", "compiler_machinery.PassManager.add_pass"])
+def test_a_numba_with_other_insides_is_noticed(monkeypatch, missing):
+    monkeypatch.delattr(f"numba.core.{missing}")
+    with pytest.raises(ImportError, match=missing.rpartition(".")[2]):
+        runpy.run_path(str(cache.Path(cache.__file__).with_name("linking.py")))

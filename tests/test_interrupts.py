@@ -1,0 +1,226 @@
+"""Signals in the middle of a call: what was learned is what the exception says, and that soon."""
+
+import itertools
+import pickle
+import random
+
+import numpy as np
+import pytest
+from campaigns import interrupts
+from numba import config
+
+import fiol
+from fiol import FIOL, L1, Constant, Learner, Logistic, OneVsRest, Softmax
+from fiol.engine import pacing
+from fiol.engine.engine import Engine
+from fiol.regret import Ledger
+
+LASSO = FIOL(Logistic(), L1(0.02))
+ROWS = 40
+draw = np.random.default_rng(5)
+MATRIX = draw.normal(size=(ROWS, 6)) * draw.integers(0, 2, (ROWS, 6))
+NAMED = [{f"f{i}": float(v) for i, v in enumerate(row) if v} | {f"own {k}": 1.0} for k, row in enumerate(MATRIX)]
+SIGNS = np.where(draw.random(ROWS) < 0.5, -1.0, 1.0)
+FRUIT = [("pear", "apple", "fig", "kiwi")[k // 10] for k in range(ROWS)]
+
+
+def accounted(update=None):
+    learner = Learner(update or FIOL(Logistic(), L1(0.02), Constant(0.1)))
+    Ledger(learner, every=3)
+    return learner
+
+
+#: A model, its rows, and their targets.
+CASES = {
+    "numbered": (lambda: Learner(LASSO), MATRIX, SIGNS),
+    "named": (lambda: Learner(LASSO), NAMED, SIGNS),
+    "joint": (lambda: Learner(FIOL(Softmax())), NAMED, FRUIT),
+    "one-vs-rest": (lambda: OneVsRest(LASSO), NAMED, FRUIT),
+    "bounded": (lambda: Learner(LASSO, max_features=45), NAMED, SIGNS),
+    "accounted": (accounted, MATRIX, SIGNS),
+    "accounted, every weight": (lambda: accounted(fiol.RDA(Logistic(), L1(0.02))), MATRIX, SIGNS),
+}
+
+
+def known(model):
+    """All that a model knows, but for the room it has made for features to come."""
+    if isinstance(model, OneVsRest):
+        return model.classes, model.names, model.n_features, [known(learner)[-1] for learner in model._all()]
+    kept = {}
+    for name, a in model.arrays().items():
+        a = a[: model.n_features] if name.startswith("state.") else a
+        # Unless a feature was ever seen, its record is that of one without a place.
+        seen = a.any(axis=tuple(range(1, a.ndim)))
+        kept[name] = a[: 1 + max(np.flatnonzero(seen), default=-1)].tobytes()
+    return model.classes, model.names, model.n_features, kept
+
+
+def assert_same_account(model, other):
+    """The ledgers, if there are any, of models that learned from the same rows."""
+    if isinstance(model, Learner) and model.ledger is not None:
+        for ours, others in zip(model.ledger.records, other.ledger.records, strict=True):
+            np.testing.assert_allclose(ours, others, rtol=1e-12)
+
+
+def interrupt_at(monkeypatch, number, late):
+    """Let the call of a kernel that learns be interrupted: the one of this number, before or after it."""
+    call, count = Engine.call, itertools.count()
+
+    def interrupted(self, kernel, *arguments):
+        learns = kernel == "learn_rows" or getattr(kernel, "__name__", "") == "measure_rows"
+        if not learns or next(count) != number:
+            return call(self, kernel, *arguments)
+        if late:
+            call(self, kernel, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Engine, "call", interrupted)
+
+
+@pytest.fixture
+def short_pieces(monkeypatch):
+    """Pieces of a few rows, however fast they are."""
+    monkeypatch.setattr(pacing, "FIRST", 40)
+    monkeypatch.setattr(pacing, "FASTER", 1.0)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("case", CASES)
+def test_rows_before_an_interrupt_are_learned_from(case, late, monkeypatch, short_pieces):
+    new, X, y = CASES[case]
+    whole = new()
+    whole.learn(X, y)
+    learned = set()
+    for number in range(60):
+        model = new()
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, number, late)
+            try:
+                model.learn(X, y)
+                break  # fewer calls than that
+            except KeyboardInterrupt as error:
+                n, notes = getattr(error, "rows_learned", 0), getattr(error, "__notes__", ())
+        assert not n or not notes or notes[-1] == f"the first {n} rows have been learned from"
+        learned.add(n)
+        other = new()
+        if n:
+            other.learn(X[:n], y[:n])
+        assert model.rounds == other.rounds == n
+        if y is not FRUIT:
+            assert known(model)[-1] == known(other)[-1]
+        assert_same_account(model, other)
+        if n and X is NAMED:  # those of later rows are known already, with weights of 0
+            count = other.n_features
+            assert model.names[:count] == other.names
+            assert not model.weights[..., count:].any()
+            w = model.weights[..., :count]  # of classes to come, too: one against the rest, or that of the next row
+            assert ((w if other.classes is None else w[: len(other.classes)]) == other.weights).all()
+        model.learn(X[n:], y[n:])
+        assert known(model) == known(whole)
+        assert_same_account(model, whole)
+    assert case == "bounded" or len(learned) > 3, learned
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("kind", [Learner, OneVsRest])
+def test_an_interrupt_in_an_event(kind, late, monkeypatch):
+    """Of names that are new: either both names and weights are as before, or both are not."""
+    target = (lambda k: FRUIT[k]) if kind is OneVsRest else (lambda k: SIGNS[k])
+    model, other = kind(LASSO), kind(LASSO)
+    for k, row in enumerate(NAMED):
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, 0, late)
+            with pytest.raises(KeyboardInterrupt) as caught:
+                model.learn_named(row, target(k))
+        assert getattr(caught.value, "rows_learned", 0) == int(late)
+        if not late:
+            assert model.rounds == k
+            assert model.n_features == other.n_features
+            model.learn_named(row, target(k))
+        other.learn_named(row, target(k))
+    assert pickle.dumps(model) == pickle.dumps(other)
+
+
+def test_an_interrupt_between_the_learners_of_classes(monkeypatch):
+    """Some have made the round, others not yet: all make it."""
+    rows = [{"a": 1.0 + k, "b": 2.0 - k} for k in range(4)]
+    for after in range(5):
+        model, other = OneVsRest(LASSO), OneVsRest(LASSO)
+        for one in (model, other):
+            one.learn(rows, FRUIT[::10])
+            one.learn_named(rows[0], "fig")
+        try_row, count = Learner.try_row, itertools.count()
+
+        def interrupted(self, *arguments, count=count, after=after, try_row=try_row):
+            z = try_row(self, *arguments)
+            if next(count) == after:
+                raise KeyboardInterrupt
+            return z
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Learner, "try_row", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                model.learn_named(rows[1], "pear")
+        other.learn_named(rows[1], "pear")
+        assert {learner.rounds for learner in model._all()} == {6}
+        assert pickle.dumps(model) == pickle.dumps(other)
+
+
+def test_a_generator_and_chunks_say_how_many_rows(monkeypatch, short_pieces):
+    monkeypatch.setattr("fiol.intake.blocks.BLOCK", 16)
+    for learn in (
+        lambda model: model.learn(iter(NAMED), SIGNS),
+        lambda model: model.learn_chunks((NAMED[k : k + 16], SIGNS[k : k + 16]) for k in range(0, ROWS, 16)),
+    ):
+        model, other = Learner(LASSO), Learner(LASSO)
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, 4, late=True)
+            with pytest.raises(KeyboardInterrupt) as caught:
+                learn(model)
+        n = caught.value.rows_learned
+        assert 16 < n < 32
+        assert model.rounds == n
+        model.learn(NAMED[n:], SIGNS[n:])
+        other.learn(NAMED, SIGNS)
+        assert known(model) == known(other)
+
+
+def test_an_interrupt_while_features_are_dropped(monkeypatch):
+    model = Learner(LASSO, compiled=False)
+    model.learn(NAMED, SIGNS)
+    model.learn([{"zero": 1e-50}], [1.0])
+    before = pickle.dumps(model)
+
+    def interrupted(self, kept):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fiol.intake.intake.Intake, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.prune()
+    assert pickle.dumps(model) == before
+    assert model.prune() > 0
+
+
+def test_pieces_are_all_rows_once_and_take_their_time(monkeypatch):
+    """With rows of very different length, and a clock that stands still or runs."""
+    lengths = np.array([0, 3, 200_000, 1, 0, 70_000, *[10] * 30_000])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    chunk = fiol.Chunk(indptr, np.zeros(indptr[-1], np.int32), np.ones(indptr[-1]))
+    for step, order in itertools.product((1e-6, 1.0), (np.empty(0, np.int64), np.arange(len(lengths))[::-1])):
+        now = itertools.count()
+        monkeypatch.setattr(pacing.time, "perf_counter", lambda now=now, step=step: next(now) * step)
+        pieces = list(pacing.paced(chunk, order))
+        assert [start for start, _ in pieces] == [0, *(stop for _, stop in pieces[:-1])]
+        assert pieces[-1][1] == len(lengths)
+        assert all(start < stop for start, stop in pieces)
+        sizes = [stop - start for start, stop in pieces]
+        assert (max(sizes) > 20_000) == (step == 1e-6)
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="in the interpreter a million rows take minutes")
+@pytest.mark.parametrize("case", ["learn", "one-vs-rest"])
+def test_real_signals(case):
+    _, found, _ = interrupts.campaign(case, 3, 400_000, random.Random(3))
+    assert len(found) == 3
+    assert np.median(found) < interrupts.SOON  # a busy machine may be late once

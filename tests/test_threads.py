@@ -1,0 +1,248 @@
+"""Threads share models: turns, moments, snapshots, and readers that write nothing."""
+
+import copy
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from campaigns.threads import KINDS, Calls, campaign
+
+import fiol
+from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax, snapshot
+from fiol.engine.engine import Engine
+
+LASSO = FIOL(Logistic(), L1(0.02))
+X = [{"a": 1.0, "b": 2.0}, {"b": -1.0}, {"a": 0.5, "c": 3.0}]
+Y = [1.0, -1.0, 1.0]
+
+
+def in_another_thread(work, timeout=20.0):
+    """What `work()` returns in another thread; None if that takes too long."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    thread.join(timeout)
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("kind", ["named", "one-vs-rest"])
+def test_calls_of_eight_threads_are_those_of_one_in_some_order(kind):
+    made, switches = campaign(kind, 640, threads=8, seed=1)
+    assert made == 640
+    assert switches > 50
+
+
+@pytest.mark.parametrize("kind", ["averaged", "numbered", "hashed", "bounded", "joint"])
+def test_in_the_interpreter_too(kind):
+    made, switches = campaign(kind, 160, threads=8, seed=2, compiled=False)
+    assert made == 160
+    assert switches > 10
+
+
+class Unlocked:
+    """A lock that does not lock."""
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *error):
+        return None
+
+    acquire = release = __enter__
+
+
+def test_a_lock_that_does_not_lock_is_found_out(monkeypatch):
+    monkeypatch.setattr("campaigns.threads.Turns", Unlocked)
+    with pytest.raises((AssertionError, IndexError, ValueError, KeyError)):  # noqa: PT012
+        for seed in range(30):
+            campaign("named", 400, threads=8, seed=seed, compiled=False)
+
+
+# --- reading writes nothing -------------------------------------------------------------------
+
+
+def everything(value, seen=None):
+    """All that a model consists of, by value, down to capacities and memories."""
+    seen = {} if seen is None else seen
+    if id(value) in seen or type(value).__module__.startswith("fiol.components"):
+        return None
+    seen[id(value)] = value
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype, value.tobytes()
+    if isinstance(value, dict):
+        return {key: everything(child, seen) for key, child in value.items() if key not in ("bound", "_turns", "room")}
+    if isinstance(value, (list, tuple)):
+        return [everything(child, seen) for child in value]
+    if type(value).__module__.startswith("fiol.") and hasattr(value, "__dict__"):
+        return {**everything(vars(value), seen), "names": list(value) if isinstance(value, dict) else None}
+    return repr(value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reading_changes_nothing_at_all(kind, tmp_path):
+    import random
+
+    work = Calls(kind, compiled=False)
+    model, rng = work.new(), random.Random(3)
+    for _ in range(4):
+        model.learn(*work.rows(rng, 5))
+    X, _ = work.rows(rng, 5)
+    if work.named and kind != "hashed":  # a hash is remembered: the same whoever looks it up
+        X.append({"never seen": 1.0, "a": "text"})
+    elif not work.named:
+        X = [[*row, *[1.0] * 20] for row in X]
+    model.scores(X)
+    before = everything(model)
+    said = model.scores(X)
+    for read in (
+        lambda: model.predict(X),
+        lambda: [model.score_named(row) for row in X] if work.named else model.score_one([70], [1.0]),
+        lambda: model.weights,
+        lambda: model.intercept,
+        lambda: (model.names, model.classes, model.rounds, model.rows, model.nbytes, repr(model)),
+        lambda: model.save(tmp_path / "model"),
+        lambda: pickle.dumps(model),
+        lambda: (model.copy(), copy.deepcopy(model), model.snapshot()),
+        lambda: type(model).merge([model, work.partner]),
+        lambda: model.with_update(model.update),
+    ):
+        read()
+        assert everything(model) == before
+    assert model.scores(X).tobytes() == said.tobytes()
+
+
+def test_weights_of_features_without_a_place_yet():
+    """Of one that was told of columns which no row has had."""
+    learner = Learner(LASSO, compiled=False)
+    learner.learn([[1.0, 0.0]], [1.0])
+    learner.extend(9)
+    capacity = learner.nbytes
+    assert learner.weights.shape == (9,)
+    assert not learner.weights[2:].any()
+    assert learner.nbytes == capacity
+
+
+# --- snapshots --------------------------------------------------------------------------------
+
+
+def models():
+    return {
+        "one score": Learner(LASSO, compiled=False),
+        "joint": Learner(FIOL(Softmax()), compiled=False),
+        "one-vs-rest": OneVsRest(LASSO, compiled=False),
+    }
+
+
+@pytest.mark.parametrize("kind", models())
+def test_a_snapshot_is_the_model_of_its_moment(kind):
+    model = models()[kind]
+    y = Y if kind == "one score" else ["pear", "apple", "pear"]
+    model.learn(X, y)
+    said = model.scores(X), model.predict(X), model.weights, model.intercept
+    then = model.snapshot()
+    names, classes = model.names, model.classes
+    model.learn([{"a": 5.0, "new": 1.0}], y[:1])
+    model.learn([{"a": 5.0}], [-1.0 if kind == "one score" else "fig"])
+    for one in (then, pickle.loads(pickle.dumps(then)), copy.deepcopy(then)):
+        found = one.scores(X), one.predict(X), one.weights, one.intercept
+        assert all(np.array_equal(a, b) for a, b in zip(found, said, strict=True))
+        assert (one.names, one.classes, one.rounds, one.rows, one.n_features) == (names, classes, 3, 3, 3)
+        assert np.array_equal(one.score_named(X[0]), said[0][0])
+        assert np.array_equal(one.predict_named(X[0]), said[1][0])
+        assert repr(one).startswith("<Snapshot of <")
+    if kind == "one-vs-rest":
+        np.testing.assert_allclose(then.probabilities(X).sum(axis=1), 1.0)
+    elif kind == "one score":
+        with pytest.raises(TypeError, match="use predict"):
+            then.probabilities(X)
+    then.weights[...] = 7.0
+    assert np.array_equal(then.weights, said[2])
+    with pytest.raises(AttributeError, match="does not change"):
+        then.rounds = 5
+    assert not hasattr(then, "learn")
+
+
+def test_a_snapshot_waits_for_nobody_and_its_model_for_its_turn():
+    learner = Learner(LASSO, compiled=False)
+    learner.learn(X, Y)
+    then = learner.snapshot()
+    with learner._turns:
+        assert in_another_thread(lambda: then.predict(X)) is not None
+        waiting = threading.Thread(target=lambda: learner.predict(X))
+        waiting.start()
+        waiting.join(0.1)
+        assert waiting.is_alive()
+        assert learner.rounds == in_another_thread(lambda: learner.rounds) == 3
+    waiting.join()
+
+
+def test_long_predictions_keep_nobody_waiting(monkeypatch):
+    monkeypatch.setattr(snapshot, "ENTRIES_PER_BYTE", 0)
+    scores, free = Engine.scores, []
+    for model, y in ((Learner(LASSO, compiled=False), Y), (OneVsRest(LASSO, compiled=False), ["a", "b", "c"])):
+        model.learn(X, y)
+        expected = model.snapshot().scores(X)
+
+        def turn(model=model):
+            return model._turns.acquire(blocking=False) and (model._turns.release() or True)
+
+        def watched(self, *arguments, turn=turn):
+            free.append(in_another_thread(turn))
+            return scores(self, *arguments)
+
+        monkeypatch.setattr(Engine, "scores", watched)
+        assert model.scores(X).tobytes() == expected.tobytes()
+        monkeypatch.setattr(Engine, "scores", scores)
+    assert free
+    assert all(free)
+
+
+# --- locks stay where they are ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", models())
+def test_a_copy_has_a_lock_of_its_own(kind, tmp_path):
+    model = models()[kind]
+    model.learn(X, Y if kind == "one score" else ["pear", "apple", "pear"])
+    with model._turns:
+        model.save(tmp_path / "model")
+        others = [model.copy(), copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+        others += [fiol.load(tmp_path / "model"), type(model).merge([model]), model.with_update(model.update)]
+        for other in others:
+            assert other._turns is not model._turns
+            assert in_another_thread(lambda other=other: other.predict(X)) is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_in_the_middle_of_a_turn():
+    """A child has the models that nobody was using, and is told of one that another thread was."""
+    learner, idle = Learner(LASSO, compiled=False), Learner(LASSO, compiled=False)
+    learner.learn(X, Y)
+    then, held, done = learner.snapshot(), threading.Event(), threading.Event()
+
+    def hold():
+        with learner._turns:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    pid = os.fork()
+    if pid == 0:  # whatever is raised, this process ends here
+        try:
+            idle.learn(X, Y)
+            then.predict(X)
+            for use in (lambda: learner.learn(X, Y), lambda: learner.weights, lambda: learner.learn_named(X[0], 1.0)):
+                with pytest.raises(RuntimeError, match="forked while another thread"):
+                    use()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    done.set()
+    thread.join()
+    assert learner.learn(X, Y).shape == (3,)
