@@ -527,3 +527,28 @@ def test_a_folder_without_a_version_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main([str(tmp_path), "step"])
     assert "holds no version of fiol" in capsys.readouterr().err
+
+
+# --- single events ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def events():
+    pytest.importorskip("river")
+    return importlib.import_module("benchmarks.events")
+
+
+def test_events_have_the_names_they_should(events):
+    for names, distinct in (("same", 3), ("known", 12), ("new", 180)):
+        rows = events.events(3, names, 60)
+        assert {len(x) for x, _ in rows} == {3}
+        assert len({name for x, _ in rows for name in x}) == distinct
+
+
+def test_every_cell_of_events_is_measured(events):
+    found = {(name, 2, "new"): pair for name, pair in events.measure(2, "new", 1, 4).items()}
+    assert len(found) == 7
+    assert all(ours > 0.0 and theirs > 0.0 for ours, theirs in found.values())
+    lines = events.table(found).splitlines()
+    assert len(lines) == 9
+    assert lines[2].startswith("| regressor predict_one | ")

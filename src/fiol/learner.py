@@ -18,6 +18,7 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
 from fiol.components.problem import expect
 from fiol.components.row import Floats
+from fiol.engine.at_hand import second_look
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
@@ -330,7 +331,29 @@ class Learner:
         """The round of a row that is in order; None, and no round, if anything about it needs a second look."""
         if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows:
             return None
-        z = self._engine.learn_one(indices, values, float(y), float(sample_weight), self._intake.features)
+        y, sample_weight, intake = float(y), float(sample_weight), self._intake
+        at_hand = self._engine.have_at_hand(len(values), (intake,), learning=True)
+        if at_hand.learn is second_look:
+            return self.watch_one(self._engine.learn_one(indices, values, y, sample_weight, intake.features))
+        return self.watch_one(at_hand.learn(indices, values, y, sample_weight))
+
+    def try_event(self, row: Any, y: Any, sample_weight: Any, *outer: Intake, grows: bool = True) -> float | None:
+        """`try_row` for a dict; its names are numbered by the first of the intakes around the learner, or its own."""
+        if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows or type(row) is not dict:
+            return None
+        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=True, grows=grows)
+        return self.watch_one(at_hand.learn(row, float(y), float(sample_weight)))
+
+    def score_event(self, row: Any, *outer: Intake, predict: bool = False) -> float | None:
+        """The score of a dict, see `try_event`, or its prediction; None if anything about it needs a second look."""
+        if self._whole_rows or type(row) is not dict:
+            return None
+        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=False)
+        found: float | None = at_hand.predict(row) if predict else at_hand.score(row)
+        return found
+
+    def watch_one(self, z: Any) -> Any:
+        """The score before a round; a warning if it is not finite."""
         if z is not None and not math.isfinite(z):
             self._warn("the score", z)
         return z
@@ -383,18 +406,23 @@ class Learner:
         >>> learner.learn_one([3, 5], [1.0, 2.0], y=1.0), learner.n_features
         (0.0, 6)
         """
-        if self._intake.encoder is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
-            turns = self._turns
-            try:
-                turns.acquire()
-                z = self.try_row(indices, values, y, sample_weight)
-            finally:
-                try:  # noqa: SIM105
-                    turns.release()
-                except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
-                    pass
-            if z is not None:
-                return z
+        turns = self._turns
+        try:
+            turns.acquire()
+            intake, at_hand = self._intake, self._engine.at_hand
+            if intake.encoder is None:
+                z = at_hand.learn(indices, values, y, sample_weight) if at_hand.intake is intake else None
+                if z is not None:
+                    return z if math.isfinite(z) else self.watch_one(z)
+                if is_vector(indices, INT32) and is_vector(values, FLOAT64):
+                    z = self.try_row(indices, values, y, sample_weight)
+                if z is not None:
+                    return z
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
+                pass
         return self._only(self.learn(one_row(indices, values), [y], [sample_weight]))
 
     def _only(self, scores: Floats) -> Any:
@@ -410,24 +438,29 @@ class Learner:
         >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
         0.0
         """
-        intake = self._intake
-        if intake.max_features is not None:
-            return self._only(self.learn([features], [y], [sample_weight]))
         turns = self._turns
         try:
             turns.acquire()
-            row = intake.row_like_last(features)
-            z = None if row is None else self.try_row(*row, y, sample_weight)
-            return self._second_look(features, y, sample_weight) if z is None else z
+            intake, at_hand = self._intake, self._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                z = at_hand.learn(features, y, sample_weight)
+                if z is not None:
+                    return z if math.isfinite(z) else self.watch_one(z)
+            return self._learn_named(features, y, sample_weight)
         finally:
             try:  # noqa: SIM105
                 turns.release()
             except RuntimeError:  # as in `learn_one`
                 pass
 
-    def _second_look(self, features: Mapping[Any, Any], y: Any, sample_weight: float) -> Any:
-        """`learn_named` of a row that has other names than the one before, or something else about it is new."""
+    def _learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float) -> Any:
+        """`learn_named` for a row that needs a second look."""
         intake = self._intake
+        z = self.try_event(features, y, sample_weight)
+        if z is not None:
+            return z
+        if self.max_features is not None:
+            return self._only(self.learn([features], [y], [sample_weight]))
         row = intake.known_row(features)
         z = None if row is None else self.try_row(*row, y, sample_weight)
         if z is not None:
@@ -438,8 +471,8 @@ class Learner:
             if z is not None:
                 return z
             scores = self._rounds(one_row(*row), self._targets([y], 1), check_sample_weights([sample_weight], 1))
-        self._watch(scores)
-        return self._only(scores)
+            self._watch(scores)
+            return self._only(scores)
 
     def _warn(self, what: str, score: Any, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
@@ -586,11 +619,50 @@ class Learner:
 
     def score_one(self, indices: Any, values: Any) -> Any:
         """The score of one row, see `learn_one`."""
+        turns = self._turns
+        try:
+            turns.acquire()
+            intake, at_hand = self._intake, self._engine.at_hand
+            if intake.encoder is None:
+                z = at_hand.score(indices, values) if at_hand.intake is intake else None
+                if z is None and is_vector(indices, INT32) and is_vector(values, FLOAT64) and not self._whole_rows:
+                    z = self._engine.have_at_hand(len(values), (intake,), learning=False).score(indices, values)
+                if z is not None:
+                    return z
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # as in `learn_one`
+                pass
         return self._only(self.scores(one_row(indices, values)))
 
     def score_named(self, features: Mapping[Any, Any]) -> Any:
         """The score of a dict of features, see `learn_named`."""
-        return self._only(self.scores([features]))
+        turns = self._turns
+        try:
+            turns.acquire()
+            intake, at_hand = self._intake, self._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                z = at_hand.score(features)
+                if z is not None:
+                    return z
+            return self._score_named(features)
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # as in `learn_one`
+                pass
+
+    def _score_named(self, features: Mapping[Any, Any], predict: bool = False) -> Any:
+        """The score of a dict that needs a second look, or its prediction."""
+        z = self.score_event(features, predict=predict)
+        if z is not None:
+            return z
+        if self.max_features is not None:
+            scores = self.scores([features])
+        else:
+            scores = self.score_canonical(one_row(*self._intake.read_row(features)))
+        return self.predictions(scores)[0] if predict else self._only(scores)
 
     def predict_named(self, features: Mapping[Any, Any]) -> Any:
         """The prediction for a dict of features, see `predict` and `learn_named`.
@@ -601,7 +673,8 @@ class Learner:
         >>> clicks.predict_named({"site": "news"}) > 0.5, clicks.predict_named({"site": "mail"}) > 0.5
         (True, True)
         """
-        found = self.predict([features])[0]
+        with self._turns:
+            found = self._score_named(features, predict=True)
         return found.item() if isinstance(found, np.generic) else found
 
     # --- the model ----------------------------------------------------------------------------

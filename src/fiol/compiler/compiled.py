@@ -69,7 +69,7 @@ from fiol.components.component import (
 FAST = {"nsz", "arcp", "contract", "reassoc"}
 
 #: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
-CALLED = ("compiler", "engine", "components/row.py", "update/state.py")
+CALLED = ("compiler", "engine", "components/row.py", "intake/scan.py", "update/state.py")
 #: Part of every type's name, so that an edit of any of these files compiles anew.
 LAYER = source_digest(Path(__file__).parents[1], CALLED)
 

@@ -7,6 +7,7 @@ No mathematics of its own: parameters become a preset (`fiol.doors.parameters`),
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -198,13 +199,8 @@ class LinearModel(base.Estimator):
 
     def _round(self, model: Any, x: Any, y: Any, w: Any) -> Any:
         """One round, or an error and none; the model that goes on from it."""
-        row = self._intake.row_like_last(x)
-        if row is None or model.try_row(*row, y, w) is None:
-            return self._second_look(model, x, y, w)
-        return model
-
-    def _second_look(self, model: Any, x: Any, y: Any, w: Any) -> Any:
-        """The round of a row that has other names than the one before, or something else about it is new."""
+        if model.try_event(x, y, w, self._intake) is not None:
+            return model
         row = self._intake.known_row(x)
         if row is not None and model.try_row(*row, y, w) is not None:
             return model
@@ -225,15 +221,21 @@ class LinearModel(base.Estimator):
 
     def _scores_one(self, model: Model, x: Any) -> Floats:
         """The score, or the scores, of one row, as an array of one row."""
+        with self._turns:
+            if isinstance(model, OneVsRest):
+                return model.scores_of_event(x, self._intake)[None]
+            z = model.score_event(x, self._intake)
+            return model.score_canonical(one_row(*self._intake.read_row(x))) if z is None else np.array([z])
+
+    def _event(self, learner: Learner, x: Any, predict: bool) -> float | None:
+        """The score of one row by a learner of one score, or its prediction; None if it needs a second look."""
         turns = self._turns
         try:
             turns.acquire()
-            row = self._intake.read_row_like_last(x)
-            if row is not None:
-                scores = score_row(model, row)
-                if np.isfinite(scores).all():  # else nobody has looked at the values yet
-                    return scores
-            return score_row(model, self._intake.read_row(x))
+            intake, at_hand = self._intake, learner._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                return at_hand.predict(x) if predict else at_hand.score(x)  # type: ignore[no-any-return]
+            return None
         finally:
             try:  # noqa: SIM105
                 turns.release()
@@ -340,7 +342,15 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         turns = self._turns
         try:
             turns.acquire()
-            model = self._model
+            model, pair = self._model, self._pair()
+            if pair is not None and (y is True or y is False):
+                intake, at_hand = self._intake, pair._engine.at_hand
+                if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                    z = at_hand.learn(x, 1.0 if y else -1.0, w)
+                    if z is not None:
+                        if not math.isfinite(z):
+                            pair.watch_one(z)
+                        return
             if model is None:
                 with self._first(self._new_model(y)) as model:
                     self._model = self._round(model, x, y, w)
@@ -351,6 +361,13 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
                 turns.release()
             except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
                 pass
+
+    def _pair(self) -> Learner | None:
+        """The learner that tells False from True; None unless there is one."""
+        model = self._model
+        if type(model) is not OneVsRest or model.standby is not None:
+            return None
+        return model.learners[True]
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """One round for every row of a frame, in order. w is one weight, or one for each."""
@@ -411,9 +428,15 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def predict_one(self, x: dict[Any, Any]) -> Any:  # type: ignore[override]
         """The class with the highest score; None before there is any."""
+        pair = self._pair()
+        if pair is not None:
+            z = self._event(pair, x, predict=False)
+            if z is not None:
+                return z > 0.0
         if self._model is None:
             return None
-        return self.classes[self._scores_one(self._model, x).argmax()]
+        with self._turns:
+            return self.classes[self._scores_one(self._model, x).argmax()]
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """The probability of every class; NotImplementedError if the loss has none.
@@ -422,6 +445,11 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         for the labels of uncertain events must ask for the first.
         """
         self._has_probabilities()
+        pair = self._pair()
+        if pair is not None:
+            yes = self._event(pair, x, predict=True)
+            if yes is not None:
+                return {False: 1.0 - yes, True: yes}
         if self._model is None:
             return {False: 0.5, True: 0.5}
         with self._turns:
@@ -556,7 +584,15 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
         turns = self._turns
         try:
             turns.acquire()
-            self._round(self._learner, x, y, w)
+            learner, intake = self._learner, self._intake
+            at_hand = learner._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                z = at_hand.learn(x, y, w)
+                if z is not None:
+                    if not math.isfinite(z):
+                        learner.watch_one(z)
+                    return
+            self._round(learner, x, y, w)
         finally:
             try:  # noqa: SIM105
                 turns.release()
@@ -577,7 +613,20 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The predicted target: the score, or exp(score) for counts."""
-        return float(self._learner.predictions(self._scores_one(self._learner, x))[0])
+        turns = self._turns
+        try:
+            turns.acquire()
+            intake, at_hand = self._intake, self._learner._engine.at_hand
+            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
+                found = at_hand.predict(x)
+                if found is not None:
+                    return found  # type: ignore[no-any-return]
+            return float(self._learner.predictions(self._scores_one(self._learner, x))[0])
+        finally:
+            try:  # noqa: SIM105
+                turns.release()
+            except RuntimeError:  # as in `learn_one`
+                pass
 
     def predict_many(self, X: Any) -> Any:
         """`predict_one` for every row of a frame, as a series."""
@@ -602,12 +651,6 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
 
 # --- rows ---------------------------------------------------------------------------------------
-
-
-def score_row(model: Model, row: tuple[Any, Any]) -> Floats:
-    """The score, or the scores, of one row, as an array of one row."""
-    indices, values = row
-    return model.score_canonical(Chunk(np.array([0, indices.shape[0]]), indices, values))
 
 
 def framed(X: Any) -> Frame:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fiol.components.row import Floats, Indices
+from fiol.engine.at_hand import NOTHING_AT_HAND, AtHand, second_look
 from fiol.engine.holding import held, limits, longest_step
 from fiol.engine.pacing import paced, piece_of
 from fiol.intake.chunk import Chunk
@@ -15,6 +16,8 @@ from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
 from fiol.update.state import START, State, Uncounted, assembled, grown, make_room, named, placed, realigned, spread
 
+#: What `Engine.at_hand` has a share in, or depends on.
+AT_HAND = frozenset(("plan", "bias_plan", "state", "bias", "fresh", "ticks", "room", "bias_room", "observer"))
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -76,6 +79,11 @@ class Engine:
         self.bound: dict[Any, Any] = {}  # kernels, by name or themselves, compiled for this engine's types
         self.observer: Observer | None = None  # makes the rounds, if there is one
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name in AT_HAND:
+            self.at_hand: AtHand = NOTHING_AT_HAND  # what is at hand for single events
+
     # Learning.
 
     def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
@@ -117,6 +125,23 @@ class Engine:
         """What a round costs besides the entries of its row, in entries: all weights if it visits them."""
         return float(self.state.w.size) if self.plan.laziness.everywhere else 1.0
 
+    def have_at_hand(self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True) -> AtHand:
+        """What one event needs: a row of so many entries whose names the first of `intakes` numbers.
+
+        All `intakes` are told how many features there are when a new name gets a number; none does unless it `grows`.
+        """
+        intake, found = intakes[0], self.at_hand
+        if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
+            found = AtHand(intake, max(2 * entries, self.room.shape[1]))
+        if self.trailing or not self.compiled or (learning and self.observer is not None):
+            return found
+        if (found.learn if learning else found.score) is second_look:
+            from fiol.engine.events import functions_for  # imported here: `import fiol` loads no compiler
+
+            functions_for(self, found, intakes, learning, grows)
+        self.at_hand = found
+        return found
+
     def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
         """A round for one row, and its score before; None, and no round, if the row needs a second look.
 
@@ -124,39 +149,10 @@ class Engine:
         """
         if self.observer is not None or self.trailing:
             return None
-        kernel = self.bound.get("learn_one_row") or self.one_row_kernel(feature, x, y, sample_weight, features)
-        if not self.compiled:
-            kernel = self.all_or_nothing(kernel)
-        fine, z = kernel(
-            self.plan,
-            self.bias_plan,
-            feature,
-            x,
-            y,
-            sample_weight,
-            self.state,
-            self.bias,
-            self.ticks,
-            self.room,
-            self.bias_room,
-            features,
-            *self.limits,
-        )
+        arguments = *self.plans, feature, x, y, sample_weight, *self.memory, features, *self.limits
+        with Transaction(*self.revocable):
+            fine, z = self.call("learn_one_row", *arguments)
         return z if fine else None
-
-    def all_or_nothing(self, kernel: Any) -> Any:
-        """A kernel that takes back what it did when it raises."""
-
-        def call(*arguments: Any) -> Any:
-            with Transaction(*self.revocable):
-                return kernel(*arguments)
-
-        return call
-
-    def one_row_kernel(self, *row: Any) -> Any:
-        arguments = (*self.plans, *row[:4], *self.memory, row[4], *self.limits)
-        self.bound["learn_one_row"] = self.bind("learn_one_row", arguments)
-        return self.bound["learn_one_row"]
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         """Take over weights, and the intercept of every score."""
@@ -255,10 +251,13 @@ class Engine:
     def fit_in(self, chunk: Chunk) -> None:
         """Make room for the features and the longest row of a chunk."""
         if chunk.rows and chunk.data.shape[0]:
-            self.grow(int(chunk.indices.max()) + 1)
-            longest = int(np.diff(chunk.indptr).max())
-            if longest > self.room.shape[1]:
-                self.room = self.make_room(2 * longest)
+            self.make_place(int(chunk.indices.max()) + 1, int(np.diff(chunk.indptr).max()))
+
+    def make_place(self, features: int, longest: int) -> None:
+        """Make room for so many features, and for rows of so many entries."""
+        self.grow(features)
+        if longest > self.room.shape[1]:
+            self.room = self.make_room(2 * longest)
 
     def make_room(self, entries: int) -> Any:
         """Working space for rows of so many entries."""

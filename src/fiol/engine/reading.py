@@ -16,6 +16,12 @@ def predict_all(loss, scores):  # type: ignore[no-untyped-def]
         scores[r] = loss.predict(scores[r])
 
 
+@inlined
+def prediction(loss, score):  # type: ignore[no-untyped-def]
+    """What the loss predicts from a score."""
+    return loss.predict(score)
+
+
 @jit
 def total_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
     """The weighted sum of the losses of all scores, or of those that `order` names, and that of the weights.
@@ -38,22 +44,42 @@ def value_of(plan, state, i, k, clock):  # type: ignore[no-untyped-def]
     return plan.anchor.weight_of_score(plan, state, i, k, clock)
 
 
+@inlined
+def weighed(plan, indices, data, first, last, state, unseen, clock):  # type: ignore[no-untyped-def]
+    """The score of the entries from `first` to `last`, without the intercept."""
+    z = 0.0
+    for k in range(first, last):
+        i = np.uint64(np.uint32(indices[k]))
+        if i < state.w.shape[0]:
+            z += data[k] * value_of(plan, state, i, 0, clock)
+        else:
+            z += data[k] * unseen
+    return z
+
+
+@inlined
+def intercept_of(bias_plan, bias, clock):  # type: ignore[no-untyped-def]
+    """The intercept, 0 without one."""
+    return value_of(bias_plan, bias, np.uint64(0), 0, clock) if bias.w.shape[0] > 0 else 0.0
+
+
 @jit
 def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
     """The scores of rows; `fresh` stands for features that have no place in the state yet."""
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
     clock = clock_from(ticks)
-    shift = value_of(bias_plan, bias, np.uint64(0), 0, clock) if bias.w.shape[0] > 0 else 0.0
+    shift = intercept_of(bias_plan, bias, clock)
     unseen = value_of(plan, fresh, np.uint64(0), 0, clock)
     for r in range(scores.shape[0]):
-        z = 0.0
-        for k in range(indptr[r], indptr[r + 1]):
-            i = np.uint64(np.uint32(indices[k]))
-            if i < state.w.shape[0]:
-                z += data[k] * value_of(plan, state, i, 0, clock)
-            else:
-                z += data[k] * unseen
-        scores[r] = z + shift
+        scores[r] = weighed(plan, indices, data, indptr[r], indptr[r + 1], state, unseen, clock) + shift
+
+
+@inlined
+def score_one_row(plan, bias_plan, feature, x, state, bias, fresh, ticks):  # type: ignore[no-untyped-def]
+    """`score_rows` for one row."""
+    clock = clock_from(ticks)
+    unseen = value_of(plan, fresh, np.uint64(0), 0, clock)
+    return weighed(plan, feature, x, 0, x.shape[0], state, unseen, clock) + intercept_of(bias_plan, bias, clock)
 
 
 @jit

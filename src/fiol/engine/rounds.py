@@ -194,28 +194,36 @@ def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, roo
     clock_into(ticks, clock)
 
 
+@inlined
+def in_order(plan, feature, x, y, weight, state, room, features, low, high, heaviest):  # type: ignore[no-untyped-def]
+    """Whether a round can be made for a row that nobody has looked at, and that has none but the first `features`.
+
+    Out of order is whatever needs a second look: indices that do not rise or have no place yet, values that
+    are 0 or out of range, a target or weight that may be wrong.
+    """
+    n = x.shape[0]
+    fine = feature.shape[0] == n and n <= room.shape[1]
+    fine &= abs(y) <= high and 0.0 <= weight <= heaviest and plan.problem.loss.accepts(y)
+    last = -1
+    if fine:
+        for k in range(n):
+            fine &= feature[k] > last and low <= abs(x[k]) <= high
+            last = feature[k]
+    return fine and last < min(features, state.w.shape[0])
+
+
 @jit
 def learn_one_row(  # type: ignore[no-untyped-def]
     plan, bias_plan, feature, x, y, weight, state, bias, ticks, room, bias_room, features, low, high, heaviest
 ):
     """A round for one row that nobody has looked at: returns whether it is in order, and its score.
 
-    Out of order is whatever needs a second look: indices that do not rise or have no place yet, values that
-    are 0 or out of range, a target or weight that may be wrong. Then nothing has happened.
+    If it is not, nothing has happened. (`fiol.engine.events` does this for whatever Python has.)
     """
+    if not in_order(plan, feature, x, y, weight, state, room, features, low, high, heaviest):
+        return False, 0.0
     feature, x, state, bias = borrowed(feature), borrowed(x), borrowed(state), borrowed(bias)
-    room, bias_room, n = rooms(room), rooms(bias_room), x.shape[0]
-    fine = feature.shape[0] == n and n <= room.w.shape[0]
-    fine &= abs(y) <= high and 0.0 <= weight <= heaviest and plan.problem.loss.accepts(y)
-    if not fine:
-        return False, 0.0
-    last = -1
-    for k in range(n):
-        fine &= feature[k] > last and low <= abs(x[k]) <= high
-        last = feature[k]
-    if not fine or last >= min(features, state.w.shape[0]):
-        return False, 0.0
-    clock = clock_from(ticks)
+    room, bias_room, clock = rooms(room), rooms(bias_room), clock_from(ticks)
     z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room, room.z)
     clock_into(ticks, clock)
     return True, z

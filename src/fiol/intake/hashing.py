@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fiol.intake.chunk import FEATURES, Chunk, canonical, spot
-from fiol.intake.vocabulary import NAMES, Encoder
+from fiol.intake.vocabulary import Encoder
 
 #: How many hashed names are remembered.
 REMEMBERED = 2**18
@@ -42,12 +42,6 @@ class Hashing(Encoder):
         if name < 0:
             raise ValueError(f"{owner} has the key {name}: an index is at least 0")
         return name % self.size
-
-    def find(self, name: Any) -> int:
-        """The number of the feature `name`; KeyError if `name` is none."""
-        if type(name) not in NAMES or (type(name) is int and name < 0):
-            raise KeyError(name)
-        return self.number(name)
 
     def fold(self, chunk: Chunk) -> Chunk:
         """The chunk with every index modulo 2**bits."""

@@ -171,14 +171,6 @@ class Intake:
             self.encoder, self.features = encoder, encoder.size
         return found
 
-    def row_like_last(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Indices and values of a dict with the names of the dict learned before it, values unchecked.
-
-        None if the names differ. The names are remembered, for the next row to be compared with.
-        """
-        encoder = self.encoder
-        return None if encoder is None or type(row) is not dict else encoder.row_like_last(row)
-
     def known_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
         """Indices and values of a dict whose names are all known; None if it needs a second look."""
         return None if self.encoder is None else self.encoder.look_up(row)
@@ -219,15 +211,20 @@ class Intake:
         encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
         return encoder.encode_one(self.with_names(row), None, False, self.unseen)
 
-    def read_row_like_last(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """`row_like_last` for a dict that is not learned from: its names are not remembered."""
-        encoder = self.encoder
-        return None if encoder is None or type(row) is not dict else encoder.read_row_like_last(row)
-
     @property
     def unseen(self) -> int | None:
         """The number of all features that were never seen; None if they do not count."""
         return self.features if self.counts_unseen else None
+
+    @property
+    def leaves_new_names_out(self) -> bool:
+        """Whether names never seen are left out when rows are read, with no more ado."""
+        return isinstance(self.encoder, Vocabulary) and not self.counts_unseen and self.max_features is None
+
+    @property
+    def numbers_new_names(self) -> bool:
+        """Whether names never seen get the next numbers when rows are learned from, with no more ado."""
+        return isinstance(self.encoder, Vocabulary) and self.width is None and self.max_features is None
 
     # --- bounded memory -----------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ import functools
 import math
 import numbers
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -17,36 +17,6 @@ from fiol.intake.transaction import Transaction
 
 #: Types of names that need no second look.
 NAMES = frozenset((str, int))
-
-
-class Schema(NamedTuple):
-    """The names of rows that are all alike."""
-
-    indices: Indices  #: their numbers, rising
-    order: Any  #: how to sort the values in this order; None if they are
-    texts: bool  #: whether all names are str: others may equal what is no name, as 1 equals True
-
-    def values_of(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Indices and values; None if a value is not a number."""
-        n = self.indices.shape[0]
-        data = np.empty(n)
-        try:
-            packers(n)[1](data, 0, *row.values())
-        except Exception:
-            return None
-        return self.indices, data if self.order is None else data[self.order]
-
-
-def learned_schema(names: tuple[Any, ...], find: Callable[[Any], int]) -> Schema | None:
-    """The schema of rows with these names; None if one of them is new, or two are the same feature."""
-    try:
-        indices = np.array([find(name) for name in names], np.int32)
-    except (KeyError, TypeError):
-        return None
-    order = indices.argsort(kind="stable")
-    rising = bool((indices[1:] > indices[:-1]).all())
-    indices, texts = indices[order], all(isinstance(name, str) for name in names)
-    return Schema(indices, None if rising else order, texts) if (indices[1:] > indices[:-1]).all() else None
 
 
 class Encoder:
@@ -59,9 +29,6 @@ class Encoder:
     size: int
     #: The numbers of names that are str.
     known: dict[str, int]
-    #: The names of the row learned before, and what is known of them once they have come twice in a row. Replaced as
-    #: one, and by learning alone: whoever reads sees both or neither.
-    alike: tuple[tuple[Any, ...], Schema | None] = ((), None)
 
     def number(self, name: str | int, owner: str = "x") -> int:
         """The number of the feature `name`; errors say that `owner` has it."""
@@ -71,42 +38,16 @@ class Encoder:
         """Whether the feature `name` has a number already."""
         return True
 
-    def find(self, name: Any) -> int:
-        """The number of the feature `name`; KeyError if it has none yet, or `name` is none."""
-        raise NotImplementedError
+    @property
+    def tables(self) -> tuple[dict[Any, int], dict[Any, int], list[Any]]:
+        """The numbers of names that are str and of those that are int, and all names that have got a number."""
+        return self.known, {}, []
 
     def mark(self) -> Any:
         """A token for `rewind`."""
 
     def rewind(self, mark: Any) -> None:
         """Take back all names since the mark."""
-
-    def read_row_like_last(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Indices and values of a row with the names of the row learned last, fast; None if the names differ.
-
-        The values are unchecked: they may be 0 or out of range.
-        """
-        last, schema = self.alike
-        if schema is None:
-            return None
-        names = tuple(row)
-        if names != last or not (schema.texts or NAMES.issuperset(map(type, names))):
-            return None
-        return schema.values_of(row)
-
-    def row_like_last(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """`read_row_like_last` for a row that is learned from: the next row is compared with its names."""
-        names = tuple(row)
-        last, schema = self.alike
-        if names != last:
-            self.alike = names, None
-            return None
-        if schema is None:
-            schema = learned_schema(names, self.find)
-            self.alike = names, schema
-        if schema is None or not (schema.texts or NAMES.issuperset(map(type, names))):
-            return None
-        return schema.values_of(row)
 
     def look_up(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
         """Indices, which rise, and values of a row whose names are all known, fast; None if it needs a second look."""
@@ -270,11 +211,10 @@ class Vocabulary(Encoder):
         """Whether the feature `name` has a number already."""
         return name in self.table(name)
 
-    def find(self, name: Any) -> int:
-        """The number of the feature `name`; KeyError if it has none yet, or `name` is none."""
-        if type(name) not in NAMES:
-            raise KeyError(name)
-        return self.table(name)[name]
+    @property
+    def tables(self) -> tuple[dict[Any, int], dict[Any, int], list[Any]]:
+        """The numbers of names that are str and of those that are int, and all names; those of this vocabulary."""
+        return self.known, self._integers, self.names
 
     def number(self, name: str | int, owner: str = "x") -> int:
         """The number of the feature `name`, the next one if it is new."""
@@ -284,8 +224,9 @@ class Vocabulary(Encoder):
             found = len(self.names)
             if found >= FEATURES:
                 raise ValueError(f"{owner} has the new key {name!r}: index overflow, there are {FEATURES} features")
-            self.names.append(name)
-            table[name] = found
+            plain = str.__str__(name) if isinstance(name, str) else int(name)  # looking it up must run no code
+            self.names.append(plain)
+            table[plain] = found
         return found
 
     def mark(self) -> int:
@@ -295,7 +236,6 @@ class Vocabulary(Encoder):
     def rewind(self, mark: int) -> None:
         """Take back all names but the first `mark`."""
         if len(self.names) > mark:
-            self.alike = (), None
             for name in self.names[mark:]:
                 self.table(name).pop(name, None)  # an interrupt may have come between the two
             del self.names[mark:]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from fiol.snapshot import Snapshot, takes_long
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="OneVsRest")
+#: One round of a learner, told a target; its score before, or None.
+Attempt = Callable[[Learner, float], Union[float, None]]
 #: What `OneVsRest.save` writes.
 KIND = "one-vs-rest"
 #: So often learners are asked to catch up after an interrupt, should others follow.
@@ -161,11 +163,12 @@ class OneVsRest:
         """One round for a dict of features, see `Learner.learn_named`; returns its scores before, one per class."""
         with self._turns:
             intake = self._intake
-            for look in (intake.row_like_last, intake.known_row):
-                row = look(features)
+            scores = self.try_event(features, y, sample_weight)
+            if scores is None:
+                row = intake.known_row(features)
                 scores = None if row is None else self.try_row(*row, y, sample_weight)
-                if scores is not None:
-                    return self._by_class(np.array([scores]))[0]
+            if scores is not None:
+                return self._by_class(np.array([scores]))[0]
             with intake.transaction(self, learner=self):
                 row = intake.take_in_row(features)
                 labels, sample_weights = labels_of_rows([y], 1, self.labels), check_sample_weights([sample_weight], 1)
@@ -176,6 +179,25 @@ class OneVsRest:
 
         What is not in order needs a second look, such as a label that is new.
         """
+
+        def attempt(learner: Learner, target: float) -> float | None:
+            return learner.try_row(indices, values, target, sample_weight)
+
+        return self._try(y, sample_weight, attempt, lambda: (indices, values))
+
+    def try_event(self, row: Any, y: Any, sample_weight: Any, *outer: Intake) -> list[float] | None:
+        """`try_row` for a dict: see `Learner.try_event`."""
+        intakes, alone = (*outer, self._intake), self._is_pair
+
+        def attempt(learner: Learner, target: float) -> float | None:
+            return learner.try_event(row, target, sample_weight, *intakes, grows=alone)
+
+        return self._try(y, sample_weight, attempt, lambda: intakes[0].read_row(row))
+
+    def _try(
+        self, y: Any, sample_weight: Any, attempt: Attempt, row: Callable[[], tuple[Any, Any]]
+    ) -> list[float] | None:
+        """A round of every learner, or None and no round; `row` gives indices and values when they are asked for."""
         try:
             known = y in self.labels.codes
         except TypeError:  # no label at all
@@ -186,16 +208,17 @@ class OneVsRest:
         undo = None if self.compiled else Transaction(*self._all())
         try:
             for learner, target in tasks:
-                z = learner.try_row(indices, values, target, sample_weight)
+                z = attempt(learner, target)
                 if z is None and not scores:
                     return None
-                scores.append(learner.learn_one(indices, values, target, sample_weight) if z is None else z)
+                scores.append(learner.learn_one(*row(), target, sample_weight) if z is None else z)
         except BaseException:
             if undo is not None:
                 undo.rewind()
             else:
-                row, weights = one_row(indices, values), np.array([sample_weight], np.float64)
-                Passage(row, [(learner, np.array([target])) for learner, target in tasks], weights, rounds).end()
+                weights = np.array([sample_weight], np.float64)
+                targets = [(learner, np.array([target])) for learner, target in tasks]
+                Passage(one_row(*row()), targets, weights, rounds).end()
             raise
         return scores if self.standby is None else scores[:-1]
 
@@ -332,8 +355,17 @@ class OneVsRest:
         return self._by_class(found)
 
     def score_named(self, features: Mapping[Any, Any]) -> Floats:
-        """The scores of a dict of features, one per class."""
-        return self.scores([features])[0]  # type: ignore[no-any-return]
+        """The scores of a dict of features, one per class: see `Learner.score_named`."""
+        with self._turns:
+            return self.scores_of_event(features)
+
+    def scores_of_event(self, row: Any, *outer: Intake) -> Floats:
+        """The scores of a dict, one per class: see `Learner.score_event`; here, a second look is taken."""
+        found = [learner.score_event(row, *outer, self._intake) for learner in self.learners.values()]
+        if None in found or not found:
+            intake = outer[0] if outer else self._intake
+            return self.score_canonical(one_row(*intake.read_row(row)))[0]  # type: ignore[no-any-return]
+        return self._by_class(np.array([found]))[0]
 
     def predict_named(self, features: Mapping[Any, Any]) -> Any:
         """The label of a dict of features: that of the highest score.
@@ -344,7 +376,8 @@ class OneVsRest:
         >>> fruit.predict_named({"color": "green"})
         'pear'
         """
-        return plain_label(self.predict([features])[0])
+        with self._turns:
+            return plain_label(self.labels_of(self.scores_of_event(features)[None])[0])
 
     def predict(self, X: Any) -> Any:
         """The label of every row: that of the highest score."""

@@ -1,0 +1,347 @@
+"""One event at a time: compiled functions that take a dict, or two arrays, from Python as they are.
+
+They answer with the score of the row, or with None if anything about it needs a second look: a text, a value out of
+range, a name that is no str or int, a label that may be wrong. Then nothing has happened.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.compiler.compiled import borrowed, inlined, jit
+from fiol.compiler.python_objects import (
+    AXES,
+    DATA,
+    DTYPE,
+    FLAGS,
+    KIND,
+    PLAIN,
+    SHAPE,
+    attempted,
+    attribute,
+    block_in,
+    dict_remove,
+    dict_set,
+    dict_size,
+    error_occurred,
+    find,
+    forget_error,
+    half_at,
+    int_value,
+    list_append,
+    list_item,
+    list_replace,
+    list_size,
+    new_float,
+    new_int,
+    next_item,
+    ones,
+    python_function,
+    real_at,
+    release,
+    set_attribute,
+    share,
+    tuple_item,
+    tuple_size,
+    usable,
+    whole_number,
+    word_at,
+)
+from fiol.engine.reading import prediction, score_one_row
+from fiol.engine.rounds import clock_from, clock_into, in_order, learn_row, rooms
+from fiol.intake.chunk import FEATURES as MOST
+from fiol.intake.chunk import LARGEST, SMALLEST
+from fiol.intake.scan import arrange
+
+#: So many features have a bit each when a row is sorted, in words of 64.
+WORDS = 1024
+#: The places of facts.
+DICT, STR, INT, FLOAT, FLOAT64, BOOL, TRUE, NONE, ARRAY, INT32_VALUES, FLOAT64_VALUES = range(11)
+STRINGS, INTEGERS, NAMES, INTAKES, FEATURES_NAME, FEATURES, WIDTH, UNKNOWN = range(11, 19)
+#: What happens to a name that is not known: nothing does, it is left out, it gets the next number.
+REFUSED, LEFT_OUT, NUMBERED = range(3)
+
+
+class Values(NamedTuple):
+    """What the functions work on."""
+
+    predicting: int  #: whether the prediction is wanted, not the score
+    plan: Any
+    bias_plan: Any
+    state: Any
+    bias: Any
+    fresh: Any
+    ticks: Any
+    room: Any
+    bias_room: Any
+    low: float  #: limits of what needs no second look when it is learned from
+    high: float
+    heaviest: float
+    feature: Any  #: scratch: the indices of a row
+    x: Any  #: its values
+    keys: Any  #: its new names
+    guesses: Any  #: the features of the row before, in the order of its names
+    new_feature: Any  #: the row, sorted
+    new_x: Any
+    bits: Any  #: one for each feature
+    smaller: Any  #: how many features are smaller than those of a word of bits
+    facts: Any  #: addresses of objects, and numbers
+
+
+@inlined
+def number_in(facts, value):  # type: ignore[no-untyped-def]
+    """Whether an object is a number that needs no second look, and this number."""
+    kind = word_at(value, KIND)
+    if kind == facts[FLOAT] or kind == facts[FLOAT64]:
+        return True, real_at(value, DATA)  # where a float has its value, as an array has its data
+    if kind == facts[INT]:
+        whole, overflow = whole_number(value)
+        return overflow == 0, float(whole)
+    return kind == facts[BOOL], 1.0 if value == facts[TRUE] else 0.0
+
+
+@inlined
+def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped-def]
+    """Write the entries of a dict, unsorted; return their number, that of new names, and whether indices rise.
+
+    The number is -1 if the dict needs a second look.
+    """
+    n, new, place, known = 0, 0, 0, list_size(facts[NAMES])
+    last: Any = -1
+    rising: Any = True
+    if word_at(row, KIND) != facts[DICT] or dict_size(row) > x.shape[0]:
+        return -1, 0, True
+    while True:
+        more, place, key, value = next_item(row, place)
+        if more == 0:
+            return n, new, rising
+        kind = word_at(key, KIND)
+        fine, number = number_in(facts, value)
+        fine &= kind == facts[STR] or kind == facts[INT]
+        fine &= number == 0.0 or SMALLEST <= abs(number) <= LARGEST
+        if not fine:
+            return -1, 0, True
+        if number == 0.0:
+            continue
+        i: Any = np.int64(guesses[n])  # the row before had this name here, as a rule
+        if i >= known or list_item(facts[NAMES], i) != key:
+            found = find(facts[STRINGS] if kind == facts[STR] else facts[INTEGERS], key)
+            i = int_value(found) if found != 0 else -1
+        if i >= 0:
+            pass
+        elif error_occurred() != 0:
+            forget_error()
+            return -1, 0, True
+        elif facts[UNKNOWN] == LEFT_OUT:
+            continue
+        elif facts[UNKNOWN] == NUMBERED:
+            i = known + new
+            keys[new] = key
+            new += 1
+        else:
+            return -1, 0, True
+        rising &= i > last
+        last = i
+        feature[n], guesses[n], x[n] = i, i, number
+        n += 1
+
+
+@inlined
+def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-def]
+    """`read_dict` for an array of int32 and one of float64."""
+    fine = word_at(indices, KIND) == facts[ARRAY] and word_at(values, KIND) == facts[ARRAY]
+    if not fine:
+        return -1, 0, True
+    fine = word_at(indices, DTYPE) == facts[INT32_VALUES] and word_at(values, DTYPE) == facts[FLOAT64_VALUES]
+    fine &= half_at(indices, AXES) == 1 and half_at(values, AXES) == 1
+    fine &= half_at(indices, FLAGS) & half_at(values, FLAGS) & PLAIN == PLAIN
+    if not fine:
+        return -1, 0, True
+    n = word_at(word_at(indices, SHAPE), 0)
+    if n != word_at(word_at(values, SHAPE), 0) or n > x.shape[0]:
+        return -1, 0, True
+    place, value_place, last, rising = word_at(indices, DATA), word_at(values, DATA), -1, True
+    for k in range(n):
+        i, value = half_at(place, 4 * k), real_at(value_place, 8 * k)
+        fine &= 0 <= i < facts[WIDTH] and SMALLEST <= abs(value) <= LARGEST
+        rising &= i > last
+        last = i
+        feature[k], x[k] = i, value
+    return n if fine else -1, 0, rising
+
+
+@inlined
+def sort_by_rank(feature, x, n, held):  # type: ignore[no-untyped-def]
+    """Sort entries by the number of smaller features, which a bit for each feature tells; whether that was done.
+
+    It is not if a feature comes twice, or if there are too many bits.
+    """
+    top = np.int32(0)
+    for k in range(n):
+        top = max(top, feature[k])
+    words = (top >> 6) + 1
+    bits, smaller, new_feature, new_x = borrowed((held.bits, held.smaller, held.new_feature, held.new_x))
+    if words > bits.shape[0] or words > 4 * n + 16:
+        return False
+    for j in range(words):
+        bits[j] = 0
+    for k in range(n):
+        bits[feature[k] >> 6] |= np.uint64(1) << np.uint64(feature[k] & 63)
+    total = np.uint64(0)
+    for j in range(words):
+        smaller[j] = total
+        total += ones(bits[j])
+    if total != n:
+        return False
+    for k in range(n):
+        i = feature[k]
+        below = bits[i >> 6] & ((np.uint64(1) << np.uint64(i & 63)) - np.uint64(1))
+        place = smaller[i >> 6] + ones(below)
+        new_feature[place], new_x[place] = i, x[k]
+    for k in range(n):
+        feature[k], x[k] = new_feature[k], new_x[k]
+    return True
+
+
+@inlined
+def arranged(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
+    """Bring entries into order; return how many are left, -1 if the row needs a second look."""
+    if n < 0 or rising or sort_by_rank(feature, x, n, held):
+        return n
+    return arrange(feature[:n], x[:n], SMALLEST, LARGEST)
+
+
+@inlined
+def features_with(facts, feature, new):  # type: ignore[no-untyped-def]
+    """How many features there are, or will be when new names have got their numbers."""
+    if new > 0:
+        return list_size(facts[NAMES]) + new
+    if feature.shape[0] > 0 and feature[-1] >= facts[FEATURES]:  # perhaps there are more since somebody looked
+        features = 2**62
+        for k in range(tuple_size(facts[INTAKES])):
+            number = attribute(tuple_item(facts[INTAKES], k), facts[FEATURES_NAME])
+            features = min(features, int_value(number))
+            release(number)
+        facts[FEATURES] = features
+    return facts[FEATURES]
+
+
+@inlined
+def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
+    """Give new names the next numbers; whether there was memory for that. All or nothing."""
+    names, before, done = facts[NAMES], list_size(facts[NAMES]), 0
+    fine = True
+    for k in range(new):
+        table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
+        number = new_int(before + k)
+        if number == 0:
+            fine = False
+            break
+        fine = dict_set(table, keys[k], number) == 0
+        release(number)
+        done += fine
+        fine = fine and list_append(names, keys[k]) == 0
+        if not fine:
+            break
+    features = new_int(before + new) if fine else 0
+    fine = features != 0
+    for k in range(tuple_size(facts[INTAKES])):
+        fine = fine and set_attribute(tuple_item(facts[INTAKES], k), facts[FEATURES_NAME], features) == 0
+    if features != 0:
+        release(features)
+    if fine:
+        facts[FEATURES] = before + new
+        return True
+    forget_error()
+    for k in range(done):
+        table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
+        dict_remove(table, keys[k])
+    list_replace(names, before, list_size(names), 0)
+    forget_error()
+    return False
+
+
+@jit
+def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
+    """The score of a row, a dict or two arrays, or its prediction; None if the row needs a second look."""
+    held = block_in(function)
+    facts, feature, x, keys = borrowed((held.facts, held.feature, held.x, held.keys))
+    guesses = borrowed(held.guesses)
+    first = word_at(arguments, 0)
+    if count == 1:
+        n, _, rising = read_dict(facts, first, feature, x, keys, guesses)
+    else:
+        n, _, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
+    n = arranged(feature, x, n, rising, held)
+    if n < 0:
+        return share(facts[NONE])
+    state, bias, fresh = borrowed(held.state), borrowed(held.bias), borrowed(held.fresh)
+    row = held.plan, held.bias_plan, feature[:n], x[:n], state, bias, fresh, held.ticks
+    failed, z = attempted(score_one_row, row)
+    if not failed and held.predicting:
+        failed, z = attempted(prediction, (held.plan.problem.loss, z))
+    return 0 if failed else new_float(z)
+
+
+@jit
+def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
+    """A round for a row, a dict or two arrays, a target and a weight; its score before, None for a second look."""
+    held = block_in(function)
+    facts, feature, x, keys = borrowed((held.facts, held.feature, held.x, held.keys))
+    guesses = borrowed(held.guesses)
+    first, target, weight = word_at(arguments, 0), word_at(arguments, 8 * count - 16), word_at(arguments, 8 * count - 8)
+    fine, y = number_in(facts, target)
+    also, w = number_in(facts, weight)
+    if not (fine and also) or word_at(target, KIND) == facts[BOOL] or word_at(weight, KIND) == facts[BOOL]:
+        return share(facts[NONE])
+    if count == 3:
+        n, new, rising = read_dict(facts, first, feature, x, keys, guesses)
+    else:
+        n, new, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
+    n = arranged(feature, x, n, rising, held)
+    if n < 0:
+        return share(facts[NONE])
+    row, values, features = feature[:n], x[:n], features_with(facts, feature[:n], new)
+    state, bias, ticks, room = borrowed(held.state), borrowed(held.bias), held.ticks, rooms(held.room)
+    checked = held.plan, row, values, y, w, state, held.room, features, held.low, held.high, held.heaviest
+    failed, fine = attempted(in_order, checked)
+    if failed:
+        return 0
+    if not fine or (new > 0 and not number_names(facts, keys, new)):
+        return share(facts[NONE])
+    memory = state, bias, clock_from(ticks), room, rooms(held.bias_room), room.z
+    failed, (z, clock) = attempted(learn_row, (held.plan, held.bias_plan, row, values, y, w, *memory))
+    if failed:
+        return 0
+    clock_into(ticks, clock)
+    return new_float(z)
+
+
+def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool) -> None:
+    """Have the functions of an engine as it is at hand: see `AtHand`, and `Engine.have_at_hand`."""
+    if not usable():
+        return
+    own, encoder = intakes[0], at_hand.encoder
+    strings, integers, names = ({}, {}, []) if encoder is None else encoder.tables
+    things = [dict, str, int, float, np.float64, bool, True, None, np.ndarray, np.dtype(np.int32), np.dtype(np.float64)]
+    things += [strings, integers, names, intakes, "features"]
+    unknown = REFUSED
+    if learning and grows and own.numbers_new_names:
+        unknown = NUMBERED
+    elif not learning and own.leaves_new_names_out:
+        unknown = LEFT_OUT
+    features, width = min(intake.features for intake in intakes), MOST if own.width is None else own.width
+    facts, entries = np.array([*map(id, things), features, width, unknown]), at_hand.entries
+    row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(entries, np.int32)
+    sorting = np.empty(entries, np.int32), np.empty(entries), np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
+    memory = *engine.plans, engine.state, engine.bias, engine.fresh, engine.ticks, engine.room, engine.bias_room
+
+    def function(kernel: Any, predicting: int = 0) -> Any:
+        return python_function(kernel, Values(*(predicting, *memory, *engine.limits, *row, *sorting, facts)), things)
+
+    if learning:
+        at_hand.learn = function(learn_event)
+    else:
+        at_hand.score, at_hand.predict = function(score_event), function(score_event, 1)

@@ -1,0 +1,186 @@
+"""Single events: what is read where Python has it equals what is looked at with care, to the bit, for any row."""
+
+import gc
+import sys
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fiol import FIOL, Learner, Squared
+from fiol.engine.at_hand import NOTHING_AT_HAND, second_look
+from fiol.river import FIOLClassifier, FIOLRegressor
+
+
+class Text(str):
+    """A name that is a str, but not exactly."""
+
+
+class Rude(str):
+    """A name that does not want to be compared."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        raise RuntimeError("no")
+
+
+class Number(float):
+    """A value that is a float, but not exactly."""
+
+
+NAMES = st.one_of(
+    st.sampled_from(["a", "b", "c", "d=x", "é", "a" * 40, 0, 1, 7, -3, 2**70]),
+    st.sampled_from([Text("a"), np.str_("b"), np.int64(1), True, 1.5, None, ("a", 1)]),
+)
+VALUES = st.one_of(
+    st.floats(-1e3, 1e3),
+    st.sampled_from([0.0, -0.0, 1e-200, 1e200, 1e100, 1e-100, float("nan"), float("inf"), 10**400, 2**62, 2**64, -5]),
+    st.sampled_from([True, False, np.float64(2.5), np.float32(0.5), np.int64(3), Number(1.25), "x", None, [1.0], b"1"]),
+)
+ROWS = st.lists(st.tuples(st.dictionaries(NAMES, VALUES, max_size=6), st.sampled_from([dict, OrderedDict])), max_size=5)
+
+
+def outcome(call, *arguments):
+    """What a call returns, or which error it raises."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def careful(learner):
+    """The same learner, which takes a second look at everything."""
+    learner._engine.__class__ = type(
+        "Careful", (type(learner._engine),), {"have_at_hand": lambda *_, **__: NOTHING_AT_HAND}
+    )
+    return learner
+
+
+def state(learner):
+    return (
+        learner.names,
+        learner.n_features,
+        learner.rounds,
+        {name: a.tobytes() for name, a in learner.arrays().items()},
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"bits": 3}, {"max_features": 100}], ids=str)
+@given(rows=ROWS, seed=st.integers(0, 3))
+def test_events_equal_rows_looked_at_with_care(options, rows, seed):
+    rng = np.random.default_rng(seed)
+    fast, slow = Learner(FIOL(Squared()), **options), careful(Learner(FIOL(Squared()), **options))
+    for row, kind in [({"a": 1.0, "b": 2.0}, dict), *rows, *rows]:
+        x, y = kind(row), float(rng.normal())
+        for call in ("score_named", "predict_named"):
+            assert repr(outcome(getattr(fast, call), x)) == repr(outcome(getattr(slow, call), x))
+        weight = 1.0 if rng.random() < 0.8 else 0.5
+        assert repr(outcome(fast.learn_named, x, y, weight)) == repr(outcome(slow.learn_named, x, y, weight))
+        assert fast.names == slow.names
+        assert fast.n_features == slow.n_features
+        assert fast.weights.tobytes() == slow.weights.tobytes()
+    assert fast.rounds == slow.rounds
+
+
+@given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=5), max_size=4))
+def test_rivers_models_equal_a_learner(rows):
+    model, learner = FIOLRegressor(), careful(Learner(FIOL(Squared())))
+    for x in rows:
+        if all(type(name) in (str, int) for name in x):
+            assert repr(outcome(model.predict_one, x)) == repr(outcome(learner.predict_named, x))
+            found = outcome(model.learn_one, x, 1.0)
+            expected = outcome(learner.learn_named, x, 1.0)
+            assert isinstance(found, tuple) == isinstance(expected, tuple)
+            assert model._intake.features == learner.n_features == model.learner.n_features
+            assert list(model._intake.names) == (learner.names or [])
+
+
+@pytest.mark.parametrize("y", [float("nan"), 1e300, 10**400, "1", None, True])
+@pytest.mark.parametrize("x", [{"a": 1.0, "new": 2.0}, {"a": 1.0}])
+def test_a_refused_target_leaves_no_name(x, y):
+    learner = Learner(FIOL(Squared()))
+    for _ in range(3):
+        learner.learn_named({"a": 1.0, "b": 2.0}, 1.0)
+    before, expected = state(learner), outcome(careful(learner.copy()).learn_named, x, y)
+    assert repr(outcome(learner.learn_named, x, y)) == repr(expected)
+    if isinstance(expected, tuple):
+        assert state(learner) == before
+
+
+def test_names_that_do_not_want_to_be_compared():
+    learner = Learner(FIOL(Squared()))
+    learner.learn_named({Rude("a"): 1.0, "b": 2.0}, 1.0)
+    assert [type(name) for name in learner.names] == [str, str]
+    for _ in range(3):
+        learner.learn_named({"a": 1.0, "b": 2.0}, 1.0)
+    assert learner.names == ["a", "b"]
+
+
+def test_references_stay_put():
+    learner = Learner(FIOL(Squared()))
+    x = {f"name {k}": 1.5 + k for k in range(20)}
+    learner.learn_named(x, 1.0)
+    y, weight = 0.5, 1.25
+    learner.learn_named(x, y, weight), learner.score_named(x), learner.predict_named(x)
+    things = [*x, *x.values(), x, y, weight, learner._intake.encoder.known, learner._intake.encoder.names]
+    before = list(map(sys.getrefcount, things))
+    for _ in range(100):
+        learner.learn_named(x, y, weight), learner.score_named(x), learner.predict_named(x)
+        learner.score_named({"name 1": 1.0, "unknown": 2.0}), outcome(learner.score_named, {"name 1": "a"})
+    gc.collect()
+    after = list(map(sys.getrefcount, things))
+    assert all(abs(a - b) <= 20 for a, b in zip(after, before, strict=True))
+
+
+def test_functions_are_dropped_with_the_arrays_they_know():
+    learner = Learner(FIOL(Squared()))
+    for k in range(40):
+        learner.learn_named({f"name {k}": 1.0, "all": 2.0}, 1.0)
+    x = {"name 3": 1.0, "all": 1.0}
+    twin = learner.copy()
+    assert twin.score_named(x) == learner.score_named(x) == learner.scores([x])[0]
+    for change in (lambda: learner.settle(), lambda: learner.learn([x], [5.0]), lambda: learner.prune()):
+        change()
+        assert learner.score_named(x) == learner.scores([x])[0]
+    twin.learn_named(x, 3.0)
+    assert learner.score_named(x) == learner.scores([x])[0] != twin.score_named(x)
+
+
+def test_rows_of_two_arrays():
+    learner, twin = Learner(FIOL(Squared())), Learner(FIOL(Squared()))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        indices = rng.choice(40, rng.integers(0, 12), replace=False).astype(np.int32)
+        values, y = rng.normal(size=len(indices)), float(rng.normal())
+        if rng.random() < 0.5:
+            indices.sort()
+        assert learner.score_one(indices, values) == twin.score_one(indices.tolist(), values.tolist())
+        assert learner.learn_one(indices, values, y) == twin.learn_one(indices.tolist(), values.tolist(), y)
+        assert learner.n_features == twin.n_features
+    assert learner.weights.tobytes() == twin.weights.tobytes()
+    with pytest.raises(ValueError, match="at least 0"):
+        learner.learn_one(np.array([-1], np.int32), np.array([1.0]), 1.0)
+    assert learner.rounds == 50
+
+
+def test_a_classifier_of_two_labels():
+    model, labels = FIOLClassifier(), [True, False, 1, 0, np.bool_(True)]
+    for k in range(30):
+        model.learn_one({"a": 1.0 * k, f"name {k}": 1.0}, labels[k % 5])
+    assert model.rounds == 30
+    x = {"a": 2.0, "name 3": 1.0, "never": 1.0}
+    p = model.predict_proba_one(x)
+    assert list(p) == [False, True]
+    assert model.predict_one(x) is (p[True] > 0.5)
+    assert p[True] == model.model.probabilities_of(model.model.score_canonical(model._intake.read([x])))[0, 1]
+
+
+def test_nothing_is_at_hand_in_the_interpreter():
+    learner = Learner(FIOL(Squared()), compiled=False)
+    learner.learn_named({"a": 1.0}, 1.0)
+    learner.learn_named({"a": 1.0}, 1.0)
+    assert learner._engine.at_hand.learn is second_look
