@@ -14,7 +14,7 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import EPS, Loss
 from fiol.components.regularizers import Elastic, Regularizer
 from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
-from fiol.components.scalars import between
+from fiol.components.scalars import HUGE, between
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
 
 #: Slopes of scores below this leave a score enough digits, whatever the regularizer takes away.
@@ -135,7 +135,8 @@ class Problem(Component):
                 high, over, above = delta, gap, z
             else:
                 low, under, below = delta, gap, z
-            if not (above - below <= EPS * abs(z) and high - low <= EPS * abs(beta + delta)):
+            wide = above - below  # infinite while a path overflows at one end
+            if not (wide <= EPS * min(abs(z), HUGE) and high - low <= EPS * abs(beta + delta)):
                 delta = between(low, high)
                 if not halve and over - under < inf:  # where the gap is a line, its root
                     cut = low - under * ((high - low) / (over - under))
@@ -143,17 +144,21 @@ class Problem(Component):
                 halve = not halve
                 if low < delta < high:
                     continue
-            size = abs(own)
+            size, move = abs(own), 0.0
             for k in range(row.x.shape[0]):
-                excess[k] += delta * self.geometry.reach(row, k)
+                change = delta * self.geometry.reach(row, k)
+                excess[k] += change
+                move = max(move, abs(change))
                 size += abs(row.x[k] * out[k])
             own += row.lift * delta
             beta += delta
             turns += 1
             far = abs(delta) > FAR * abs(beta)  # the beta counted from was none
-            # Scores can be no nearer once the two ends agree, or come no nearer than in the turn before.
-            met = not far and (above - below <= 4.0 * EPS * size or above - below >= 0.5 * spread)
-            done, spread, delta, begins = met or turns == TURNS, above - below, 0.0, True
+            # Scores can be no nearer once the two ends agree, or come no nearer than in the turn before. Where paths are
+            # exponentials, they do not either while the excess is so large that weights are 0 or overflow.
+            stuck = inf > wide >= 0.5 * spread and (self.geometry.quadratic or move <= 1.0)
+            met = not far and (wide <= 4.0 * EPS * min(size, HUGE) or stuck)
+            done, spread, delta, begins = met or turns == TURNS, wide, 0.0, True
 
     # The path of the weights, from the geometry and the regularizer.
 
