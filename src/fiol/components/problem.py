@@ -150,6 +150,7 @@ class Problem(Component):
                 excess[k] += change
                 move = max(move, abs(change))
                 size += abs(row.x[k] * out[k])
+            self.geometry.path_level(excess)
             own += row.lift * delta
             beta += delta
             turns += 1
