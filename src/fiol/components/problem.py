@@ -148,16 +148,16 @@ class Problem(Component):
             for k in range(row.x.shape[0]):
                 change = delta * self.geometry.reach(row, k)
                 excess[k] += change
-                move = max(move, abs(change))
+                move = max(move, abs(change) * (abs(row.x[k]) if self.geometry.quadratic else 1.0))
                 size += abs(row.x[k] * out[k])
             self.geometry.path_level(excess)
             own += row.lift * delta
             beta += delta
             turns += 1
             far = abs(delta) > FAR * abs(beta)  # the beta counted from was none
-            # Scores can be no nearer once the two ends agree, or come no nearer than in the turn before. Where paths are
-            # exponentials, they do not either while the excess is so large that weights are 0 or overflow.
-            stuck = inf > wide >= 0.5 * spread and (self.geometry.quadratic or move <= 1.0)
+            # Scores can be no nearer once the two ends agree, or come no nearer than in the turn before. They do not
+            # either while the excess is so wrong that weights are 0, at a bound or, where they are exponentials, overflow.
+            stuck = inf > wide >= 0.5 * spread and move <= (size if self.geometry.quadratic else 1.0)
             met = not far and (wide <= 4.0 * EPS * min(size, HUGE) or stuck)
             done, spread, delta, begins = met or turns == TURNS, wide, 0.0, True
 
