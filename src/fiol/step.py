@@ -15,7 +15,8 @@ from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats, Indices, Row
 from fiol.components.solvers import Solver
 
-#: The largest part of beta and the terms of scores by which beta may miss its equation. Rounding misses by far less.
+#: The largest part of themselves by which beta and the terms of the score may miss their equation. Rounding misses by
+#: far less.
 UNSOLVED = 1e-8
 
 
@@ -96,10 +97,11 @@ def solve_step(
     finite = np.isfinite([z, beta, *pulls]).all() and np.isfinite(new).all()
     refuse_overflow(row, bool(finite), reach, problem)
     size = float(np.abs(row.x) @ (np.abs(row.center) + np.abs(solved)))
-    if problem.geometry.quadratic and reach > STEEP and residual > UNSOLVED * (abs(beta) + size):
+    steep = problem.geometry.quadratic and reach > STEEP
+    if steep and not problem.solves(row, float(beta), float(z), UNSOLVED * abs(beta), UNSOLVED * size):
         raise OverflowError(
-            f"the step needs more digits than double precision has: eta = {row.steps:g} is too large for "
-            f"{problem.regularizer!r}, which takes back nearly all of what the loss pulls; make eta smaller"
+            f"the step needs more digits than double precision has: eta = {row.steps:g} is too large for these numbers "
+            f"and {problem.regularizer!r}, which may take back nearly all of what the loss pulls; make eta smaller"
         )
     return Step(new, float(beta) + 0.0, float(z) + 0.0, int(passes), float(residual))
 

@@ -14,11 +14,11 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import EPS, Loss
 from fiol.components.regularizers import Elastic, Regularizer
 from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
-from fiol.components.scalars import HUGE, between
+from fiol.components.scalars import HUGE, between, clamp
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
 
 #: Slopes of scores below this leave a score enough digits, whatever the regularizer takes away.
-STEEP = 1e6
+STEEP = 1e4
 #: How far beta and the score may be from solving the equation before they are looked at again, as a part of themselves.
 SLACK = 1e-11
 #: No score is that small.
@@ -92,6 +92,13 @@ class Problem(Component):
         """How far (beta, z) is from beta in -weight phi'(z), also where phi has a kink."""
         return abs(self.dual(row, 1.0, z - beta) - beta)
 
+    def solves(self, row: Row, beta: float, z: float, room: float, near: float) -> bool:
+        """Whether beta in -weight phi'(z), give or take `room` for beta and `near` for z."""
+        # A pull that is no double counts as the largest one: bounds may keep a score where a loss is as steep as that.
+        left = beta + clamp(row.weight * self.loss.grad(z - near, row.y), -HUGE, HUGE)
+        right = beta + clamp(row.weight * self.loss.grad(z + near, row.y), -HUGE, HUGE)
+        return left <= room and right >= -room
+
     def landed(self, row: Row, steep: float, beta: float, z: float, n: int, out: Floats) -> tuple[float, float, int]:
         """What a solver returns that found beta and its score z in n passes, and wrote w(beta) into `out`.
 
@@ -99,12 +106,9 @@ class Problem(Component):
         numbers so much larger that no double beta gives the score it asks for: then the rest of beta is looked for.
         """
         curved = not self.geometry.quadratic  # there it says nothing of lengths far from the start
-        if curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * min(abs(z), 1.0):
-            near, room = SLACK * abs(z) + LEAST, SLACK * abs(beta)
-            left = beta + row.weight * self.loss.grad(z - near, row.y)
-            right = beta + row.weight * self.loss.grad(z + near, row.y)
-            if not (left <= room and right >= -room):
-                return self.refined(row, beta, n, out)
+        long = curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * min(abs(z), 1.0)
+        if long and not self.solves(row, beta, z, SLACK * abs(beta), SLACK * abs(z) + LEAST):
+            return self.refined(row, beta, n, out)
         return beta, z, n
 
     def refined(self, row: Row, beta: float, n: int, out: Floats) -> tuple[float, float, int]:
@@ -156,7 +160,7 @@ class Problem(Component):
             turns += 1
             far = abs(delta) > FAR * abs(beta)  # the beta counted from was none
             # Scores can be no nearer once the two ends agree, or come no nearer than in the turn before. They do not
-            # either while the excess is so wrong that weights are 0, at a bound or, where they are exponentials, overflow.
+            # either while the excess is so wrong that weights are 0, at a bound, or exponentials that overflow.
             stuck = inf > wide >= 0.5 * spread and move <= (size if self.geometry.quadratic else 1.0)
             met = not far and (wide <= 4.0 * EPS * min(size, HUGE) or stuck)
             done, spread, delta, begins = met or turns == TURNS, wide, 0.0, True
