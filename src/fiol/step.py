@@ -54,8 +54,8 @@ def solve_step(
     w : the d weights before the step, not changed. Shape (2, d) for `SignedEntropy`.
     loss, regularizer, geometry : components; no regularizer and `Euclidean()` by default.
     eta : step size, positive and finite. The answer is exact for any size from 1e-12 to 1e12, and beyond as long as
-        eta * sample_weight * x**2 is a finite double: OverflowError otherwise. A penalty of your own may need more
-        digits than there are where eta is beyond 1e6, which is an OverflowError too.
+        eta * sample_weight * x**2 is a finite double: OverflowError otherwise. A penalty of your own where eta is
+        beyond 1e6, or a beta near the least double, may need more digits than there are: an OverflowError too.
     solver : how to solve; by default the fastest that suits the rest. All give the same answer.
     sample_weight : multiplies the loss.
     compiled : False runs the same code in the interpreter.

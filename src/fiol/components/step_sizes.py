@@ -347,7 +347,8 @@ class ScaleFree(Adaptive):
     AdaGrad adds up are divided by the unit g of the loss's derivatives (`Loss.square_slope_unit` is g^2) and
     multiplied by the length of the row, intercept included: the weights that make up a score of size 1 from n features
     are of size 1/sqrt(n). Steps are multiplied by the unit u of the loss's steps (`Loss.step_unit`), as it was when the
-    feature was last seen. With means over all rounds so far, each with the weights before its step,
+    feature was last seen, up to a length of 1e280. With means over all rounds so far, each with the weights before its
+    step,
 
     | loss | g | u |
     |---|---|---|
