@@ -116,6 +116,14 @@ def test_rows_beyond_the_longest_steps_are_refused(update):
 # --- the campaign, in short ---------------------------------------------------------------------
 
 
+def kinds(cases):
+    """What became of the cases, and the first that is wrong."""
+    outcomes = [(case, extremes.judge(case)) for case in cases]
+    wrong = [(case, outcome.why) for case, outcome in outcomes if outcome.kind == "wrong"]
+    assert not wrong, wrong[0]
+    return {outcome.kind for _, outcome in outcomes}
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_numbers_of_any_size(seed):
@@ -146,6 +154,15 @@ def test_the_campaign_sees_errors():
     assert found > 0.9 * looked
 
 
+def test_scores_below_the_least_double_are_zero():
+    """A product of 5e-393 is one, and 0 is the kink: beta may be anything there, and the weight may stay."""
+    case = extremes.Case(
+        np.array([2.4e-70]), 0.0, np.array([2e-323]), fiol.Quantile(0.3), L1(0.0), fiol.Euclidean(), 58.0, 1.0
+    )
+    assert kinds([case]) == {"exact"}
+    assert optimality.objection(case, np.array([1.0]))
+
+
 def test_the_command_says_what_it_found(tmp_path, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -155,14 +172,6 @@ def test_the_command_says_what_it_found(tmp_path, capsys):
 
 
 # --- the search for the last digits of a long step ----------------------------------------------
-
-
-def kinds(cases):
-    """What became of the cases, and the first that is wrong."""
-    outcomes = [(case, extremes.judge(case)) for case in cases]
-    wrong = [(case, outcome.why) for case, outcome in outcomes if outcome.kind == "wrong"]
-    assert not wrong, wrong[0]
-    return {outcome.kind for _, outcome in outcomes}
 
 
 PULLS = [(loss, weight) for loss in (fiol.Absolute(), fiol.Squared()) for weight in (1.0, 1e-9)]
