@@ -116,6 +116,14 @@ def test_rows_beyond_the_longest_steps_are_refused(update):
 # --- the campaign, in short ---------------------------------------------------------------------
 
 
+def kinds(cases):
+    """What became of the cases, and the first that is wrong."""
+    outcomes = [(case, extremes.judge(case)) for case in cases]
+    wrong = [(case, outcome.why) for case, outcome in outcomes if outcome.kind == "wrong"]
+    assert not wrong, wrong[0]
+    return {outcome.kind for _, outcome in outcomes}
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_numbers_of_any_size(seed):
@@ -146,12 +154,139 @@ def test_the_campaign_sees_errors():
     assert found > 0.9 * looked
 
 
+def test_scores_below_the_least_double_are_zero():
+    """A product of 5e-393 is one, and 0 is the kink: beta may be anything there, and the weight may stay."""
+    case = extremes.Case(
+        np.array([2.4e-70]), 0.0, np.array([2e-323]), fiol.Quantile(0.3), L1(0.0), fiol.Euclidean(), 58.0, 1.0
+    )
+    assert kinds([case]) == {"exact"}
+    assert optimality.objection(case, np.array([1.0]))
+
+
 def test_the_command_says_what_it_found(tmp_path, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert extremes.main(["--cases", "20", "--seed", "5", "--json", str(tmp_path / "found.json")]) == 0
     assert "20 cases of seed 5" in capsys.readouterr().out
     assert '"wrong": []' in (tmp_path / "found.json").read_text()
+
+
+# --- the search for the last digits of a long step ----------------------------------------------
+
+
+PULLS = [(loss, weight) for loss in (fiol.Absolute(), fiol.Squared()) for weight in (1.0, 1e-9)]
+ANY_PATH = [None, fiol.Bisection()]
+
+
+@pytest.mark.parametrize("eta", [1e12, 1e20, 1e30, 1e49, 1e80])
+@pytest.mark.parametrize("penalty", [L1(0.5), L1([0.5, 0.7]), Ridge(0.5)], ids=repr)
+def test_long_steps_of_weights_that_are_exponentials(eta, penalty):
+    """A double next to beta makes them 0 or more than a double: it takes turns to come near, and none is the last."""
+    assert kinds(
+        extremes.Case(np.array([x, x]), y, np.array([1.0, 2.0]), loss, penalty, fiol.Entropy(), eta, weight, solver)
+        for x in (1.0, 5e17)
+        for y in (3.0, 1e20, 1e84)
+        for loss, weight in PULLS
+        for solver in ANY_PATH
+    ) == {"exact"}
+
+
+@pytest.mark.parametrize("eta", [1e12, 1e30, 1e49, 1e80])
+@pytest.mark.parametrize("strengths", [[0.5, 0.2], [0.2, 0.5]], ids=repr)
+def test_long_steps_of_weights_that_sum_to_one(eta, strengths):
+    assert kinds(
+        extremes.Case(
+            x * np.array([1.0, 3.0]), y, np.array([0.4, 0.6]), loss, L1(strengths), fiol.Simplex(), eta, weight
+        )
+        for x, y in ((1.0, 1.0), (1.0, 2.5), (5e17, 1e18))
+        for loss, weight in PULLS
+    ) == {"exact"}
+
+
+@pytest.mark.parametrize("eta", [1e12, 1e20, 1e30, 1e80])
+@pytest.mark.parametrize("lo", [0.0, -1.0])
+def test_long_steps_of_weights_at_bounds(eta, lo):
+    """A double next to beta takes a weight from one bound to the other."""
+    assert kinds(
+        extremes.Case(
+            np.array([x, -x / 3]),
+            1.0,
+            np.array([0.0, 1e-7]),
+            loss,
+            fiol.Box(L1(1e12), lo, 1e-6),
+            fiol.Euclidean(),
+            eta,
+            1.0,
+            s,
+        )
+        for x in (1.0, 5e17)
+        for loss in (fiol.Hinge(), fiol.SquaredHinge())
+        for s in (*SOLVERS[:4], fiol.Bisection())
+    ) == {"exact"}
+
+
+def test_a_penalty_that_takes_back_some_digits():
+    """No long step, but a score that would miss the kink by two units of the eleventh digit."""
+    case = extremes.Case(
+        np.array([-1.1026018960569867e08]),
+        -1.0,
+        np.zeros(1),
+        fiol.Hinge(),
+        L1(0.01),
+        fiol.DiagonalMetric(np.array([1e2])),
+        5.275554818955304,
+        1e-9,
+    )
+    for h in (0.5, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0):
+        assert kinds([case._replace(geometry=fiol.DiagonalMetric(np.array([h])))]) == {"exact"}
+
+
+@pytest.mark.parametrize("weight", [1.0, 2.5, 1e8])
+def test_bounds_that_keep_a_score_where_the_loss_is_too_steep(weight):
+    """exp(1e79) is no double, nor its product with a sample weight: weights are at their bounds all the same."""
+    geometry = fiol.DiagonalMetric(np.array([0.04, 125.0, 440.0, 6e4]))
+    update = fiol.FIOL(fiol.Exponential(), fiol.Box(L1(1.5e8), 0.2, 5e3), fiol.Constant(25.0), geometry)
+    rows = np.array([[1e-4, 5e-92, -1e80, -1e-76]] * 3)
+    assert kinds([extremes.Stream(update, rows, [1.0] * 3, [weight] * 3, False)]) == {"exact"}
+
+
+@pytest.mark.parametrize("inner", [fiol.Constant(1e12), fiol.AdaGrad(1e12, kappa=0.0)], ids=repr)
+@pytest.mark.parametrize("loss", [fiol.Absolute(), fiol.Poisson()], ids=repr)
+def test_steps_in_the_unit_of_a_loss_are_finite(inner, loss):
+    """eta times the targets' unit, divided by the square of the features', is beyond the largest double."""
+    y = 1e-99 if isinstance(loss, fiol.Poisson) else 1e99
+    rows, targets, weights = (
+        np.array([[1e-99, 3e-99], [1e-99, -1e-99], [2e-99, 1e-98]]),
+        [y, y / 2, y],
+        [1.0, 1e-12, 1e12],
+    )
+    assert kinds(
+        extremes.Stream(fiol.FIOL(loss, penalty, fiol.ScaleFree(inner), geometry), rows, targets, weights, intercept)
+        for penalty in (fiol.Unregularized(), L1(1e12), ElasticNet(1e-3, 1e12))
+        for geometry in (fiol.Euclidean(), fiol.DiagonalMetric(np.array([1e-6, 1e6])), fiol.Entropy())
+        for intercept in (False, True)
+    ) == {"exact"}
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "loss", "regularizer", "eta", "weight"),
+    [
+        (1e90, 1e-92, fiol.Quantile(0.3), L1(7e6), 4.8e45, 1.0),  # what is left of beta is below the least double
+        (1e85, -3.2e-93, fiol.Huber(1.5), fiol.Unregularized(), 1e60, 1e-9),  # beta itself is
+    ],
+)
+def test_steps_without_digits_are_refused(x, y, loss, regularizer, eta, weight):
+    with pytest.raises(OverflowError, match=r"^the step needs more digits than double precision has: eta = "):
+        solve_step([x], y, [0.0], loss=loss, regularizer=regularizer, eta=eta, sample_weight=weight, compiled=False)
+
+
+#: Exponentials that overflow, or are 0 on the other side; scores that miss a kink; weights at bounds.
+ONCE_WRONG = [787, 91607, 125347, 135267, 241547, 314547, 364527, 465587, 511927]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_cases_that_were_wrong():
+    assert kinds(extremes.draw(12, number) for number in ONCE_WRONG) == {"exact"}
 
 
 # --- losses -------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats, Indices, Row
 from fiol.components.solvers import Solver
 
-#: The largest part of beta and the terms of scores by which beta may miss its equation. Rounding misses by far less.
+#: The largest part of themselves by which beta and the terms of the score may miss their equation. Rounding misses by
+#: far less.
 UNSOLVED = 1e-8
 
 
@@ -53,8 +54,8 @@ def solve_step(
     w : the d weights before the step, not changed. Shape (2, d) for `SignedEntropy`.
     loss, regularizer, geometry : components; no regularizer and `Euclidean()` by default.
     eta : step size, positive and finite. The answer is exact for any size from 1e-12 to 1e12, and beyond as long as
-        eta * sample_weight * x**2 is a finite double: OverflowError otherwise. A penalty of your own may need more
-        digits than there are where eta is beyond 1e6, which is an OverflowError too.
+        eta * sample_weight * x**2 is a finite double: OverflowError otherwise. A penalty of your own where eta is
+        beyond 1e6, or a beta near the least double, may need more digits than there are: an OverflowError too.
     solver : how to solve; by default the fastest that suits the rest. All give the same answer.
     sample_weight : multiplies the loss.
     compiled : False runs the same code in the interpreter.
@@ -96,10 +97,11 @@ def solve_step(
     finite = np.isfinite([z, beta, *pulls]).all() and np.isfinite(new).all()
     refuse_overflow(row, bool(finite), reach, problem)
     size = float(np.abs(row.x) @ (np.abs(row.center) + np.abs(solved)))
-    if problem.geometry.quadratic and reach > STEEP and residual > UNSOLVED * (abs(beta) + size):
+    steep = problem.geometry.quadratic and reach > STEEP
+    if steep and not problem.solves(row, float(beta), float(z), UNSOLVED * abs(beta), UNSOLVED * size):
         raise OverflowError(
-            f"the step needs more digits than double precision has: eta = {row.steps:g} is too large for "
-            f"{problem.regularizer!r}, which takes back nearly all of what the loss pulls; make eta smaller"
+            f"the step needs more digits than double precision has: eta = {row.steps:g} is too large for these numbers "
+            f"and {problem.regularizer!r}, which may take back nearly all of what the loss pulls; make eta smaller"
         )
     return Step(new, float(beta) + 0.0, float(z) + 0.0, int(passes), float(residual))
 

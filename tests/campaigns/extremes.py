@@ -53,6 +53,8 @@ SOLVERS = (
     fiol.Partition(fiol.MedianOfMedians()),
     fiol.ClosedForm(),
 )
+#: Steps are no longer than this by definition.
+LONGEST = 1e280
 #: After so many cases a line says how it goes.
 PROGRESS = 20_000
 
@@ -298,7 +300,7 @@ def step_of(step_size: fiol.StepSize, eta: float, known: dict[str, Any]) -> Any:
     unit = known["peak"] ** 2 if scaled else np.ones(1)
     with np.errstate(all="ignore"):
         h = unit * (inner.kappa + np.sqrt(known["square"] / unit)) if isinstance(inner, fiol.AdaGrad) else unit
-        return np.where(h > 0.0, eta * known.get("stride", 1.0) / h, 0.0)
+        return np.where(h > 0.0, np.minimum(eta * known.get("stride", 1.0) / h, LONGEST), 0.0)
 
 
 def campaign(cases: int, seed: int, first: int = 0) -> Iterator[tuple[int, Case | Stream | Line, Outcome]]:

@@ -5,8 +5,9 @@ New weights v are optimal if one number beta satisfies all of
     beta x_k  in  r'(v_k) + (psi'(v_k) - psi'(w_k)) / eta    for every k,        beta  in  -weight phi'(<x, v>),
 
 where derivatives at kinks are intervals. Weights are doubles, so each condition holds for an interval of beta: v is
-known up to `TAU` of every term of its own condition, and the score up to `ULPS` roundings of the terms of its sum. The
-weights pass if the intervals of all conditions have a point in common. No code is shared with the library.
+known up to `TAU` of every term of its own condition, and the score up to `ULPS` roundings of the terms of its sum,
+absolute ones where a term has lost digits to underflow. The weights pass if the intervals of all conditions have a
+point in common. No code is shared with the library.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def _objection(case: Any, new: Any, shift: tuple[float, float, float] | None, st
         sizes.append(abs(before) + abs(after))
         own = Coordinate(ONE, before, after, lift, ZERO, ZERO, -INF, INF)
         conditions.append(of_coordinate("quadratic", own, "intercept"))
-    z, miss = sum(terms, ZERO), ULPS * EPS * sum(sizes, ZERO)
+    z, miss = sum(terms, ZERO), ULPS * EPS * (sum(sizes, ZERO) + len(sizes) * TINY)  # what is smaller may be 0
     if isinstance(geometry, fiol.Mahalanobis):  # rounded in another basis
         miss = ULPS * EPS * sum((abs(c.x) for c in coordinates), ZERO)
         miss *= sum((abs(c.new) + abs(c.old) for c in coordinates), ZERO)

@@ -81,6 +81,9 @@ class Geometry(Component):
     def path_excess(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> None:
         """Write what `path_near` needs to know of w(beta): nothing, by default."""
 
+    def path_level(self, excess: Floats) -> None:
+        """Take away what the excess of all weights has in common, where that makes no difference but costs digits."""
+
     def reach(self, row: Row, k: int) -> float:
         """How far the excess of the k-th weight moves per unit of beta."""
         return at(row.steps, k) * row.x[k]
@@ -725,16 +728,20 @@ class Simplex(Geometry):
         return self.normalise(row, out, top) + (row.shift + row.lift * beta)
 
     def path_excess(self, regularizer: Regularizer, row: Row, beta: float, out: Floats) -> None:
-        # What all logits have in common makes no difference, but costs digits.
-        least, top = inf, -inf
+        least = inf  # what all strengths have in common costs digits as well
         for k in range(row.x.shape[0]):
             least = min(least, regularizer.l1(nth(row.feature, k)))
         for k in range(row.x.shape[0]):
             push = beta * row.x[k] - row.rounds * (regularizer.l1(nth(row.feature, k)) - least)
             out[k] = safe_log(row.center[k]) + common(row.steps) * push
-            top = max(top, out[k])
-        for k in range(row.x.shape[0]):
-            out[k] -= top
+        self.path_level(out)
+
+    def path_level(self, excess: Floats) -> None:
+        top = -inf
+        for k in range(excess.shape[0]):
+            top = max(top, excess[k])
+        for k in range(excess.shape[0]):
+            excess[k] -= top
 
     def path_near(
         self, regularizer: Regularizer, row: Row, beta: float, delta: float, excess: Floats, out: Floats

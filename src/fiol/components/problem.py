@@ -14,11 +14,11 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import EPS, Loss
 from fiol.components.regularizers import Elastic, Regularizer
 from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
-from fiol.components.scalars import between
+from fiol.components.scalars import HUGE, between, clamp
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
 
 #: Slopes of scores below this leave a score enough digits, whatever the regularizer takes away.
-STEEP = 1e6
+STEEP = 1e4
 #: How far beta and the score may be from solving the equation before they are looked at again, as a part of themselves.
 SLACK = 1e-11
 #: No score is that small.
@@ -92,6 +92,13 @@ class Problem(Component):
         """How far (beta, z) is from beta in -weight phi'(z), also where phi has a kink."""
         return abs(self.dual(row, 1.0, z - beta) - beta)
 
+    def solves(self, row: Row, beta: float, z: float, room: float, near: float) -> bool:
+        """Whether beta in -weight phi'(z), give or take `room` for beta and `near` for z."""
+        # A pull that is no double counts as the largest one: bounds may keep a score where a loss is as steep as that.
+        left = beta + clamp(row.weight * self.loss.grad(z - near, row.y), -HUGE, HUGE)
+        right = beta + clamp(row.weight * self.loss.grad(z + near, row.y), -HUGE, HUGE)
+        return left <= room and right >= -room
+
     def landed(self, row: Row, steep: float, beta: float, z: float, n: int, out: Floats) -> tuple[float, float, int]:
         """What a solver returns that found beta and its score z in n passes, and wrote w(beta) into `out`.
 
@@ -99,12 +106,9 @@ class Problem(Component):
         numbers so much larger that no double beta gives the score it asks for: then the rest of beta is looked for.
         """
         curved = not self.geometry.quadratic  # there it says nothing of lengths far from the start
-        if curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * min(abs(z), 1.0):
-            near, room = SLACK * abs(z) + LEAST, SLACK * abs(beta)
-            left = beta + row.weight * self.loss.grad(z - near, row.y)
-            right = beta + row.weight * self.loss.grad(z + near, row.y)
-            if not (left <= room and right >= -room):
-                return self.refined(row, beta, n, out)
+        long = curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * min(abs(z), 1.0)
+        if long and not self.solves(row, beta, z, SLACK * abs(beta), SLACK * abs(z) + LEAST):
+            return self.refined(row, beta, n, out)
         return beta, z, n
 
     def refined(self, row: Row, beta: float, n: int, out: Floats) -> tuple[float, float, int]:
@@ -135,7 +139,8 @@ class Problem(Component):
                 high, over, above = delta, gap, z
             else:
                 low, under, below = delta, gap, z
-            if not (above - below <= EPS * abs(z) and high - low <= EPS * abs(beta + delta)):
+            wide = above - below  # infinite while a path overflows at one end
+            if not (wide <= EPS * min(abs(z), HUGE) and high - low <= EPS * abs(beta + delta)):
                 delta = between(low, high)
                 if not halve and over - under < inf:  # where the gap is a line, its root
                     cut = low - under * ((high - low) / (over - under))
@@ -143,17 +148,22 @@ class Problem(Component):
                 halve = not halve
                 if low < delta < high:
                     continue
-            size = abs(own)
+            size, move = abs(own), 0.0
             for k in range(row.x.shape[0]):
-                excess[k] += delta * self.geometry.reach(row, k)
+                change = delta * self.geometry.reach(row, k)
+                excess[k] += change
+                move = max(move, abs(change) * (abs(row.x[k]) if self.geometry.quadratic else 1.0))
                 size += abs(row.x[k] * out[k])
+            self.geometry.path_level(excess)
             own += row.lift * delta
             beta += delta
             turns += 1
             far = abs(delta) > FAR * abs(beta)  # the beta counted from was none
-            # Scores can be no nearer once the two ends agree, or come no nearer than in the turn before.
-            met = not far and (above - below <= 4.0 * EPS * size or above - below >= 0.5 * spread)
-            done, spread, delta, begins = met or turns == TURNS, above - below, 0.0, True
+            # Scores can be no nearer once the two ends agree, or come no nearer than in the turn before. They do not
+            # either while the excess is so wrong that weights are 0, at a bound, or exponentials that overflow.
+            stuck = inf > wide >= 0.5 * spread and move <= (size if self.geometry.quadratic else 1.0)
+            met = not far and (wide <= 4.0 * EPS * min(size, HUGE) or stuck)
+            done, spread, delta, begins = met or turns == TURNS, wide, 0.0, True
 
     # The path of the weights, from the geometry and the regularizer.
 

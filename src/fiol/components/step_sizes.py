@@ -21,6 +21,8 @@ MOST = np.finfo(float).max
 LARGEST = 1e300
 #: Derivatives count as no larger than this where they are squared; so many squares may be added up.
 STEEPEST = 1e145
+#: Steps in units of a loss are no longer than this, whatever the units: their products with strengths are doubles.
+LONGEST = 1e280
 #: Names of arrays that every learner has, so that no statistic may be called so.
 TAKEN = ("w", "mark", "total", "statistics")
 
@@ -345,7 +347,8 @@ class ScaleFree(Adaptive):
     AdaGrad adds up are divided by the unit g of the loss's derivatives (`Loss.square_slope_unit` is g^2) and
     multiplied by the length of the row, intercept included: the weights that make up a score of size 1 from n features
     are of size 1/sqrt(n). Steps are multiplied by the unit u of the loss's steps (`Loss.step_unit`), as it was when the
-    feature was last seen. With means over all rounds so far, each with the weights before its step,
+    feature was last seen, up to a length of 1e280. With means over all rounds so far, each with the weights before its
+    step,
 
     | loss | g | u |
     |---|---|---|
@@ -455,7 +458,7 @@ class ScaleFreeSteps(ScaleFree):
 
     def step_of_feature(self, eta: float, s: Floats) -> float:
         h = self.scaled(s)
-        return eta * self.stride(s) / h if h > 0.0 else 0.0
+        return min(eta * self.stride(s) / h, LONGEST) if h > 0.0 else 0.0
 
     def added(self, loss: AnyLoss, z: Any, y: Any, square: float) -> float:
         return min(loss.gauge(z, y), LARGEST)
