@@ -1312,7 +1312,7 @@ def test_later_additions_are_open(path):
     model.save(path)
     alter(path, put("mood", value="good"))
     alter(path, swap("state.mood", np.zeros(3)))
-    for option in ("n_features", "bits", "max_features", "intercept", "average", "dtype"):
+    for option in ("max_features", "dtype"):
         alter(path, lambda header, _, option=option: header["options"].pop(option))
     alter(path, drop("header", "meta"))
     loaded = Learner.load(path, compiled=False)
