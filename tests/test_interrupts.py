@@ -12,6 +12,7 @@ from numba import config
 import fiol
 from fiol import FIOL, L1, Constant, Learner, Logistic, OneVsRest, Softmax
 from fiol.engine import pacing
+from fiol.engine.at_hand import AtHand
 from fiol.engine.engine import Engine
 from fiol.regret import Ledger
 
@@ -121,10 +122,17 @@ def test_rows_before_an_interrupt_are_learned_from(case, late, monkeypatch, shor
     assert case == "bounded" or len(learned) > 3, learned
 
 
+def look_twice(monkeypatch):
+    """Let every event be one that needs a second look: rounds of others cannot be interrupted."""
+    nothing = lambda self, entries, intakes, learning, grows=True: AtHand(intakes[0], entries)  # noqa: E731
+    monkeypatch.setattr(Engine, "have_at_hand", nothing)
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", [Learner, OneVsRest])
 def test_an_interrupt_in_an_event(kind, late, monkeypatch):
     """Of names that are new: either both names and weights are as before, or both are not."""
+    look_twice(monkeypatch)
     target = (lambda k: FRUIT[k]) if kind is OneVsRest else (lambda k: SIGNS[k])
     model, other = kind(LASSO), kind(LASSO)
     for k, row in enumerate(NAMED):
@@ -141,24 +149,29 @@ def test_an_interrupt_in_an_event(kind, late, monkeypatch):
     assert pickle.dumps(model) == pickle.dumps(other)
 
 
-def test_an_interrupt_between_the_learners_of_classes(monkeypatch):
+@pytest.mark.parametrize("attempt", ["try_row", "try_event"])
+def test_an_interrupt_between_the_learners_of_classes(attempt, monkeypatch):
     """Some have made the round, others not yet: all make it."""
+    if attempt == "try_row":
+        look_twice(monkeypatch)
+    elif config.DISABLE_JIT:
+        pytest.skip("nothing is compiled")
     rows = [{"a": 1.0 + k, "b": 2.0 - k} for k in range(4)]
     for after in range(5):
         model, other = OneVsRest(LASSO), OneVsRest(LASSO)
         for one in (model, other):
             one.learn(rows, FRUIT[::10])
             one.learn_named(rows[0], "fig")
-        try_row, count = Learner.try_row, itertools.count()
+        real, count = getattr(Learner, attempt), itertools.count()
 
-        def interrupted(self, *arguments, count=count, after=after, try_row=try_row):
-            z = try_row(self, *arguments)
+        def interrupted(self, *arguments, count=count, after=after, real=real, **options):
+            z = real(self, *arguments, **options)
             if next(count) == after:
                 raise KeyboardInterrupt
             return z
 
         with monkeypatch.context() as patch:
-            patch.setattr(Learner, "try_row", interrupted)
+            patch.setattr(Learner, attempt, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 model.learn_named(rows[1], "pear")
         other.learn_named(rows[1], "pear")

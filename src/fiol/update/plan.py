@@ -22,7 +22,7 @@ from fiol.update.state import State, empty_state
 from fiol.update.update import Update
 
 #: The largest l1 strength times step size where weights follow from sums over all rounds.
-MOST_SHRUNK = 1e6
+MOST_SHRUNK = 1e9
 
 
 class Plan(Component):
@@ -129,12 +129,17 @@ def objection(update: Update, geometry: Geometry) -> str:
 
 
 def check_digits(update: Update) -> None:
-    """Raise ValueError where sums of pulls have no digits left for the weights that follow from them.
+    """Raise ValueError where sums of pulls have no digits left for the weights that solve a round.
 
-    With an l1 part a weight is eta (sum of pulls - rounds l1), and both sums are kept to sixteen digits.
+    With an l1 part a weight is eta (sum of pulls - rounds l1), and both sums are kept to sixteen digits. Linearized
+    losses solve nothing: their pulls are what they are.
     """
     parts = update.regularizer.strengths()
-    if not update.anchor.keeps_all_rounds or update.regularizer_step.ignores or parts is None:
+    if (
+        not (update.anchor.keeps_all_rounds and update.loss_step.solves)
+        or update.regularizer_step.ignores
+        or parts is None
+    ):
         return
     eta, l1 = update.step_size.eta(1.0), float(np.max(parts[0]))
     if eta * l1 > MOST_SHRUNK:
