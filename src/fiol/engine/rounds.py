@@ -159,7 +159,7 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
     remember(plan, state, feature, x, beta, new, room, after)
     if bias.w.shape[0] > 0:
-        bias_new = bias_plan.anchor.where(bias_plan, bias, bias_room.new[:1])
+        bias_new = bias_plan.anchor.where(bias_plan, bias, bias_room.new)
         k = 0
         while k < scores_of(bias.w):
             put_row_entry(bias_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
