@@ -6,7 +6,9 @@ How rows are cut does not change a bit of what is learned from them.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,13 +43,19 @@ def paced(chunk: Chunk, order: Any, row_cost: float = 1.0) -> Iterator[tuple[int
         if shuffled:
             some = order[start:stop]
             cost = np.cumsum(chunk.indptr[some + 1] - chunk.indptr[some] + row_cost)
-        else:
-            cost = chunk.indptr[start + 1 : stop + 1] - chunk.indptr[start] + row_cost * np.arange(1, stop - start + 1)
-        stop = start + max(1, int(np.searchsorted(cost, work, side="right")))
+            fits = int(np.searchsorted(cost, work, side="right"))
+        else:  # the sum of costs is known for any row, and few are asked for
+            fits = bisect_right(range(start, stop), work, key=partial(cost_up_to, chunk.indptr, row_cost, start))
+        stop = start + max(1, fits)
         began = time.perf_counter()
         yield start, stop
         took = max(time.perf_counter() - began, 1e-9)
         start, work = stop, max(work * min(max(LASTING / took, 1.0 / FASTER), FASTER), 1.0)
+
+
+def cost_up_to(indptr: Any, row_cost: float, start: int, last: int) -> float:
+    """What rows `start` to `last` cost, the last one included."""
+    return float(indptr[last + 1] - indptr[start] + row_cost * (last + 1 - start))
 
 
 def piece_of(chunk: Chunk, start: int, stop: int) -> Chunk:
