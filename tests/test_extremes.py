@@ -7,7 +7,8 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from campaigns import extremes, optimality
+from campaigns import extremes
+from oracles import optimality
 
 import fiol
 from fiol import L1, ElasticNet, Ridge, solve_step

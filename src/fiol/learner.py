@@ -35,7 +35,7 @@ from fiol.intake.transaction import Transaction, rows_learned, say_learned
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
-from fiol.snapshot import Snapshot, takes_long
+from fiol.snapshot import Snapshot, scores_in_turn
 from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
@@ -586,12 +586,7 @@ class Learner:
         X, rows = counted(X, "predict_named or score_named")
         if rows is None:
             return self._joined([self.scores(block) for block in blocks_of(X)])
-        with self._turns:
-            chunk, model = self._intake.read(X), self
-            if not takes_long(chunk, self):
-                return self.score_canonical(chunk)
-            model = self.copy()  # so that nobody has to wait
-        return model.score_canonical(chunk)
+        return scores_in_turn(self, X)
 
     def predict(self, X: Any) -> Any:
         """The prediction for every row: the mean for regression and counts, the probability of +1 for logistic and

@@ -13,9 +13,14 @@ from fiol.intake.turns import Free
 ENTRIES_PER_BYTE = 2
 
 
-def takes_long(chunk: Chunk, model: Any) -> bool:
-    """Whether others should not wait until a model has scored these rows: a copy of it takes little beside that."""
-    return chunk.data.shape[0] > ENTRIES_PER_BYTE * model.nbytes and not isinstance(model._turns, Free)
+def scores_in_turn(model: Any, X: Any) -> Floats:
+    """The scores of rows by a model as it is when its turn comes; by a copy if others would have to wait for long."""
+    with model._turns:
+        chunk = model._intake.read(X)
+        if chunk.data.shape[0] <= ENTRIES_PER_BYTE * model.nbytes or isinstance(model._turns, Free):
+            return model.score_canonical(chunk)  # type: ignore[no-any-return]
+        model = model.copy()
+    return model.score_canonical(chunk)  # type: ignore[no-any-return]
 
 
 class Snapshot:

@@ -4,7 +4,7 @@
 
 A case draws a loss, a penalty, a geometry and a solver, features and targets of any size from 1e-100 to 1e100, steps
 from 1e-12 to 1e12, strengths from 0 to 1e12, weights from 0 to 1e30 and sample weights from 0 to 1e12. Its step is made
-in the interpreter, and has to satisfy the conditions of `optimality.py` or to be refused. One case in
+in the interpreter, and has to satisfy the conditions of `tests/oracles/optimality.py` or to be refused. One case in
 twenty is a learner with any step size, each of whose three rounds has to do so, and one in twenty a joint loss on a
 line of any slope. A seed and a number name a case: `python tests/campaigns/extremes.py --seed 0 --only 1234`.
 """
@@ -28,31 +28,12 @@ import fiol
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
-from campaigns.optimality import joint_objection, objection
+import material
+from material import ENTROPIC, LOSSES, QUADRATIC
+from oracles.optimality import joint_objection, objection
 
-LOSSES = (
-    fiol.Squared(),
-    fiol.Absolute(),
-    fiol.Quantile(0.3),
-    fiol.EpsilonInsensitive(0.5),
-    fiol.SquaredEpsilonInsensitive(0.5),
-    fiol.Huber(1.5),
-    fiol.Hinge(),
-    fiol.SquaredHinge(),
-    fiol.Logistic(),
-    fiol.Exponential(),
-    fiol.Poisson(),
-)
-GEOMETRIES = ("Euclidean", "DiagonalMetric", "Mahalanobis", "Entropy", "SignedEntropy", "Simplex")
-SOLVERS = (
-    None,
-    fiol.Newton(),
-    fiol.Bisection(),
-    fiol.Sorting(),
-    fiol.Partition(),
-    fiol.Partition(fiol.MedianOfMedians()),
-    fiol.ClosedForm(),
-)
+GEOMETRIES = (*QUADRATIC, *ENTROPIC)
+SOLVERS = (None, *material.SOLVERS)
 #: Steps are no longer than this by definition.
 LONGEST = 1e280
 #: After so many cases a line says how it goes.

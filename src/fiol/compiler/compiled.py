@@ -87,7 +87,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FA
 INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 try:
     from fiol.compiler import linking
-except ImportError:  # numba's insides are not as expected: all the same, in two to three times the time
+except ImportError:  # numba's insides are not as expected: all the same, but up to twice as long
     pass
 else:
     OPTIONS, INNER = OPTIONS | {"pipeline_class": linking.WHOLE}, INNER | {"pipeline_class": linking.PART}

@@ -227,22 +227,8 @@ class CrammerSinger(JointLoss):
         top = 0.0
         for k in range(q.shape[0]):
             top = max(top, out[k])
-        if p > STEEP and top < 0.5 * p:
-            self.come_down(p, y, out)
-            return
-        for k in range(q.shape[0]):
-            out[k] -= top
-        out[y] += p
-        level = max(out[y], 0.0) - p  # a lower threshold would let more than p through
-        while True:  # the threshold only rises; what is below it stays out
-            total, count = 0.0, 0
-            for k in range(q.shape[0]):
-                if out[k] > level:
-                    total += out[k]
-                    count += 1
-            if count == 0 or not (total - p) / count > level:
-                break
-            level = (total - p) / count
+        steep = p > STEEP and top < 0.5 * p
+        level = self.steep_threshold(y, out) if steep else self.threshold(p, top, y, out)
         rest = 0.0
         for k in range(q.shape[0]):
             out[k] = -max(out[k] - level, 0.0) / p
@@ -250,7 +236,24 @@ class CrammerSinger(JointLoss):
                 rest -= out[k]
         out[y] = rest
 
-    def come_down(self, p: float, y: int, out: Floats) -> None:
+    def threshold(self, p: float, top: float, y: int, out: Floats) -> float:
+        """The threshold that lets p through, for what is projected, of which `top` is taken off."""
+        for k in range(out.shape[0]):
+            out[k] -= top
+        out[y] += p
+        level = max(out[y], 0.0) - p  # a lower threshold would let more than p through
+        while True:  # the threshold only rises; what is below it stays out
+            total, count = 0.0, 0
+            for k in range(out.shape[0]):
+                if out[k] > level:
+                    total += out[k]
+                    count += 1
+            if count == 0 or not (total - p) / count > level:
+                break
+            level = (total - p) / count
+        return level
+
+    def steep_threshold(self, y: int, out: Floats) -> float:
         """The same where p is large, from what classes lead by: all that lead by more than a level come down to it.
 
         What they come down is what the right class goes up, the level itself.
@@ -265,12 +268,7 @@ class CrammerSinger(JointLoss):
             if not total / count > level:
                 break
             level = total / count
-        rest = 0.0
-        for k in range(out.shape[0]):
-            out[k] = -max(out[k] - level, 0.0) / p
-            if k != y:
-                rest -= out[k]
-        out[y] = rest
+        return level
 
 
 def highest_lead(q: Floats, y: int) -> float:

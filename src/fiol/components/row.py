@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 class JointRow(NamedTuple):
-    """A `Row` of many scores: centers are [place in the row, score], and so are its new weights."""
+    """A `Row` of many scores: centers and new weights are [place in the row, score], or `InPlace`."""
 
     feature: Indices
     x: Floats
@@ -54,7 +54,7 @@ class Room(NamedTuple):
     """Where one row is worked on: arrays as long as the longest row, or longer.
 
     What is known of its features is read from the state once, side by side, so that loops over it vectorise.
-    With many scores, weights are [place in the row, score].
+    With many scores, weights are [place in the row, score], unless they are worked on in place (`InPlace`).
     """
 
     w: Any  #: its weights before the round
@@ -64,8 +64,7 @@ class Room(NamedTuple):
     before: Floats  #: h / eta before the round
     passed: Floats  #: what the clock went on since the marks of its features
     statistics: Any  #: [statistic, place in the row]: the records of its features, first before, then after the round
-    z: Any  #: with many scores, where they are added up,
-    score: Any  #: where the scores of the centers are,
+    score: Any  #: with many scores, where those of the centers are,
     beta: Any  #: and the pulls; otherwise 0
 
 

@@ -311,7 +311,7 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
         return 0
     if not fine or (new > 0 and not number_names(facts, keys, new)):
         return share(facts[NONE])
-    memory = state, bias, clock_from(ticks), room, rooms(held.bias_room), room.z
+    memory = state, bias, clock_from(ticks), room, rooms(held.bias_room), 0.0
     failed, (z, clock) = attempted(learn_row, (held.plan, held.bias_plan, row, values, y, w, *memory))
     if failed:
         return 0

@@ -49,11 +49,11 @@ def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
 def uses_of(space):  # type: ignore[no-untyped-def]
     """Working space by its uses. With many scores most of them waste some, for the sake of one array."""
     if space.ndim == 2:
-        return Room(space[0], space[1], space[2], space[3], space[4], space[5], space[6:], 0.0, 0.0, 0.0)
+        return Room(space[0], space[1], space[2], space[3], space[4], space[5], space[6:], 0.0, 0.0)
     size, last = space.shape[1] * space.shape[2], space.shape[0] - 1
     step, before, passed = space[3].reshape(size), space[4].reshape(size), space[5].reshape(size)
     records, rest = space[6:last].reshape((last - 6, size)), space[last]
-    return Room(space[0], space[1], space[2], step, before, passed, records, rest[0], rest[1], rest[2])
+    return Room(space[0], space[1], space[2], step, before, passed, records, rest[0], rest[1])
 
 
 @inlined
@@ -224,6 +224,6 @@ def learn_one_row(  # type: ignore[no-untyped-def]
         return False, 0.0
     feature, x, state, bias = borrowed(feature), borrowed(x), borrowed(state), borrowed(bias)
     room, bias_room, clock = rooms(room), rooms(bias_room), clock_from(ticks)
-    z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room, room.z)
+    z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room, 0.0)
     clock_into(ticks, clock)
     return True, z

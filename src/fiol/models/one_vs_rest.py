@@ -29,7 +29,7 @@ from fiol.intake.turns import Turns
 from fiol.intake.uniting import united
 from fiol.learner import FLOAT64, INT32, Learner, check_parts, html_table, is_vector
 from fiol.models.epochs import Map
-from fiol.snapshot import Snapshot, takes_long
+from fiol.snapshot import Snapshot, scores_in_turn
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="OneVsRest")
@@ -335,12 +335,7 @@ class OneVsRest:
         X, rows = counted(X, "predict_named or score_named")
         if rows is None:
             return padded([self.scores(block) for block in blocks_of(X)], len(self.labels))
-        with self._turns:
-            chunk, model = self._intake.read(X), self
-            if not takes_long(chunk, self):
-                return self.score_canonical(chunk)
-            model = self.copy()  # so that nobody has to wait
-        return model.score_canonical(chunk)
+        return scores_in_turn(self, X)
 
     def score_chunk(self, chunk: Chunk) -> Floats:
         """`scores` for a canonical chunk of numbered features: cheap checks only."""
