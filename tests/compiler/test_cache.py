@@ -92,6 +92,25 @@ def test_who_finds_a_lock_waits_for_it_but_not_for_ever(folder, monkeypatch, hel
 
 
 @compiling
+@pytest.mark.skipif(cache.fcntl is None, reason="no locks here")
+def test_threads_that_meet_at_a_new_kernel_end_their_turns_one_after_the_other(folder, monkeypatch):
+    unlink = cache.Path.unlink
+
+    def slow(self, missing_ok=False):
+        time.sleep(0.2)  # time enough for the other thread to find the same lock
+        unlink(self, missing_ok=missing_ok)
+
+    monkeypatch.setattr(cache.Path, "unlink", slow)
+    kernel, answers = fresh(), []
+    threads = [threading.Thread(target=lambda: answers.append(kernel(2.0))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [4.0, 4.0, 4.0]
+
+
+@compiling
 def test_a_lock_is_given_back_when_compiling_fails(folder):
     kernel = cache.kept(numba.njit(lambda x: x.nothing))
     with pytest.raises(numba.TypingError):

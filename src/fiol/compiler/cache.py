@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from numba.core.caching import FunctionCache
+from numba.core.compiler_lock import global_compiler_lock
 
 from fiol.compiler.fingerprint import digest
 
@@ -112,10 +113,11 @@ def kept(kernel: Any) -> Any:
     compile_now = kernel.compile
 
     def compile_in_turn(signature: Any) -> Any:
-        try:
-            return compile_now(signature)
-        finally:
-            cache.end_turn()
+        with global_compiler_lock:  # one thread at a time, from the turn's beginning to its end
+            try:
+                return compile_now(signature)
+            finally:
+                cache.end_turn()
 
     kernel.compile = compile_in_turn
     return kernel
