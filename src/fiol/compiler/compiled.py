@@ -48,6 +48,7 @@ from fiol.components.component import (
     again,
     at,
     begun,
+    borrowed,
     center_entry,
     column,
     common,
@@ -390,14 +391,6 @@ def _put_score(scores: Any, r: Any, z: Any) -> Any:
         scores[r] = z
 
     return single if scores.ndim == 1 else lambda scores, r, z: None
-
-
-def borrowed(values: Any) -> Any:
-    """The same array, or tuple of arrays, without a share in its ownership: loops then count no references to it.
-
-    The caller must keep the arrays alive. Counting took most of the time of a short row.
-    """
-    return values
 
 
 class BorrowedArray(types.Array):  # type: ignore[misc]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.compiler.compiled import borrowed, inlined, jit
+from fiol.compiler.compiled import inlined, jit
 from fiol.compiler.python_objects import (
     AXES,
     DATA,
@@ -49,6 +49,7 @@ from fiol.compiler.python_objects import (
     whole_number,
     word_at,
 )
+from fiol.components.component import borrowed
 from fiol.engine.reading import prediction, score_one_row
 from fiol.engine.rounds import clock_from, clock_into, in_order, learn_row, rooms
 from fiol.intake.chunk import FEATURES as MOST

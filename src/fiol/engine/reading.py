@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fiol.compiler.compiled import borrowed, inlined, jit
-from fiol.components.component import entry, next_score, put, scores_of
+from fiol.compiler.compiled import inlined, jit
+from fiol.components.component import borrowed, entry, next_score, put, scores_of
 from fiol.engine.rounds import clock_from, clock_into
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fiol.compiler.compiled import borrowed, inlined, jit, prefetch
+from fiol.compiler.compiled import inlined, jit, prefetch
 from fiol.components.component import (
     again,
     at,
     begun,
+    borrowed,
     ended,
     entry,
     first_weights,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.component import Component
+from fiol.components.component import Component, borrowed
 from fiol.components.geometries import Euclidean
 from fiol.components.losses import Squared
 from fiol.components.problem import make_problem
@@ -45,24 +45,27 @@ SOLVERS = {
 
 def implicit_dense(problem: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any, a: Any, b: Any) -> Any:
     """Exact steps on rows that hold every feature; the new weights go to the other buffer, not back."""
+    features, rows, old, new = borrowed(feature), borrowed(x), borrowed(w), borrowed(a)
     passes = 0
     for t in range(x.shape[0]):
-        _, _, n = problem.step(Row(feature[0], x[t], w, eta, y[t], 1.0, 1.0, 0.0, 0.0), a)
+        _, _, n = problem.step(Row(features[0], rows[t], old, eta, y[t], 1.0, 1.0, 0.0, 0.0), new)
         passes += n
-        w, a = a, w
+        old, new = new, old
+    w[:] = old
     return w, passes
 
 
 def implicit_sparse(problem: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any, a: Any, b: Any) -> Any:
     """Exact steps on the weights a row touches, gathered before and scattered after."""
+    features, rows, old, new = borrowed(feature), borrowed(x), borrowed(a), borrowed(b)
     passes = 0
     for t in range(x.shape[0]):
         for k in range(x.shape[1]):
-            a[k] = w[np.uint64(feature[t, k])]
-        _, _, n = problem.step(Row(feature[t], x[t], a, eta, y[t], 1.0, 1.0, 0.0, 0.0), b)
+            old[k] = w[np.uint64(features[t, k])]
+        _, _, n = problem.step(Row(features[t], rows[t], old, eta, y[t], 1.0, 1.0, 0.0, 0.0), new)
         passes += n
         for k in range(x.shape[1]):
-            w[np.uint64(feature[t, k])] = b[k]
+            w[np.uint64(features[t, k])] = new[k]
     return w, passes
 
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.compiler.compiled import borrowed, inlined, jit
+from fiol.compiler.compiled import inlined, jit
+from fiol.components.component import borrowed
 from fiol.components.row import Floats
 from fiol.engine.rounds import clock_from, clock_into, learn_row, rooms
 from fiol.update.state import aligned
