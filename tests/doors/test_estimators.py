@@ -49,6 +49,8 @@ CHECKED = [FIOLClassifier(max_iter=5), FIOLClassifier("log_loss", max_iter=5), F
 @parametrize_with_checks(CHECKED, **({"expected_failed_checks": lambda _: EXPECTED} if NEW else {}))
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator, check):
+    if not NEW and "readonly_memmap=True" in repr(check):
+        pytest.skip("fails for scikit-learn's own estimators, too, with a joblib that is newer than they are")
     check(estimator)
 
 

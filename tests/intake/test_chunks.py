@@ -393,7 +393,11 @@ WRONG_X = [
     (pa.table({"day": DATES}), TypeError, r"^column 'day' holds (datetime64\S*|Timestamp|datetime): encode it"),
     (pd.DataFrame({"t": DATES - DATES[0]}), TypeError, r"^column 't' holds \w+"),
     *(
-        (make({"d": [moment] * 2, "x": [1.0, 2.0]}), TypeError, rf"^column 'd' holds {kind}: encode it, or pass dicts$")
+        (
+            make({"d": [moment] * 2, "x": [1.0, 2.0]}),
+            TypeError,
+            rf"^column 'd' holds {kind}(64\[ns\])?: encode it, or pass dicts$",
+        )
         for make in (pd.DataFrame, pl.DataFrame, pa.table)
         for kind, moment in MOMENTS.items()
     ),

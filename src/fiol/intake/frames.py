@@ -246,6 +246,8 @@ def as_numbers(values: Any, where: Callable[[int], str], what: str, advice: str)
         raise TypeError(f"{what} holds {type(series.dtype).__name__}: {advice}")
     if series is None or getattr(values, "dtype", None) == np.dtype(object):
         present = numbers_of_objects(present, where)
+    if series is not None and present.dtype.kind == "O" and all(isinstance(v, (bool, np.bool_)) for v in present):
+        present = present.astype(bool)  # older versions of narwhals give objects for pandas' boolean columns
     if present.dtype.kind not in "biuf" and present.size:
         dtype = getattr(values, "dtype", present.dtype) if present.dtype.kind == "O" else present.dtype
         k, found = first_odd(present.astype(object), str(dtype))
