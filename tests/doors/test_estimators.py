@@ -10,6 +10,7 @@ import warnings
 from contextlib import redirect_stdout
 from itertools import pairwise
 
+import numba
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -723,6 +724,7 @@ def test_lazily_loaded():
         fiol.Perceptron
 
 
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="the interpreter needs minutes, and lets others run anyway")
 def test_other_threads_run_while_one_fits():
     X, y = make_classification(20_000, 40, random_state=0)
     model = FIOLClassifier(max_iter=40, tol=None, shuffle=False)
