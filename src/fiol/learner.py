@@ -31,7 +31,7 @@ from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
-from fiol.intake.transaction import Transaction, rows_learned, say_learned
+from fiol.intake.transaction import rows_learned, say_learned
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
@@ -176,8 +176,8 @@ class Learner:
             scores = self._joined(learned_in_blocks(self._learn_rows, X, self._targets(y, None), sample_weight))
             self._watch(scores)
             return scores
-        with self._turns, Transaction(learner=self):
-            scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
+        with self._turns, self._intake.transaction(learner=self):
+            scores = self._learn_all(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
             self._watch(scores)
             return scores
 
@@ -189,9 +189,13 @@ class Learner:
     def _learn_rows(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
         """A round per row, all or nothing, or as many as the exception says."""
         with self._turns, self._intake.transaction(learner=self):
-            if self.max_features is not None:
-                return self._learn_bounded(X, y, sample_weights)
-            return self._rounds(self._intake.take_in(X), y, sample_weights)
+            return self._learn_all(X, y, sample_weights)
+
+    def _learn_all(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
+        """`_learn_rows`; call it inside a transaction."""
+        if self._intake.max_features is not None:
+            return self._learn_bounded(X, y, sample_weights)
+        return self._rounds(self._intake.take_in(X), y, sample_weights)
 
     def _rounds(self, rows: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row of features that were taken in; labels are taken in, too. Call it inside a transaction."""

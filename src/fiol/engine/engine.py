@@ -114,6 +114,9 @@ class Engine:
     def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """`learn` for rows that fit in, unobserved; an interrupt leaves the rounds that the clock counts."""
         scores = np.zeros((chunk.rows, *self.trailing))
+        if chunk.rows == 1 and not len(order):  # no time to lose
+            self.call("learn_rows", *self.plans, chunk, order, y, sample_weights, *self.memory, scores)
+            return scores
         for start, stop in paced(chunk, order, self.row_cost):
             rows = slice(0, chunk.rows) if len(order) else slice(start, stop)
             piece = piece_of(chunk, rows.start, rows.stop), order[start:stop], y[rows], sample_weights[rows]
@@ -250,8 +253,10 @@ class Engine:
 
     def fit_in(self, chunk: Chunk) -> None:
         """Make room for the features and the longest row of a chunk."""
-        if chunk.rows and chunk.data.shape[0]:
-            self.make_place(int(chunk.indices.max()) + 1, int(np.diff(chunk.indptr).max()))
+        rows, entries = chunk.rows, chunk.data.shape[0]
+        if rows and entries:
+            longest = entries if rows == 1 else int(np.diff(chunk.indptr).max())
+            self.make_place(int(chunk.indices.max()) + 1, longest)
 
     def make_place(self, features: int, longest: int) -> None:
         """Make room for so many features, and for rows of so many entries."""
