@@ -348,11 +348,14 @@ class Learner:
         at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=True, grows=grows)
         return self.watch_one(at_hand.learn(row, float(y), float(sample_weight)))
 
-    def score_event(self, row: Any, *outer: Intake, predict: bool = False) -> float | None:
-        """The score of a dict, see `try_event`, or its prediction; None if anything about it needs a second look."""
+    def score_event(self, row: Any, *outer: Intake, turns: Any, predict: bool = False) -> float | None:
+        """The score of a dict, see `try_event`, or its prediction; None if anything about it needs a second look.
+
+        `turns` is the lock of the model whose intake numbers the names.
+        """
         if self._whole_rows or type(row) is not dict:
             return None
-        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=False)
+        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=False, turns=turns)
         found: float | None = at_hand.predict(row) if predict else at_hand.score(row)
         return found
 
@@ -618,43 +621,39 @@ class Learner:
 
     def score_one(self, indices: Any, values: Any) -> Any:
         """The score of one row, see `learn_one`."""
-        turns = self._turns
-        try:
-            turns.acquire()
-            intake, at_hand = self._intake, self._engine.at_hand
-            if intake.encoder is None:
-                z = at_hand.score(indices, values) if at_hand.intake is intake else None
-                if z is None and is_vector(indices, INT32) and is_vector(values, FLOAT64) and not self._whole_rows:
-                    z = self._engine.have_at_hand(len(values), (intake,), learning=False).score(indices, values)
+        at_hand = self._engine.at_hand
+        z = at_hand.score(indices, values)
+        intake = self._intake
+        if z is not None and at_hand.intake is intake and intake.encoder is None and at_hand is self._engine.at_hand:
+            return z
+        if not (is_vector(indices, INT32) and is_vector(values, FLOAT64)) or self._whole_rows:
+            return self._only(self.scores(one_row(indices, values)))
+        with self._turns:
+            if self._intake.encoder is None:
+                at_hand = self._engine.have_at_hand(len(values), (self._intake,), learning=False, turns=self._turns)
+                z = at_hand.score(indices, values)
                 if z is not None:
                     return z
-        finally:
-            try:  # noqa: SIM105
-                turns.release()
-            except RuntimeError:  # as in `learn_one`
-                pass
-        return self._only(self.scores(one_row(indices, values)))
+            return self._only(self.scores(one_row(indices, values)))
 
     def score_named(self, features: Mapping[Any, Any]) -> Any:
         """The score of a dict of features, see `learn_named`."""
-        turns = self._turns
-        try:
-            turns.acquire()
-            intake, at_hand = self._intake, self._engine.at_hand
-            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
-                z = at_hand.score(features)
-                if z is not None:
-                    return z
+        at_hand = self._engine.at_hand
+        z = at_hand.score(features)
+        intake = self._intake
+        if (
+            z is not None
+            and at_hand.intake is intake
+            and at_hand.encoder is intake.encoder
+            and at_hand is self._engine.at_hand
+        ):
+            return z
+        with self._turns:
             return self._score_named(features)
-        finally:
-            try:  # noqa: SIM105
-                turns.release()
-            except RuntimeError:  # as in `learn_one`
-                pass
 
     def _score_named(self, features: Mapping[Any, Any], predict: bool = False) -> Any:
         """The score of a dict that needs a second look, or its prediction."""
-        z = self.score_event(features, predict=predict)
+        z = self.score_event(features, turns=self._turns, predict=predict)
         if z is not None:
             return z
         if self.max_features is not None:
@@ -672,6 +671,16 @@ class Learner:
         >>> clicks.predict_named({"site": "news"}) > 0.5, clicks.predict_named({"site": "mail"}) > 0.5
         (True, True)
         """
+        at_hand = self._engine.at_hand
+        found = at_hand.predict(features)
+        intake = self._intake
+        if (
+            found is not None
+            and at_hand.intake is intake
+            and at_hand.encoder is intake.encoder
+            and at_hand is self._engine.at_hand
+        ):
+            return found
         with self._turns:
             found = self._score_named(features, predict=True)
         return found.item() if isinstance(found, np.generic) else found

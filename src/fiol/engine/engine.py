@@ -128,10 +128,13 @@ class Engine:
         """What a round costs besides the entries of its row, in entries: all weights if it visits them."""
         return float(self.state.w.size) if self.plan.laziness.everywhere else 1.0
 
-    def have_at_hand(self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True) -> AtHand:
+    def have_at_hand(
+        self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
+    ) -> AtHand:
         """What one event needs: a row of so many entries whose names the first of `intakes` numbers.
 
         All `intakes` are told how many features there are when a new name gets a number; none does unless it `grows`.
+        Whoever reads without a turn says whose lock `turns` is: that of the model that the first intake belongs to.
         """
         intake, found = intakes[0], self.at_hand
         if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
@@ -141,7 +144,7 @@ class Engine:
         if (found.learn if learning else found.score) is second_look:
             from fiol.engine.events import functions_for  # imported here: `import fiol` loads no compiler
 
-            functions_for(self, found, intakes, learning, grows)
+            functions_for(self, found, intakes, learning, grows, turns)
         self.at_hand = found
         return found
 

@@ -14,11 +14,15 @@ from fiol.compiler.compiled import inlined, jit
 from fiol.compiler.python_objects import (
     AXES,
     DATA,
+    DIGITS,
     DTYPE,
     FLAGS,
+    HASH,
+    ITEMS,
     KIND,
     PLAIN,
     SHAPE,
+    SIZE,
     attempted,
     attribute,
     block_in,
@@ -31,23 +35,25 @@ from fiol.compiler.python_objects import (
     half_at,
     int_value,
     list_append,
-    list_item,
     list_replace,
-    list_size,
     new_float,
     new_int,
     next_item,
     ones,
+    order_of_texts,
+    owner_place,
     python_function,
     real_at,
     release,
     set_attribute,
     share,
+    this_thread,
     tuple_item,
     tuple_size,
     usable,
     whole_number,
     word_at,
+    word_of,
 )
 from fiol.components.component import borrowed
 from fiol.engine.reading import prediction, score_one_row
@@ -55,14 +61,17 @@ from fiol.engine.rounds import clock_from, clock_into, in_order, learn_row, room
 from fiol.intake.chunk import FEATURES as MOST
 from fiol.intake.chunk import LARGEST, SMALLEST
 from fiol.intake.scan import arrange
+from fiol.intake.turns import Free, Turns
 
 #: So many features have a bit each when a row is sorted, in words of 64.
 WORDS = 1024
 #: The places of facts.
 DICT, STR, INT, FLOAT, FLOAT64, BOOL, TRUE, NONE, ARRAY, INT32_VALUES, FLOAT64_VALUES = range(11)
-STRINGS, INTEGERS, NAMES, INTAKES, FEATURES_NAME, FEATURES, WIDTH, UNKNOWN = range(11, 19)
+STRINGS, INTEGERS, NAMES, INTAKES, FEATURES_NAME, FEATURES, WIDTH, UNKNOWN, OWNER, SHORT = range(11, 21)
 #: What happens to a name that is not known: nothing does, it is left out, it gets the next number.
 REFUSED, LEFT_OUT, NUMBERED = range(3)
+#: Who holds a lock that nobody can hold, and one that may be held without a way to see that: no thread at all.
+FREE, UNSEEN = np.zeros(1, np.int64), np.full(1, -1)
 
 
 class Values(NamedTuple):
@@ -104,12 +113,28 @@ def number_in(facts, value):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def whole(facts, number):  # type: ignore[no-untyped-def]
+    """The value of an int that is the number of a name."""
+    return half_at(number, DIGITS) if word_at(number, SIZE) == facts[SHORT] else int_value(number)
+
+
+@inlined
+def is_name(facts, name, key, kind):  # type: ignore[no-untyped-def]
+    """Whether the key of a dict, of this kind, is a name: one object, as a rule, or one text."""
+    if name == key:
+        return True
+    if kind != facts[STR] or word_at(name, KIND) != kind or word_at(name, HASH) != word_at(key, HASH):
+        return False
+    return order_of_texts(name, key) == 0
+
+
+@inlined
 def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped-def]
     """Write the entries of a dict, unsorted; return their number, that of new names, and whether indices rise.
 
     The number is -1 if the dict needs a second look.
     """
-    n, new, place, known = 0, 0, 0, list_size(facts[NAMES])
+    n, new, place, known, names = 0, 0, 0, word_at(facts[NAMES], SIZE), word_at(facts[NAMES], ITEMS)
     last: Any = -1
     rising: Any = True
     if word_at(row, KIND) != facts[DICT] or dict_size(row) > x.shape[0]:
@@ -127,9 +152,9 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
         if number == 0.0:
             continue
         i: Any = np.int64(guesses[n])  # the row before had this name here, as a rule
-        if i >= known or list_item(facts[NAMES], i) != key:
+        if i >= known or not is_name(facts, word_at(names, 8 * i), key, kind):
             found = find(facts[STRINGS] if kind == facts[STR] else facts[INTEGERS], key)
-            i = int_value(found) if found != 0 else -1
+            i = whole(facts, found) if found != 0 else -1
         if i >= 0:
             pass
         elif error_occurred() != 0:
@@ -218,7 +243,7 @@ def arranged(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
 def features_with(facts, feature, new):  # type: ignore[no-untyped-def]
     """How many features there are, or will be when new names have got their numbers."""
     if new > 0:
-        return list_size(facts[NAMES]) + new
+        return word_at(facts[NAMES], SIZE) + new
     if feature.shape[0] > 0 and feature[-1] >= facts[FEATURES]:  # perhaps there are more since somebody looked
         features = 2**62
         for k in range(tuple_size(facts[INTAKES])):
@@ -232,7 +257,7 @@ def features_with(facts, feature, new):  # type: ignore[no-untyped-def]
 @inlined
 def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
     """Give new names the next numbers; whether there was memory for that. All or nothing."""
-    names, before, done = facts[NAMES], list_size(facts[NAMES]), 0
+    names, before, done = facts[NAMES], word_at(facts[NAMES], SIZE), 0
     fine = True
     for k in range(new):
         table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
@@ -259,17 +284,23 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
     for k in range(done):
         table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
         dict_remove(table, keys[k])
-    list_replace(names, before, list_size(names), 0)
+    list_replace(names, before, word_at(names, SIZE), 0)
     forget_error()
     return False
 
 
 @jit
 def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
-    """The score of a row, a dict or two arrays, or its prediction; None if the row needs a second look."""
+    """The score of a row, a dict or two arrays, or its prediction; None if the row needs a second look.
+
+    So it does if another thread has its turn: no lock is taken here.
+    """
     held = block_in(function)
     facts, feature, x, keys = borrowed((held.facts, held.feature, held.x, held.keys))
     guesses = borrowed(held.guesses)
+    owner = word_at(facts[OWNER], 0)
+    if owner != 0 and owner != this_thread():
+        return share(facts[NONE])
     first = word_at(arguments, 0)
     if count == 1:
         n, _, rising = read_dict(facts, first, feature, x, keys, guesses)
@@ -320,7 +351,16 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     return new_float(z)
 
 
-def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool) -> None:
+def place_of_owner(turns: Any) -> int:
+    """The address of a word that tells which thread has its turn, 0 for none."""
+    if isinstance(turns, Turns):
+        return id(turns) + (owner_place() or 0)
+    return int((FREE if isinstance(turns, Free) else UNSEEN).ctypes.data)
+
+
+def functions_for(
+    engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any
+) -> None:
     """Have the functions of an engine as it is at hand: see `AtHand`, and `Engine.have_at_hand`."""
     if not usable():
         return
@@ -334,13 +374,15 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
     elif not learning and own.leaves_new_names_out:
         unknown = LEFT_OUT
     features, width = min(intake.features for intake in intakes), MOST if own.width is None else own.width
-    facts, entries = np.array([*map(id, things), features, width, unknown]), at_hand.entries
+    numbers = features, width, unknown, place_of_owner(turns), word_of(1, SIZE)
+    facts, entries = np.array([*map(id, things), *numbers]), at_hand.entries
     row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(entries, np.int32)
     sorting = np.empty(entries, np.int32), np.empty(entries), np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
     memory = *engine.plans, engine.state, engine.bias, engine.fresh, engine.ticks, engine.room, engine.bias_room
 
     def function(kernel: Any, predicting: int = 0) -> Any:
-        return python_function(kernel, Values(*(predicting, *memory, *engine.limits, *row, *sorting, facts)), things)
+        values = Values(*(predicting, *memory, *engine.limits, *row, *sorting, facts))
+        return python_function(kernel, values, (things, turns))
 
     if learning:
         at_hand.learn = function(learn_event)
