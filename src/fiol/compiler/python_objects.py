@@ -24,7 +24,7 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, lower_getattr_generic, models, register_model
 from numba.extending import intrinsic as typed_intrinsic
 
-from fiol.compiler.compiled import ComponentType, bind, jit
+from fiol.compiler.compiled import ComponentType, bind, jit, lent
 
 #: Python's types see the first argument of these, which the compiler fills in.
 intrinsic: Any = typed_intrinsic
@@ -281,7 +281,8 @@ class _Values(AttributeTemplate):  # type: ignore[misc]
     key = BlockType
 
     def generic_resolve(self, block: BlockType, name: str) -> Any:
-        return block.kind.types[block.kind.fields.index(name)] if name in block.kind.fields else None
+        fields = block.kind.fields
+        return lent(block.kind.types[fields.index(name)]) if name in fields else None  # nobody counts references
 
 
 @lower_getattr_generic(BlockType)

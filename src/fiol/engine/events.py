@@ -55,7 +55,6 @@ from fiol.compiler.python_objects import (
     word_at,
     word_of,
 )
-from fiol.components.component import borrowed
 from fiol.engine.reading import prediction, score_one_row
 from fiol.engine.rounds import clock_from, clock_into, in_order, learn_row, rooms
 from fiol.intake.chunk import FEATURES as MOST
@@ -65,6 +64,10 @@ from fiol.intake.turns import Free, Turns
 
 #: So many features have a bit each when a row is sorted, in words of 64.
 WORDS = 1024
+#: So many numbers of names are remembered, each where the hash of its name says; a power of 2.
+GUESSES = 2048
+#: Rows of so many entries are sorted one by one.
+FEW = 16
 #: The places of facts.
 DICT, STR, INT, FLOAT, FLOAT64, BOOL, TRUE, NONE, ARRAY, INT32_VALUES, FLOAT64_VALUES = range(11)
 STRINGS, INTEGERS, NAMES, INTAKES, FEATURES_NAME, FEATURES, WIDTH, UNKNOWN, OWNER, SHORT = range(11, 21)
@@ -92,7 +95,7 @@ class Values(NamedTuple):
     feature: Any  #: scratch: the indices of a row
     x: Any  #: its values
     keys: Any  #: its new names
-    guesses: Any  #: the features of the row before, in the order of its names
+    guesses: Any  #: features, by the last digits of the hashes of their names
     new_feature: Any  #: the row, sorted
     new_x: Any
     bits: Any  #: one for each feature
@@ -134,7 +137,7 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
 
     The number is -1 if the dict needs a second look.
     """
-    n, new, place, known, names = 0, 0, 0, word_at(facts[NAMES], SIZE), word_at(facts[NAMES], ITEMS)
+    n, new, place, known, names, missed = 0, 0, 0, word_at(facts[NAMES], SIZE), word_at(facts[NAMES], ITEMS), False
     last: Any = -1
     rising: Any = True
     if word_at(row, KIND) != facts[DICT] or dict_size(row) > x.shape[0]:
@@ -142,7 +145,7 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
     while True:
         more, place, key, value = next_item(row, place)
         if more == 0:
-            return n, new, rising
+            break
         kind = word_at(key, KIND)
         fine, number = number_in(facts, value)
         fine &= kind == facts[STR] or kind == facts[INT]
@@ -151,27 +154,30 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
             return -1, 0, True
         if number == 0.0:
             continue
-        i: Any = np.int64(guesses[n])  # the row before had this name here, as a rule
+        guess = (word_at(key, HASH) if kind == facts[STR] else key >> 4) & (GUESSES - 1)
+        i: Any = np.int64(guesses[guess])
         if i >= known or not is_name(facts, word_at(names, 8 * i), key, kind):
             found = find(facts[STRINGS] if kind == facts[STR] else facts[INTEGERS], key)
             i = whole(facts, found) if found != 0 else -1
-        if i >= 0:
-            pass
-        elif error_occurred() != 0:
-            forget_error()
-            return -1, 0, True
-        elif facts[UNKNOWN] == LEFT_OUT:
-            continue
-        elif facts[UNKNOWN] == NUMBERED:
-            i = known + new
-            keys[new] = key
-            new += 1
-        else:
-            return -1, 0, True
+            missed |= found == 0
+            if i >= 0:
+                guesses[guess] = i
+            elif facts[UNKNOWN] == LEFT_OUT:
+                continue
+            elif facts[UNKNOWN] == NUMBERED:
+                i = known + new
+                keys[new] = key
+                new += 1
+            else:
+                break
         rising &= i > last
         last = i
-        feature[n], guesses[n], x[n] = i, i, number
+        feature[n], x[n] = i, number
         n += 1
+    if missed and (error_occurred() != 0 or facts[UNKNOWN] == REFUSED):
+        forget_error()
+        return -1, 0, True
+    return n, new, rising
 
 
 @inlined
@@ -208,7 +214,7 @@ def sort_by_rank(feature, x, n, held):  # type: ignore[no-untyped-def]
     for k in range(n):
         top = max(top, feature[k])
     words = (top >> 6) + 1
-    bits, smaller, new_feature, new_x = borrowed((held.bits, held.smaller, held.new_feature, held.new_x))
+    bits, smaller, new_feature, new_x = held.bits, held.smaller, held.new_feature, held.new_x
     if words > bits.shape[0] or words > 4 * n + 16:
         return False
     for j in range(words):
@@ -232,9 +238,23 @@ def sort_by_rank(feature, x, n, held):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def sort_few(feature, x, n):  # type: ignore[no-untyped-def]
+    """Sort entries, each among those before it; whether no feature comes twice. Equal ones stay in their order."""
+    apart = True
+    for k in range(1, n):
+        i, value, j = feature[k], x[k], k
+        while j > 0 and feature[j - 1] > i:
+            feature[j], x[j] = feature[j - 1], x[j - 1]
+            j -= 1
+        feature[j], x[j] = i, value
+        apart &= j == 0 or feature[j - 1] != i
+    return apart
+
+
+@inlined
 def arranged(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
     """Bring entries into order; return how many are left, -1 if the row needs a second look."""
-    if n < 0 or rising or sort_by_rank(feature, x, n, held):
+    if n < 0 or rising or (sort_few(feature, x, n) if n <= FEW else sort_by_rank(feature, x, n, held)):
         return n
     return arrange(feature[:n], x[:n], SMALLEST, LARGEST)
 
@@ -296,8 +316,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     So it does if another thread has its turn: no lock is taken here.
     """
     held = block_in(function)
-    facts, feature, x, keys = borrowed((held.facts, held.feature, held.x, held.keys))
-    guesses = borrowed(held.guesses)
+    facts, feature, x, keys, guesses = held.facts, held.feature, held.x, held.keys, held.guesses
     owner = word_at(facts[OWNER], 0)
     if owner != 0 and owner != this_thread():
         return share(facts[NONE])
@@ -309,8 +328,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     n = arranged(feature, x, n, rising, held)
     if n < 0:
         return share(facts[NONE])
-    state, bias, fresh = borrowed(held.state), borrowed(held.bias), borrowed(held.fresh)
-    row = held.plan, held.bias_plan, feature[:n], x[:n], state, bias, fresh, held.ticks
+    row = held.plan, held.bias_plan, feature[:n], x[:n], held.state, held.bias, held.fresh, held.ticks
     failed, z = attempted(score_one_row, row)
     if not failed and held.predicting:
         failed, z = attempted(prediction, (held.plan.problem.loss, z))
@@ -321,8 +339,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
 def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """A round for a row, a dict or two arrays, a target and a weight; its score before, None for a second look."""
     held = block_in(function)
-    facts, feature, x, keys = borrowed((held.facts, held.feature, held.x, held.keys))
-    guesses = borrowed(held.guesses)
+    facts, feature, x, keys, guesses = held.facts, held.feature, held.x, held.keys, held.guesses
     first, target, weight = word_at(arguments, 0), word_at(arguments, 8 * count - 16), word_at(arguments, 8 * count - 8)
     fine, y = number_in(facts, target)
     also, w = number_in(facts, weight)
@@ -336,18 +353,17 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     if n < 0:
         return share(facts[NONE])
     row, values, features = feature[:n], x[:n], features_with(facts, feature[:n], new)
-    state, bias, ticks, room = borrowed(held.state), borrowed(held.bias), held.ticks, rooms(held.room)
-    checked = held.plan, row, values, y, w, state, held.room, features, held.low, held.high, held.heaviest
+    checked = held.plan, row, values, y, w, held.state, held.room, features, held.low, held.high, held.heaviest
     failed, fine = attempted(in_order, checked)
     if failed:
         return 0
     if not fine or (new > 0 and not number_names(facts, keys, new)):
         return share(facts[NONE])
-    memory = state, bias, clock_from(ticks), room, rooms(held.bias_room), 0.0
+    memory = held.state, held.bias, clock_from(held.ticks), rooms(held.room), rooms(held.bias_room), 0.0
     failed, (z, clock) = attempted(learn_row, (held.plan, held.bias_plan, row, values, y, w, *memory))
     if failed:
         return 0
-    clock_into(ticks, clock)
+    clock_into(held.ticks, clock)
     return new_float(z)
 
 
@@ -376,7 +392,7 @@ def functions_for(
     features, width = min(intake.features for intake in intakes), MOST if own.width is None else own.width
     numbers = features, width, unknown, place_of_owner(turns), word_of(1, SIZE)
     facts, entries = np.array([*map(id, things), *numbers]), at_hand.entries
-    row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(entries, np.int32)
+    row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
     sorting = np.empty(entries, np.int32), np.empty(entries), np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
     memory = *engine.plans, engine.state, engine.bias, engine.fresh, engine.ticks, engine.room, engine.bias_room
 
