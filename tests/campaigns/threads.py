@@ -6,8 +6,8 @@ Threads learn, predict, save, pickle, copy, prune, merge and read at once. The m
 whose turn it was, in order. Then one thread makes the same calls in that order with a new model, and every answer, and
 what the models know in the end, must be the same to the bit.
 
-Single events are read without a turn. So another campaign has one thread that writes, and others that read events all the
-time: each of their answers must be that of a moment between two calls, and of one between the reader's call and its end.
+Single events are read without a turn. So another campaign has one thread that writes, and others that read events all
+the time: each of their answers must be that of a moment between two calls, no sooner or later than the reader's own.
 """
 
 import argparse
@@ -202,7 +202,7 @@ def moments(kind, calls, readers, seed, compiled=True):
     probes, many = work.rows(rng, 6)[0], work.rows(rng, 1000)
     if not work.named:
         found = [np.flatnonzero(row).astype(np.int32) for row in probes]
-        probes = [(indices, np.array(row)[indices]) for indices, row in zip(found, probes)]
+        probes = [(indices, np.array(row)[indices]) for indices, row in zip(found, probes, strict=True)]
 
     def read(k):
         return model.score_named(probes[k]) if work.named else model.score_one(*probes[k])

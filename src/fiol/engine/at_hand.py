@@ -20,9 +20,9 @@ class AtHand:
 
         z = at_hand.learn(row, y, 1.0) if at_hand.intake is intake and at_hand.encoder is intake.encoder else None
 
-    Reading needs no turn. `score` and `predict` hold the interpreter's lock, which nobody begins or ends a turn without;
-    they answer None while another thread has its turn, and otherwise see a moment between two turns. Since there may have
-    been one between any two lines of the caller, the caller looks afterwards whether what it called was still at hand:
+    Reading needs no turn. `score` and `predict` hold the interpreter's lock, which nobody begins or ends a turn
+    without; they answer None while another thread has its turn, and otherwise see a moment between two turns. There may
+    have been a turn between any two lines of the caller, who therefore looks afterwards whether this was still at hand:
 
         at_hand = engine.at_hand
         z = at_hand.score(row)

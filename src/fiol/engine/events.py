@@ -374,9 +374,7 @@ def place_of_owner(turns: Any) -> int:
     return int((FREE if isinstance(turns, Free) else UNSEEN).ctypes.data)
 
 
-def functions_for(
-    engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any
-) -> None:
+def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any) -> None:
     """Have the functions of an engine as it is at hand: see `AtHand`, and `Engine.have_at_hand`."""
     if not usable():
         return
