@@ -45,7 +45,7 @@ def events(features: int, names: str, rows: int, seed: int = 0) -> list[Event]:
 
 
 def as_arrays(stream: list[Event], numbers: dict[str, int]) -> list[tuple[Any, ...]]:
-    """The indices and values of every row, sorted; `numbers` has those of all names so far, and gets those of others."""
+    """The indices and values of every row, sorted; `numbers` has those of names so far, and gets those of others."""
     found = []
     for x, _ in stream:
         row = sorted((numbers.setdefault(name, len(numbers)), value) for name, value in x.items())
@@ -110,8 +110,8 @@ def measure(features: int, names: str, rounds: int, rows: int) -> dict[str, tupl
     best, numbers = dict[str, tuple[float, float]](), dict[str, int]()
     arrays = [as_arrays(stream, numbers) for stream in streams]
     for name, (ours, theirs, target) in contests(streams[0]).items():
-        for stream, rows in zip(streams[1:], arrays[1:], strict=True):
-            given = rows if name.endswith("arrays") else None
+        for stream, arrayed in zip(streams[1:], arrays[1:], strict=True):
+            given = arrayed if name.endswith("arrays") else None
             pair = called(ours, stream, target, given), called(theirs, stream, target)
             before = best.get(name, pair)
             best[name] = min(pair[0], before[0]), min(pair[1], before[1])
