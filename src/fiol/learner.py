@@ -335,12 +335,15 @@ class Learner:
         """`score_chunk` for rows that an `Intake` has checked; features beyond those seen weigh as one never seen."""
         return self._engine.scores(self._entered(chunk))
 
-    def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> float | None:
-        """The round of a row that is in order; None, and no round, if anything about it needs a second look."""
+    def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any, grows: bool = False) -> float | None:
+        """The round of a row that is in order; None, and no round, if anything about it needs a second look.
+
+        So does a feature beyond those seen, unless the learner `grows`, and has room for the feature.
+        """
         if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows:
             return None
         y, sample_weight, intake = float(y), float(sample_weight), self._intake
-        at_hand = self._engine.have_at_hand(len(values), (intake,), learning=True)
+        at_hand = self._engine.have_at_hand(len(values), (intake,), learning=True, grows=grows)
         if at_hand.learn is second_look:
             return self.watch_one(self._engine.learn_one(indices, values, y, sample_weight, intake.features))
         return self.watch_one(at_hand.learn(indices, values, y, sample_weight))
@@ -426,7 +429,7 @@ class Learner:
                 if z is not None:
                     return z if math.isfinite(z) else self.watch_one(z)
                 if is_vector(indices, INT32) and is_vector(values, FLOAT64):
-                    z = self.try_row(indices, values, y, sample_weight)
+                    z = self.try_row(indices, values, y, sample_weight, grows=True)
                 if z is not None:
                     return z
         finally:

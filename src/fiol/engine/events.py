@@ -71,8 +71,9 @@ FEW = 16
 #: The places of facts.
 DICT, STR, INT, FLOAT, FLOAT64, BOOL, TRUE, NONE, ARRAY, INT32_VALUES, FLOAT64_VALUES = range(11)
 STRINGS, INTEGERS, NAMES, INTAKES, FEATURES_NAME, FEATURES, WIDTH, UNKNOWN, OWNER, SHORT = range(11, 21)
-#: What happens to a name that is not known: nothing does, it is left out, it gets the next number.
-REFUSED, LEFT_OUT, NUMBERED = range(3)
+#: What happens to a name that is not known: nothing does, it is left out, it gets the next number; nothing does, but
+#: features that are numbers may be any.
+REFUSED, LEFT_OUT, NUMBERED, ANY_NUMBER = range(4)
 #: Who holds a lock that nobody can hold, and one that may be held without a way to see that: no thread at all.
 FREE, UNSEEN = np.zeros(1, np.int64), np.full(1, -1)
 
@@ -174,7 +175,8 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
         last = i
         feature[n], x[n] = i, number
         n += 1
-    if missed and (error_occurred() != 0 or facts[UNKNOWN] == REFUSED):
+    kept = facts[UNKNOWN] == LEFT_OUT or facts[UNKNOWN] == NUMBERED
+    if missed and (error_occurred() != 0 or not kept):
         forget_error()
         return -1, 0, True
     return n, new, rising
@@ -275,6 +277,22 @@ def features_with(facts, feature, new):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def have_features(facts, features):  # type: ignore[no-untyped-def]
+    """Tell all intakes that there are so many features; whether there was memory for that."""
+    number = new_int(features)
+    fine = number != 0
+    for k in range(tuple_size(facts[INTAKES])):
+        fine = fine and set_attribute(tuple_item(facts[INTAKES], k), facts[FEATURES_NAME], number) == 0
+    if number != 0:
+        release(number)
+    if fine:
+        facts[FEATURES] = features
+    else:
+        forget_error()
+    return fine
+
+
+@inlined
 def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
     """Give new names the next numbers; whether there was memory for that. All or nothing."""
     names, before, done = facts[NAMES], word_at(facts[NAMES], SIZE), 0
@@ -291,14 +309,7 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
         fine = fine and list_append(names, keys[k]) == 0
         if not fine:
             break
-    features = new_int(before + new) if fine else 0
-    fine = features != 0
-    for k in range(tuple_size(facts[INTAKES])):
-        fine = fine and set_attribute(tuple_item(facts[INTAKES], k), facts[FEATURES_NAME], features) == 0
-    if features != 0:
-        release(features)
-    if fine:
-        facts[FEATURES] = before + new
+    if fine and have_features(facts, before + new):
         return True
     forget_error()
     for k in range(done):
@@ -353,11 +364,14 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     if n < 0:
         return share(facts[NONE])
     row, values, features = feature[:n], x[:n], features_with(facts, feature[:n], new)
+    more = count == 4 and n > 0 and facts[UNKNOWN] == ANY_NUMBER and feature[n - 1] >= features
+    if more:
+        features = np.int64(feature[n - 1]) + 1
     checked = held.plan, row, values, y, w, held.state, held.room, features, held.low, held.high, held.heaviest
     failed, fine = attempted(in_order, checked)
     if failed:
         return 0
-    if not fine or (new > 0 and not number_names(facts, keys, new)):
+    if not fine or (new > 0 and not number_names(facts, keys, new)) or (more and not have_features(facts, features)):
         return share(facts[NONE])
     memory = held.state, held.bias, clock_from(held.ticks), rooms(held.room), rooms(held.bias_room), 0.0
     failed, (z, clock) = attempted(learn_row, (held.plan, held.bias_plan, row, values, y, w, *memory))
@@ -385,6 +399,8 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
     unknown = REFUSED
     if learning and grows and own.numbers_new_names:
         unknown = NUMBERED
+    elif learning and grows and encoder is None and own.width is None:
+        unknown = ANY_NUMBER
     elif not learning and own.leaves_new_names_out:
         unknown = LEFT_OUT
     features, width = min(intake.features for intake in intakes), MOST if own.width is None else own.width
