@@ -4,7 +4,8 @@
 
 Both take the same dicts, in turns, and the best of several rounds counts. Names are the same in every row; or drawn for
 every row from four times as many, all of them known; or new in every row. `score_named` stands beside River's
-`LinearRegression.predict_one`, which is the same sum, and `learn_named` beside its `learn_one`.
+`LinearRegression.predict_one`, which is the same sum, and `learn_named` beside its `learn_one`; so do `score_one` and
+`learn_one` of a learner, which take arrays of indices and values in the place of names.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import random
 import time
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 import fiol
 from fiol.river import FIOLClassifier, FIOLRegressor
@@ -41,9 +44,27 @@ def events(features: int, names: str, rows: int, seed: int = 0) -> list[Event]:
     return found
 
 
-def called(function: Callable[..., Any], events: list[Event], target: Callable[[float], Any] | None = None) -> float:
-    """Seconds per event of calls with its features, and what `target` makes of its number, if that is given."""
-    arguments = [(x,) if target is None else (x, target(y)) for x, y in events]
+def as_arrays(stream: list[Event], numbers: dict[str, int]) -> list[tuple[Any, ...]]:
+    """The indices and values of every row, sorted; `numbers` has those of names so far, and gets those of others."""
+    found = []
+    for x, _ in stream:
+        row = sorted((numbers.setdefault(name, len(numbers)), value) for name, value in x.items())
+        found.append((np.array([i for i, _ in row], np.int32), np.array([value for _, value in row])))
+    return found
+
+
+def called(
+    function: Callable[..., Any],
+    events: list[Event],
+    target: Callable[[float], Any] | None = None,
+    rows: list[tuple[Any, ...]] | None = None,
+) -> float:
+    """Seconds per event of calls with its features, and what `target` makes of its number, if that is given.
+
+    `rows` are what features are given as; by default as dicts.
+    """
+    given = [(x,) for x, _ in events] if rows is None else rows
+    arguments = [row if target is None else (*row, target(y)) for row, (_, y) in zip(given, events, strict=True)]
     gc.collect()
     start = time.perf_counter()
     for one in arguments:
@@ -57,7 +78,9 @@ def contests(seen: list[Event]) -> dict[str, tuple[Callable[..., Any], Callable[
 
     ours, theirs = FIOLRegressor(), linear_model.LinearRegression(optim.SGD(0.001))
     classifier, logistic = FIOLClassifier(), linear_model.LogisticRegression(optim.SGD(0.01))
-    learner = fiol.Learner(fiol.FIOL(fiol.Squared()))
+    learner, numbered = fiol.Learner(fiol.FIOL(fiol.Squared())), fiol.Learner(fiol.FIOL(fiol.Squared()))
+    for (indices, values), (_, y) in zip(as_arrays(seen, {}), seen, strict=True):
+        numbered.learn_one(indices, values, y)
     for x, y in seen:
         ours.learn_one(x, y)
         theirs.learn_one(x, y)
@@ -76,16 +99,20 @@ def contests(seen: list[Event]) -> dict[str, tuple[Callable[..., Any], Callable[
         "regressor learn_one": (ours.learn_one, theirs.learn_one, float),
         "learn_named": (learner.learn_named, theirs.learn_one, float),
         "classifier learn_one": (classifier.learn_one, logistic.learn_one, label),
+        "score_one, arrays": (numbered.score_one, theirs.predict_one, None),
+        "learn_one, arrays": (numbered.learn_one, theirs.learn_one, float),
     }
 
 
 def measure(features: int, names: str, rounds: int, rows: int) -> dict[str, tuple[float, float]]:
     """Seconds per call, ours and River's, by name of the contest."""
     streams = [events(features, names, rows, seed if names == "new" else 0) for seed in range(rounds + 1)]
-    best = dict[str, tuple[float, float]]()
+    best, numbers = dict[str, tuple[float, float]](), dict[str, int]()
+    arrays = [as_arrays(stream, numbers) for stream in streams]
     for name, (ours, theirs, target) in contests(streams[0]).items():
-        for stream in streams[1:]:
-            pair = called(ours, stream, target), called(theirs, stream, target)
+        for stream, arrayed in zip(streams[1:], arrays[1:], strict=True):
+            given = arrayed if name.endswith("arrays") else None
+            pair = called(ours, stream, target, given), called(theirs, stream, target)
             before = best.get(name, pair)
             best[name] = min(pair[0], before[0]), min(pair[1], before[1])
     return best

@@ -547,8 +547,8 @@ def test_events_have_the_names_they_should(events):
 
 def test_every_cell_of_events_is_measured(events):
     found = {(name, 2, "new"): pair for name, pair in events.measure(2, "new", 1, 4).items()}
-    assert len(found) == 7
+    assert len(found) == 9
     assert all(ours > 0.0 and theirs > 0.0 for ours, theirs in found.values())
     lines = events.table(found).splitlines()
-    assert len(lines) == 9
+    assert len(lines) == 11
     assert lines[2].startswith("| regressor predict_one | ")

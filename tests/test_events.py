@@ -162,6 +162,8 @@ def test_rows_of_two_arrays():
         assert learner.learn_one(indices, values, y) == twin.learn_one(indices.tolist(), values.tolist(), y)
         assert learner.n_features == twin.n_features
     assert learner.weights.tobytes() == twin.weights.tobytes()
+    assert repr(outcome(learner.learn_named, {"a": 1.0}, 1.0)) == repr(outcome(twin.learn_named, {"a": 1.0}, 1.0))
+    assert (learner.n_features, learner.names) == (twin.n_features, twin.names)
     with pytest.raises(ValueError, match="at least 0"):
         learner.learn_one(np.array([-1], np.int32), np.array([1.0]), 1.0)
     assert learner.rounds == 50

@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from campaigns.threads import KINDS, Calls, campaign
+from campaigns.threads import KINDS, Calls, campaign, moments
 from scipy import sparse
 
 import fiol
@@ -41,6 +41,33 @@ def test_in_the_interpreter_too(kind):
     made, switches = campaign(kind, 160, threads=8, seed=2, compiled=False)
     assert made == 160
     assert switches > 10
+
+
+def test_events_read_without_a_turn_are_those_of_a_moment():
+    read, changed = moments("named", 120, readers=3, seed=1)
+    assert read > 1000
+    assert changed > 0
+
+
+def test_an_event_is_not_read_in_the_middle_of_a_turn():
+    learner = Learner(LASSO)
+    learner.learn(X, Y)
+    score, began = learner.score_named(X[0]), threading.Event()
+
+    def read():
+        began.set()
+        return learner.score_named(X[0])
+
+    with learner._turns:
+        found = []
+        thread = threading.Thread(target=lambda: found.append(read()))
+        thread.start()
+        began.wait(20.0)
+        thread.join(0.2)
+        assert found == []
+        assert learner.score_named(X[0]) == score  # whose turn it is may read
+    thread.join(20.0)
+    assert found == [score]
 
 
 class Unlocked:

@@ -88,7 +88,12 @@ _OPTIONAL = {
 
 
 #: The classes behind files of estimators, by kind.
-_IN_FILES = {"classifier": "FIOLClassifier", "regressor": "FIOLRegressor"}
+_IN_FILES = {
+    "classifier": "FIOLClassifier",
+    "regressor": "FIOLRegressor",
+    "passive-aggressive-classifier": "PassiveAggressiveClassifier",
+    "passive-aggressive-regressor": "PassiveAggressiveRegressor",
+}
 
 
 def __getattr__(name: str) -> object:

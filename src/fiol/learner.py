@@ -31,7 +31,7 @@ from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
-from fiol.intake.transaction import Transaction, rows_learned, say_learned
+from fiol.intake.transaction import rows_learned, say_learned
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
@@ -71,6 +71,10 @@ class Learner:
     the learner was saved and loaded in between. Every weight is what a loop over all features in every round
     would have made of it, at a cost that depends on the entries of a row alone (`fiol.update.laziness` has the few
     exceptions). If anything is wrong with a chunk, an error names the place and nothing has been learned from it.
+
+    Rounds are exact for steps from 1e-12 to 1e12. Longer ones are as exact while the pull beta of a row, about its
+    error divided by eta x^2, is a double with all its digits, at least 1e-308: below, weights miss the row's target by
+    what is lost of beta, and no error says so. (`solve_step` looks at every step, and refuses those.)
 
     Threads may share a learner: every call is one turn, and the others wait. So whatever they do, the result is that of
     the same calls in some order, one after the other; what is read, saved, pickled, copied or merged is one moment
@@ -176,8 +180,8 @@ class Learner:
             scores = self._joined(learned_in_blocks(self._learn_rows, X, self._targets(y, None), sample_weight))
             self._watch(scores)
             return scores
-        with self._turns, Transaction(learner=self):
-            scores = self._learn_rows(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
+        with self._turns, self._intake.transaction(learner=self):
+            scores = self._learn_all(X, self._targets(y, rows), check_sample_weights(sample_weight, rows))
             self._watch(scores)
             return scores
 
@@ -189,9 +193,13 @@ class Learner:
     def _learn_rows(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
         """A round per row, all or nothing, or as many as the exception says."""
         with self._turns, self._intake.transaction(learner=self):
-            if self.max_features is not None:
-                return self._learn_bounded(X, y, sample_weights)
-            return self._rounds(self._intake.take_in(X), y, sample_weights)
+            return self._learn_all(X, y, sample_weights)
+
+    def _learn_all(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
+        """`_learn_rows`; call it inside a transaction."""
+        if self._intake.max_features is not None:
+            return self._learn_bounded(X, y, sample_weights)
+        return self._rounds(self._intake.take_in(X), y, sample_weights)
 
     def _rounds(self, rows: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row of features that were taken in; labels are taken in, too. Call it inside a transaction."""
@@ -327,12 +335,15 @@ class Learner:
         """`score_chunk` for rows that an `Intake` has checked; features beyond those seen weigh as one never seen."""
         return self._engine.scores(self._entered(chunk))
 
-    def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> float | None:
-        """The round of a row that is in order; None, and no round, if anything about it needs a second look."""
+    def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any, grows: bool = False) -> float | None:
+        """The round of a row that is in order; None, and no round, if anything about it needs a second look.
+
+        So does a feature beyond those seen, unless the learner `grows`, and has room for the feature.
+        """
         if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows:
             return None
         y, sample_weight, intake = float(y), float(sample_weight), self._intake
-        at_hand = self._engine.have_at_hand(len(values), (intake,), learning=True)
+        at_hand = self._engine.have_at_hand(len(values), (intake,), learning=True, grows=grows)
         if at_hand.learn is second_look:
             return self.watch_one(self._engine.learn_one(indices, values, y, sample_weight, intake.features))
         return self.watch_one(at_hand.learn(indices, values, y, sample_weight))
@@ -344,11 +355,14 @@ class Learner:
         at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=True, grows=grows)
         return self.watch_one(at_hand.learn(row, float(y), float(sample_weight)))
 
-    def score_event(self, row: Any, *outer: Intake, predict: bool = False) -> float | None:
-        """The score of a dict, see `try_event`, or its prediction; None if anything about it needs a second look."""
+    def score_event(self, row: Any, *outer: Intake, turns: Any, predict: bool = False) -> float | None:
+        """The score of a dict, see `try_event`, or its prediction; None if anything about it needs a second look.
+
+        `turns` is the lock of the model whose intake numbers the names.
+        """
         if self._whole_rows or type(row) is not dict:
             return None
-        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=False)
+        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=False, turns=turns)
         found: float | None = at_hand.predict(row) if predict else at_hand.score(row)
         return found
 
@@ -415,7 +429,7 @@ class Learner:
                 if z is not None:
                     return z if math.isfinite(z) else self.watch_one(z)
                 if is_vector(indices, INT32) and is_vector(values, FLOAT64):
-                    z = self.try_row(indices, values, y, sample_weight)
+                    z = self.try_row(indices, values, y, sample_weight, grows=True)
                 if z is not None:
                     return z
         finally:
@@ -614,43 +628,39 @@ class Learner:
 
     def score_one(self, indices: Any, values: Any) -> Any:
         """The score of one row, see `learn_one`."""
-        turns = self._turns
-        try:
-            turns.acquire()
-            intake, at_hand = self._intake, self._engine.at_hand
-            if intake.encoder is None:
-                z = at_hand.score(indices, values) if at_hand.intake is intake else None
-                if z is None and is_vector(indices, INT32) and is_vector(values, FLOAT64) and not self._whole_rows:
-                    z = self._engine.have_at_hand(len(values), (intake,), learning=False).score(indices, values)
+        at_hand = self._engine.at_hand
+        z = at_hand.score(indices, values)
+        intake = self._intake
+        if z is not None and at_hand.intake is intake and intake.encoder is None and at_hand is self._engine.at_hand:
+            return z
+        if not (is_vector(indices, INT32) and is_vector(values, FLOAT64)) or self._whole_rows:
+            return self._only(self.scores(one_row(indices, values)))
+        with self._turns:
+            if self._intake.encoder is None:
+                at_hand = self._engine.have_at_hand(len(values), (self._intake,), learning=False, turns=self._turns)
+                z = at_hand.score(indices, values)
                 if z is not None:
                     return z
-        finally:
-            try:  # noqa: SIM105
-                turns.release()
-            except RuntimeError:  # as in `learn_one`
-                pass
-        return self._only(self.scores(one_row(indices, values)))
+            return self._only(self.scores(one_row(indices, values)))
 
     def score_named(self, features: Mapping[Any, Any]) -> Any:
         """The score of a dict of features, see `learn_named`."""
-        turns = self._turns
-        try:
-            turns.acquire()
-            intake, at_hand = self._intake, self._engine.at_hand
-            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
-                z = at_hand.score(features)
-                if z is not None:
-                    return z
+        at_hand = self._engine.at_hand
+        z = at_hand.score(features)
+        intake = self._intake
+        if (
+            z is not None
+            and at_hand.intake is intake
+            and at_hand.encoder is intake.encoder
+            and at_hand is self._engine.at_hand
+        ):
+            return z
+        with self._turns:
             return self._score_named(features)
-        finally:
-            try:  # noqa: SIM105
-                turns.release()
-            except RuntimeError:  # as in `learn_one`
-                pass
 
     def _score_named(self, features: Mapping[Any, Any], predict: bool = False) -> Any:
         """The score of a dict that needs a second look, or its prediction."""
-        z = self.score_event(features, predict=predict)
+        z = self.score_event(features, turns=self._turns, predict=predict)
         if z is not None:
             return z
         if self.max_features is not None:
@@ -668,6 +678,16 @@ class Learner:
         >>> clicks.predict_named({"site": "news"}) > 0.5, clicks.predict_named({"site": "mail"}) > 0.5
         (True, True)
         """
+        at_hand = self._engine.at_hand
+        found = at_hand.predict(features)
+        intake = self._intake
+        if (
+            found is not None
+            and at_hand.intake is intake
+            and at_hand.encoder is intake.encoder
+            and at_hand is self._engine.at_hand
+        ):
+            return found
         with self._turns:
             found = self._score_named(features, predict=True)
         return found.item() if isinstance(found, np.generic) else found

@@ -5,9 +5,13 @@
 Threads learn, predict, save, pickle, copy, prune, merge and read at once. The model's lock is wrapped in one that notes
 whose turn it was, in order. Then one thread makes the same calls in that order with a new model, and every answer, and
 what the models know in the end, must be the same to the bit.
+
+Single events are read without a turn. So another campaign has one thread that writes, and others that read events all
+the time: each of their answers must be that of a moment between two calls, no sooner or later than the reader's own.
 """
 
 import argparse
+import contextlib
 import itertools
 import os
 import pickle
@@ -33,6 +37,8 @@ KINDS = {
     "joint": (lambda **options: Learner(JOINT, **options), True, True),
     "one-vs-rest": (lambda **options: OneVsRest(LASSO, **options), True, True),
 }
+#: Models whose single events are read without a turn.
+READ_AS_EVENTS = ("named", "averaged", "numbered", "bounded")
 LABELS = ["pear", "apple", "fig", "kiwi"]
 
 
@@ -188,6 +194,61 @@ def campaign(kind, calls, threads, seed, compiled=True):
     return len(answers), switches
 
 
+def moments(kind, calls, readers, seed, compiled=True):
+    """Let one thread write and others read events; AssertionError unless every answer is that of a moment in time."""
+    work = Calls(kind, compiled)
+    model, rng = work.new(), random.Random(seed)
+    model.learn(*work.rows(rng, 3))
+    probes, many = work.rows(rng, 6)[0], work.rows(rng, 1000)
+    if not work.named:
+        found = [np.flatnonzero(row).astype(np.int32) for row in probes]
+        probes = [(indices, np.array(row)[indices]) for indices, row in zip(found, probes, strict=True)]
+
+    def read(k):
+        return model.score_named(probes[k]) if work.named else model.score_one(*probes[k])
+
+    values, answers, failed, done = [[read(k) for k in range(len(probes))]], [], [], threading.Event()
+    made = [0] * readers
+
+    def run(own):
+        try:
+            rng = random.Random(own)
+            while not done.is_set():
+                k, first = rng.randrange(len(probes)), len(values) - 1
+                z = read(k)
+                made[own] += 1
+                if z != values[first][k]:
+                    answers.append((k, first, z, len(values)))
+        except BaseException as error:
+            failed.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        workers = [threading.Thread(target=run, args=(own,)) for own in range(readers)]
+        for worker in workers:
+            worker.start()
+        with tempfile.TemporaryDirectory() as folder:
+            for number in range(calls):
+                if number % 10:
+                    work.call(model, seed * 10**7 + number, folder)
+                else:  # long enough for others to look into it
+                    with contextlib.suppress(ValueError):  # too many features
+                        model.learn(*many)
+                values.append([read(k) for k in range(len(probes))])
+                time.sleep(0)
+    finally:
+        done.set()
+        for worker in workers:
+            worker.join()
+        sys.setswitchinterval(before)
+    if failed:
+        raise failed[0]
+    for k, first, z, last in answers:
+        assert z in [one[k] for one in values[first : last + 1]], (kind, k, first, z, last)
+    return sum(made), len(answers)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", type=int, default=100_000, help="of all kinds together")
@@ -203,6 +264,9 @@ def main():
             f"{kind:12} {made} calls, {switches} times another thread's turn, {time.perf_counter() - began:.0f} s",
             flush=True,
         )
+        if kind in READ_AS_EVENTS:
+            read, different = moments(kind, options.calls // len(kinds), 3, options.seed)
+            print(f"{kind:12} {read} events read meanwhile, {different} as a call changed them", flush=True)
 
 
 if __name__ == "__main__":

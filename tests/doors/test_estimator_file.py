@@ -34,6 +34,10 @@ def classifier(y, **options):
     return fiol.FIOLClassifier(**{**ONE_PASS, **options}), y
 
 
+def passive(kind, y, **options):
+    return getattr(fiol, f"PassiveAggressive{kind}")(**{**ONE_PASS, **options}), y
+
+
 CASES = {
     "numbers": lambda: regressor(),
     "a loss of its own kind, l1": lambda: regressor(loss=fiol.Huber(2.0), penalty=fiol.L1(0.01), average=True),
@@ -45,6 +49,10 @@ CASES = {
     "three of int": lambda: classifier(THREE),
     "three of str": lambda: classifier(np.array(["no", "perhaps", "yes"])[THREE], loss="hinge"),
     "three objects": lambda: classifier(np.array(["no", "perhaps", "yes"], object)[THREE], loss="crammer_singer"),
+    "passive-aggressive numbers": lambda: passive("Regressor", SCORE, C=0.1, fit_intercept=False),
+    "passive-aggressive averages": lambda: passive("Regressor", SCORE, average=7, loss="squared_epsilon_insensitive"),
+    "passive-aggressive, two of str": lambda: passive("Classifier", np.array(["no", "yes"])[(SCORE > 0.0).astype(int)]),
+    "passive-aggressive, three of int": lambda: passive("Classifier", THREE, loss="squared_hinge", average=True),
 }
 
 
@@ -62,7 +70,8 @@ def test_what_is_loaded_is_what_was_saved(case, way, tmp_path):
     if way == "partial_fit":
         if model.get_params().get("class_weight") == "balanced":
             pytest.skip("needs all rows")
-        model.partial_fit(rows[25:], y[25:]).partial_fit(rows, y)  # classes are open, and appear in another order
+        known = {"classes": np.unique(y)} if isinstance(model, fiol.PassiveAggressiveClassifier) else {}
+        model.partial_fit(rows[25:], y[25:], **known).partial_fit(rows, y)  # classes appear in another order
     else:
         model.fit(rows, y)
     path = tmp_path / "model.fiol"
@@ -89,6 +98,31 @@ def test_what_is_kept_beside_the_model(tmp_path):
     assert (again.meta, again.t_, sparse.issparse(again.coef_)) == ({"unit": "m"}, model.t_, True)
     again.save(path)
     assert fiol.load(path, compiled=False).meta == {"unit": "m"}
+
+
+def test_sparse_rows_and_weights_of_passive_aggressive_estimators(tmp_path):
+    rows, path = sparse.csr_matrix(X), tmp_path / "model.fiol"
+    model = fiol.PassiveAggressiveClassifier(**ONE_PASS).fit(rows, THREE)
+    expected = seen(model)
+    model.sparsify().save(path)
+    again = fiol.load(path, compiled=False)
+    assert sparse.issparse(again.coef_)
+    assert seen(again.densify()) == expected
+    assert seen(again.partial_fit(rows, THREE)) == seen(model.densify().partial_fit(rows, THREE))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("learners", []), ("learners", 3), ("steps", -1.0), ("steps", "1"), ("columns", 2), ("labels", {"texts": ["a"]})],
+)
+def test_an_altered_header_of_a_passive_aggressive_estimator_is_refused(key, value, tmp_path):
+    path = tmp_path / "model.fiol"
+    model = fiol.PassiveAggressiveClassifier(**ONE_PASS).fit(X, np.array(["a", "b", "c"])[THREE])
+    header, arrays = model._parts()
+    for altered in ({**header, key: value}, {name: part for name, part in header.items() if name != key}):
+        files.write_model(path, model._kind, altered, arrays, {})
+        with pytest.raises(ModelFileError, match=r"model\.fiol: "):
+            fiol.load(path, compiled=False)
 
 
 def test_what_cannot_be_saved(tmp_path):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from _thread import RLock, get_ident
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,15 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, lower_getattr_generic, models, register_model
 from numba.extending import intrinsic as typed_intrinsic
 
-from fiol.compiler.compiled import ComponentType, bind, jit
+from fiol.compiler.compiled import ComponentType, bind, jit, lent
 
 #: Python's types see the first argument of these, which the compiler fills in.
 intrinsic: Any = typed_intrinsic
 WORD, REAL, POINTER = ir.IntType(64), ir.DoubleType(), ir.IntType(8).as_pointer()
 #: Where Python's objects, and numpy's arrays after that, have what is read of them here.
 KIND, DATA, AXES, SHAPE, DTYPE, FLAGS = 8, 16, 24, 32, 56, 64
+#: The same for lists, texts and integers, whose digits are of 30 bits.
+SIZE, ITEMS, HASH, DIGITS = 16, 24, 24, 24
 #: What an array's flags say if it is contiguous and aligned.
 PLAIN = 0x0001 | 0x0100
 
@@ -41,11 +44,11 @@ def usable() -> bool:
         return False
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
-    array = np.zeros((3, 5), np.int32)
+    array, items = np.zeros((3, 5), np.int32), ["a", "b", 2**30 - 1]
     things: tuple[Any, ...] = 1.5, "a", {}, 7, array
 
     def word(offset: int, of: Any = array) -> int | None:
-        return ctypes.c_void_p.from_address(id(of) + offset).value
+        return word_of(of, offset)
 
     shape = (ctypes.c_ssize_t * 2).from_address(word(SHAPE) or 0)
     return (
@@ -56,7 +59,34 @@ def usable() -> bool:
         and tuple(shape) == (3, 5)
         and word(DTYPE) == id(array.dtype) == id(np.dtype(np.int32))
         and ctypes.c_int.from_address(id(array) + FLAGS).value & PLAIN == PLAIN
+        and word(SIZE, items) == 3
+        and list((ctypes.c_ssize_t * 3).from_address(word(ITEMS, items) or 0)) == list(map(id, items))
+        and ctypes.c_ssize_t.from_address(id("a") + HASH).value == hash("a")
+        and all(ctypes.c_int.from_address(id(whole) + DIGITS).value == whole for whole in (1, 256, 12345, 2**30 - 1))
+        and len({word(SIZE, whole) for whole in (1, 256, 12345, 2**30 - 1)} - {word(SIZE, 0), word(SIZE, 2**30)}) == 1
+        and owner_place() is not None
     )
+
+
+def word_of(thing: Any, offset: int) -> int | None:
+    """What an object has so many bytes after its address; None for 0."""
+    return ctypes.c_void_p.from_address(id(thing) + offset).value
+
+
+@functools.cache
+def owner_place() -> int | None:
+    """Where a lock has the thread that holds it, or 0 if nobody does; None if that is nowhere to be found.
+
+    The word changes with the interpreter's lock held alone: a thread that waits takes that first, and then writes.
+    """
+    lock, offsets = RLock(), range(KIND + 8, RLock.__basicsize__, 8)
+    free = [word_of(lock, offset) for offset in offsets]
+    with lock, lock:
+        taken = [word_of(lock, offset) for offset in offsets]
+    again = [word_of(lock, offset) for offset in offsets]
+    words = zip(offsets, free, taken, again, strict=True)
+    places = [offset for offset, *found in words if found == [None, get_ident(), None]]
+    return places[0] if len(places) == 1 else None
 
 
 def usable_kernel() -> None:
@@ -105,8 +135,6 @@ def c_function(name: str, result: str, letters: str) -> Any:
 dict_size = c_function("PyDict_Size", "n", "p")
 dict_set = c_function("PyDict_SetItem", "i", "ppp")
 dict_remove = c_function("PyDict_DelItem", "i", "pp")
-list_size = c_function("PyList_Size", "n", "p")
-list_item = c_function("PyList_GetItem", "p", "pn")
 list_append = c_function("PyList_Append", "i", "pp")
 list_replace = c_function("PyList_SetSlice", "i", "pnnp")
 tuple_size = c_function("PyTuple_Size", "n", "p")
@@ -118,6 +146,8 @@ int_value = c_function("PyLong_AsLongLong", "n", "p")
 new_float = c_function("PyFloat_FromDouble", "p", "d")
 error_occurred = c_function("PyErr_Occurred", "p", "")
 find = c_function("PyDict_GetItemWithError", "p", "pp")
+order_of_texts = c_function("PyUnicode_Compare", "i", "pp")
+this_thread = c_function("PyThread_get_thread_ident", "n", "")
 
 
 @intrinsic
@@ -222,7 +252,7 @@ class BlockType(types.Type):  # type: ignore[misc]
 
 
 class HeldType(types.Type):  # type: ignore[misc]
-    """A tuple of Python's that begins with the address of a block."""
+    """An array of numpy's whose data are a block."""
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
@@ -237,11 +267,11 @@ class _PointerModel(models.OpaqueModel):  # type: ignore[misc]
 
 @intrinsic
 def block_in(typing_context: Any, held: Any) -> Any:
-    """The block whose address a tuple begins with."""
+    """The block that is the data of an array."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        number = call(builder, "PyTuple_GetItem", "p", "pn", [builder.ptrtoint(values[0], WORD), WORD(0)])
-        return builder.inttoptr(call(builder, "PyLong_AsVoidPtr", "p", "p", [number]), POINTER)
+        place = builder.add(builder.ptrtoint(values[0], WORD), WORD(DATA))
+        return builder.load(builder.inttoptr(place, POINTER.as_pointer()))
 
     return BlockType(held.kind)(held), codegen
 
@@ -251,7 +281,8 @@ class _Values(AttributeTemplate):  # type: ignore[misc]
     key = BlockType
 
     def generic_resolve(self, block: BlockType, name: str) -> Any:
-        return block.kind.types[block.kind.fields.index(name)] if name in block.kind.fields else None
+        fields = block.kind.fields
+        return lent(block.kind.types[fields.index(name)]) if name in fields else None  # nobody counts references
 
 
 @lower_getattr_generic(BlockType)
@@ -298,15 +329,23 @@ def keep(address, size, values):  # type: ignore[no-untyped-def]
     return _store(address, size, values)
 
 
-def block_of(values: tuple[Any, ...]) -> Any:
-    """A block that holds these values, as an array. Whatever they point to must be kept alive with it."""
+class Block(np.ndarray[Any, Any]):
+    """A block of memory, and what its values point to."""
+
+    alive: Any
+
+
+def block_of(values: tuple[Any, ...], alive: Any) -> Block:
+    """A block that holds these values; what they point to is kept alive with it, and `alive`."""
     block, needed = np.zeros(512, np.int64), 0
     store = bind(keep, block.ctypes.data, block.nbytes, values)
     needed = store(block.ctypes.data, block.nbytes, values)
     if needed > block.nbytes:
         block = np.zeros(-(-needed // 8), np.int64)
         store(block.ctypes.data, block.nbytes, values)
-    return block
+    whole = block.view(Block)
+    whole.alive = values, alive
+    return whole
 
 
 # --- functions --------------------------------------------------------------------------------
@@ -361,7 +400,6 @@ def python_function(kernel: Any, values: tuple[Any, ...], alive: Any) -> Any:
     The kernel returns the address of an object that the caller owns from then on, or 0 after an error. The function
     keeps alive what the values point to, and `alive`.
     """
-    new, block = ctypes.pythonapi.PyCFunction_NewEx, block_of(values)
+    new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    held = block.ctypes.data, block, values, alive
-    return new(ctypes.addressof(definition(kernel, typeof(values))), held, None)
+    return new(ctypes.addressof(definition(kernel, typeof(values))), block_of(values, alive), None)

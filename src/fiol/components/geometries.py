@@ -276,7 +276,8 @@ class Separable(Geometry):
         """psi' of the new weight before a ridge shrinks it, whichever side of the kink at 0 it is on."""
         theta = self.mirror(w, i)
         side = 1.0 if theta + step * beta * x > self.mirror(0.0, i) else -1.0
-        return theta + step * (beta * x - side * regularizer.l1(i))
+        push = beta * x - side * regularizer.l1(i)
+        return theta + (step * push if abs(push) < inf else step * beta * x)  # a short step may make it a double again
 
     def weight_near(
         self, regularizer: Regularizer, excess: float, w: float, x: float, beta: float, step: float, i: int

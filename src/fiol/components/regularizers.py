@@ -175,7 +175,8 @@ class Elastic(Regularizer):
         return self.l1(i) * sign + self.l2(i) * w
 
     def slope_for(self, w: float, step: float, i: int) -> float:
-        if step * self.l2(i) <= 1.0:
+        l2 = self.l2(i)  # as in `shrink`
+        if l2 == 0.0 or step * l2 <= 1.0:
             return self.slope(w, 0, i)
         return self.l1(i) * (1.0 * (w > 0.0) - 1.0 * (w < 0.0)) + w / step
 
@@ -266,6 +267,9 @@ class Unregularized(Elastic):
 
     def catch_up(self, w: float, step: float, n: float, i: int) -> float:
         return w
+
+    def slope_for(self, w: float, step: float, i: int) -> float:
+        return 0.0
 
     def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
         return 1.0, 0.0

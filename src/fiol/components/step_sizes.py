@@ -361,7 +361,9 @@ class ScaleFree(Adaptive):
     So multiplying a column by a constant divides its weight by it and changes no score; multiplying the targets of a
     regression by one (with epsilon and delta, that have their unit) multiplies the scores by it, or, if the loss is
     Poisson's, adds its logarithm in the long run. Not even the last bit differs, if the constant is a power of 2.
-    Penalties see the weights as they are.
+    Penalties see the weights as they are. With entropic geometries (`Entropy`, `SignedEntropy`, `Simplex`) the unit of
+    targets matters all the same, and that of features: there weights start from a number that knows no unit, and steps
+    multiply them.
 
     The record of a feature is that of the step size inside, and its peak.
 

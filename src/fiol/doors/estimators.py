@@ -32,7 +32,6 @@ from fiol.doors import estimator_file
 from fiol.doors.fitting import Progress, held_out, learn_once
 from fiol.doors.parameters import ALGORITHMS, GEOMETRIES, PENALTIES, SOLVERS, STEP_SIZES, make_update
 from fiol.doors.validation import CSR, LARGEST_SEED, OF_PASSES, validate_data
-from fiol.files.model import Path, build_model, read_model, write_model
 from fiol.intake.chunk import Chunk
 from fiol.intake.targets import check_sample_weights
 from fiol.learner import Learner
@@ -77,7 +76,7 @@ PARAMETERS = """
     verbose : print a line per pass of `fit`; `partial_fit` prints nothing."""
 
 
-class LinearEstimator(BaseEstimator):  # type: ignore[misc]
+class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc]
     """The parts that both estimators share: parameters to an update, rows to learners, weights back."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -93,9 +92,6 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         "record_every": [Interval(Integral, 1, None, closed="left"), None],
         **OF_PASSES,
     }
-
-    #: What files of the class hold.
-    _kind: ClassVar[str]
 
     # --- parameters -------------------------------------------------------------------------------
 
@@ -298,36 +294,11 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         """Let this model do the learning."""
         raise NotImplementedError
 
-    def save(self, path: Path) -> None:
-        """Write the fitted estimator to a file: atomically, checksummed, no pickle; see `fiol.files.model`.
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return estimator_file.parts_of(self)
 
-        One that is loaded from it, by `load` of its class or by `fiol.load`, predicts and goes on learning as this one
-        would, to the bit. Parameters must be plain values or components, classes numbers or texts. A dict `meta` of
-        plain JSON values, if you give the estimator one, is kept with it.
-
-        >>> import os, tempfile, fiol
-        >>> model = fiol.FIOLRegressor(fiol.Huber(2.0), max_iter=1, shuffle=False).fit([[1.0], [2.0]], [1.0, 2.0])
-        >>> path = os.path.join(tempfile.mkdtemp(), "model.fiol")
-        >>> model.save(path)
-        >>> again = fiol.load(path)
-        >>> again.loss, bool(again.coef_ == model.coef_)
-        (Huber(delta=2.0), True)
-        """
-        check_is_fitted(self)
-        write_model(path, self._kind, *estimator_file.parts_of(self), getattr(self, "meta", {}))
-
-    @classmethod
-    def load(cls, path: Path, compiled: bool = True) -> Any:
-        """The estimator in a file, by whatever version it was written; ModelFileError for a model of another kind."""
-        return build_model(path, read_model(path, cls._kind), cls.from_parts, compiled)
-
-    @classmethod
-    def from_parts(cls, header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Any:
-        """The estimator of what a file says."""
-        new = cls(**{name: estimator_file.value_from_json(value) for name, value in header["parameters"].items()})
-        new._validate_params()
-        estimator_file.restore(new, header, arrays, compiled)
-        return new
+    def _become(self, header: dict[str, Any], arrays: dict[str, Any], compiled: bool) -> None:
+        estimator_file.restore(self, header, arrays, compiled)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -5,7 +5,7 @@ scikit-learn's habits. Those are: the intercept is moved by the step but not cou
 are sparse; the weight of a class multiplies the step instead of the loss; `partial_fit` shuffles. Where results differ:
 rows of float32 are learned from in float64; an average counts rows without entries; between calls of
 `partial_fit`, scikit-learn's classifiers forget their intercept where averages are kept; a warm start begins with the
-averages themselves.
+averages themselves. `save` and `load` are those of `fiol.FIOLClassifier`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.losses import EpsilonInsensitive, Hinge, Loss, SquaredEpsilonInsensitive, SquaredHinge
 from fiol.components.row import Floats
+from fiol.doors import estimator_file
 from fiol.doors.fitting import Progress, held_out
 from fiol.doors.validation import LARGEST_SEED, OF_PASSES, THREADS, all_or_nothing, unless_refused, validate_data
 from fiol.intake.chunk import Chunk
@@ -48,7 +49,7 @@ from fiol.update.loss_steps import WithoutIntercept
 SPARSE_DECAY = 0.01
 
 
-class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
+class PassiveAggressive(estimator_file.Saved, SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
     """The parts that both estimators share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -87,6 +88,26 @@ class PassiveAggressive(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
         return old[0] if coef_init is None else coef_init, old[1] if intercept_init is None else intercept_init
 
     def _loss_of_update(self, one: bool) -> Loss:
+        raise NotImplementedError
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return estimator_file.passive_parts_of(self)
+
+    def _become(self, header: dict[str, Any], arrays: dict[str, Any], compiled: bool) -> None:
+        learners, before = estimator_file.passive_learners(header, arrays, compiled)
+        steps: list[Any] = [learner.update.loss_step for learner in learners]
+        if not all(isinstance(step, WithoutIntercept) for step in steps):
+            raise ValueError("its learners are not those of a passive-aggressive estimator")
+        estimator_file.restore_common(self, header, learners)
+        self._learners, self._before = learners, [(row[:-1], float(row[-1])) for row in before]
+        self._stretch = SPARSE_DECAY**-0.5 if header["sparse_rows"] is True else 1.0
+        self._shifts, self.t_ = np.array([step.shift for step in steps]), header["steps"]
+        self._publish()
+        if header["sparse"] is True:
+            self.sparsify()
+
+    def _publish(self) -> None:
+        """Let users see the weights."""
         raise NotImplementedError
 
     def _rows(self, X: Any) -> Chunk:
@@ -190,6 +211,7 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
         "n_jobs": THREADS,
     }
     _judge = Hinge()
+    _kind = "passive-aggressive-classifier"
 
     def __init__(
         self,
@@ -288,9 +310,19 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
 
         parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
         self.n_iter_ = max(parallel(delayed(go)(task) for task in tasks) if len(tasks) > 1 else map(go, tasks))
-        self.coef_, self.intercept_ = self._read_weights()
+        self._publish()
         self._finish(epochs, chunk.rows)
         return self
+
+    def _publish(self) -> None:
+        self.coef_, self.intercept_ = self._read_weights()
+
+    def _become(self, header: dict[str, Any], arrays: dict[str, Any], compiled: bool) -> None:
+        self.classes_ = estimator_file.classes_of(header, arrays)
+        super()._become(header, arrays, compiled)
+        wanted = len(self.classes_) if len(self.classes_) > 2 else 1
+        if len(self._learners) != wanted or len(self.classes_) < 2:
+            raise ValueError(f"it has {len(self._learners)} learners of {len(self.classes_)} classes")
 
 
 class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ignore[misc]
@@ -321,6 +353,7 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
         "loss": [StrOptions({"epsilon_insensitive", "squared_epsilon_insensitive"})],
         "epsilon": [Interval(Real, 0, None, closed="left")],
     }
+    _kind = "passive-aggressive-regressor"
 
     def __init__(
         self,
@@ -394,10 +427,13 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
 
         course = self._course(0, chunk, target, np.ones(chunk.rows), None if held is None else score)
         self.n_iter_ = self._pass(course, chunk.rows, epochs, seed, held)
-        w, self.intercept_ = self._read_weights()
-        self.coef_ = w[0]
+        self._publish()
         self._finish(epochs, chunk.rows)
         return self
+
+    def _publish(self) -> None:
+        w, self.intercept_ = self._read_weights()
+        self.coef_ = w[0]
 
     def predict(self, X: Any) -> Floats:
         """X @ coef_ + intercept_."""

@@ -223,24 +223,16 @@ class LinearModel(base.Estimator):
         """The score, or the scores, of one row, as an array of one row."""
         with self._turns:
             if isinstance(model, OneVsRest):
-                return model.scores_of_event(x, self._intake)[None]
-            z = model.score_event(x, self._intake)
+                return model.scores_of_event(x, self._intake, turns=self._turns)[None]
+            z = model.score_event(x, self._intake, turns=self._turns)
             return model.score_canonical(one_row(*self._intake.read_row(x))) if z is None else np.array([z])
 
     def _event(self, learner: Learner, x: Any, predict: bool) -> float | None:
         """The score of one row by a learner of one score, or its prediction; None if it needs a second look."""
-        turns = self._turns
-        try:
-            turns.acquire()
-            intake, at_hand = self._intake, learner._engine.at_hand
-            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
-                return at_hand.predict(x) if predict else at_hand.score(x)  # type: ignore[no-any-return]
-            return None
-        finally:
-            try:  # noqa: SIM105
-                turns.release()
-            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
-                pass
+        at_hand, intake = learner._engine.at_hand, self._intake
+        found = at_hand.predict(x) if predict else at_hand.score(x)
+        current = at_hand.intake is intake and at_hand.encoder is intake.encoder and at_hand is learner._engine.at_hand
+        return found if current else None
 
     def _scores_many(self, model: Model, frame: Frame) -> Floats:
         """The scores of the rows of a frame."""
@@ -444,7 +436,8 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         Before there is any class, False and True have a half each, as with River's `LogisticRegression`: whoever asks
         for the labels of uncertain events must ask for the first.
         """
-        self._has_probabilities()
+        if self._update.loss.link != "logit":
+            self._has_probabilities()
         pair = self._pair()
         if pair is not None:
             yes = self._event(pair, x, predict=True)
@@ -613,20 +606,18 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The predicted target: the score, or exp(score) for counts."""
-        turns = self._turns
-        try:
-            turns.acquire()
-            intake, at_hand = self._intake, self._learner._engine.at_hand
-            if at_hand.intake is intake and at_hand.encoder is intake.encoder:
-                found = at_hand.predict(x)
-                if found is not None:
-                    return found  # type: ignore[no-any-return]
+        learner, intake = self._learner, self._intake
+        at_hand = learner._engine.at_hand
+        found = at_hand.predict(x)
+        if (
+            found is not None
+            and at_hand.intake is intake
+            and at_hand.encoder is intake.encoder
+            and at_hand is learner._engine.at_hand
+        ):
+            return found  # type: ignore[no-any-return]
+        with self._turns:
             return float(self._learner.predictions(self._scores_one(self._learner, x))[0])
-        finally:
-            try:  # noqa: SIM105
-                turns.release()
-            except RuntimeError:  # as in `learn_one`
-                pass
 
     def predict_many(self, X: Any) -> Any:
         """`predict_one` for every row of a frame, as a series."""

@@ -16,9 +16,18 @@ class AtHand:
     None says that the row needs a second look, and that nothing has happened. `score(row)` gives the score,
     `predict(row)` what the loss predicts, `learn(row, y, sample_weight)` makes a round and gives the score before it.
     They are compiled for an engine as it is (`fiol.engine.events`): `Engine` drops them when any of its arrays is
-    replaced. Whoever calls them makes sure that `intake` and its `encoder` are those of the row:
+    replaced. Whoever learns by them takes a turn, and makes sure that `intake` and its `encoder` are those of the row:
 
-        z = at_hand.score(row) if at_hand.intake is intake and at_hand.encoder is intake.encoder else None
+        z = at_hand.learn(row, y, 1.0) if at_hand.intake is intake and at_hand.encoder is intake.encoder else None
+
+    Reading needs no turn. `score` and `predict` hold the interpreter's lock, which nobody begins or ends a turn
+    without; they answer None while another thread has its turn, and otherwise see a moment between two turns. There may
+    have been a turn between any two lines of the caller, who therefore looks afterwards whether this was still at hand:
+
+        at_hand = engine.at_hand
+        z = at_hand.score(row)
+        if at_hand is not engine.at_hand or at_hand.intake is not intake or at_hand.encoder is not intake.encoder:
+            z = None
     """
 
     __slots__ = ("encoder", "entries", "intake", "learn", "predict", "score")

@@ -114,6 +114,9 @@ class Engine:
     def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """`learn` for rows that fit in, unobserved; an interrupt leaves the rounds that the clock counts."""
         scores = np.zeros((chunk.rows, *self.trailing))
+        if chunk.rows == 1 and not len(order):  # no time to lose
+            self.call("learn_rows", *self.plans, chunk, order, y, sample_weights, *self.memory, scores)
+            return scores
         for start, stop in paced(chunk, order, self.row_cost):
             rows = slice(0, chunk.rows) if len(order) else slice(start, stop)
             piece = piece_of(chunk, rows.start, rows.stop), order[start:stop], y[rows], sample_weights[rows]
@@ -125,10 +128,13 @@ class Engine:
         """What a round costs besides the entries of its row, in entries: all weights if it visits them."""
         return float(self.state.w.size) if self.plan.laziness.everywhere else 1.0
 
-    def have_at_hand(self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True) -> AtHand:
+    def have_at_hand(
+        self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
+    ) -> AtHand:
         """What one event needs: a row of so many entries whose names the first of `intakes` numbers.
 
         All `intakes` are told how many features there are when a new name gets a number; none does unless it `grows`.
+        Whoever reads without a turn says whose lock `turns` is: that of the model that the first intake belongs to.
         """
         intake, found = intakes[0], self.at_hand
         if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
@@ -138,7 +144,7 @@ class Engine:
         if (found.learn if learning else found.score) is second_look:
             from fiol.engine.events import functions_for  # imported here: `import fiol` loads no compiler
 
-            functions_for(self, found, intakes, learning, grows)
+            functions_for(self, found, intakes, learning, grows, turns)
         self.at_hand = found
         return found
 
@@ -250,8 +256,10 @@ class Engine:
 
     def fit_in(self, chunk: Chunk) -> None:
         """Make room for the features and the longest row of a chunk."""
-        if chunk.rows and chunk.data.shape[0]:
-            self.make_place(int(chunk.indices.max()) + 1, int(np.diff(chunk.indptr).max()))
+        rows, entries = chunk.rows, chunk.data.shape[0]
+        if rows and entries:
+            longest = entries if rows == 1 else int(np.diff(chunk.indptr).max())
+            self.make_place(int(chunk.indices.max()) + 1, longest)
 
     def make_place(self, features: int, longest: int) -> None:
         """Make room for so many features, and for rows of so many entries."""

@@ -14,11 +14,15 @@ from fiol.compiler.compiled import inlined, jit
 from fiol.compiler.python_objects import (
     AXES,
     DATA,
+    DIGITS,
     DTYPE,
     FLAGS,
+    HASH,
+    ITEMS,
     KIND,
     PLAIN,
     SHAPE,
+    SIZE,
     attempted,
     attribute,
     block_in,
@@ -31,38 +35,47 @@ from fiol.compiler.python_objects import (
     half_at,
     int_value,
     list_append,
-    list_item,
     list_replace,
-    list_size,
     new_float,
     new_int,
     next_item,
     ones,
+    order_of_texts,
+    owner_place,
     python_function,
     real_at,
     release,
     set_attribute,
     share,
+    this_thread,
     tuple_item,
     tuple_size,
     usable,
     whole_number,
     word_at,
+    word_of,
 )
-from fiol.components.component import borrowed
 from fiol.engine.reading import prediction, score_one_row
 from fiol.engine.rounds import clock_from, clock_into, in_order, learn_row, rooms
 from fiol.intake.chunk import FEATURES as MOST
 from fiol.intake.chunk import LARGEST, SMALLEST
 from fiol.intake.scan import arrange
+from fiol.intake.turns import Free, Turns
 
 #: So many features have a bit each when a row is sorted, in words of 64.
 WORDS = 1024
+#: So many numbers of names are remembered, each where the hash of its name says; a power of 2.
+GUESSES = 2048
+#: Rows of so many entries are sorted one by one.
+FEW = 16
 #: The places of facts.
 DICT, STR, INT, FLOAT, FLOAT64, BOOL, TRUE, NONE, ARRAY, INT32_VALUES, FLOAT64_VALUES = range(11)
-STRINGS, INTEGERS, NAMES, INTAKES, FEATURES_NAME, FEATURES, WIDTH, UNKNOWN = range(11, 19)
-#: What happens to a name that is not known: nothing does, it is left out, it gets the next number.
-REFUSED, LEFT_OUT, NUMBERED = range(3)
+STRINGS, INTEGERS, NAMES, INTAKES, FEATURES_NAME, FEATURES, WIDTH, UNKNOWN, OWNER, SHORT = range(11, 21)
+#: What happens to a name that is not known: nothing does, it is left out, it gets the next number; nothing does, but
+#: features that are numbers may be any.
+REFUSED, LEFT_OUT, NUMBERED, ANY_NUMBER = range(4)
+#: Who holds a lock that nobody can hold, and one that may be held without a way to see that: no thread at all.
+FREE, UNSEEN = np.zeros(1, np.int64), np.full(1, -1)
 
 
 class Values(NamedTuple):
@@ -83,7 +96,7 @@ class Values(NamedTuple):
     feature: Any  #: scratch: the indices of a row
     x: Any  #: its values
     keys: Any  #: its new names
-    guesses: Any  #: the features of the row before, in the order of its names
+    guesses: Any  #: features, by the last digits of the hashes of their names
     new_feature: Any  #: the row, sorted
     new_x: Any
     bits: Any  #: one for each feature
@@ -104,12 +117,28 @@ def number_in(facts, value):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def whole(facts, number):  # type: ignore[no-untyped-def]
+    """The value of an int that is the number of a name."""
+    return half_at(number, DIGITS) if word_at(number, SIZE) == facts[SHORT] else int_value(number)
+
+
+@inlined
+def is_name(facts, name, key, kind):  # type: ignore[no-untyped-def]
+    """Whether the key of a dict, of this kind, is a name: one object, as a rule, or one text."""
+    if name == key:
+        return True
+    if kind != facts[STR] or word_at(name, KIND) != kind or word_at(name, HASH) != word_at(key, HASH):
+        return False
+    return order_of_texts(name, key) == 0
+
+
+@inlined
 def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped-def]
     """Write the entries of a dict, unsorted; return their number, that of new names, and whether indices rise.
 
     The number is -1 if the dict needs a second look.
     """
-    n, new, place, known = 0, 0, 0, list_size(facts[NAMES])
+    n, new, place, known, names, missed = 0, 0, 0, word_at(facts[NAMES], SIZE), word_at(facts[NAMES], ITEMS), False
     last: Any = -1
     rising: Any = True
     if word_at(row, KIND) != facts[DICT] or dict_size(row) > x.shape[0]:
@@ -117,7 +146,7 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
     while True:
         more, place, key, value = next_item(row, place)
         if more == 0:
-            return n, new, rising
+            break
         kind = word_at(key, KIND)
         fine, number = number_in(facts, value)
         fine &= kind == facts[STR] or kind == facts[INT]
@@ -126,27 +155,31 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
             return -1, 0, True
         if number == 0.0:
             continue
-        i: Any = np.int64(guesses[n])  # the row before had this name here, as a rule
-        if i >= known or list_item(facts[NAMES], i) != key:
+        guess = (word_at(key, HASH) if kind == facts[STR] else key >> 4) & (GUESSES - 1)
+        i: Any = np.int64(guesses[guess])
+        if i >= known or not is_name(facts, word_at(names, 8 * i), key, kind):
             found = find(facts[STRINGS] if kind == facts[STR] else facts[INTEGERS], key)
-            i = int_value(found) if found != 0 else -1
-        if i >= 0:
-            pass
-        elif error_occurred() != 0:
-            forget_error()
-            return -1, 0, True
-        elif facts[UNKNOWN] == LEFT_OUT:
-            continue
-        elif facts[UNKNOWN] == NUMBERED:
-            i = known + new
-            keys[new] = key
-            new += 1
-        else:
-            return -1, 0, True
+            i = whole(facts, found) if found != 0 else -1
+            missed |= found == 0
+            if i >= 0:
+                guesses[guess] = i
+            elif facts[UNKNOWN] == LEFT_OUT:
+                continue
+            elif facts[UNKNOWN] == NUMBERED:
+                i = known + new
+                keys[new] = key
+                new += 1
+            else:
+                break
         rising &= i > last
         last = i
-        feature[n], guesses[n], x[n] = i, i, number
+        feature[n], x[n] = i, number
         n += 1
+    kept = facts[UNKNOWN] == LEFT_OUT or facts[UNKNOWN] == NUMBERED
+    if missed and (error_occurred() != 0 or not kept):
+        forget_error()
+        return -1, 0, True
+    return n, new, rising
 
 
 @inlined
@@ -183,7 +216,7 @@ def sort_by_rank(feature, x, n, held):  # type: ignore[no-untyped-def]
     for k in range(n):
         top = max(top, feature[k])
     words = (top >> 6) + 1
-    bits, smaller, new_feature, new_x = borrowed((held.bits, held.smaller, held.new_feature, held.new_x))
+    bits, smaller, new_feature, new_x = held.bits, held.smaller, held.new_feature, held.new_x
     if words > bits.shape[0] or words > 4 * n + 16:
         return False
     for j in range(words):
@@ -207,9 +240,23 @@ def sort_by_rank(feature, x, n, held):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def sort_few(feature, x, n):  # type: ignore[no-untyped-def]
+    """Sort entries, each among those before it; whether no feature comes twice. Equal ones stay in their order."""
+    apart = True
+    for k in range(1, n):
+        i, value, j = feature[k], x[k], k
+        while j > 0 and feature[j - 1] > i:
+            feature[j], x[j] = feature[j - 1], x[j - 1]
+            j -= 1
+        feature[j], x[j] = i, value
+        apart &= j == 0 or feature[j - 1] != i
+    return apart
+
+
+@inlined
 def arranged(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
     """Bring entries into order; return how many are left, -1 if the row needs a second look."""
-    if n < 0 or rising or sort_by_rank(feature, x, n, held):
+    if n < 0 or rising or (sort_few(feature, x, n) if n <= FEW else sort_by_rank(feature, x, n, held)):
         return n
     return arrange(feature[:n], x[:n], SMALLEST, LARGEST)
 
@@ -218,7 +265,7 @@ def arranged(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
 def features_with(facts, feature, new):  # type: ignore[no-untyped-def]
     """How many features there are, or will be when new names have got their numbers."""
     if new > 0:
-        return list_size(facts[NAMES]) + new
+        return word_at(facts[NAMES], SIZE) + new
     if feature.shape[0] > 0 and feature[-1] >= facts[FEATURES]:  # perhaps there are more since somebody looked
         features = 2**62
         for k in range(tuple_size(facts[INTAKES])):
@@ -230,9 +277,25 @@ def features_with(facts, feature, new):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def have_features(facts, features):  # type: ignore[no-untyped-def]
+    """Tell all intakes that there are so many features; whether there was memory for that."""
+    number = new_int(features)
+    fine = number != 0
+    for k in range(tuple_size(facts[INTAKES])):
+        fine = fine and set_attribute(tuple_item(facts[INTAKES], k), facts[FEATURES_NAME], number) == 0
+    if number != 0:
+        release(number)
+    if fine:
+        facts[FEATURES] = features
+    else:
+        forget_error()
+    return fine
+
+
+@inlined
 def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
     """Give new names the next numbers; whether there was memory for that. All or nothing."""
-    names, before, done = facts[NAMES], list_size(facts[NAMES]), 0
+    names, before, done = facts[NAMES], word_at(facts[NAMES], SIZE), 0
     fine = True
     for k in range(new):
         table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
@@ -246,30 +309,28 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
         fine = fine and list_append(names, keys[k]) == 0
         if not fine:
             break
-    features = new_int(before + new) if fine else 0
-    fine = features != 0
-    for k in range(tuple_size(facts[INTAKES])):
-        fine = fine and set_attribute(tuple_item(facts[INTAKES], k), facts[FEATURES_NAME], features) == 0
-    if features != 0:
-        release(features)
-    if fine:
-        facts[FEATURES] = before + new
+    if fine and have_features(facts, before + new):
         return True
     forget_error()
     for k in range(done):
         table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
         dict_remove(table, keys[k])
-    list_replace(names, before, list_size(names), 0)
+    list_replace(names, before, word_at(names, SIZE), 0)
     forget_error()
     return False
 
 
 @jit
 def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
-    """The score of a row, a dict or two arrays, or its prediction; None if the row needs a second look."""
+    """The score of a row, a dict or two arrays, or its prediction; None if the row needs a second look.
+
+    So it does if another thread has its turn: no lock is taken here.
+    """
     held = block_in(function)
-    facts, feature, x, keys = borrowed((held.facts, held.feature, held.x, held.keys))
-    guesses = borrowed(held.guesses)
+    facts, feature, x, keys, guesses = held.facts, held.feature, held.x, held.keys, held.guesses
+    owner = word_at(facts[OWNER], 0)
+    if owner != 0 and owner != this_thread():
+        return share(facts[NONE])
     first = word_at(arguments, 0)
     if count == 1:
         n, _, rising = read_dict(facts, first, feature, x, keys, guesses)
@@ -278,8 +339,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     n = arranged(feature, x, n, rising, held)
     if n < 0:
         return share(facts[NONE])
-    state, bias, fresh = borrowed(held.state), borrowed(held.bias), borrowed(held.fresh)
-    row = held.plan, held.bias_plan, feature[:n], x[:n], state, bias, fresh, held.ticks
+    row = held.plan, held.bias_plan, feature[:n], x[:n], held.state, held.bias, held.fresh, held.ticks
     failed, z = attempted(score_one_row, row)
     if not failed and held.predicting:
         failed, z = attempted(prediction, (held.plan.problem.loss, z))
@@ -290,8 +350,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
 def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """A round for a row, a dict or two arrays, a target and a weight; its score before, None for a second look."""
     held = block_in(function)
-    facts, feature, x, keys = borrowed((held.facts, held.feature, held.x, held.keys))
-    guesses = borrowed(held.guesses)
+    facts, feature, x, keys, guesses = held.facts, held.feature, held.x, held.keys, held.guesses
     first, target, weight = word_at(arguments, 0), word_at(arguments, 8 * count - 16), word_at(arguments, 8 * count - 8)
     fine, y = number_in(facts, target)
     also, w = number_in(facts, weight)
@@ -305,22 +364,31 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     if n < 0:
         return share(facts[NONE])
     row, values, features = feature[:n], x[:n], features_with(facts, feature[:n], new)
-    state, bias, ticks, room = borrowed(held.state), borrowed(held.bias), held.ticks, rooms(held.room)
-    checked = held.plan, row, values, y, w, state, held.room, features, held.low, held.high, held.heaviest
+    more = count == 4 and n > 0 and facts[UNKNOWN] == ANY_NUMBER and feature[n - 1] >= features
+    if more:
+        features = np.int64(feature[n - 1]) + 1
+    checked = held.plan, row, values, y, w, held.state, held.room, features, held.low, held.high, held.heaviest
     failed, fine = attempted(in_order, checked)
     if failed:
         return 0
-    if not fine or (new > 0 and not number_names(facts, keys, new)):
+    if not fine or (new > 0 and not number_names(facts, keys, new)) or (more and not have_features(facts, features)):
         return share(facts[NONE])
-    memory = state, bias, clock_from(ticks), room, rooms(held.bias_room), 0.0
+    memory = held.state, held.bias, clock_from(held.ticks), rooms(held.room), rooms(held.bias_room), 0.0
     failed, (z, clock) = attempted(learn_row, (held.plan, held.bias_plan, row, values, y, w, *memory))
     if failed:
         return 0
-    clock_into(ticks, clock)
+    clock_into(held.ticks, clock)
     return new_float(z)
 
 
-def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool) -> None:
+def place_of_owner(turns: Any) -> int:
+    """The address of a word that tells which thread has its turn, 0 for none."""
+    if isinstance(turns, Turns):
+        return id(turns) + (owner_place() or 0)
+    return int((FREE if isinstance(turns, Free) else UNSEEN).ctypes.data)
+
+
+def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any) -> None:
     """Have the functions of an engine as it is at hand: see `AtHand`, and `Engine.have_at_hand`."""
     if not usable():
         return
@@ -331,16 +399,20 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
     unknown = REFUSED
     if learning and grows and own.numbers_new_names:
         unknown = NUMBERED
+    elif learning and grows and encoder is None and own.width is None:
+        unknown = ANY_NUMBER
     elif not learning and own.leaves_new_names_out:
         unknown = LEFT_OUT
     features, width = min(intake.features for intake in intakes), MOST if own.width is None else own.width
-    facts, entries = np.array([*map(id, things), features, width, unknown]), at_hand.entries
-    row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(entries, np.int32)
+    numbers = features, width, unknown, place_of_owner(turns), word_of(1, SIZE)
+    facts, entries = np.array([*map(id, things), *numbers]), at_hand.entries
+    row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
     sorting = np.empty(entries, np.int32), np.empty(entries), np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
     memory = *engine.plans, engine.state, engine.bias, engine.fresh, engine.ticks, engine.room, engine.bias_room
 
     def function(kernel: Any, predicting: int = 0) -> Any:
-        return python_function(kernel, Values(*(predicting, *memory, *engine.limits, *row, *sorting, facts)), things)
+        values = Values(*(predicting, *memory, *engine.limits, *row, *sorting, facts))
+        return python_function(kernel, values, (things, turns))
 
     if learning:
         at_hand.learn = function(learn_event)

@@ -158,7 +158,8 @@ def loops() -> Any:
 
 def kernel_array(array: Any, dtype: Any) -> Any:
     """`array`, or a copy if need be, as the one array type that kernels are compiled for."""
-    return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE", "ENSUREARRAY"])
+    new = np.asarray(array, dtype, order="C")
+    return new if new.flags.carray else new.copy()
 
 
 # --- the canonical form ------------------------------------------------------------------------
@@ -270,7 +271,7 @@ def check_indptr(indptr: Any, rows: int, entries: int) -> None:
     if indptr[0] != 0:
         raise ValueError(f"X.indptr must start at 0, got {indptr[0]}")
     falls = indptr[1:] < indptr[:-1]
-    if falls.any():
+    if np.count_nonzero(falls):
         k = int(falls.argmax()) + 1
         raise ValueError(f"X.indptr must not decrease, got {indptr[k]} after {indptr[k - 1]} at row {k - 1}")
     if indptr[-1] > entries:

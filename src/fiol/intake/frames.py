@@ -239,6 +239,8 @@ def as_series(values: Any) -> Any:
 
 def as_numbers(values: Any, where: Callable[[int], str], what: str, advice: str) -> Any:
     """A series of whatever library as an array of numbers; `where(k)` is how an error calls its k-th entry."""
+    if type(values) is np.ndarray and values.dtype.kind in "biuf":  # as a rule
+        return values
     values = converted(values)
     series = as_series(values)
     present, missing = known_values(values) if series is None else present_values(series)

@@ -352,11 +352,12 @@ class OneVsRest:
     def score_named(self, features: Mapping[Any, Any]) -> Floats:
         """The scores of a dict of features, one per class: see `Learner.score_named`."""
         with self._turns:
-            return self.scores_of_event(features)
+            return self.scores_of_event(features, turns=self._turns)
 
-    def scores_of_event(self, row: Any, *outer: Intake) -> Floats:
+    def scores_of_event(self, row: Any, *outer: Intake, turns: Any) -> Floats:
         """The scores of a dict, one per class: see `Learner.score_event`; here, a second look is taken."""
-        found = [learner.score_event(row, *outer, self._intake) for learner in self.learners.values()]
+        learners = self.learners.values()
+        found = [learner.score_event(row, *outer, self._intake, turns=turns) for learner in learners]
         if None in found or not found:
             intake = outer[0] if outer else self._intake
             return self.score_canonical(one_row(*intake.read_row(row)))[0]  # type: ignore[no-any-return]
@@ -372,7 +373,7 @@ class OneVsRest:
         'pear'
         """
         with self._turns:
-            return plain_label(self.labels_of(self.scores_of_event(features)[None])[0])
+            return plain_label(self.labels_of(self.scores_of_event(features, turns=self._turns)[None])[0])
 
     def predict(self, X: Any) -> Any:
         """The label of every row: that of the highest score."""
