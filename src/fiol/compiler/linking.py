@@ -10,13 +10,12 @@ should be, and `fiol.compiler.compiled` then does without.
 
 from __future__ import annotations
 
+import dis
 import gc
-import types as python_types
 from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core import cgutils, types
-from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.base import BaseContext
 from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
@@ -60,9 +59,12 @@ for _owner, _names in NEEDED.items():
         if not hasattr(_owner, _name):
             raise ImportError(f"{_owner.__name__} of this numba has no {_name}")
 
-#: Passes of numba that look for what this library's own code has none of: `with`, closures, `isinstance`, expressions
+#: What operators have one meaning for, whatever the flags.
+NUMBERS = types.Integer, types.Float, types.Boolean
+#: Passes of numba for what this library's own code has none of: `with`, closures, generators, `isinstance`, expressions
 #: of whole arrays, functions to inline as source; or that write reports nobody reads.
 NOT_NEEDED = {
+    "IRProcessing",
     "WithLifting",
     "InlineClosureLikes",
     "MakeFunctionToJitFunction",
@@ -124,7 +126,7 @@ class Part(JITCodeLibrary):
 
 
 class Loop(Part):
-    """A part that loops, with all its parts inside, optimized alone.
+    """A part with a `for`, with all its parts inside, optimized alone.
 
     The order in which a vectorized loop adds is decided here, and is the same in all kernels that have the part.
     """
@@ -213,6 +215,19 @@ class Told(Flags):
         return self.said() == (other.said() if isinstance(other, Told) else other.values())
 
 
+class Fresh:
+    """A context that needs no refreshing, since that was done when the kernel was begun."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.context, name)
+
+    def refresh(self) -> None:
+        """Nothing is to be done."""
+
+
 class Remembering:
     """A typing context that remembers what operators make of numbers: numba finds that out anew at each of them."""
 
@@ -226,14 +241,15 @@ class Remembering:
 
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
         """The signature of a call, as the context itself would find it."""
-        numbers = isinstance(function, python_types.BuiltinFunctionType) and not kws
-        if not (numbers and all(isinstance(kind, (types.Number, types.Boolean)) for kind in args)):
+        operator = getattr(getattr(function, "typing_key", None), "__module__", "") == "_operator"
+        if not operator or kws or not all(isinstance(kind, NUMBERS) for kind in args):
             return self.context.resolve_function_type(function, args, kws)
-        # What an operator is changes if anybody adds an overload.
-        key = self.context.resolve_value_type(function), tuple(args)
-        if key not in self.known:
-            self.known[key] = self.context.resolve_function_type(function, args, kws)
-        return self.known[key]
+        key = function.typing_key, tuple(args)
+        then, found = self.known.get(key, (None, None))
+        if then is not function:  # somebody has added an overload
+            found = self.context.resolve_function_type(function, args, kws)
+            self.known[key] = function, found
+        return found
 
 
 class Manager(PassManager):
@@ -263,16 +279,20 @@ def compiler(whole: bool) -> type[CompilerBase]:
             return Lean
 
         def run_pass(self, state: Any) -> bool:
-            loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
-            library = Whole if whole else Loop if loops else Part
+            counts_through = any(i.opname == "FOR_ITER" for i in dis.get_instructions(state.func_id.func))
+            library = Whole if whole else Loop if counts_through else Part
             state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
             state.library.enable_object_caching()
             state.targetctx.mangler = short_name  # the context is a copy for this function
             return bool(super().run_pass(state))
 
     class Compiler(CompilerBase):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
+        def __init__(self, typing_context: Any, target_context: Any, *rest: Any) -> None:
+            if whole:
+                super().__init__(typing_context, target_context, *rest)
+            else:
+                super().__init__(Fresh(typing_context), Fresh(target_context), *rest)
+                self.state.typingctx = typing_context
             self.state.flags = Told(self.state.flags)
 
         def compile_extra(self, function: Any) -> Any:
