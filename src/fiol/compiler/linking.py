@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dis
 import gc
+import inspect
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -40,6 +41,7 @@ NEEDED: dict[type, tuple[str, ...]] = {
         "add_ir_module",
         "add_linking_library",
         "_get_module_for_linking",
+        "_optimize_functions",
         "_optimize_final_module",
         "_finalize_final_module",
     ),
@@ -59,6 +61,8 @@ for _owner, _names in NEEDED.items():
         if not hasattr(_owner, _name):
             raise ImportError(f"{_owner.__name__} of this numba has no {_name}")
 
+#: Before llvmlite 0.44, functions are improved by what is made for their module.
+BY_MODULE = "llvm_module" in inspect.signature(CPUCodegen._function_pass_manager).parameters
 #: What operators have one meaning for, whatever the flags.
 NUMBERS = types.Integer, types.Float, types.Boolean
 #: Passes of numba for what this library's own code has none of: `with`, closures, generators, `isinstance`, expressions
@@ -96,10 +100,13 @@ class Part(JITCodeLibrary):
     def add_ir_module(self, ir_module: Any) -> None:
         module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
         module.name, module.data_layout = ir_module.name, self._codegen._data_layout
-        for function in module.functions:
-            if not function.is_declaration:
-                passes, builder = self._codegen._function_pass_manager()
-                passes.run(function, builder)
+        if BY_MODULE:
+            self._optimize_functions(module)
+        else:  # without the declarations, which are most
+            for function in module.functions:
+                if not function.is_declaration:
+                    passes, builder = self._codegen._function_pass_manager()
+                    passes.run(function, builder)
         if self._final_module is None:
             self._final_module = module
         else:
@@ -107,7 +114,8 @@ class Part(JITCodeLibrary):
 
     def finalize(self) -> None:
         for library in self._linking_libraries:
-            self._reload_init.update(library._reload_init)
+            if hasattr(library, "_reload_init"):  # in later numbas
+                self._reload_init.update(library._reload_init)
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage.name == "external":
                 function.linkage = "linkonce_odr"  # to be dropped wherever it has been inlined
