@@ -217,7 +217,8 @@ class MethodType(types.BoundFunction):  # type: ignore[misc]
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
         plain = [types.unliteral(kind) for kind in args]
         named = {name: types.unliteral(kind) for name, kind in kws.items()}
-        return self.callee.get_call_type(context, (self.this, *plain), named).as_method()
+        found: Any = self.callee.get_call_type(context, (self.this, *plain), named)
+        return found.as_method()
 
     def get_call_signatures(self) -> Any:
         return self.callee.get_call_signatures()
