@@ -16,12 +16,11 @@ import inspect
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import cgutils, types
+from numba.core import cgutils, dispatcher, types
 from numba.core.base import BaseContext
 from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.dispatcher import Dispatcher
 from numba.core.environment import lookup_environment
 from numba.core.funcdesc import default_mangler
 from numba.core.lowering import Lower
@@ -54,7 +53,7 @@ NEEDED: dict[type, tuple[str, ...]] = {
     PassManager: ("add_pass", "finalize", "run", "_runPass"),
     Flags: ("values", "copy"),
     Context: ("resolve_function_type", "resolve_value_type"),
-    Dispatcher: ("compile", "add_overload", "is_compiling"),
+    dispatcher.Dispatcher: ("compile", "add_overload", "is_compiling"),
 }
 for _owner, _names in NEEDED.items():
     for _name in _names:
