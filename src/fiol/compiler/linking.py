@@ -32,6 +32,7 @@ from fiol.compiler.fingerprint import digest
 
 #: What is relied upon of each class.
 NEEDED: dict[type, tuple[str, ...]] = {
+    dispatcher.Dispatcher: ("compile", "add_overload", "is_compiling"),
     CodeLibrary: ("_ensure_finalized", "enable_object_caching"),
     JITCodeLibrary: (
         "finalize",
@@ -53,7 +54,6 @@ NEEDED: dict[type, tuple[str, ...]] = {
     PassManager: ("add_pass", "finalize", "run", "_runPass"),
     Flags: ("values", "copy"),
     Context: ("resolve_function_type", "resolve_value_type"),
-    dispatcher.Dispatcher: ("compile", "add_overload", "is_compiling"),
 }
 for _owner, _names in NEEDED.items():
     for _name in _names:
