@@ -34,7 +34,6 @@ from numba.extending import (
     lower_getattr_generic,
     models,
     overload,
-    overload_method,
     register_model,
     typeof_impl,
     unbox,
@@ -76,7 +75,7 @@ LAYER = source_digest(Path(__file__).parents[1], CALLED)
 
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}
-_verbs: dict[str, Any] = {}
+_verbs: dict[str, tuple[int, str]] = {}
 _helpers: set[python_types.FunctionType] = set()
 _types: dict[Any, ComponentType] = {}
 _bound: dict[Any, Any] = {}
@@ -89,8 +88,11 @@ INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrappe
 try:
     from fiol.compiler import linking
 except ImportError:  # numba's insides are not as expected: all the same, but up to twice as long
-    pass
+
+    def unobserved(part: Any) -> Any:
+        return part
 else:
+    unobserved = linking.unobserved
     OPTIONS, INNER = OPTIONS | {"pipeline_class": linking.WHOLE}, INNER | {"pipeline_class": linking.PART}
 #: And methods and helpers, which `overload` would otherwise try to run in the interpreter.
 METHOD: Any = {**INNER, "nopython": True}
@@ -98,7 +100,7 @@ METHOD: Any = {**INNER, "nopython": True}
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile `function` into the kernels that call it."""
-    return njit(**INNER)(function)
+    return unobserved(njit(**INNER)(function))
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -182,28 +184,55 @@ def _register_helper(helper: python_types.FunctionType) -> None:
 
 
 def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
-    """Make `component.verb(...)` compile to the method of the component's own class."""
-    signature = inspect.signature(method)
-    arity, owner = len(signature.parameters), f"{cls.__module__}.{cls.__qualname__}"
-    if verb in _verbs:
-        known = _verbs[verb]
-        if arity == len(known.__signature__.parameters):
-            return
-        if owner != known.owner:
+    """Note how many arguments a verb takes; TypeError if another class has the same verb with another number."""
+    arity, owner = len(inspect.signature(method).parameters), f"{cls.__module__}.{cls.__qualname__}"
+    known, first = _verbs.setdefault(verb, (arity, owner))
+    if arity != known:
+        if owner != first:
             raise TypeError(
-                f"{cls.__qualname__}.{verb} takes {arity - 1} arguments where {known.owner}.{verb} takes "
-                f"{len(known.__signature__.parameters) - 1}: one name has one number of arguments, so rename it"
+                f"{cls.__qualname__}.{verb} takes {arity - 1} arguments where {first}.{verb} takes {known - 1}: "
+                "one name has one number of arguments, so rename it"
             )
-        known.__signature__ = signature  # the class was defined again, as one does in a notebook
-        return
+        _verbs[verb] = arity, owner  # the class was defined again, as one does in a notebook
 
-    def resolve(self: ComponentType, *args: Any) -> Any:
-        method = getattr(_classes[self.tag], verb, None)
-        return method and portable(method)
 
-    resolve.__signature__, resolve.owner = signature, owner  # type: ignore[attr-defined]
-    _verbs[verb] = resolve
-    overload_method(ComponentType, verb, strict=False, jit_options=METHOD)(resolve)  # type: ignore[call-arg]
+class MethodType(types.BoundFunction):  # type: ignore[misc]
+    """A method of a component of type `this`: a call compiles to the method of the component's own class."""
+
+    def __init__(self, function: python_types.FunctionType, this: ComponentType) -> None:
+        self.function, self.this = function, this
+        self.callee = types.Dispatcher(_compiled_method(function))
+        types.Type.__init__(self, f"{function.__qualname__} of {this}")
+
+    @property
+    def key(self) -> Any:
+        return self.function, self.this
+
+    def unify(self, context: Any, other: Any) -> None:
+        return None
+
+    def get_impl_key(self, signature: Any) -> Any:
+        return self.callee.get_impl_key(signature)
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        plain = [types.unliteral(kind) for kind in args]
+        named = {name: types.unliteral(kind) for name, kind in kws.items()}
+        found: Any = self.callee.get_call_type(context, (self.this, *plain), named)
+        return found.as_method()
+
+    def get_call_signatures(self) -> Any:
+        return self.callee.get_call_signatures()
+
+
+@register_model(MethodType)
+def _method_model(manager: Any, kind: MethodType) -> Any:
+    return manager[kind.this]
+
+
+@functools.cache
+def _compiled_method(function: python_types.FunctionType) -> Any:
+    """A method, compiled into the kernels that call it."""
+    return inlined(portable(function))
 
 
 @typeof_impl.register(Component)
@@ -229,8 +258,10 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
         fields = dict(kind.fields)
         if name in fields:
             return fields[name]
-        constant = getattr(_classes[kind.tag], name, None)
-        return typeof(constant) if isinstance(constant, (int, float)) else None
+        found = getattr(_classes[kind.tag], name, None)
+        if isinstance(found, python_types.FunctionType):
+            return MethodType(found, kind)
+        return typeof(found) if isinstance(found, (int, float)) else None
 
 
 @lower_getattr_generic(ComponentType)

@@ -1,7 +1,8 @@
 """Code that is compiled only to be inlined: it becomes machine code where it ends up.
 
-Left alone, numba makes machine code of every function, which nobody calls, and wraps it for Python: a good part of the
-time that a kernel of a hundred functions takes to compile. Here, parts of kernels are optimized and linked, no more.
+Left alone, numba makes machine code of every function, which nobody calls, wraps it for Python, links into it all that
+it calls, and looks at it in passes for things that this library's code has none of. That takes most of the time of a
+kernel of a hundred functions. Here a part of a kernel is improved by itself, kept, and linked once, into its kernel.
 
 This needs classes of numba that are not public. Importing this file raises ImportError where one of them is not as it
 should be, and `fiol.compiler.compiled` then does without.
@@ -9,43 +10,115 @@ should be, and `fiol.compiler.compiled` then does without.
 
 from __future__ import annotations
 
+import dis
 import gc
+import inspect
 from typing import Any
 
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+import llvmlite.binding as llvm
+from numba.core import cgutils, dispatcher, types
+from numba.core.base import BaseContext
+from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.environment import lookup_environment
+from numba.core.funcdesc import default_mangler
 from numba.core.lowering import Lower
-from numba.core.typed_passes import NativeLowering
+from numba.core.sigutils import normalize_signature
+from numba.core.typed_passes import NativeLowering, NopythonTypeInference
+from numba.core.typing import Context
+
+from fiol.compiler.fingerprint import digest
 
 #: What is relied upon of each class.
-NEEDED = {
+NEEDED: dict[type, tuple[str, ...]] = {
+    dispatcher.Dispatcher: ("compile", "add_overload", "is_compiling"),
+    CodeLibrary: ("_ensure_finalized", "enable_object_caching"),
     JITCodeLibrary: (
         "finalize",
         "get_pointer_to_function",
         "codegen",
-        "enable_object_caching",
-        "_ensure_finalized",
+        "add_ir_module",
+        "add_linking_library",
+        "_get_module_for_linking",
+        "_optimize_functions",
+        "_optimize_final_module",
         "_finalize_final_module",
     ),
+    CPUCodegen: ("_function_pass_manager", "_create_empty_module"),
+    BaseContext: ("mangler", "subtarget"),
     Lower: ("incref", "decref"),
     NativeLowering: ("run_pass", "lowering_class"),
     CompilerBase: ("compile_extra", "define_pipelines"),
     DefaultPassBuilder: ("define_nopython_pipeline",),
-    PassManager: ("add_pass", "finalize"),
+    PassManager: ("add_pass", "finalize", "run", "_runPass"),
+    Flags: ("values", "copy"),
+    Context: ("resolve_function_type", "resolve_value_type"),
 }
 for _owner, _names in NEEDED.items():
     for _name in _names:
         if not hasattr(_owner, _name):
             raise ImportError(f"{_owner.__name__} of this numba has no {_name}")
 
+#: Before llvmlite 0.44, functions are improved by what is made for their module.
+BY_MODULE = "llvm_module" in inspect.signature(CPUCodegen._function_pass_manager).parameters
+#: What operators have one meaning for, whatever the flags.
+NUMBERS = types.Integer, types.Float, types.Boolean
+#: Passes of numba for what this library's own code has none of: `with`, closures, generators, `isinstance`, expressions
+#: of whole arrays, functions to inline as source; or that write reports nobody reads.
+NOT_NEEDED = {
+    "IRProcessing",
+    "WithLifting",
+    "InlineClosureLikes",
+    "MakeFunctionToJitFunction",
+    "InlineInlinables",
+    "InlineOverloads",
+    "NopythonRewrites",
+    "FindLiterallyCalls",
+    "LiteralUnroll",
+    "LiteralPropagationSubPipelinePass",
+    "RewriteDynamicRaises",
+    "AnnotateTypes",
+    "NoPythonSupportedFeatureValidation",
+    "DumpParforDiagnostics",
+}
+
+
+# --- libraries of code ------------------------------------------------------------------------
+
 
 class Part(JITCodeLibrary):
-    """Optimized code for other libraries to link; no machine code is made of it."""
+    """A function for other libraries to link, improved by itself; no machine code is made of it."""
 
-    def _finalize_final_module(self) -> None:
-        self._finalized = True
+    def __init__(self, codegen: Any, name: str) -> None:
+        CodeLibrary.__init__(self, codegen, name)
+        self._linking_libraries: list[Any] = []
+        self._final_module: Any = None
+        self._shared_module: Any = None
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
+        module.name, module.data_layout = ir_module.name, self._codegen._data_layout
+        if BY_MODULE:
+            self._optimize_functions(module)
+        else:  # without the declarations, which are most
+            for function in module.functions:
+                if not function.is_declaration:
+                    passes, builder = self._codegen._function_pass_manager()
+                    passes.run(function, builder)
+        if self._final_module is None:
+            self._final_module = module
+        else:
+            self._final_module.link_in(module)
+
+    def finalize(self) -> None:
+        for library in self._linking_libraries:
+            if hasattr(library, "_reload_init"):  # in later numbas
+                self._reload_init.update(library._reload_init)
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "external":
+                function.linkage = "linkonce_odr"  # to be dropped wherever it has been inlined
+        self._shared_module, self._finalized = self._final_module, True
 
     def get_pointer_to_function(self, name: str) -> int:
         self._ensure_finalized()
@@ -59,8 +132,25 @@ class Part(JITCodeLibrary):
         """There is no code yet that could look for the environment: `Whole` sets it."""
 
 
+class Loop(Part):
+    """A part with a `for`, with all its parts inside, optimized alone.
+
+    The order in which a vectorized loop adds is decided here, and is the same in all kernels that have the part.
+    """
+
+    def finalize(self) -> None:
+        for library in with_their_parts(self._linking_libraries):
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._optimize_final_module()
+        super().finalize()
+
+
 class Whole(JITCodeLibrary):
     """Machine code with all its parts inside."""
+
+    def finalize(self) -> None:
+        self._linking_libraries = with_their_parts(self._linking_libraries)
+        super().finalize()
 
     def _finalize_final_module(self) -> None:
         super()._finalize_final_module()
@@ -68,6 +158,23 @@ class Whole(JITCodeLibrary):
             environment = lookup_environment(variable.name) if variable.name.startswith("_ZN08NumbaEnv") else None
             if environment is not None:
                 self._codegen.set_env(variable.name, environment)
+
+
+def with_their_parts(libraries: list[Any]) -> list[Any]:
+    """These libraries and all that is to be linked with them, callers first: what nobody calls yet is not linked."""
+    seen, order = set(), []
+
+    def visit(library: Any) -> None:
+        if library not in seen:
+            seen.add(library)
+            if type(library) is Part:  # the others have their parts inside
+                for part in library._linking_libraries:
+                    visit(part)
+            order.append(library)
+
+    for library in libraries:
+        visit(library)
+    return order[::-1]
 
 
 class Lean(Lower):
@@ -87,6 +194,86 @@ def counts(context: Any, kind: Any) -> bool:
     return bool(context.data_model_manager[kind].contains_nrt_meminfo())
 
 
+def short_name(name: str, kinds: Any, *, abi_tags: Any = (), uid: Any = None) -> str:
+    """The symbol of a function: a digest stands for the types of its arguments, whose names fill a page."""
+    told = [str(part).encode() for part in (*abi_tags, *kinds)]
+    return str(default_mangler(name, (), abi_tags=[digest(told)], uid=uid))
+
+
+# --- compilers --------------------------------------------------------------------------------
+
+
+class Told(Flags):
+    """Flags that are compared by what they said at first: numba looks overloads up by them, at every operator."""
+
+    __slots__ = ("_said",)
+
+    def said(self) -> dict[str, Any]:
+        try:
+            return self._said
+        except AttributeError:
+            self._said: dict[str, Any] = self.values()
+            return self._said
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self.said())))  # as numba's own, to be found among them
+
+    def __eq__(self, other: Any) -> bool:
+        return self.said() == (other.said() if isinstance(other, Told) else other.values())
+
+
+class Fresh:
+    """A context that needs no refreshing, since that was done when the kernel was begun."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.context, name)
+
+    def refresh(self) -> None:
+        """Nothing is to be done."""
+
+
+class Remembering:
+    """A typing context that remembers what operators make of numbers: numba finds that out anew at each of them."""
+
+    known: dict[Any, Any] = {}  # noqa: RUF012 - of all contexts
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.context, name)
+
+    def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call, as the context itself would find it."""
+        operator = getattr(getattr(function, "typing_key", None), "__module__", "") == "_operator"
+        if not operator or kws or not all(isinstance(kind, NUMBERS) for kind in args):
+            return self.context.resolve_function_type(function, args, kws)
+        key = function.typing_key, tuple(args)
+        then, found = self.known.get(key, (None, None))
+        if then is not function:  # somebody has added an overload
+            found = self.context.resolve_function_type(function, args, kws)
+            self.known[key] = function, found
+        return found
+
+
+class Manager(PassManager):
+    """Runs passes without telling anybody, and without checking numba's work after each."""
+
+    def _runPass(self, index: int, step: Any, state: Any) -> None:  # noqa: N802 - numba's name
+        step.analysis, context = self._analysis, state.typingctx
+        if isinstance(step, NopythonTypeInference):
+            state.typingctx = Remembering(context)
+        try:
+            step.run_initialization(state)
+            step.run_pass(state)
+            step.run_finalizer(state)
+        finally:
+            state.typingctx = context
+
+
 def compiler(whole: bool) -> type[CompilerBase]:
     """A compiler for kernels, or for parts of them."""
 
@@ -99,12 +286,22 @@ def compiler(whole: bool) -> type[CompilerBase]:
             return Lean
 
         def run_pass(self, state: Any) -> bool:
-            library = Whole if whole else Part
+            counts_through = any(i.opname == "FOR_ITER" for i in dis.get_instructions(state.func_id.func))
+            library = Whole if whole else Loop if counts_through else Part
             state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
             state.library.enable_object_caching()
+            state.targetctx.mangler = short_name  # the context is a copy for this function
             return bool(super().run_pass(state))
 
     class Compiler(CompilerBase):
+        def __init__(self, typing_context: Any, target_context: Any, *rest: Any) -> None:
+            if whole:
+                super().__init__(typing_context, target_context, *rest)
+            else:
+                super().__init__(Fresh(typing_context), Fresh(target_context), *rest)
+                self.state.typingctx = typing_context
+            self.state.flags = Told(self.state.flags)
+
         def compile_extra(self, function: Any) -> Any:
             # Next to nothing that compiling allocates is garbage, and looking for it takes a tenth of the time.
             collecting = gc.isenabled()
@@ -117,13 +314,30 @@ def compiler(whole: bool) -> type[CompilerBase]:
 
         def define_pipelines(self) -> list[Any]:
             default = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            own = PassManager("fiol")
+            ours = str(self.state.func_id.func.__globals__.get("__name__")).partition(".")[0] == "fiol"
+            manager = Manager("fiol") if ours else PassManager("fiol")
             for step, description in default.passes:
-                own.add_pass(Lowering if step is NativeLowering else step, description)
-            own.finalize()
-            return [own]
+                if not (ours and step.__name__ in NOT_NEEDED):
+                    manager.add_pass(Lowering if step is NativeLowering else step, description)
+            manager.finalize()
+            return [manager]
 
     return Compiler
 
 
 PART, WHOLE = compiler(whole=False), compiler(whole=True)
+
+
+def unobserved(part: Any) -> Any:
+    """The same part of kernels, compiled within its kernel's turn: no lock, no cache, no timers of its own."""
+
+    def compile_now(signature: Any) -> Any:
+        args, return_type = normalize_signature(signature)
+        if tuple(args) not in part.overloads:
+            with part._compiling_counter:
+                part.add_overload(part._compiler.compile(args, return_type))
+        return part.overloads[tuple(args)].entry_point
+
+    if hasattr(part, "_compiling_counter") and hasattr(part, "_compiler"):
+        part.compile = compile_now
+    return part

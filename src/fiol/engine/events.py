@@ -258,7 +258,7 @@ def arranged(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
     """Bring entries into order; return how many are left, -1 if the row needs a second look."""
     if n < 0 or rising or (sort_few(feature, x, n) if n <= FEW else sort_by_rank(feature, x, n, held)):
         return n
-    return arrange(feature[:n], x[:n], SMALLEST, LARGEST)
+    return arrange(held.feature[:n], held.x[:n], SMALLEST, LARGEST)  # typed as Python's own call, and compiled with it
 
 
 @inlined
