@@ -225,7 +225,9 @@ def faults(module: str, source: str) -> Iterator[Fault]:
         for what, change in changes(node):
             line = getattr(node, "lineno", statement.lineno)
             if what.startswith("no "):
-                body = next(s for f in ("body", "orelse", "finalbody") for s in getattr(node, f, []) if what[3:] == _text(s))
+                body = next(
+                    s for f in ("body", "orelse", "finalbody") for s in getattr(node, f, []) if what[3:] == _text(s)
+                )
                 line = body.lineno
             yield Fault(module, name, first, range(line, line + 1), what.replace("\n", " "), change, place[id(node)])
         for child in ast.iter_child_nodes(node):
@@ -522,7 +524,9 @@ def main() -> int:
     import pytest
 
     campaign = Campaign(options)
-    code = pytest.main(["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "tests", "src/fiol"], plugins=[campaign])
+    code = pytest.main(
+        ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "tests", "src/fiol"], plugins=[campaign]
+    )
     survived = any(result["said"] in ("survived", "unvisited") for result in campaign.results)
     return int(code) or int(survived)
 

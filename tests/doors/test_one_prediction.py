@@ -115,9 +115,11 @@ def test_in_single_precision_to_the_last_bit():
 
 @pytest.mark.parametrize("update", [fiol.FIOL(fiol.Hinge()), fiol.FIOL(fiol.Hinge(), fiol.Ridge(0.01))])
 def test_one_against_the_rest_to_the_last_bit(update):
+    compiled = update.regularizer == fiol.Unregularized()  # the model of several is the same for both
     for intercept, X in ((True, BEYOND), (False, PAIRS)):
         for y in (THREE, SIGNS.astype(int)):
-            model = fiol.OneVsRest(update, intercept=intercept, classes=sorted(set(y.tolist())))
+            options = {"intercept": intercept, "classes": sorted(set(y.tolist())), "compiled": compiled}
+            model = fiol.OneVsRest(update, **options)
             model.learn(SEEN, y)
             expected = X @ model.weights.T + model.intercept
             for found in readings(model, X):

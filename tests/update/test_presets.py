@@ -271,7 +271,7 @@ def test_dual_averaging_as_published():
 # --- compiled ---------------------------------------------------------------------------------
 
 #: Each takes 5 seconds to compile.
-COMPILED = int(os.environ.get("FIOL_COMPILED", "9"))
+COMPILED = int(os.environ.get("FIOL_COMPILED", "6"))
 
 
 def traits(update, average):
