@@ -102,13 +102,13 @@ class Fault(NamedTuple):
     module: str
     function: str
     first: int  #: line of the function, with its decorators
-    lines: range
+    line: int
     what: str
     change: Callable[[ast.AST], None]
     place: int  #: of the node in `ast.walk`
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.lines[0]} {self.function}: {self.what}"
+        return f"{self.module}:{self.line} {self.function}: {self.what}"
 
     def tree(self, source: str) -> ast.AST:
         tree = ast.parse(source)
@@ -229,7 +229,7 @@ def faults(module: str, source: str) -> Iterator[Fault]:
                     s for f in ("body", "orelse", "finalbody") for s in getattr(node, f, []) if what[3:] == _text(s)
                 )
                 line = body.lineno
-            yield Fault(module, name, first, range(line, line + 1), what.replace("\n", " "), change, place[id(node)])
+            yield Fault(module, name, first, line, what.replace("\n", " "), change, place[id(node)])
         for child in ast.iter_child_nodes(node):
             if isinstance(child, (ast.JoinedStr, ast.arguments)) or child is getattr(node, "returns", None):
                 continue
@@ -257,24 +257,27 @@ def codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from codes(constant)
 
 
-def put_in_place(fault: Fault) -> bool:
-    """Give the function its fault, wherever in this process it is; False if there is none to give it to."""
+def put_in_place(fault: Fault) -> list[tuple[types.FunctionType, types.CodeType]]:
+    """Give the function its fault, wherever in this process it is, and return what had which code."""
     path = str(SOURCE / fault.module)
-    tree = fault.tree(Path(path).read_text())
     name = fault.function.rpartition(".")[2]
-    (code,) = (c for c in codes(compile(tree, path, "exec")) if (c.co_name, c.co_firstlineno) == (name, fault.first))
-    found = False
-    for function in gc.get_objects():
-        if isinstance(function, types.FunctionType):
-            old = function.__code__
-            if old.co_firstlineno == fault.first and old.co_name == name and old.co_filename == path:
-                if old.co_freevars != code.co_freevars:
-                    return False
-                function.__code__ = code
-                found = True
-        elif isinstance(function, functools._lru_cache_wrapper):
-            function.cache_clear()
-    return found
+    new = compile(fault.tree(Path(path).read_text()), path, "exec")
+    (code,) = (c for c in codes(new) if (c.co_name, c.co_firstlineno) == (name, fault.first))
+    changed = []
+    for thing in [thing for thing in gc.get_objects() if isinstance(thing, types.FunctionType)]:
+        old = thing.__code__
+        here = (old.co_name, old.co_firstlineno, old.co_filename) == (name, fault.first, path)
+        if here and old.co_freevars == code.co_freevars:
+            thing.__code__ = code
+            changed.append((thing, old))
+    return changed
+
+
+def forget() -> None:
+    """What was found before there was a fault."""
+    for thing in gc.get_objects():
+        if isinstance(thing, functools._lru_cache_wrapper) and thing.__module__.startswith("fiol"):
+            thing.cache_clear()
 
 
 class Watch:
@@ -347,21 +350,22 @@ class Campaign:
         self.options = options
         self.results: list[dict[str, Any]] = []
 
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+    def pytest_collection(self) -> None:
         from hypothesis import Phase, settings
 
+        full = settings.max_examples.fget  # type: ignore[attr-defined]
+        few = property(lambda own: min(full(own), EXAMPLES))  # also for settings inside of tests
+        type.__setattr__(settings, "max_examples", few)
+        plain = settings.get_profile("default")
+        settings.register_profile("mutants", plain, phases=(Phase.explicit, Phase.generate))  # nobody reads examples
+        settings.load_profile("mutants")
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         items[:] = [
             item
             for item in items
             if not item.nodeid.startswith(LEFT_OUT) and not any(name in item.nodeid for name in UNFORKED)
         ]
-        for test in {getattr(item, "function", None) for item in items}:
-            plain = getattr(test, "_hypothesis_internal_use_settings", None)
-            if plain is not None:
-                few = min(plain.max_examples, EXAMPLES)  # and no smaller ones are looked for: nobody reads them
-                test._hypothesis_internal_use_settings = settings(
-                    plain, max_examples=few, phases=(Phase.explicit, Phase.generate)
-                )
 
     def pytest_runtestloop(self, session: Any) -> bool:
         items = {item.nodeid: item for item in session.items}
@@ -379,7 +383,7 @@ class Campaign:
                 self.wait(running)
             if fault is None:
                 continue
-            tests = sorted(by_line[f"{fault.module}:{fault.lines[0]}"], key=lambda name: visits[name][0])
+            tests = sorted(by_line[f"{fault.module}:{fault.line}"], key=lambda name: visits[name][0])
             if not tests:
                 self.tell(number, fault, "unvisited", 0.0, 0)
                 continue
@@ -465,6 +469,7 @@ class Campaign:
     def judge(fault: Fault, items: list[Any]) -> bytes:
         if not put_in_place(fault):
             return b"not made"
+        forget()
         for item, following in zip(items, [*items[1:], None], strict=True):
             if not passed(item, following):
                 return b"killed by " + item.nodeid.encode()
