@@ -428,7 +428,7 @@ def test_paths_relative_to_here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def umask():
-    before = os.umask(0o027)
+    before = os.umask(0o026)
     yield
     os.umask(before)
 

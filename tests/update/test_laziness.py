@@ -532,3 +532,16 @@ def test_the_table_of_the_module_names_every_way():
     assert sorted(named) == sorted(type(way).__name__ for way in LAZINESSES)
     costs = [next(way.cost for way in LAZINESSES if type(way).__name__ == name) for name in named]
     assert costs == sorted(costs), "the table goes from cheap to dear"
+
+
+def test_features_to_come_are_settled_too():
+    """Where a weight starts above 0, it shrinks before its feature is ever seen."""
+    update = fiol.FIOL(fiol.Squared(), fiol.L1(0.2), fiol.Constant(0.3), fiol.Entropy())
+    learner = fiol.Learner(update, compiled=False)
+    learner.learn([{"a": 1.0, "b": -0.5}, {"a": 0.3, "b": 0.2}, {"a": 1.5}], [1.0, 2.0, 0.5])
+    settled = learner.copy()
+    settled.settle()
+    for model in (learner, settled):
+        model.learn([{"a": 0.5, "new": 2.0, "newer": 1.0}], [1.0])
+    np.testing.assert_allclose(settled.weights, learner.weights, rtol=1e-12)
+    assert (learner.weights > 0.0).all()
