@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from interpreted import interpret
 
 ROOT = Path(__file__).parents[1]
 
@@ -84,9 +85,9 @@ def test_plot_is_an_image(quick):
 def test_compiled_loops_agree_with_the_interpreter(solvers, monkeypatch):
     streams = solvers.paper_stream(30, 20, 0.0, 1e-3), solvers.sparse_stream(100, 10, 20, 0.1)
     names = ("Newton", solvers.EXPLICIT)
-    found = [solvers.contestants(stream)[name].once()[0].copy() for stream in streams for name in names]
+    found = [solvers.contestants(stream)[name].once()[0].copy() for stream, name in zip(streams, names, strict=True)]
     monkeypatch.setattr(solvers, "compiled", lambda loop: loop)
-    expected = [solvers.contestants(stream)[name].once()[0].copy() for stream in streams for name in names]
+    expected = [solvers.contestants(stream)[name].once()[0].copy() for stream, name in zip(streams, names, strict=True)]
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-12)
 
@@ -545,7 +546,8 @@ def test_events_have_the_names_they_should(events):
         assert len({name for x, _ in rows for name in x}) == distinct
 
 
-def test_every_cell_of_events_is_measured(events):
+def test_every_cell_of_events_is_measured(events, monkeypatch):
+    interpret(monkeypatch)
     found = {(name, 2, "new"): pair for name, pair in events.measure(2, "new", 1, 4).items()}
     assert len(found) == 9
     assert all(ours > 0.0 and theirs > 0.0 for ours, theirs in found.values())

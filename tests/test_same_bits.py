@@ -101,14 +101,10 @@ RUNS = {
 }
 
 
+#: Of streams, these are compiled in every run of the tests; of estimators, all are.
 FEW = ("FIOL l1", "FIOL ridge, constant", "RDA net", "squared")
-#: What is compiled in every run of the tests; estimators always are.
 COMPILED = [
-    name
-    for name, (run, _, _) in RUNS.items()
-    if os.environ.get("FIOL_ALL_BITS")
-    or run is classes_of
-    or name in ("FIOL l1", "FIOL ridge, constant", "RDA net", "squared")
+    name for name, (run, _, _) in RUNS.items() if os.environ.get("FIOL_ALL_BITS") or run is classes_of or name in FEW
 ]
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +11,8 @@ from material import name
 
 import fiol
 from fiol.checks import CheckError, check_geometry
+from fiol.components.geometries import relative_entropy
+from fiol.components.row import Row
 
 MATRIX = [[2.0, 1.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 3.0]]
 
@@ -150,3 +153,65 @@ def test_a_geometry_of_whole_rows_mixes_features_unless_its_weights_are_pairs():
     whole = type("Whole", (fiol.Euclidean,), {"whole_rows": True})
     assert whole().mixes_features()
     assert not type("Pairs", (whole,), {"paired": True})().mixes_features()
+
+
+@given(
+    st.sampled_from([Hypentropy(0.5), fiol.Euclidean()]),
+    st.sampled_from([fiol.L1(0.7), fiol.ElasticNet(0.4, 0.3), fiol.Box(fiol.L1(0.2), -0.5, 0.8)]),
+    st.floats(-2.0, 2.0),
+    st.floats(-2.0, 2.0),
+    st.floats(-3.0, 3.0),
+    st.floats(-3.0, 3.0),
+)
+def test_a_weight_counted_from_its_excess_is_the_weight(geometry, regularizer, w, x, beta, delta):
+    """Near a pull, and beyond the kink at 0 too: how long steps keep their digits."""
+    step = 0.8
+    excess = geometry.excess_of(regularizer, w, x, beta, step, 0) + step * x * delta
+    near = geometry.weight_near(regularizer, excess, w, x, beta, step, 0)
+    assert near == pytest.approx(geometry.weight(regularizer, w, x, beta + delta, step, 0), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("regularizer", [fiol.Unregularized(), fiol.L1([0.1, 0.0, 0.2])], ids=name)
+@pytest.mark.parametrize(
+    "geometry",
+    [fiol.Euclidean(), fiol.DiagonalMetric([1.0, 2.0, 0.5]), fiol.Entropy(), fiol.Simplex(), Hypentropy(0.5)],
+    ids=name,
+)
+def test_scores_of_the_path_and_their_slopes(geometry, regularizer):
+    """With an intercept: all ways to ask for a point of the path agree, and the slope is that of the scores."""
+    center, beta, tiny = np.array([0.5, 0.2, 0.3]), 0.3, 1e-6
+    row = Row(np.arange(3), np.array([1.0, -2.0, 0.5]), center, 0.4, 1.0, 1.0, 2.0, lift=0.7, shift=-1.5)
+    out = np.empty(3)
+    z, p = geometry.path_point(regularizer, row, beta, out)
+    assert z == pytest.approx(row.x @ out - 1.5 + 0.7 * beta, rel=1e-12)
+    assert z == pytest.approx(geometry.path_score(regularizer, row, beta), rel=1e-12)
+    again = np.empty(3)
+    assert z == pytest.approx(geometry.path_fill(regularizer, row, beta, again), rel=1e-12)
+    assert out.tolist() == again.tolist()
+    assert out == pytest.approx(w_of(geometry, regularizer, row, beta), rel=1e-9)
+    low, high = (geometry.path_score(regularizer, row, beta + d) for d in (-tiny, tiny))
+    assert p == pytest.approx((high - low) / (2.0 * tiny), rel=1e-6)
+    assert geometry.path_line(regularizer, row, beta) == pytest.approx((p, z - p * beta), rel=1e-9)
+    steep, start = geometry.path_start(row)
+    assert start == pytest.approx(row.x @ center - 1.5, rel=1e-12)
+    none = fiol.Unregularized()
+    low, high = (geometry.path_score(none, row, d) for d in (-tiny, tiny))
+    assert steep == pytest.approx((high - low) / (2.0 * tiny), rel=1e-6)
+
+
+def w_of(geometry, regularizer, row, beta):
+    """The weights of the definition, by a step of two rounds' penalty under the same pull."""
+    if isinstance(geometry, fiol.Simplex):
+        logits = np.log(row.center) + row.steps * (beta * row.x - 2.0 * np.array([regularizer.l1(i) for i in range(3)]))
+        return np.exp(logits) / np.exp(logits).sum()
+    parts = zip(row.center, row.x, strict=True)
+    return [geometry.weight(regularizer, w, x, beta / 2.0, 2.0 * row.steps, i) for i, (w, x) in enumerate(parts)]
+
+
+@given(st.floats(1e-3, 1e9), st.floats(-1e-3, 1e-3))
+def test_relative_entropy_keeps_its_digits(w, part):
+    """Near w it is about w part^2 / 2, of which u log(u / w) - u + w has no digit left."""
+    u = w * (1.0 + part)
+    with mp.workdps(60):
+        exact = mp.mpf(u) * mp.log(mp.mpf(u) / mp.mpf(w)) - mp.mpf(u) + mp.mpf(w)
+    assert relative_entropy(u, w) == pytest.approx(float(exact), rel=1e-9, abs=1e-20 * w)

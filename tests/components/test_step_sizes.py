@@ -137,12 +137,18 @@ def test_own_step_sizes_do_what_a_loop_over_all_features_does(step_size, lam):
     np.testing.assert_allclose(learner.intercept, b, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("step_size", [Warm(), fiol.ScaleFree(Largest())], ids=repr)
-def test_own_step_sizes_compile(step_size):
+@pytest.mark.parametrize(
+    "update",
+    [
+        fiol.FIOL(fiol.Squared(), fiol.L1(0.1), Warm()),
+        fiol.RDA(fiol.Squared(), step_size=fiol.ScaleFree(Largest())),
+    ],
+    ids=["alone", "inside another"],
+)
+def test_own_step_sizes_compile(update):
     X, y, weight = data()
-    for update in (fiol.FIOL(fiol.Squared(), fiol.L1(0.1), step_size), fiol.RDA(fiol.Squared(), step_size=step_size)):
-        ours, plain = (fiol.Learner(update, n_features=4, compiled=c) for c in (True, False))
-        np.testing.assert_allclose(ours.learn(X, y, weight), plain.learn(X, y, weight), rtol=1e-9, atol=1e-9)
+    ours, plain = (fiol.Learner(update, n_features=4, compiled=c) for c in (True, False))
+    np.testing.assert_allclose(ours.learn(X, y, weight), plain.learn(X, y, weight), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("step_size", [Halved(), Rms(), fiol.ScaleFree(Largest())], ids=repr)

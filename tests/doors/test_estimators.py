@@ -228,7 +228,8 @@ def test_the_order_of_classes_to_come_does_not_matter():
     )
 
 
-def test_shuffling_is_that_of_scikit_learn():
+def test_shuffling_is_that_of_scikit_learn(monkeypatch):
+    interpret(monkeypatch)
     X, codes = blobs(d=3)
     X = X / np.abs(X).max(axis=0)
     parameters = {"max_iter": 3, "tol": None, "random_state": 7, "penalty": None, "fit_intercept": False}
@@ -258,7 +259,8 @@ def test_class_weights_multiply_those_of_rows():
         np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-12)
 
 
-def test_warm_start_goes_on():
+def test_warm_start_goes_on(monkeypatch):
+    interpret(monkeypatch)
     X, codes = blobs()
     model = FIOLClassifier(**ONE_PASS, warm_start=True).fit(X[:100], codes[:100]).fit(X[100:], codes[100:])
     assert_same_weights(model, in_pieces(FIOLClassifier(), X, codes, 100, classes=[0, 1]))
@@ -351,7 +353,8 @@ def test_probabilities():
     assert far.sum() == pytest.approx(1.0)
 
 
-def test_scores_without_probabilities_point_to_calibration():
+def test_scores_without_probabilities_point_to_calibration(monkeypatch):
+    interpret(monkeypatch)
     X, codes = blobs()
     model = FIOLClassifier("hinge", **SPARSE, **ONE_PASS)
     assert not hasattr(model, "predict_proba")
@@ -377,7 +380,8 @@ def test_sparsify_and_densify():
     assert np.array_equal(number.coef_, number.sparsify().coef_.toarray()[0])
 
 
-def test_plain_models_of_scikit_learn():
+def test_plain_models_of_scikit_learn(monkeypatch):
+    interpret(monkeypatch)
     X, codes = blobs(classes=3)
     two = codes < 2
     for y, rows, options, kind in (
@@ -622,7 +626,8 @@ def test_many_classes_are_no_numbers():
     assert streamed.t_ == 5.0
 
 
-def test_targets_the_loss_does_not_accept():
+def test_targets_the_loss_does_not_accept(monkeypatch):
+    interpret(monkeypatch)
     X, y = line()
     model = FIOLRegressor("poisson", **ONE_PASS)
     with pytest.raises(ValueError, match=r"y\[\d+\] must be .* for Poisson"):
@@ -755,7 +760,8 @@ def test_n_jobs_changes_nothing():
         same(one, FIOLClassifier("log_loss", random_state=0, max_iter=3, tol=None, n_jobs=2).fit(X, codes))
 
 
-def test_a_ledger_on_request():
+def test_a_ledger_on_request(monkeypatch):
+    interpret(monkeypatch)
     X, y = load_iris(return_X_y=True)
     options = {"record_every": 50, "shuffle": True, "max_iter": 2, "tol": None, "random_state": 0}
     model = FIOLClassifier("log_loss", **options)

@@ -11,6 +11,7 @@ from sklearn import linear_model
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.interpreted import interpret
 
 import fiol
 from fiol.doors.passive_aggressive import PassiveAggressiveClassifier, PassiveAggressiveRegressor
@@ -147,7 +148,8 @@ def test_an_intercept_that_is_given_but_not_fitted_stays(container):
                 same(model.partial_fit(X, labels), other.partial_fit(X, labels))
 
 
-def test_the_steps_are_those_of_the_presets():
+def test_the_steps_are_those_of_the_presets(monkeypatch):
+    interpret(monkeypatch)
     X, y, target = rows(empty=False)
     options = {"max_iter": 1, "shuffle": False, "fit_intercept": False, "C": 0.3}
     for model, labels, update in (

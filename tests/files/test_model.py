@@ -163,3 +163,14 @@ def test_the_same_model_has_the_same_bytes(path, mean):
     fiol.load(path).save(path)
     assert path.read_bytes() == before
     assert json.loads(before[28 : before.index(b"]}", 28) + 2])["header"]["kind"] == "mean"
+
+
+def test_a_table_of_one_column(tmp_path):
+    """The narrowest that rows can be learned from."""
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
+    learner.learn([[1.0], [2.0]], [1.0, 3.0])
+    learner.save(tmp_path / "model")
+    loaded = fiol.load(tmp_path / "model", compiled=False)
+    assert loaded.scores([[5.0]]).tolist() == learner.scores([[5.0]]).tolist()
+    with pytest.raises(ValueError, match="X has 2 columns, but the rows learned from have 1"):
+        loaded.learn([[1.0, 2.0]], [1.0])

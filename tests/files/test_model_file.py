@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import resource
@@ -428,7 +429,7 @@ def test_paths_relative_to_here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def umask():
-    before = os.umask(0o027)
+    before = os.umask(0o026)
     yield
     os.umask(before)
 
@@ -658,3 +659,11 @@ def test_killed_at_any_line_a_save_leaves_a_whole_file(path):
     assert 50 < killed < 1000  # it ran out of lines
     assert seen == 2
     assert left > 10
+
+
+def test_a_file_that_shrinks_while_it_is_read():
+    """Between the look at its size and the reading."""
+    entry = {"name": "w", "dtype": "<f8", "shape": [2], "offset": 3, "length": 16}
+    assert model_file.read_array(io.BytesIO(b"abc" + np.arange(2.0).tobytes()), entry, 0).tolist() == [0.0, 1.0]
+    with pytest.raises(ModelFileError, match="truncated while it was read"):
+        model_file.read_array(io.BytesIO(b"abc" + np.arange(2.0).tobytes()[:-1]), entry, 0)

@@ -163,6 +163,7 @@ def test_names_that_are_taken(name):
         ({"features": np.array(900, "<u4")}, "array 'features' is missing"),
         ({"features": np.array([7], "<u4")}, "array 'seen' does not name different features of 7, in their order"),
         ({"seen": np.array([1, 900], "<u4")}, "array 'seen' does not name"),
+        ({"seen": np.array([1, 7, 900], "<u4")}, "array 'seen' does not name"),
         ({"seen": np.array([7, 1], "<u4")}, "array 'seen' does not name"),
         ({"seen": np.array([7, 7], "<u4")}, "array 'seen' does not name"),
         ({"seen": np.array([1, 7], "<i4")}, "array 'seen' does not name"),

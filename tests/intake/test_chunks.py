@@ -21,7 +21,7 @@ from material import LOSSES
 
 import fiol
 from fiol.intake import scan
-from fiol.intake.chunk import Chunk
+from fiol.intake.chunk import FEATURES, LARGEST, SMALLEST, Chunk, check_indices
 from fiol.intake.containers import to_chunk
 from fiol.intake.frames import column_names, match_columns
 from fiol.intake.hashing import Hashing, finish
@@ -824,3 +824,24 @@ def test_rows_are_the_same_looked_at_in_pieces(at_once, monkeypatch):
     monkeypatch.setattr("fiol.intake.chunk.AT_ONCE", at_once)
     with pytest.raises(ValueError, match=r"X\[\d, \d\] must be finite, got nan"):
         fiol.to_chunk(wrong)
+
+
+def test_the_largest_value_is_none_too_large():
+    with pytest.raises(ValueError, match=r"^X\[1, 1\] must be 0 or between 1e-100 and "):
+        to_chunk(np.array([[LARGEST, SMALLEST], [0.0, 2.0 * LARGEST]]))
+    assert to_chunk([[LARGEST, SMALLEST]]).data.tolist() == [LARGEST, SMALLEST]
+
+
+@pytest.mark.parametrize(
+    ("indices", "limit", "error", "message"),
+    [
+        (np.array([2**63], object), 5, ValueError, "got an integer of more than 64 bits"),
+        (np.array(["a"], object), 5, TypeError, "must be one-dimensional integers, got object"),
+        (np.array([0]), 0, ValueError, r"^X\[0, 0\] is no entry: there are 0 features$"),
+        (np.array([-1]), 5, ValueError, r"^X\[0, -1\] is no entry: an index is at least 0$"),
+        (np.array([FEATURES]), FEATURES, ValueError, r"index overflow, the largest is \d+$"),
+    ],
+)
+def test_indices_are_refused_with_the_reason(indices, limit, error, message):
+    with pytest.raises(error, match=message):
+        check_indices(np.array([0, 1]), indices, limit)

@@ -158,31 +158,46 @@ class Path:
 
 
 def root(path, y, loss, weight=1.0, shift=0):
-    """The beta with -beta in weight * dphi(g(beta) + shift), to 30 digits."""
-    y, weight = mp.mpf(float(y)), mp.mpf(float(weight))
+    """The beta with -beta in weight * dphi(g(beta) + shift), to 30 digits.
 
-    def side(beta):
+    A bracket is halved; in between, its ends are drawn to either side of where their chord crosses zero, which is
+    most of the way wherever the loss is smooth.
+    """
+    y, weight, tiny = mp.mpf(float(y)), mp.mpf(float(weight)), mp.mpf(10) ** -30
+
+    def excess(beta):
+        """Above 0 beyond the root, below 0 before, 0 at the root."""
         left, right = derivatives(loss, path.score(beta) + shift, y)
-        return 1 if beta + weight * left > 0 else -1 if beta + weight * right < 0 else 0
+        left, right = beta + weight * left, beta + weight * right
+        return left if left > 0 else right if right < 0 else mp.mpf(0)
 
-    if side(mp.mpf(0)) == 0:
+    at_near = excess(mp.mpf(0))
+    if at_near == 0:
         return mp.mpf(0)
-    sign = -side(mp.mpf(0))
+    sign = -mp.sign(at_near)
     near, far = mp.mpf(0), sign * mp.mpf(10) ** -400
-    while side(far) == -sign:
-        near, far = far, far * mp.mpf(10) ** 50
-    while side(far) != 0 and abs(far - near) > mp.mpf(10) ** -30 * abs(far):
-        wide = near == 0 or abs(far) > 4 * abs(near)
-        middle = sign * mp.sqrt(abs(near) * abs(far)) if wide and near != 0 else (near + far) / 2
+    at_far = excess(far)
+    while at_far * sign < 0:
+        near, at_near, far = far, at_far, far * mp.mpf(10) ** 50
+        at_far = excess(far)
+    turn = 0
+    while at_far != 0 and abs(far - near) > tiny * abs(far):
         if near == 0:
             middle = far * mp.mpf(10) ** -25
-        where = side(middle)
-        if where == -sign:
-            near = middle
+        elif abs(far) > 4 * abs(near):
+            middle = sign * mp.sqrt(abs(near) * abs(far))
         else:
-            far = middle
-            if where == 0:
-                break
+            turn += 1
+            middle = (near + far) / 2
+            if turn % 3:
+                chord = near - at_near * (far - near) / (at_far - at_near)
+                aside = chord + (1 if turn % 3 == 1 else -1) * sign * min(tiny * abs(far) / 4, abs(far - near) / 4)
+                middle = aside if min(near, far) < aside < max(near, far) else middle
+        where = excess(middle)
+        if where * sign < 0:
+            near, at_near = middle, where
+        else:
+            far, at_far = middle, where
     return far
 
 

@@ -1,0 +1,53 @@
+"""The campaign of seeded faults sees what it should: `campaigns.mutants` has the rest."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from campaigns import mutants
+
+from fiol.engine import pacing
+from fiol.intake.chunk import Chunk
+
+SOURCE = (mutants.SOURCE / "engine" / "pacing.py").read_text()
+FAULTS = [fault for fault in mutants.faults("engine/pacing.py", SOURCE) if fault.function == "cost_up_to"]
+
+
+def cost():
+    return pacing.cost_up_to(np.array([0, 3, 7, 8]), 0.5, 1, 2)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_fault_is_in_its_function_and_nowhere_else(fault):
+    assert cost() == 6.0
+    ((function, code),) = mutants.put_in_place(fault)
+    try:
+        assert function is pacing.cost_up_to
+        with contextlib.suppress(IndexError, TypeError):
+            assert cost() != 6.0
+    finally:
+        function.__code__ = code
+    assert cost() == 6.0
+
+
+def test_every_kind_of_fault_is_made():
+    text = [str(fault) for module in mutants.MODULES for fault in mutants.faults(module, source_of(module))]
+    assert len(text) > 5000
+    for kind in ("no return", "no raise", "once for", "once while", " < ", " not not ", "max(", " and ", " -> +"):
+        assert any(kind in one for one in text), kind
+
+
+def source_of(module):
+    return (mutants.SOURCE / module).read_text()
+
+
+def test_a_watch_sees_the_lines_that_run():
+    chunk = Chunk(np.array([0, 1]), np.array([0], np.int32), np.ones(1))
+    with mutants.Watch() as watch:
+        list(pacing.paced(chunk, np.empty(0, np.int64)))
+    lines = {int(line.partition(":")[2]) for line in watch.visited() if line.startswith("engine/pacing.py")}
+    first = 1 + next(k for k, line in enumerate(SOURCE.splitlines()) if "shuffled = len(order) > 0" in line)
+    assert first in lines
+    assert (
+        not {1 + k for k, line in enumerate(SOURCE.splitlines()) if "def cost_up_to" in line or "took" in line} & lines
+    )
