@@ -594,13 +594,14 @@ class Learner:
         Weights count as independent and normal with the variances that a `Curvature` step size knows, so that of a
         score it is the sum of x_i^2 / h_i, intercept included, times the dispersion of the loss: 1 for logistic,
         softmax and Poisson loss, whose curvature is that of a likelihood, and the mean squared error so far for
-        squared loss. Of features that go together more is known than that.
+        squared loss. Of features that go together more is known than that. Names never seen are left out, as
+        by `scores`.
 
         >>> from fiol import FIOL, Curvature, Learner, Logistic, ScaleFree
         >>> learner = Learner(FIOL(Logistic(), step_size=ScaleFree(Curvature())))
         >>> _ = learner.learn([[1.0, 0.0]] * 50, [1.0, -1.0] * 25)
         >>> learner.uncertainty([[1.0, 0.0], [0.0, 1.0]]).round(2)  # a feature seen in 50 rows, and one in none
-        array([0.39, 1.04])
+        array([0.41, 1.04])
         """
         update = self.update
         if not update.step_size.knows_variance() or not update.loss.has("dispersion"):

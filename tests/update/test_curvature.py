@@ -82,11 +82,11 @@ def test_all_ways_to_give_rows_and_features_never_seen():
     learner.learn(dicts, y)
     known = learner.uncertainty(dicts)
     np.testing.assert_array_equal(learner.uncertainty(iter(dicts)), known)
-    more = learner.uncertainty([{**row, "new": 5.0} for row in dicts])
-    np.testing.assert_allclose(more**2, known**2 + 1.0, rtol=1e-12)  # the prior's variance, in any unit
     numbered = learner_of(fiol.Logistic())
-    numbered.learn(X, y)
-    np.testing.assert_array_equal(numbered.uncertainty(scipy.sparse.csr_matrix(X)), numbered.uncertainty(X))
+    numbered.learn(scipy.sparse.csr_matrix(X), y)
+    np.testing.assert_allclose(numbered.uncertainty(X), known, rtol=1e-12)
+    more = numbered.uncertainty(scipy.sparse.csr_matrix(np.hstack([X, np.full((40, 1), 5.0)])))
+    np.testing.assert_allclose(more**2, known**2 + 1.0, rtol=1e-12)  # the prior's variance, in any unit
 
 
 def test_more_rows_leave_less_open():
