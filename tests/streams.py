@@ -80,8 +80,9 @@ class Draws:
             fiol.Inverse(size),
             fiol.Polynomial(size, self.pick(0.0, 0.5, 1.0)),
         )
-        free = fiol.ScaleFree(self.pick(adagrad, schedule))
-        return self.pick(schedule, schedule, adagrad, free) if adaptive else schedule
+        curvature = fiol.Curvature(size, other)
+        free = fiol.ScaleFree(self.pick(adagrad, curvature, schedule))
+        return self.pick(schedule, schedule, adagrad, curvature, free) if adaptive else schedule
 
 
 def geometry_of(draws, kind, d):

@@ -602,6 +602,33 @@ class Learner:
             return self._joined([self.scores(block) for block in blocks_of(X)])
         return scores_in_turn(self, X)
 
+    def uncertainty(self, X: Any) -> Floats:
+        """The standard deviation of the score of every row: what the rows so far leave open about the weights.
+
+        Weights count as independent and normal with the variances that a `Curvature` step size knows, so that of a
+        score it is the sum of x_i^2 / h_i, intercept included, times the dispersion of the loss: 1 for logistic,
+        softmax and Poisson loss, whose curvature is that of a likelihood, and the mean squared error so far for
+        squared loss. Of features that go together more is known than that. Names never seen are left out, as
+        by `scores`.
+
+        >>> from fiol import FIOL, Curvature, Learner, Logistic, ScaleFree
+        >>> learner = Learner(FIOL(Logistic(), step_size=ScaleFree(Curvature())))
+        >>> _ = learner.learn([[1.0, 0.0]] * 50, [1.0, -1.0] * 25)
+        >>> learner.uncertainty([[1.0, 0.0], [0.0, 1.0]]).round(2)  # a feature seen in 50 rows, and one in none
+        array([0.41, 1.04])
+        """
+        update = self.update
+        if not update.step_size.knows_variance() or not update.loss.has("dispersion"):
+            raise TypeError(
+                "uncertainty needs step_size=Curvature() or ScaleFree(Curvature()), and squared, logistic, softmax or "
+                f"Poisson loss; this learner has {update.step_size!r} and {update.loss!r}"
+            )
+        X, rows = counted(X, "a list of such dicts")
+        if rows is None:
+            return np.concatenate([self.uncertainty(block) for block in blocks_of(X)])
+        with self._turns:
+            return np.sqrt(self._engine.variances(self._entered(self._intake.read(X))))
+
     def predict(self, X: Any) -> Any:
         """The prediction for every row: the mean for regression and counts, the probability of +1 for logistic and
         exponential loss, the label -1 or +1 for hinges; for softmax the probability of every class, of shape

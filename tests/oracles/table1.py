@@ -65,11 +65,13 @@ class Played(NamedTuple):
     mean_intercept: float
 
 
-def metric(step, square, peak, stride=1.0):
+def metric(step, square, bends, peak, stride=1.0):
     """h of one coordinate."""
     if isinstance(step, fiol.ScaleFree):
         known = peak > 0.0 and stride > 0.0
-        return peak**2 * metric(step.step_size, square / peak**2, 1.0) / stride if known else 0.0
+        return peak**2 * metric(step.step_size, square / peak**2, bends / peak**2, 1.0) / stride if known else 0.0
+    if isinstance(step, fiol.Curvature):
+        return step.prior + bends
     return step.kappa + sqrt(square) if isinstance(step, fiol.AdaGrad) else 1.0
 
 
@@ -117,7 +119,7 @@ class Game:
         self.h = np.append(np.resize(getattr(self.geometry, "h", 1.0), d), 1.0)
         self.first = np.clip(np.append(np.full(d, one), 0.0), self.lo, self.hi)
         self.w = self.first.copy()
-        self.theta, self.square, self.peak = np.zeros((3, d + 1))
+        self.theta, self.square, self.peak, self.bends, self.pending = np.zeros((5, d + 1))
         self.slopes, self.errors, self.targets = [], [], []
         self.stride = np.ones(d + 1)
 
@@ -207,13 +209,14 @@ class Game:
         doubt = DOUBT * size if y == 0.0 else min(DOUBT * size, NEAR * (abs(z) + abs(y)))
         slope = least_grad(loss, z, doubt, y)
         g = weight * slope
-        asked = self.loss_step != "implicit" or isinstance(getattr(self.step, "step_size", self.step), fiol.AdaGrad)
+        adaptive = isinstance(getattr(self.step, "step_size", self.step), (fiol.AdaGrad, fiol.Curvature))
+        asked = self.loss_step != "implicit" or adaptive
         unclear = any(least_grad(loss, z, (1.0 + c) * doubt, y) != slope for c in (-1e-3, 1e-3))
         if asked and (unclear or not abs(g) * np.abs(x).max() < 1e100):
             raise UndecidedError
 
         eta, eta_before = self.step.eta(t), self.step.eta(max(t - 1, 1))
-        h_before = [metric(self.step, self.square[i], self.peak[i], self.stride[i]) for i in every]
+        h_before = [metric(self.step, self.square[i], self.bends[i], self.peak[i], self.stride[i]) for i in every]
         self.slopes.append(slope)
         self.errors.append(abs(z - y))
         self.targets.append(y)
@@ -226,7 +229,8 @@ class Game:
         for i in every:
             if x[i] != 0.0:
                 self.square[i] += (g * counts * self.x[i]) ** 2
-        h = [metric(self.step, self.square[i], self.peak[i], self.stride[i]) for i in every]
+                self.bends[i] += self.pending[i]
+        h = [metric(self.step, self.square[i], self.bends[i], self.peak[i], self.stride[i]) for i in every]
         self.s = jitter(np.array([eta / v if v > 0.0 else 0.0 for v in h]))
 
         mass = np.abs(self.theta)
@@ -258,6 +262,13 @@ class Game:
             raise UndecidedError  # is it 0 or 1e-17? The sign matters in the next round
         if not np.abs(new).max() + moved.max() < 1e60:
             raise UndecidedError
+        after = float(self.x @ new)
+        met = abs(beta + g) / max(abs(after - z), stride) if stride > 0.0 else 0.0
+        bend = met if isinstance(loss, JUMPS) else weight * loss.hess(after, y)
+        bend *= stride / (1.0 + bend * float(self.s @ self.x**2))
+        if adaptive and not bend * np.abs(x).max() ** 2 < 1e100:
+            raise UndecidedError
+        self.pending = np.where(x != 0.0, bend * x**2, self.pending)
         self.w, self.theta = new, self.theta + beta * self.x + self.push
         return z
 

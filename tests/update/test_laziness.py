@@ -91,8 +91,8 @@ def steady(draws):
 
 
 def adaptive(draws, schedule):
-    adagrad = fiol.AdaGrad(draws.size(), draws.pick(0.0, 1.0))
-    return draws.pick(adagrad, fiol.ScaleFree(adagrad), fiol.ScaleFree(schedule))
+    own = draws.pick(fiol.AdaGrad(draws.size(), draws.pick(0.0, 1.0)), fiol.Curvature(draws.size(), draws.size()))
+    return draws.pick(own, fiol.ScaleFree(own), fiol.ScaleFree(schedule))
 
 
 def metric(draws):
@@ -206,7 +206,7 @@ def documented_as_lazy(update, average):
     )
     l1, ridge = np.any(lam1), np.any(lam2)
     base = getattr(update.step_size, "step_size", update.step_size)
-    steady = isinstance(base, (fiol.Constant, fiol.FixedHorizon, fiol.AdaGrad))
+    steady = isinstance(base, (fiol.Constant, fiol.FixedHorizon, fiol.AdaGrad, fiol.Curvature))
     linearized = isinstance(update.regularizer_step, fiol.LinearizedRegularizer) and (l1 or ridge)
     if not isinstance(update.anchor, fiol.LastIterate):
         return not average and not linearized and (steady or type(update.anchor) is fiol.Origin)

@@ -32,12 +32,14 @@ class JointLoss(Component):
     | `value(z, y)` | phi(z; y) |
     | `steepness(z, y)` | the Euclidean norm of its gradient |
     | `duals(q, p, y, out)` | writes the beta with beta = -phi'(q + p beta; y) |
+    | `dispersion(slopes, t)` | see `fiol.Loss`; optional |
     """
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {
         "value": ("z", "y"),
         "steepness": ("z", "y"),
         "duals": ("q", "p", "y", "out"),
+        "dispersion": ("slopes", "t"),
     }
     required: ClassVar[tuple[str, ...]] = ("value", "steepness", "duals")
     #: How scores relate to predictions, see `fiol.Loss`: logit if their softmax is the probability of each class.
@@ -58,6 +60,13 @@ class JointLoss(Component):
     def least_slope(self, z: Floats, doubt: float, y: int) -> float:
         """`steepness`, of all gradients at scores within `doubt` of z the least, if the loss has kinks."""
         return self.steepness(z, y)
+
+    def bend(self, z: Floats, after: Floats, beta: Floats, doubt: float, reach: float, y: int, weight: float) -> float:
+        """weight times b (1 - b), with b the pull on the right score, by weight.
+
+        For `Softmax` that is the second derivative in that score after the step, where its probability is 1 - b.
+        """
+        return beta[y] * (1.0 - beta[y] / weight) if weight > 0.0 else 0.0
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Scores of a few units more than with two classes tell many apart."""
@@ -108,6 +117,9 @@ class Softmax(JointLoss):
                 rest += e
                 squares += e * e
         return sqrt(squares + rest * rest) / mass
+
+    def dispersion(self, slopes: float, t: float) -> float:
+        return 1.0  # minus the log-likelihood of the classes
 
     def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
         if p > STEEP and highest_lead(q, y) < 0.5 * p:

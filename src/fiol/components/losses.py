@@ -57,6 +57,7 @@ class Loss(Component):
     | `lower(y)` | infimum of phi(.; y) |
     | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
     | `step_unit(slopes, t)` | the unit of its steps, if that is not 1: a score by a derivative; there is no default |
+    | `dispersion(slopes, t)` | variance of the derivative by mean curvature, for `Learner.uncertainty`; no default |
     | `gauge(z, y)` | what `slopes` adds up if there is a `step_unit`, by default squared derivatives, as without |
 
     | attribute | meaning |
@@ -67,9 +68,9 @@ class Loss(Component):
     | `called` | the name of the loss, with its defaults, in estimators and in other libraries |
 
     All that follows from a derivative belongs to it. A subclass with a `grad` of its own therefore inherits no `hess`,
-    `dual`, `guess`, `near`, `flow`, `conjugate_grad`, `valley`, `convexity` or `called` (`Loss.of_grad`), and has the
-    defaults unless it defines them. A subclass with a `predict` of its own says its `link`, or has no ONNX graph; one
-    with another link than its base has a `predict` of its own.
+    `dual`, `guess`, `near`, `flow`, `conjugate_grad`, `valley`, `dispersion`, `convexity` or `called`
+    (`Loss.of_grad`), and has the defaults unless it defines them. A subclass with a `predict` of its own says its
+    `link`, or has no ONNX graph; one with another link than its base has a `predict` of its own.
 
     >>> class LogCosh(Loss):
     ...     def value(self, z, y): return abs(z - y) + log1p(safe_exp(-2 * abs(z - y))) - log(2)
@@ -94,6 +95,7 @@ class Loss(Component):
         "square_slope_unit": ("slopes", "t"),
         "gauge": ("z", "y"),
         "step_unit": ("slopes", "t"),
+        "dispersion": ("slopes", "t"),
     }
     required: ClassVar[tuple[str, ...]] = ("value", "grad")
     #: What the targets are, in words for error messages.
@@ -118,6 +120,7 @@ class Loss(Component):
         def conjugate_grad(self, beta: float, y: float) -> float: ...
         def valley(self, y: float) -> tuple[float, float]: ...
         def step_unit(self, slopes: float, t: float) -> float: ...
+        def dispersion(self, slopes: float, t: float) -> float: ...
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -129,6 +132,8 @@ class Loss(Component):
         cls.kinked = not callable(getattr(cls, "hess", None))
         if cls.dual is Loss.dual and not cls.kinked:
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
+        if cls.bend is Loss.bend and not cls.kinked:
+            cls.bend = Loss.smooth_bend  # type: ignore[method-assign]
         if cls.link not in LINKS:
             raise TypeError(f"{cls.__name__}.link must be one of {', '.join(LINKS)}, got {cls.link!r}")
         if "predict" not in own and (cls.link, cls.link_factor) != (base.link, base.link_factor):
@@ -138,7 +143,8 @@ class Loss(Component):
     def of_grad() -> dict[str, Any]:
         """All that belongs to a derivative, with what a class has that defines `grad` and nothing else."""
         defaults = {"dual": Loss.dual, "guess": Loss.guess, "near": Loss.near, "convexity": 0.0, "called": ""}
-        return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "valley"))
+        defaults["bend"] = Loss.bend
+        return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "valley", "dispersion"))
 
     def says_link(self) -> bool:
         """Whether `link` tells what `predict` does: not if a subclass has redefined `predict` alone."""
@@ -215,6 +221,21 @@ class Loss(Component):
         """The size of `least_grad`."""
         return abs(self.least_grad(z, doubt, y))
 
+    def bend(self, z: float, after: float, beta: float, doubt: float, reach: float, y: float, weight: float) -> float:
+        """The curvature that a step from the score z to `after` has met, with the pull beta: the slope of weight phi'.
+
+        That is the slope over the step, or over `reach`, a unit of scores, if the step is shorter: a short step that
+        meets a kink says little about the rows to come.
+        """
+        met = abs(-beta - weight * self.least_grad(z, doubt, y))
+        return met / max(abs(after - z), reach) if reach > 0.0 else 0.0
+
+    def smooth_bend(
+        self, z: float, after: float, beta: float, doubt: float, reach: float, y: float, weight: float
+    ) -> float:
+        """weight phi'' at the score after the step."""
+        return weight * self.hess(after, y)
+
     def gauge(self, z: float, y: float) -> float:
         return self.grad(z, y) ** 2
 
@@ -267,6 +288,9 @@ class Squared(Loss):
 
     def flow(self, q: float, p: float, y: float) -> float:
         return (y - q) * mean_decay(p)
+
+    def dispersion(self, slopes: float, t: float) -> float:
+        return slopes / t
 
     def conjugate_grad(self, beta: float, y: float) -> float:
         return beta - y
@@ -564,6 +588,9 @@ class Logistic(Binary):
     def flow(self, q: float, p: float, y: float) -> float:
         return y * logistic_flow(y * q, p)
 
+    def dispersion(self, slopes: float, t: float) -> float:
+        return 1.0  # minus the log-likelihood of the targets
+
     def conjugate_grad(self, beta: float, y: float) -> float:
         c = y * beta
         if c <= 0.0 or c >= 1.0:
@@ -680,6 +707,9 @@ class Poisson(Loss):
         # 1 + p slope as a sum of two positive terms, given by their logarithms.
         a, b = -p * y, q + log(p * mean_decay(p * y))
         return -(max(a, b) + log1p(exp(-abs(a - b)))) / p
+
+    def dispersion(self, slopes: float, t: float) -> float:
+        return 1.0  # minus the log-likelihood of the targets
 
     def conjugate_grad(self, beta: float, y: float) -> float:
         return -log(y - beta) if beta < y else inf

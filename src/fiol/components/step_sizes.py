@@ -7,12 +7,12 @@ is absent.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import nan, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fiol.components.component import Component, PerFeature, require
+from fiol.components.component import Component, PerFeature, at, require
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats, Indices, Room, nth
 
@@ -54,6 +54,7 @@ class StepSize(Component):
         "eta": ("t",),
         "h": ("s", "unit"),
         "observe": ("s", "x", "square"),
+        "observe_bend": ("s", "x", "bend"),
     }
     required: ClassVar[tuple[str, ...]] = ("eta",)
     #: Whether eta(t) is the same in every round.
@@ -70,7 +71,7 @@ class StepSize(Component):
         def eta(self, t: float) -> float: ...
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        own = next((name for name in ("h", "observe", "keeps") if name in vars(cls)), "")
+        own = next((name for name in ("h", "observe", "observe_bend", "keeps") if name in vars(cls)), "")
         if own and not cls.per_feature:
             raise TypeError(f"{cls.__name__} has `{own}`, which is for steps that differ: derive it from fiol.Adaptive")
         check_names(cls.__name__, cls.keeps)
@@ -89,12 +90,19 @@ class StepSize(Component):
         """Whether eta(t) is the same in every round."""
         return self.constant
 
+    def knows_variance(self) -> bool:
+        """Whether `variance` tells anything."""
+        return False
+
     def h(self, s: Floats, unit: float) -> float:
         """The metric of a feature whose record is s, its values divided by the square root of `unit`."""
         return 1.0
 
     def observe(self, s: Floats, x: float, square: float) -> None:
         """Write a feature's new statistics, after a round in which it was x and its squared gradient square x^2."""
+
+    def observe_bend(self, s: Floats, x: float, bend: float) -> None:
+        """Write a feature's new statistics, after a step that adds bend x^2 to its metric."""
 
     def step_of_feature(self, eta: float, s: Floats) -> float:
         """eta / h; 0 for a feature about which nothing is known."""
@@ -123,6 +131,13 @@ class StepSize(Component):
         """What a round adds to the clock's `slopes`; `square` is the squared derivative."""
         return square
 
+    def bend_seen(self, loss: AnyLoss, row: Any, z: Any, after: Any, beta: Any, stride: float) -> float:
+        """What times x^2 is added to the metric of a row's features, after a step with the pull beta from z to `after`.
+
+        `stride` is the unit of steps.
+        """
+        return 0.0
+
     def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
         """What counts as a squared derivative of 1, when those of t rounds have added up to `slopes`."""
         return 1.0
@@ -149,8 +164,16 @@ class StepSize(Component):
         """The steps of the first weights in the room as things stand."""
         return eta
 
-    def store(self, feature: Indices, statistics: Any, room: Room) -> None:
-        """Remember the records of a row's features."""
+    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, room: Room) -> None:
+        """Remember the records of a row's features, after a step; `bend` is what it has shown."""
+
+    def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
+        """What nobody knows yet of the weight of a feature with the record s adds so much to the variance of a score.
+
+        `unit` is that of `h`, and x, the value of the feature, is in units of its root; `stride` is the unit of steps
+        now. Step sizes that add up no curvature do not know.
+        """
+        return nan
 
     def merged(self, statistics: list[Any], share: Floats) -> Any:
         """The records of a learner that is the weighted average of others with these."""
@@ -266,6 +289,7 @@ class Adaptive(StepSize):
     | `eta(t)` | the step size of round t, from 1 |
     | `h(s, unit)` | the metric of a feature: the step of its weight is eta / h |
     | `observe(s, x, square)` | writes the new statistics into s, after x with the squared gradient square x^2 |
+    | `observe_bend(s, x, bend)` | the same after the step, which has shown `bend_seen` |
 
     s is the record of the feature: an array of its statistics in the order of `keeps`, all 0 at first. `unit` is the
     square of the feature's own unit, by which a statistic in units of x^2 is divided: 1, unless a `ScaleFree` step
@@ -304,9 +328,10 @@ class Adaptive(StepSize):
             room.step[k] = self.step_of_feature(eta, room.statistics[:, k])
         return room.step[:features]
 
-    def store(self, feature: Indices, statistics: Any, room: Room) -> None:
+    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, room: Room) -> None:
         for k in range(feature.shape[0]):
             i = nth(feature, k)
+            self.observe_bend(room.statistics[:, k], x[k], bend)
             for j in range(self.width()):
                 statistics[i, j] = room.statistics[j, k]
 
@@ -337,6 +362,65 @@ class AdaGrad(Adaptive):
 
     def observe(self, s: Floats, x: float, square: float) -> None:
         s[0] = min(s[0] + square * (x * x), LARGEST)
+
+
+class Curvature(Adaptive):
+    """h_i = prior + sum of x_i^2 b / (1 + b p): Newton's method with a variance per weight.
+
+    b is the curvature of a round's loss at the score after the step, weight phi'' (`Loss.bend` for losses without
+    second derivatives), and p the sum of step_i x_i^2, intercept included. Weights count as normal and independent,
+    with variance 1 / prior before the first row and 1 / h_i now. A row would lower the variance of its score from p to
+    p / (1 + b p) if what it says were kept in a matrix, and the diagonal of that matrix is kept here; without the
+    denominator (assumed-density filtering by precisions, as Graepel, Candela, Borchert and Herbrich 2010 approximate)
+    each of the row's features would take all that it says for itself. `fiol.Learner.uncertainty` tells the variances.
+
+    What a round has shown counts from the feature's next row on, so that nothing changes while a feature is absent:
+    the record of a feature is the sum, and the last term, which is still `pending`.
+
+    >>> step_size = Curvature(prior=2.0)
+    >>> s = [0.0, 0.0]
+    >>> step_size.observe_bend(s, 3.0, 0.25)
+    >>> step_size.h(s, 1.0)
+    2.0
+    >>> step_size.observe(s, 1.0, 0.0)
+    >>> step_size.h(s, 1.0), step_size.statistics()
+    (4.25, ('bends', 'pending'))
+    """
+
+    size: float = 1.0
+    prior: float = 1.0
+    constant: ClassVar[bool] = True
+    keeps: ClassVar[tuple[str, ...]] = ("bends", "pending")
+
+    def validate(self) -> None:
+        require("Curvature.size", self.size, 0.0, 1e100, open_low=True)
+        require("Curvature.prior", self.prior, 0.0, MOST, open_low=True)
+
+    def eta(self, t: float) -> float:
+        return self.size
+
+    def h(self, s: Floats, unit: float) -> float:
+        return self.prior + s[0] / unit
+
+    def observe(self, s: Floats, x: float, square: float) -> None:
+        s[0] = min(s[0] + s[1], LARGEST)
+        s[1] = 0.0
+
+    def observe_bend(self, s: Floats, x: float, bend: float) -> None:
+        s[1] = min(bend * (x * x), LARGEST)
+
+    def knows_variance(self) -> bool:
+        return True
+
+    def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
+        return self.size * stride * x * x / (self.prior + (s[0] + s[1]) / unit)
+
+    def bend_seen(self, loss: AnyLoss, row: Any, z: Any, after: Any, beta: Any, stride: float) -> float:
+        p = row.lift
+        for k in range(row.x.shape[0]):
+            p += at(row.steps, k) * (row.x[k] * row.x[k])
+        b = min(loss.bend(z, after, beta, row.doubt, stride, row.y, row.weight), LARGEST)
+        return stride / (1.0 / b + p) if b > 0.0 else 0.0
 
 
 class ScaleFree(Adaptive):
@@ -406,6 +490,16 @@ class ScaleFree(Adaptive):
     def observe(self, s: Floats, x: float, square: float) -> None:
         self.step_size.observe(s, x, square)
 
+    def observe_bend(self, s: Floats, x: float, bend: float) -> None:
+        self.step_size.observe_bend(s, x, bend)
+
+    def bend_seen(self, loss: AnyLoss, row: Any, z: Any, after: Any, beta: Any, stride: float) -> float:
+        return self.step_size.bend_seen(loss, row, z, after, beta, stride)
+
+    def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
+        peak = max(self.peak(s), abs(x))  # a feature never seen is as uncertain in any unit
+        return self.step_size.variance(s, x / peak, peak * peak, stride) if peak > 0.0 else 0.0
+
     def meet(self, s: Floats, x: float) -> None:
         s[self.step_size.width()] = max(self.peak(s), abs(x))
 
@@ -426,6 +520,9 @@ class ScaleFree(Adaptive):
 
     def is_constant(self) -> bool:
         return self.step_size.is_constant()
+
+    def knows_variance(self) -> bool:
+        return self.step_size.knows_variance()
 
     def merged(self, statistics: list[Any], share: Floats) -> Any:
         found = self.step_size.merged(statistics, share)

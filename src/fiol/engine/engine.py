@@ -14,7 +14,19 @@ from fiol.engine.pacing import paced, piece_of
 from fiol.intake.chunk import Chunk
 from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
-from fiol.update.state import START, State, Uncounted, assembled, grown, make_room, named, placed, realigned, spread
+from fiol.update.state import (
+    START,
+    Clock,
+    State,
+    Uncounted,
+    assembled,
+    grown,
+    make_room,
+    named,
+    placed,
+    realigned,
+    spread,
+)
 
 #: What `Engine.at_hand` has a share in, or depends on.
 AT_HAND = frozenset(("plan", "bias_plan", "state", "bias", "fresh", "ticks", "room", "bias_room", "observer"))
@@ -191,6 +203,14 @@ class Engine:
         for start, stop in paced(chunk, IN_ORDER):
             self.call(kernel, *self.plans, piece_of(chunk, start, stop), *known, scores[start:stop])
         return scores
+
+    def variances(self, chunk: Chunk) -> Floats:
+        """The variances of the scores of rows, times the dispersion of the loss."""
+        variances, known = np.empty(chunk.rows), (self.state, self.bias, self.fresh, self.ticks)
+        for start, stop in paced(chunk, IN_ORDER):
+            self.call("variance_rows", *self.plans, piece_of(chunk, start, stop), *known, variances[start:stop])
+        clock = Clock(*self.ticks)
+        return variances * self.plan.problem.loss.dispersion(clock.slopes, max(clock.t, 1.0))
 
     def weights(self, features: int, averaged: bool) -> Floats:
         """The first `features` weights, or their averages; those that have no place yet are as if never seen."""

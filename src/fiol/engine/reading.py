@@ -83,6 +83,24 @@ def score_one_row(plan, bias_plan, feature, x, state, bias, fresh, ticks):  # ty
 
 
 @jit
+def variance_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, variances):  # type: ignore[no-untyped-def]
+    """The variances of the scores of rows, as their step sizes know them; see `score_rows`."""
+    (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
+    clock = clock_from(ticks)
+    stride = plan.step_size.unit_of_steps(plan.problem.loss, clock.slopes, max(clock.t, 1.0))
+    own = bias_plan.step_size.variance(bias.statistics[0], 1.0, 1.0, stride) if bias.w.shape[0] > 0 else 0.0
+    for r in range(variances.shape[0]):
+        total = own
+        for k in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[k]))
+            if i < state.w.shape[0]:
+                total += plan.step_size.variance(state.statistics[i], data[k], 1.0, stride)
+            else:
+                total += plan.step_size.variance(fresh.statistics[0], data[k], 1.0, stride)
+        variances[r] = total
+
+
+@jit
 def score_rows_of_many(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
     """`score_rows` of many scores; the intercepts come first, and what a feature's weights share is found once."""
     (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)

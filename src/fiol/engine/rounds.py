@@ -107,9 +107,9 @@ def centers(plan, state, feature, x, square, stride, eta, room):  # type: ignore
 
 
 @inlined
-def remember(plan, state, feature, x, beta, new, room, clock):  # type: ignore[no-untyped-def]
+def remember(plan, state, feature, x, bend, beta, new, room, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
-    plan.step_size.store(feature, state.statistics, room)
+    plan.step_size.store(feature, x, bend, state.statistics, room)
     plan.anchor.finish(plan, state, feature, x, beta, new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for j in range(x.shape[0]):
@@ -154,18 +154,19 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
     row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, doubt, room)
     new = plan.anchor.where(plan, state, room.new[: x.shape[0]])
-    beta, _ = plan.loss_step.pull(plan.problem, row, z, new)
+    beta, score = plan.loss_step.pull(plan.problem, row, z, new)
+    bend = plan.step_size.bend_seen(plan.problem.loss, row, z, score, beta, stride)
     # 4. Let every other feature meet the regularizer: the clock says what it missed when somebody looks at it.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
-    remember(plan, state, feature, x, beta, new, room, after)
+    remember(plan, state, feature, x, bend, beta, new, room, after)
     if bias.w.shape[0] > 0:
         bias_new = bias_plan.anchor.where(bias_plan, bias, bias_room.new)
         k = 0
         while k < scores_of(bias.w):
             put_row_entry(bias_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
             k = next_score(bias.w, k)
-        remember(bias_plan, bias, zero, one, beta, bias_new, bias_room, after)
+        remember(bias_plan, bias, zero, one, bend, beta, bias_new, bias_room, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
 

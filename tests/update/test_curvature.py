@@ -1,0 +1,116 @@
+"""Steps by curvature: what they know about weights, and whether it is true."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import fiol
+
+
+def learner_of(loss, step_size=None, **rest):
+    step_size = fiol.ScaleFree(fiol.Curvature()) if step_size is None else step_size
+    return fiol.Learner(fiol.FIOL(loss, step_size=step_size), compiled=False, **rest)
+
+
+def drawn(rng, rows, d):
+    """Rows and the scores of weights that are normal with variance 1/4, the intercept too."""
+    X = rng.standard_normal((rows, d))
+    return X, 0.5 * (X @ rng.standard_normal(d) + rng.standard_normal())
+
+
+def surprise(learner, X, truth):
+    """The mean of the squared errors of scores, each by the variance that the learner expects."""
+    return np.mean(((learner.scores(X) - truth) / learner.uncertainty(X)) ** 2)
+
+
+def test_scores_are_as_far_off_as_logistic_learners_expect():
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, truth = drawn(rng, 220, 6)
+        y = np.where(rng.random(220) < 1.0 / (1.0 + np.exp(-truth)), 1.0, -1.0)
+        learner = learner_of(fiol.Logistic(), fiol.Curvature(prior=4.0))
+        learner.learn(X[:200], y[:200])
+        found.append(surprise(learner, X[200:], truth[200:]))
+    assert 0.7 < np.mean(found) < 1.5
+
+
+@pytest.mark.parametrize("noise", [0.1, 10.0])
+def test_scores_are_as_far_off_as_learners_of_squares_expect_whatever_the_noise(noise):
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, truth = drawn(rng, 320, 6)
+        truth = noise * truth
+        learner = learner_of(fiol.Squared(), fiol.Curvature(prior=0.1))
+        learner.learn(X[:300], truth[:300] + noise * rng.standard_normal(300))
+        found.append(surprise(learner, X[300:], truth[300:]))
+    assert 0.6 < np.mean(found) < 1.4
+
+
+def test_the_variance_is_that_of_the_formula():
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((30, 3)), np.where(rng.random(30) < 0.5, 1.0, -1.0)
+    learner = learner_of(fiol.Logistic(), fiol.Curvature(size=2.0, prior=3.0))
+    h, own = np.full(3, 3.0), 3.0
+    for x, label in zip(X, y, strict=True):
+        learner.learn(x[None, :], [label])
+        chance = 1.0 / (1.0 + np.exp(-learner.scores(x[None, :])[0]))
+        b, p = chance * (1.0 - chance), 2.0 * (x**2 / h).sum() + 2.0 / own
+        h, own = h + x**2 * b / (1.0 + b * p), own + b / (1.0 + b * p)
+    np.testing.assert_allclose(learner.uncertainty(X) ** 2, 2.0 * (X**2 / h).sum(axis=1) + 2.0 / own, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Poisson(), fiol.Squared()])
+def test_units_do_not_matter(loss):
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((50, 3)), 1.0 * rng.integers(0, 4, 50)
+    y = np.where(y > 1.0, 1.0, -1.0) if isinstance(loss, fiol.Logistic) else y
+    one, two = learner_of(loss), learner_of(loss)
+    one.learn(X, y)
+    two.learn(X * [1.0, 1024.0, 2.0**-9], y)
+    np.testing.assert_array_equal(one.uncertainty(X), two.uncertainty(X * [1.0, 1024.0, 2.0**-9]))
+
+
+def test_all_ways_to_give_rows_and_features_never_seen():
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((40, 3)) * rng.integers(0, 2, (40, 3)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    learner = learner_of(fiol.Logistic())
+    dicts = [{"abc"[j]: v for j, v in enumerate(row) if v != 0.0} for row in X]
+    learner.learn(dicts, y)
+    known = learner.uncertainty(dicts)
+    np.testing.assert_array_equal(learner.uncertainty(iter(dicts)), known)
+    numbered = learner_of(fiol.Logistic())
+    numbered.learn(scipy.sparse.csr_matrix(X), y)
+    np.testing.assert_allclose(numbered.uncertainty(X), known, rtol=1e-12)
+    more = numbered.uncertainty(scipy.sparse.csr_matrix(np.hstack([X, np.full((40, 1), 5.0)])))
+    np.testing.assert_allclose(more**2, known**2 + 1.0, rtol=1e-12)  # the prior's variance, in any unit
+
+
+def test_more_rows_leave_less_open():
+    learner, rng = learner_of(fiol.Softmax(), classes=[0, 1, 2]), np.random.default_rng(4)
+    X, before = rng.standard_normal((200, 4)), []
+    for start in range(0, 200, 50):
+        learner.learn(X[start : start + 50], rng.integers(0, 3, 50))
+        before.append(learner.uncertainty(X))
+    assert all((a > b).all() for a, b in itertools.pairwise(before))
+
+
+@pytest.mark.parametrize(
+    ("loss", "step_size"),
+    [(fiol.Logistic(), fiol.ScaleFree()), (fiol.Hinge(), fiol.Curvature()), (fiol.Squared(), fiol.Constant(0.1))],
+)
+def test_who_does_not_know_says_what_would(loss, step_size):
+    with pytest.raises(TypeError, match=r"uncertainty needs step_size=Curvature\(\) or .* this learner has"):
+        learner_of(loss, step_size).uncertainty([[1.0]])
+
+
+@pytest.mark.parametrize("loss", [fiol.Hinge(), fiol.Absolute(), fiol.Quantile(0.9)])
+def test_a_kink_met_by_a_short_step_does_not_stop_a_learner(loss):
+    """The slope over a step of 1e-9 that meets a kink is 1e9: taken as it is, no further step would follow."""
+    learner = learner_of(loss, fiol.Curvature())
+    learner.learn([[1.0]] * 60, [1.0, 1.0 + 1e-9] * 30 if not isinstance(loss, fiol.Hinge) else [1.0] * 60)
+    learner.learn([[1.0]] * 400, [-1.0] * 400)
+    assert learner.scores([[1.0]])[0] < 0.0
