@@ -546,7 +546,7 @@ def test_averages_are_those_of_all_rounds(update):
     for r in range(ROWS):
         model.learn(*rows.part(r, r + 1))
         seen.append(model.last_weights)
-        shifts.append(model._engine.bias_weight(False))
+        shifts.append(model._engine.intercept_weight(False))
     np.testing.assert_allclose(model.weights, np.mean(seen, axis=0), rtol=1e-11, atol=1e-13)
     assert model.intercept == pytest.approx(np.mean(shifts), rel=1e-11, abs=1e-13)
     scores = rows.X @ model.weights + model.intercept

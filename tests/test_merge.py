@@ -75,7 +75,13 @@ def record(model):
     weights = engine.weights(each * model.n_features, False).reshape(-1, each)
     averages = engine.weights(each * model.n_features, True).reshape(-1, each)
     of_feature = {name: [*weights[i], *averages[i], *engine.state.statistics[each * i]] for i, name in enumerate(names)}
-    rest = [*engine.ticks, *engine.uncounted, model.intercept, model.last_intercept, *engine.bias.statistics.ravel()]
+    rest = [
+        *engine.ticks,
+        *engine.uncounted,
+        model.intercept,
+        model.last_intercept,
+        *engine.intercept.statistics.ravel(),
+    ]
     fresh = [*engine.fresh.w.ravel(), *engine.fresh.statistics.ravel()]
     return {**of_feature, "all": np.array(rest + fresh), "counts": (model.rows, model.rounds, model.n_features)}
 

@@ -754,13 +754,13 @@ class Learner:
     def intercept(self) -> Any:
         """The intercept (its average, if averages are kept); 0 without one. With a joint loss, an array of them."""
         with self._turns:
-            return self._engine.bias_weight(self.averages)
+            return self._engine.intercept_weight(self.averages)
 
     @property
     def last_intercept(self) -> Any:
         """The intercept of the last round, also where averages are kept."""
         with self._turns:
-            return self._engine.bias_weight(False)
+            return self._engine.intercept_weight(False)
 
     @property
     def rounds(self) -> int:

@@ -168,6 +168,18 @@ def classifier_of_numbers():
     return estimator(fiol.FIOLClassifier(max_iter=1, shuffle=False), lambda y: float(np.clip(np.round(y / 3.0), -1, 1)))
 
 
+def passive_aggressive_classifier():
+    """A passive-aggressive classifier of two texts."""
+    model = fiol.PassiveAggressiveClassifier(C=0.5, max_iter=1, shuffle=False)
+    return estimator(model, lambda y: "low" if y < 1 else "high")
+
+
+def passive_aggressive_regressor():
+    """A passive-aggressive regressor that takes squares of what is beyond epsilon."""
+    options = {"loss": "squared_epsilon_insensitive", "max_iter": 1, "shuffle": False}
+    return estimator(fiol.PassiveAggressiveRegressor(epsilon=0.2, **options), float)
+
+
 # --- all of them ------------------------------------------------------------------------------
 
 
@@ -219,6 +231,8 @@ MODELS = {
     "regressor": (regressor, save, say_twice),
     "classifier": (classifier, save, say_twice),
     "classifier-joint": (classifier_of_numbers, save, say_twice),
+    "passive-aggressive-classifier": (passive_aggressive_classifier, save, say_twice),
+    "passive-aggressive-regressor": (passive_aggressive_regressor, save, say_twice),
 }
 
 

@@ -65,7 +65,7 @@ def traced(update, X, y, h, intercept):
             w = np.concatenate([w[::2], w[1::2]])
         elif isinstance(update.geometry, Mahalanobis):
             w = update.geometry.leave_weights(w)
-        return np.append(w, engine.bias_weight(False)) if intercept else w
+        return np.append(w, engine.intercept_weight(False)) if intercept else w
 
     ws = [now()]
     for t in range(len(X)):
@@ -229,7 +229,7 @@ def test_sums_agree_with_a_look_at_every_weight(seed, l1, l2, size, kind, densit
             m = ledger.measuring
             assert isinstance(m, MeasuringBySums)
             if force:
-                ledger.measuring = MeasuringEveryWeight(m.engine, m.geometry, m.regularizer, m.best, m.bias_best)
+                ledger.measuring = MeasuringEveryWeight(m.engine, m.geometry, m.regularizer, m.best, m.intercept_best)
             edges = [0, *sorted(cuts), 40]
             for start, stop in pairwise(edges):
                 learner.learn(X[start:stop], y[start:stop], h[start:stop])

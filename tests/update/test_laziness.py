@@ -60,7 +60,7 @@ def assert_same_as_eager(draws, plan, geometry, stream, average, tol):
         for engine in (eager, lazy, settled):
             scores = engine.learn(chunk, stream.y[rows], stream.weight[rows])
             weights = [engine.weights(size, averaged) for averaged in (False, average)]
-            found = scores, *weights, *(engine.bias_weight(averaged) for averaged in (False, average))
+            found = scores, *weights, *(engine.intercept_weight(averaged) for averaged in (False, average))
             if expected is None:
                 expected = found
                 largest = max(largest, *(np.abs(part).max(initial=0.0) for part in found))

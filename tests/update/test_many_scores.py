@@ -162,7 +162,7 @@ def engine_of(update, average=False, dtype=np.float64, compiled=False, laziness=
 
 
 def read(engine, averaged=False):
-    return np.vstack([engine.weights(D, averaged), engine.bias_weight(averaged)])
+    return np.vstack([engine.weights(D, averaged), engine.intercept_weight(averaged)])
 
 
 @pytest.mark.parametrize("update", ALL, ids=repr)

@@ -57,7 +57,7 @@ def learned(update, stream, intercept=False, average=False, compiled=False):
     learner._engine.compiled = False  # reading the weights is not what takes long
     if not average:
         return scores, learner.weights, learner.intercept
-    last = learner._engine.bias_weight(False)
+    last = learner._engine.intercept_weight(False)
     return scores, learner.last_weights, last, learner.weights, learner.intercept
 
 

@@ -29,7 +29,9 @@ from fiol.update.state import (
 )
 
 #: What `Engine.at_hand` has a share in, or depends on.
-AT_HAND = frozenset(("plan", "bias_plan", "state", "bias", "fresh", "ticks", "room", "bias_room", "observer"))
+AT_HAND = frozenset(
+    ("plan", "intercept_plan", "state", "intercept", "fresh", "ticks", "room", "intercept_room", "observer")
+)
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -76,18 +78,18 @@ class Engine:
         compiled: bool = True,
         scores: int | None = None,
     ) -> None:
-        self.plan, self.bias_plan = plan, intercept_plan(plan)
+        self.plan, self.intercept_plan = plan, intercept_plan(plan)
         self.compiled, self.longest = compiled, longest_step(plan)
         self.limits = limits(np.dtype(dtype), self.longest)
         self.trailing: tuple[int, ...] = () if scores is None else (scores,)
         self.fresh = plan.new_state((1, *self.trailing), first, dtype, average)  # a feature that was never seen
         self.state = plan.new_state((features, *self.trailing), first, dtype, average)
-        self.bias = self.bias_plan.new_state((int(intercept), *self.trailing), 0.0, dtype, average)
-        for record in self.bias.statistics:
+        self.intercept = self.intercept_plan.new_state((int(intercept), *self.trailing), 0.0, dtype, average)
+        for record in self.intercept.statistics:
             plan.step_size.meet(record, 1.0)  # its values are all 1
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
         self.uncounted = np.array(Uncounted(0.0, 0.0))
-        self.room, self.bias_room = self.make_room(16), self.make_room(1)
+        self.room, self.intercept_room = self.make_room(16), self.make_room(1)
         self.bound: dict[Any, Any] = {}  # kernels, by name or themselves, compiled for this engine's types
         self.observer: Observer | None = None  # makes the rounds, if there is one
 
@@ -176,9 +178,9 @@ class Engine:
         """Take over weights, and the intercept of every score."""
         self.grow(w.shape[0])
         self.call("store_weights", self.plan, self.state, self.ticks, w)
-        if self.bias.w.shape[0] > 0:
+        if self.intercept.w.shape[0] > 0:
             shift = np.array([intercept], np.float64)
-            self.call("intercept: store_weights", self.bias_plan, self.bias, self.ticks, shift)
+            self.call("intercept: store_weights", self.intercept_plan, self.intercept, self.ticks, shift)
 
     def settle(self) -> None:
         """Bring every stored weight up to date. Changes no result by more than rounding."""
@@ -196,7 +198,7 @@ class Engine:
         """The scores of rows, by the averages if they are kept."""
         scores = np.empty((chunk.rows, *self.trailing))
         kernel = "score_rows_of_many" if self.trailing else "score_rows"
-        known = self.state, self.bias, self.fresh, self.ticks
+        known = self.state, self.intercept, self.fresh, self.ticks
         if chunk.rows == 1:  # no time to lose
             self.call(kernel, *self.plans, chunk, *known, scores)
             return scores
@@ -206,7 +208,7 @@ class Engine:
 
     def variances(self, chunk: Chunk) -> Floats:
         """The variances of the scores of rows, times the dispersion of the loss."""
-        variances, known = np.empty(chunk.rows), (self.state, self.bias, self.fresh, self.ticks)
+        variances, known = np.empty(chunk.rows), (self.state, self.intercept, self.fresh, self.ticks)
         for start, stop in paced(chunk, IN_ORDER):
             self.call("variance_rows", *self.plans, piece_of(chunk, start, stop), *known, variances[start:stop])
         clock = Clock(*self.ticks)
@@ -221,11 +223,11 @@ class Engine:
             out[have:] = out[have]
         return out
 
-    def bias_weight(self, averaged: bool) -> Any:
+    def intercept_weight(self, averaged: bool) -> Any:
         """The intercept of every score, or its average; 0 without one."""
         out = np.zeros((1, *self.trailing))
-        present = out[: self.bias.w.shape[0]]
-        self.call("intercept: read_weights", self.bias_plan, self.bias, self.ticks, averaged, present)
+        present = out[: self.intercept.w.shape[0]]
+        self.call("intercept: read_weights", self.intercept_plan, self.intercept, self.ticks, averaged, present)
         return out[0] if self.trailing else float(out[0])
 
     def predictions(self, scores: Floats) -> Floats:
@@ -251,7 +253,7 @@ class Engine:
     @property
     def nbytes(self) -> int:
         """Bytes of the state."""
-        return sum(array.nbytes for array in (*self.state, *self.bias, self.ticks, self.uncounted))
+        return sum(array.nbytes for array in (*self.state, *self.intercept, self.ticks, self.uncounted))
 
     # The state as a whole.
 
@@ -271,8 +273,8 @@ class Engine:
         self.trailing = (scores,)
         self.state = spread(self.state, places, scores, first)
         self.fresh = spread(self.fresh, places, scores, first)
-        self.bias = spread(self.bias, places, scores, 0.0)
-        self.room, self.bias_room = self.make_room(self.room.shape[1]), self.make_room(1)
+        self.intercept = spread(self.intercept, places, scores, 0.0)
+        self.room, self.intercept_room = self.make_room(self.room.shape[1]), self.make_room(1)
 
     def fit_in(self, chunk: Chunk) -> None:
         """Make room for the features and the longest row of a chunk."""
@@ -293,7 +295,7 @@ class Engine:
 
     def arrays(self) -> dict[str, Any]:
         """Everything that changes while learning, by name."""
-        kept, parts = self.plan.step_size.statistics(), (self.state, self.bias, self.fresh)
+        kept, parts = self.plan.step_size.statistics(), (self.state, self.intercept, self.fresh)
         found = {f"{p}.{n}": a for p, s in zip(PARTS, parts, strict=True) for n, a in named(s, kept).items()}
         return {**found, "clock": self.ticks, "uncounted": self.uncounted}
 
@@ -317,7 +319,7 @@ class Engine:
         rows, rounds = Uncounted(*arrays["uncounted"])
         if not (rows >= 0.0 and rows.is_integer() and abs(rounds) <= 1.0):
             raise ValueError(f"what its clock does not count is given as {rows} rows and {rounds} rounds")
-        self.state, self.bias, self.fresh = (
+        self.state, self.intercept, self.fresh = (
             assembled({name: arrays[f"{part}.{name}"] for name in named(self.fresh, kept)}, kept) for part in PARTS
         )
         self.ticks, self.uncounted = arrays["clock"].copy(), arrays["uncounted"].copy()
@@ -346,7 +348,7 @@ class Engine:
         new = copy.copy(self)
         new.observer = None
         new.restore(self.arrays())
-        new.room, new.bias_room = new.make_room(self.room.shape[1]), new.make_room(1)
+        new.room, new.intercept_room = new.make_room(self.room.shape[1]), new.make_room(1)
         return new
 
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> Engine:
@@ -366,11 +368,11 @@ class Engine:
 
     @property
     def plans(self) -> tuple[Plan, Plan]:
-        return self.plan, self.bias_plan
+        return self.plan, self.intercept_plan
 
     @property
     def memory(self) -> tuple[Any, ...]:
-        return self.state, self.bias, self.ticks, self.room, self.bias_room
+        return self.state, self.intercept, self.ticks, self.room, self.intercept_room
 
     def call(self, kernel: Any, *arguments: Any) -> Any:
         """Call a kernel of this package by name, or any kernel; its types never change, so they are looked at once."""

@@ -83,13 +83,13 @@ class Values(NamedTuple):
 
     predicting: int  #: whether the prediction is wanted, not the score
     plan: Any
-    bias_plan: Any
+    intercept_plan: Any
     state: Any
-    bias: Any
+    intercept: Any
     fresh: Any
     ticks: Any
     room: Any
-    bias_room: Any
+    intercept_room: Any
     low: float  #: limits of what needs no second look when it is learned from
     high: float
     heaviest: float
@@ -339,7 +339,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     n = arranged(feature, x, n, rising, held)
     if n < 0:
         return share(facts[NONE])
-    row = held.plan, held.bias_plan, feature[:n], x[:n], held.state, held.bias, held.fresh, held.ticks
+    row = held.plan, held.intercept_plan, feature[:n], x[:n], held.state, held.intercept, held.fresh, held.ticks
     failed, z = attempted(score_one_row, row)
     if not failed and held.predicting:
         failed, z = attempted(prediction, (held.plan.problem.loss, z))
@@ -373,8 +373,8 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
         return 0
     if not fine or (new > 0 and not number_names(facts, keys, new)) or (more and not have_features(facts, features)):
         return share(facts[NONE])
-    memory = held.state, held.bias, clock_from(held.ticks), rooms(held.room), rooms(held.bias_room), 0.0
-    failed, (z, clock) = attempted(learn_row, (held.plan, held.bias_plan, row, values, y, w, *memory))
+    memory = held.state, held.intercept, clock_from(held.ticks), rooms(held.room), rooms(held.intercept_room), 0.0
+    failed, (z, clock) = attempted(learn_row, (held.plan, held.intercept_plan, row, values, y, w, *memory))
     if failed:
         return 0
     clock_into(held.ticks, clock)
@@ -408,7 +408,15 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
     facts, entries = np.array([*map(id, things), *numbers]), at_hand.entries
     row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
     sorting = np.empty(entries, np.int32), np.empty(entries), np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
-    memory = *engine.plans, engine.state, engine.bias, engine.fresh, engine.ticks, engine.room, engine.bias_room
+    memory = (
+        *engine.plans,
+        engine.state,
+        engine.intercept,
+        engine.fresh,
+        engine.ticks,
+        engine.room,
+        engine.intercept_room,
+    )
 
     def function(kernel: Any, predicting: int = 0) -> Any:
         values = Values(*(predicting, *memory, *engine.limits, *row, *sorting, facts))

@@ -65,7 +65,11 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
     new.ticks = np.array(START._replace(t=t, eta=eta, slopes=mean([clock.slopes for clock in clocks], share)))
     rows = base + sum(engine.rows - base for engine in engines)
     new.uncounted = np.array(Uncounted(rows - t, exact - t))
-    for key, plan, part in (("", new.plan, "state"), ("", new.plan, "fresh"), ("intercept: ", new.bias_plan, "bias")):
+    for key, plan, part in (
+        ("", new.plan, "state"),
+        ("", new.plan, "fresh"),
+        ("intercept: ", new.intercept_plan, "intercept"),
+    ):
         setattr(new, part, mean_state(new, key, plan, [(getattr(e, part), e.ticks) for e in engines], share))
     return new
 

@@ -58,37 +58,53 @@ def weighed(plan, indices, data, first, last, state, unseen, clock):  # type: ig
 
 
 @inlined
-def intercept_of(bias_plan, bias, clock):  # type: ignore[no-untyped-def]
+def intercept_of(intercept_plan, intercept, clock):  # type: ignore[no-untyped-def]
     """The intercept, 0 without one."""
-    return value_of(bias_plan, bias, np.uint64(0), 0, clock) if bias.w.shape[0] > 0 else 0.0
+    return value_of(intercept_plan, intercept, np.uint64(0), 0, clock) if intercept.w.shape[0] > 0 else 0.0
 
 
 @jit
-def score_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
+def score_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):  # type: ignore[no-untyped-def]
     """The scores of rows; `fresh` stands for features that have no place in the state yet."""
-    (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
+    (indptr, indices, data), state, intercept, fresh = (
+        borrowed(chunk),
+        borrowed(state),
+        borrowed(intercept),
+        borrowed(fresh),
+    )
     clock = clock_from(ticks)
-    shift = intercept_of(bias_plan, bias, clock)
+    shift = intercept_of(intercept_plan, intercept, clock)
     unseen = value_of(plan, fresh, np.uint64(0), 0, clock)
     for r in range(scores.shape[0]):
         scores[r] = weighed(plan, indices, data, indptr[r], indptr[r + 1], state, unseen, clock) + shift
 
 
 @inlined
-def score_one_row(plan, bias_plan, feature, x, state, bias, fresh, ticks):  # type: ignore[no-untyped-def]
+def score_one_row(plan, intercept_plan, feature, x, state, intercept, fresh, ticks):  # type: ignore[no-untyped-def]
     """`score_rows` for one row."""
     clock = clock_from(ticks)
     unseen = value_of(plan, fresh, np.uint64(0), 0, clock)
-    return weighed(plan, feature, x, 0, x.shape[0], state, unseen, clock) + intercept_of(bias_plan, bias, clock)
+    return weighed(plan, feature, x, 0, x.shape[0], state, unseen, clock) + intercept_of(
+        intercept_plan, intercept, clock
+    )
 
 
 @jit
-def variance_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, variances):  # type: ignore[no-untyped-def]
+def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, variances):  # type: ignore[no-untyped-def]
     """The variances of the scores of rows, as their step sizes know them; see `score_rows`."""
-    (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
+    (indptr, indices, data), state, intercept, fresh = (
+        borrowed(chunk),
+        borrowed(state),
+        borrowed(intercept),
+        borrowed(fresh),
+    )
     clock = clock_from(ticks)
     stride = plan.step_size.unit_of_steps(plan.problem.loss, clock.slopes, max(clock.t, 1.0))
-    own = bias_plan.step_size.variance(bias.statistics[0], 1.0, 1.0, stride) if bias.w.shape[0] > 0 else 0.0
+    own = (
+        intercept_plan.step_size.variance(intercept.statistics[0], 1.0, 1.0, stride)
+        if intercept.w.shape[0] > 0
+        else 0.0
+    )
     for r in range(variances.shape[0]):
         total = own
         for k in range(indptr[r], indptr[r + 1]):
@@ -101,14 +117,19 @@ def variance_rows(plan, bias_plan, chunk, state, bias, fresh, ticks, variances):
 
 
 @jit
-def score_rows_of_many(plan, bias_plan, chunk, state, bias, fresh, ticks, scores):  # type: ignore[no-untyped-def]
+def score_rows_of_many(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):  # type: ignore[no-untyped-def]
     """`score_rows` of many scores; the intercepts come first, and what a feature's weights share is found once."""
-    (indptr, indices, data), state, bias, fresh = borrowed(chunk), borrowed(state), borrowed(bias), borrowed(fresh)
+    (indptr, indices, data), state, intercept, fresh = (
+        borrowed(chunk),
+        borrowed(state),
+        borrowed(intercept),
+        borrowed(fresh),
+    )
     clock, shift, unseen = clock_from(ticks), np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
     plain = state.total.shape[0] == 0
     for k in range(scores.shape[1]):
-        if bias.w.shape[0] > 0:
-            shift[k] = value_of(bias_plan, bias, np.uint64(0), k, clock)
+        if intercept.w.shape[0] > 0:
+            shift[k] = value_of(intercept_plan, intercept, np.uint64(0), k, clock)
         unseen[k] = value_of(plan, fresh, np.uint64(0), k, clock)
     for r in range(scores.shape[0]):
         for k in range(scores.shape[1]):

@@ -121,8 +121,8 @@ def remember(plan, state, feature, x, bend, beta, new, room, clock):  # type: ig
 
 
 @inlined
-def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room, z):  # type: ignore[no-untyped-def]
-    """One round; returns the score before it, and the clock after it. `bias` is the intercept's state, or empty.
+def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clock, room, intercept_room, z):  # type: ignore[no-untyped-def]
+    """One round; returns the score before it, and the clock after it. `intercept` is the intercept's state, or empty.
 
     The numbers are those of docs/streams.md. A score is a number, or, where there are many, the array z.
     """
@@ -131,8 +131,8 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     eta = plan.step_size.eta(clock.t + 1.0)
     clock = plan.laziness.before_round(plan, state, clock, eta)
     own = begun(z)
-    if bias.w.shape[0] > 0:
-        own = begin(bias_plan, bias, zero, one, eta, clock, bias_room, own)
+    if intercept.w.shape[0] > 0:
+        own = begin(intercept_plan, intercept, zero, one, eta, clock, intercept_room, own)
     z = ended(begin(plan, state, feature, x, eta, clock, room, again(own)), own)
     plan.laziness.visit_all(plan, state, eta, clock)
     # 2. Give every feature its step: `square` times x^2 counts as squared gradient, `stride` is the unit of steps.
@@ -140,15 +140,17 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     square = plan.step_size.square_slope(plan.problem.loss, z, doubt, y)
     slopes = clock.slopes + plan.step_size.added(plan.problem.loss, z, y, square)
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
-    square *= weight * weight * plan.step_size.square_length(x, 1.0 * bias.w.shape[0], room)
+    square *= weight * weight * plan.step_size.square_length(x, 1.0 * intercept.w.shape[0], room)
     square = square / unit if unit > 0.0 else 0.0
     stride = plan.step_size.unit_of_steps(plan.problem.loss, slopes, clock.t + 1.0)
-    if bias.w.shape[0] > 0:
-        plan.laziness.visit_all(bias_plan, bias, eta, clock)
-        bias_steps, bias_start = centers(bias_plan, bias, zero, one, square, stride, eta, bias_room)
-        lift, shift = at(bias_steps, 0), first_weights(bias_start)
+    if intercept.w.shape[0] > 0:
+        plan.laziness.visit_all(intercept_plan, intercept, eta, clock)
+        intercept_steps, intercept_start = centers(
+            intercept_plan, intercept, zero, one, square, stride, eta, intercept_room
+        )
+        lift, shift = at(intercept_steps, 0), first_weights(intercept_start)
     else:
-        lift, shift = 0.0, begun(bias_room.score)
+        lift, shift = 0.0, begun(intercept_room.score)
     steps, start = centers(plan, state, feature, x, square, stride, eta, room)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
@@ -160,22 +162,22 @@ def learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, 
     clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
     remember(plan, state, feature, x, bend, beta, new, room, after)
-    if bias.w.shape[0] > 0:
-        bias_new = bias_plan.anchor.where(bias_plan, bias, bias_room.new)
+    if intercept.w.shape[0] > 0:
+        intercept_new = intercept_plan.anchor.where(intercept_plan, intercept, intercept_room.new)
         k = 0
-        while k < scores_of(bias.w):
-            put_row_entry(bias_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
-            k = next_score(bias.w, k)
-        remember(bias_plan, bias, zero, one, bend, beta, bias_new, bias_room, after)
+        while k < scores_of(intercept.w):
+            put_row_entry(intercept_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
+            k = next_score(intercept.w, k)
+        remember(intercept_plan, intercept, zero, one, bend, beta, intercept_new, intercept_room, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
 
 
 @jit
-def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, room, bias_room, scores):  # type: ignore[no-untyped-def]
+def learn_rows(plan, intercept_plan, chunk, order, y, weight, state, intercept, ticks, room, intercept_room, scores):  # type: ignore[no-untyped-def]
     """A round for every row, in `order` unless that is empty; writes the scores before each."""
     (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
-    state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
+    state, intercept, room, intercept_room = borrowed(state), borrowed(intercept), rooms(room), rooms(intercept_room)
     clock, scores = clock_from(ticks), borrowed(scores)
     shuffled = order.shape[0] > 0
     for turn in range(order.shape[0] if shuffled else y.shape[0]):
@@ -191,7 +193,9 @@ def learn_rows(plan, bias_plan, chunk, order, y, weight, state, bias, ticks, roo
         first, last = indptr[r], indptr[r + 1]
         feature, x = indices[first:last], data[first:last]
         z = scores[r]
-        z, clock = learn_row(plan, bias_plan, feature, x, y[r], weight[r], state, bias, clock, room, bias_room, z)
+        z, clock = learn_row(
+            plan, intercept_plan, feature, x, y[r], weight[r], state, intercept, clock, room, intercept_room, z
+        )
         put_score(scores, r, z)
     clock_into(ticks, clock)
 
@@ -216,7 +220,21 @@ def in_order(plan, feature, x, y, weight, state, room, features, low, high, heav
 
 @jit
 def learn_one_row(  # type: ignore[no-untyped-def]
-    plan, bias_plan, feature, x, y, weight, state, bias, ticks, room, bias_room, features, low, high, heaviest
+    plan,
+    intercept_plan,
+    feature,
+    x,
+    y,
+    weight,
+    state,
+    intercept,
+    ticks,
+    room,
+    intercept_room,
+    features,
+    low,
+    high,
+    heaviest,
 ):
     """A round for one row that nobody has looked at: returns whether it is in order, and its score.
 
@@ -224,8 +242,10 @@ def learn_one_row(  # type: ignore[no-untyped-def]
     """
     if not in_order(plan, feature, x, y, weight, state, room, features, low, high, heaviest):
         return False, 0.0
-    feature, x, state, bias = borrowed(feature), borrowed(x), borrowed(state), borrowed(bias)
-    room, bias_room, clock = rooms(room), rooms(bias_room), clock_from(ticks)
-    z, clock = learn_row(plan, bias_plan, feature, x, y, weight, state, bias, clock, room, bias_room, 0.0)
+    feature, x, state, intercept = borrowed(feature), borrowed(x), borrowed(state), borrowed(intercept)
+    room, intercept_room, clock = rooms(room), rooms(intercept_room), clock_from(ticks)
+    z, clock = learn_row(
+        plan, intercept_plan, feature, x, y, weight, state, intercept, clock, room, intercept_room, 0.0
+    )
     clock_into(ticks, clock)
     return True, z

@@ -222,20 +222,20 @@ def pass_round(plan, state, absent, sums, clock, after):  # type: ignore[no-unty
 @jit
 def measure_rows(  # type: ignore[no-untyped-def]
     plan,
-    bias_plan,
+    intercept_plan,
     chunk,
     y,
     weight,
     state,
-    bias,
+    intercept,
     ticks,
     room,
-    bias_room,
+    intercept_room,
     absent,
     l1,
     l2,
     far,
-    bias_best,
+    intercept_best,
     stale,
     scores,
     out,
@@ -247,7 +247,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
     the sums over absent weights have to be made anew.
     """
     (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
-    state, bias, room, bias_room = borrowed(state), borrowed(bias), rooms(room), rooms(bias_room)
+    state, intercept, room, intercept_room = borrowed(state), borrowed(intercept), rooms(room), rooms(intercept_room)
     absent = borrowed(absent)
     loss, clock, zero, kept = plan.problem.loss, clock_from(ticks), np.uint64(0), absent.sums
     sums = Sums(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7])
@@ -265,13 +265,19 @@ def measure_rows(  # type: ignore[no-untyped-def]
             w = plan.anchor.weight_of_feature(plan, state, i, clock)
             sums = uncount(absent, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
             absent.before[k] = plan.anchor.weight_for_value(plan, state, i, x[k], w)
-        old_bias = bias_plan.anchor.weight_of_feature(bias_plan, bias, zero, clock) if bias.w.shape[0] > 0 else 0.0
+        old_intercept = (
+            intercept_plan.anchor.weight_of_feature(intercept_plan, intercept, zero, clock)
+            if intercept.w.shape[0] > 0
+            else 0.0
+        )
         # The absent weights' terms, before the round and after it.
         scale = clock.scale
         penalty = scale * (l1 * sums.size + 0.5 * l2 * scale * sums.square)
         norm = l1 * l1 * sums.number + l2 * scale * (2.0 * l1 * sums.size + l2 * scale * sums.square)
         distance = far + scale * (scale * sums.square - 2.0 * sums.along)
-        z, new = learn_row(plan, bias_plan, feature, x, y[r], row_weight, state, bias, clock, room, bias_room, 0.0)
+        z, new = learn_row(
+            plan, intercept_plan, feature, x, y[r], row_weight, state, intercept, clock, room, intercept_room, 0.0
+        )
         after = plan.laziness.tick(plan, clock, eta)
         moved, sums = pass_round(plan, state, absent, sums, clock, after)
         penalty_after = after.scale * (l1 * sums.size + 0.5 * l2 * after.scale * sums.square)
@@ -294,12 +300,12 @@ def measure_rows(  # type: ignore[no-untyped-def]
             z_after += x[k] * w
             z_best += x[k] * best
             sums = count(absent, sums, i, w, rate_of(plan, state, i), after)
-        if bias.w.shape[0] > 0:
-            z_after += bias_plan.anchor.weight_of_feature(bias_plan, bias, zero, new)
-            z_best += bias_best
+        if intercept.w.shape[0] > 0:
+            z_after += intercept_plan.anchor.weight_of_feature(intercept_plan, intercept, zero, new)
+            z_best += intercept_best
             square += 1.0
             norm += slope * slope
-            distance += (bias_best - old_bias) * (bias_best - old_bias)
+            distance += (intercept_best - old_intercept) * (intercept_best - old_intercept)
         stale = new.scale != after.scale
         if sums.number == 0.0:  # nothing is left: neither is rounding
             sums = Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -80,9 +80,9 @@ class Ledger:
         self.learner, self.engine = learner, engine
         regularizer = update.geometry.enter_strengths(update.regularizer)
         self.compared = comparator is not None
-        best, bias_best = entered_comparator(learner, comparator)
+        best, intercept_best = entered_comparator(learner, comparator)
         self.best_penalty = whole_value(regularizer, best)
-        self.measuring = choose_measuring(engine, engine.plan.problem.geometry, regularizer, best, bias_best)
+        self.measuring = choose_measuring(engine, engine.plan.problem.geometry, regularizer, best, intercept_best)
         self.eta, self.gamma = update.step_size.eta, update.loss.convexity
         self.started, self.every = learner.rounds, int(every)  # so many rounds had been made before
         self.sums = np.zeros(len(Records._fields))  # those of `Records` after the last round

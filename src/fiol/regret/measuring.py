@@ -45,7 +45,7 @@ class Measurement(NamedTuple):
 class Measuring:
     """Makes the rounds of an engine, and measures each.
 
-    `regularizer`, `best` and `bias_best` are the penalty and the comparator w* as the working geometry sees them.
+    `regularizer`, `best` and `intercept_best` are the penalty and the comparator w* as the working geometry sees them.
     """
 
     #: Whether a round may be made and not measured when an interrupt comes, so that it has to be taken back.
@@ -59,10 +59,10 @@ class Measuring:
         return 16.0
 
     def __init__(
-        self, engine: Engine, geometry: Geometry, regularizer: Regularizer, best: Floats, bias_best: float
+        self, engine: Engine, geometry: Geometry, regularizer: Regularizer, best: Floats, intercept_best: float
     ) -> None:
         self.engine, self.geometry, self.regularizer = engine, geometry, regularizer
-        self.best, self.bias_best = best, bias_best
+        self.best, self.intercept_best = best, intercept_best
 
     def rounds(self, chunk: Chunk, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
         """A round per row, for which the engine has room: the score of each before its round, and the measurements."""
@@ -70,11 +70,11 @@ class Measuring:
 
 
 def choose_measuring(
-    engine: Engine, geometry: Geometry, regularizer: Regularizer, best: Floats, bias_best: float
+    engine: Engine, geometry: Geometry, regularizer: Regularizer, best: Floats, intercept_best: float
 ) -> Measuring:
     """The cheapest exact way to measure the rounds of an engine."""
     kind = MeasuringBySums if has_sums(engine.plan, regularizer) else MeasuringEveryWeight
-    return kind(engine, geometry, regularizer, best, bias_best)
+    return kind(engine, geometry, regularizer, best, intercept_best)
 
 
 def padded(w: Floats, features: int) -> Floats:
@@ -126,7 +126,7 @@ class MeasuringBySums(Measuring):
         scores, out = np.empty(chunk.rows), np.ones((chunk.rows, len(Measurement._fields)))
         l1, l2 = self.regularizer.strengths()  # type: ignore[misc]
         far = float(self.best @ self.best)
-        arguments, self.measured = (self.absent, l1, l2, far, self.bias_best, stale, scores, out), out
+        arguments, self.measured = (self.absent, l1, l2, far, self.intercept_best, stale, scores, out), out
         stale = engine.call(measure_rows, *engine.plans, chunk, y, weight, *engine.memory, *arguments)
         self.seen = () if stale else (engine.state, engine.ticks.tobytes())
         return scores, out
@@ -158,24 +158,24 @@ class MeasuringEveryWeight(Measuring):
         here = engine.state.w.shape[0]
         features = max(here, self.best.shape[0])  # the comparator may know features that are yet to come
         w, best = padded(self.weights_before(row), features), padded(self.best, features)
-        bias, has_bias = engine.bias_weight(False), engine.bias.w.shape[0] > 0
+        intercept, has_intercept = engine.intercept_weight(False), engine.intercept.w.shape[0] > 0
         z = float(engine.learn_plainly(row, np.array([y]), np.array([weight]))[0])
-        w_new, bias_new = padded(engine.weights(here, False), features), engine.bias_weight(False)
+        w_new, intercept_new = padded(engine.weights(here, False), features), engine.intercept_weight(False)
         x = np.zeros(features)
         x[row.indices] = row.data
 
         slope = weight * loss.grad(z, y)
         gradient = slope * x + slopes(self.regularizer, w)
-        value, value_new = weight * loss.value(z, y), weight * loss.value(float(x @ w_new) + bias_new, y)
+        value, value_new = weight * loss.value(z, y), weight * loss.value(float(x @ w_new) + intercept_new, y)
         penalty, penalty_new = values(self.regularizer, w), values(self.regularizer, w_new)
-        linear = float(gradient @ (w_new - w)) + slope * (bias_new - bias)
+        linear = float(gradient @ (w_new - w)) + slope * (intercept_new - intercept)
         norm, distance = self.geometry.dual_norm(gradient), self.geometry.distance(best, w)
         convexity = self.geometry.strong_convexity(w, w_new)
-        if has_bias:  # a Euclidean coordinate beside the others
-            away = self.bias_best - bias
+        if has_intercept:  # a Euclidean coordinate beside the others
+            away = self.intercept_best - intercept
             norm, distance = float(np.hypot(norm, slope)), distance + 0.5 * away * away
             convexity = min(convexity, 1.0)
-        z_best = float(x @ best) + self.bias_best * has_bias
+        z_best = float(x @ best) + self.intercept_best * has_intercept
         return z, Measurement(
             value,
             penalty,
@@ -186,7 +186,7 @@ class MeasuringEveryWeight(Measuring):
             value_new,
             penalty_new,
             abs(slope),
-            float(x @ x) + has_bias,
+            float(x @ x) + has_intercept,
             weight * loss.value(z_best, y),
             weight,
             convexity,

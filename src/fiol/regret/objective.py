@@ -175,7 +175,14 @@ class Objective:
 
 
 def make_objective(
-    loss: Loss, regularizer: Regularizer, geometry: Geometry, rows: Chunk, d: int, y: Floats, weight: Floats, bias: bool
+    loss: Loss,
+    regularizer: Regularizer,
+    geometry: Geometry,
+    rows: Chunk,
+    d: int,
+    y: Floats,
+    weight: Floats,
+    intercept: bool,
 ) -> Objective:
     """The objective over the weights of a geometry, and an intercept behind them."""
     sparse = load("scipy.sparse")
@@ -183,7 +190,7 @@ def make_objective(
     indptr, indices, data = geometry.enter_rows(rows, d) if signed and not known else rows
     if signed and not known:
         regularizer, d = geometry.enter_strengths(regularizer), geometry.entered(d)
-    lam, lo, hi, constant = np.zeros((2, d + bias)), np.full(d + bias, -inf), np.full(d + bias, inf), 0.0
+    lam, lo, hi, constant = np.zeros((2, d + intercept)), np.full(d + intercept, -inf), np.full(d + intercept, inf), 0.0
     lo[:d], hi[:d] = regularizer.bounds()
     lo[:d] = np.maximum(lo[:d], geometry.least_weight())
     if known:
@@ -194,7 +201,7 @@ def make_objective(
         lam[0, :d] += lam[1, :d] * least
         lo[:d], hi[:d] = least - hi[:d], hi[:d] - least
     A = sparse.csr_matrix((data, indices, indptr), shape=(rows.rows, d))
-    if bias:
+    if intercept:
         A = sparse.hstack([A, np.ones((rows.rows, 1))], format="csr")
     on = weight > 0.0
     parts = loss, A[on], y[on], weight[on], rows.rows, d, lam[0], lam[1], lo, hi

@@ -17,10 +17,10 @@ FEATURES_FOR_NEWTON = 1000
 def by_scikit_learn(o: Objective) -> Found:
     """Coordinate descent for the lasso and the elastic net, Newton's method or L-BFGS for logistic regression."""
     models = load("sklearn.linear_model")
-    X, lam1, lam2, bias = o.A[:, : o.d], float(o.lam1[0]), float(o.lam2[0]), o.lam1.size > o.d
+    X, lam1, lam2, intercept = o.A[:, : o.d], float(o.lam1[0]), float(o.lam2[0]), o.lam1.size > o.d
     if X.nnz > 0.2 * X.shape[0] * X.shape[1]:
         X = X.toarray()
-    common: dict[str, Any] = {"fit_intercept": bias, "tol": 1e-10, "max_iter": 10_000}
+    common: dict[str, Any] = {"fit_intercept": intercept, "tol": 1e-10, "max_iter": 10_000}
     if o.loss.called == "log_loss":
         how = "newton-cholesky" if o.d < FEATURES_FOR_NEWTON else "lbfgs"
         model = models.LogisticRegression(C=1.0 / lam2, solver=how, **common)
@@ -28,5 +28,5 @@ def by_scikit_learn(o: Objective) -> Found:
         common |= {"alpha": (lam1 + lam2) / float(o.weight.sum()), "positive": bool(o.lo[0] == 0.0)}
         model = models.ElasticNet(l1_ratio=lam1 / (lam1 + lam2), **common) if lam2 > 0.0 else models.Lasso(**common)
     model.fit(X, o.y, sample_weight=o.weight)
-    w = np.append(np.ravel(model.coef_), np.ravel(model.intercept_) if bias else [])
+    w = np.append(np.ravel(model.coef_), np.ravel(model.intercept_) if intercept else [])
     return Found(f"scikit-learn {type(model).__name__}", w)
