@@ -52,25 +52,25 @@ def assert_exact(case):
         assert np.all(error <= 1e-9 * np.abs(expected) + room), (solver, step, expected)
 
 
-@settings(max_examples=450)
+@settings(max_examples=300)
 @given(cases(QUADRATIC))
 def test_quadratic_geometries_are_exact(case):
     assert_exact(case)
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(cases(["Euclidean", "DiagonalMetric"], wide=True))
 def test_features_from_1e_minus_150_to_1e150_are_exact(case):
     assert_exact(case)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(cases(ENTROPIC))
 def test_entropic_geometries_are_exact(case):
     assert_exact(case)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(cases([*QUADRATIC, *ENTROPIC]))
 def test_answer_satisfies_the_optimality_conditions(case):
     """beta x - (psi'(w+) - psi'(w)) / eta is a subgradient of the penalty at w+, and -beta one of the loss."""
@@ -135,7 +135,7 @@ def test_agrees_with_a_general_convex_solver(seed):
 # --- Lemma 1 ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(cases([*QUADRATIC, *ENTROPIC]))
 def test_lemma_1_holds_for_random_comparators(case):
     """f(w) + r(w) - f(u) - r(u) <= (B(u, w) - B(u, w+)) / eta + eta/(2c) |f' + r'|*^2 - delta, delta >= 0."""

@@ -31,7 +31,7 @@ class Line:
         return self.p * beta + self.q
 
 
-@settings(max_examples=750)
+@settings(max_examples=400)
 @given(st.data())
 def test_dual_is_exact_for_any_slope_and_score(data):
     loss = data.draw(st.sampled_from(LOSSES))
@@ -75,7 +75,7 @@ def test_the_oracle_of_the_flow_obeys_its_equation(start, p):
     assert left - slack <= -rate <= right + slack
 
 
-@settings(max_examples=750)
+@settings(max_examples=400)
 @given(flows(), st.one_of(st.just(0.0), magnitudes(-12, 12)))
 def test_flow_is_exact_for_any_slope_and_score(start, p):
     loss, q, y = start
@@ -95,7 +95,7 @@ def test_flow_is_exact_for_any_slope_and_score(start, p):
         assert abs(beta - exact(0)) <= 2e-14 * abs(exact(0)) + 2 * room + mp.mpf(10) ** -300
 
 
-@settings(max_examples=750)
+@settings(max_examples=400)
 @given(flows(), magnitudes(-6, 6), magnitudes(-6, 6))
 def test_flow_splits_lies_between_the_steps_and_never_crosses_the_minimiser(start, p1, p2):
     loss, q, y = start

@@ -101,7 +101,7 @@ def test_rows_of_table_1(row):
             partial(learned, update, stream, intercept, average),
         )
 
-    compare(500, case)
+    compare(250, case)
 
 
 def test_implicit_online_learning():
@@ -111,7 +111,7 @@ def test_implicit_online_learning():
         oracle = partial(table1.iol, stream, loss, step, intercept=intercept)
         return assert_same(oracle, partial(learned, fiol.IOL(loss, step), stream, intercept, average))
 
-    compare(400, case)
+    compare(200, case)
 
 
 @pytest.mark.parametrize("row", ["PA", "PA1", "PA2"])
@@ -143,7 +143,7 @@ def test_all_switches_in_all_geometries(kind):
         update, stream, oracle = switched(draws, kind)
         return assert_same(oracle, partial(learned, update, *stream))
 
-    compare(500, case, decided=0.6)
+    compare(250, case, decided=0.6)
 
 
 def test_all_solvers_give_the_same():
