@@ -334,3 +334,12 @@ def test_checks_name_the_method_that_raises_and_its_arguments():
         check_loss(Logarithmic())
     with pytest.raises(CheckError, match=r"Catenary\(\)\.value: at z=-1000\.0, y=-2\.0 it raises OverflowError: "):
         check_loss(Catenary())
+
+
+@pytest.mark.parametrize("loss", [fiol.Absolute(), fiol.Huber(1.0)], ids=name)
+def test_the_domain_of_a_conjugate_ends_where_derivatives_do(loss):
+    """Pulls between -1 and 1 have a score; others are beyond both ends."""
+    inside = [loss.conjugate_grad(beta, 3.0) for beta in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+    assert np.isfinite(inside).all()
+    assert loss.conjugate_grad(-1.5, 3.0) == -math.inf
+    assert loss.conjugate_grad(1.5, 3.0) == math.inf

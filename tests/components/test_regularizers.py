@@ -100,3 +100,9 @@ def test_a_regularizer_answers_for_itself():
     unknown = fiol.Regularizer()
     assert (unknown.has_l1(), unknown.has_ridge(), unknown.ridge_is_common()) == (True, True, False)
     assert unknown.omega() == fiol.Unregularized()
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(np.inf, np.inf), (-np.inf, -np.inf), (1.0, 0.0)])
+def test_a_box_has_a_number_in_it(lo, hi):
+    with pytest.raises(ValueError, match="Box needs lo <= hi with a number between them"):
+        fiol.Box(fiol.L1(0.1), lo, hi)

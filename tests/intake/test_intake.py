@@ -20,8 +20,12 @@ from hypothesis import strategies as st
 import fiol
 from fiol import FIOL, L1, Chunk, Constant, Learner, Logistic, Squared, to_chunk
 from fiol.intake import frames
+from fiol.intake.chunk import HEAVIEST
 from fiol.intake.intake import Intake
 from fiol.intake.labels import Labels
+from fiol.intake.targets import check_sample_weights
+from fiol.intake.transaction import Transaction
+from fiol.intake.vocabulary import Vocabulary, check_value
 
 learner = functools.partial(Learner, compiled=False)
 
@@ -430,3 +434,30 @@ def test_the_import_loads_no_frames():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
     assert fiol.Chunk is Chunk
+
+
+def test_all_things_of_a_transaction_are_taken_back():
+    first, second = Vocabulary(["a"]), Vocabulary(["b"])
+
+    def work():
+        with Transaction(first, second):
+            first.number("c"), second.number("d")
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        work()
+    assert (first.names, second.names) == (["a"], ["b"])
+
+
+def test_the_heaviest_rows_and_those_of_no_weight():
+    assert check_sample_weights([HEAVIEST, 0.0], 2).tolist() == [HEAVIEST, 0.0]
+    with pytest.raises(ValueError, match=r"^sample_weight\[1\] must be at least 0"):
+        check_sample_weights([0.0, -1.0, HEAVIEST], 3)
+    with pytest.raises(ValueError, match=r"^sample_weight\[2\] must be at least 0"):
+        check_sample_weights([0.0, HEAVIEST, 2.0 * HEAVIEST], 3)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_integers_beyond_every_float(sign):
+    """Are as infinite as they are, on their own side."""
+    assert check_value("X[0]", "a", sign * 10**400) == sign * np.inf
