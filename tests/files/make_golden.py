@@ -201,7 +201,12 @@ def say(model, X):
 
 def say_estimator(model, X):
     """All that is expected of an estimator."""
-    found = {"weights": model.coef_, "intercept": model.intercept_, "rounds": model.t_, "losses": model.loss_curve_}
+    found = {
+        "weights": model.coef_,
+        "intercept": model.intercept_,
+        "rounds": model.t_,
+        "losses": getattr(model, "loss_curve_", []),
+    }
     found["scores"] = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
     if hasattr(model, "classes_"):
         found |= {"classes": model.classes_, "predicted": model.predict(X)}
