@@ -20,6 +20,7 @@ from fiol.components.problem import expect
 from fiol.components.row import Floats
 from fiol.engine.at_hand import second_look
 from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.ensemble import make_engine
 from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register, write_model
@@ -36,15 +37,13 @@ from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
 from fiol.snapshot import Snapshot, scores_in_turn
-from fiol.update.loss_steps import ImplicitLoss
+from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="Learner")
 #: What `Learner.save` writes.
 KIND = "learner"
-#: Arrays that every file of a learner has; all that are added later have a value for files without them.
-NEEDED_ARRAYS = ("state.w", "clock")
 
 
 class Learner:
@@ -52,7 +51,8 @@ class Learner:
 
     Parameters
     ----------
-    update : what happens in a round: an `Update`, most easily one of `fiol.presets`.
+    update : what happens in a round: an `Update`, most easily one of `fiol.presets`; or an `Ensemble` of them, whose
+        weights, scores and predictions are those of the one linear model it makes.
     n_features : how many features there are. By default the model grows as new ones appear in dicts, sparse rows and
         chunks. Arrays and frames have as many columns as the first one that was learned from.
     bits : fold all features, named or numbered, into 2**bits by hashing.
@@ -120,7 +120,7 @@ class Learner:
 
     def __init__(
         self,
-        update: Update,
+        update: Update | Ensemble,
         *,
         n_features: int | None = None,
         bits: int | None = None,
@@ -131,7 +131,7 @@ class Learner:
         classes: Sequence[Any] | None = None,
         compiled: bool = True,
     ) -> None:
-        expect("update", update, Update)
+        expect("update", update, Ensemble if isinstance(update, Ensemble) else Update)
         for name, flag in (("intercept", intercept), ("average", average), ("compiled", compiled)):
             check_flag(name, flag)
         self.update = update
@@ -140,16 +140,16 @@ class Learner:
         self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
         self.ledger: Any = None  #: the `fiol.regret.Ledger` that rides along, if there is one
         self._turns: Any = Turns()
-        self._plan = make_plan(update, self.averages)
+        plans = plans_of(update, self.averages)
         if max_features is not None:
             check_size("max_features", max_features)
-        width = fixed_features(update, self._plan, n_features, bits, max_features)
-        self._intake = Intake(width, bits, max_features, self._plan.first_weight(1) != 0.0)
+        width = fixed_features(update, plans, n_features, bits, max_features)
+        self._intake = Intake(width, bits, max_features, any(plan.first_weight(1) != 0.0 for plan in plans))
         labels = self._intake.labels = labels_for(update, classes)
         self._whole_rows = update.geometry.whole_rows  # rows do not enter the geometry as they are
         size = update.geometry.entered(self._intake.features)
-        first, many = self._plan.first_entry(size), None if labels is None else len(labels)
-        self._engine = Engine(self._plan, size, first, bool(intercept), self.averages, self.dtype, compiled, many)
+        many = None if labels is None else len(labels)
+        self._engine = make_engine(update, size, bool(intercept), self.averages, self.dtype, compiled, many)
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -490,9 +490,8 @@ class Learner:
 
     def _warn(self, what: str, score: Any, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
-        implicit = isinstance(self.update.loss_step, ImplicitLoss)
         held_in = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
-        why = f"the weights left the range of {held_in}" if implicit else "use an implicit loss step"
+        why = f"the weights left the range of {held_in}" if self.update.is_implicit() else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
 
     def start_from(self, weights: Any, intercept: Any = 0.0) -> None:
@@ -511,7 +510,7 @@ class Learner:
             self._start_from(weights, intercept)
 
     def _start_from(self, weights: Any, intercept: Any) -> None:
-        if self.rounds or self.update.anchor.keeps_all_rounds or self.update.geometry.whole_rows:
+        if self.rounds or not self.update.starts_anywhere():
             raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
         w, many = np.array(weights, np.float64), self._engine.trailing
         given = w.size if not many else w.shape[-1] if w.ndim else 0
@@ -527,7 +526,7 @@ class Learner:
         self._engine.start_from(np.ascontiguousarray(w.T), shift)
         self._intake.features = features
 
-    def with_update(self: Self, update: Update) -> Self:
+    def with_update(self: Self, update: Update | Ensemble) -> Self:
         """A learner with another update that starts from the weights of this one; what it knows of steps is forgotten.
 
         >>> from fiol import FIOL, Constant, Learner, Squared
@@ -581,9 +580,8 @@ class Learner:
 
     def negated(self: Self) -> Self:
         """A copy whose scores are those of this learner times -1; before its first round if weights have a sign."""
-        new, geometry = self.copy(), self.update.geometry
-        low, high = self.update.regularizer.bounds()
-        if geometry.paired or geometry.least_weight() == 0.0 or low != -high:
+        new = self.copy()
+        if not self.update.is_symmetric():
             return type(self)(self.update, **self._options(), compiled=self.compiled)
         flipped = {name: -a if name.endswith((".w", ".total")) else a for name, a in self.arrays().items()}
         new._engine.restore(flipped)
@@ -617,11 +615,10 @@ class Learner:
         >>> learner.uncertainty([[1.0, 0.0], [0.0, 1.0]]).round(2)  # a feature seen in 50 rows, and one in none
         array([0.41, 1.04])
         """
-        update = self.update
-        if not update.step_size.knows_variance() or not update.loss.has("dispersion"):
+        if not self.update.knows_variance():
             raise TypeError(
                 "uncertainty needs step_size=Curvature() or ScaleFree(Curvature()), and squared, logistic, softmax or "
-                f"Poisson loss; this learner has {update.step_size!r} and {update.loss!r}"
+                f"Poisson loss; this learner has {self.update.brief()}"
             )
         X, rows = counted(X, "a list of such dicts")
         if rows is None:
@@ -1014,8 +1011,8 @@ class Learner:
         """The learner of what a file says; whatever an older version did not write is as in a new learner."""
         check_header(header)
         update = recipe.from_json(header["update"])
-        if not isinstance(update, Update):
-            raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
+        if not isinstance(update, (Update, Ensemble)):
+            raise ValueError(f"its recipe is a {type(update).__name__}, not an Update or an Ensemble")
         kept = list(update.statistics())
         if header.get("statistics", kept) != kept:  # an older version did not write them
             raise ValueError(f"array of statistics {header['statistics']!r} does not fit the update")
@@ -1025,7 +1022,7 @@ class Learner:
         new = cls(update, **header["options"], classes=classes_in(labels), compiled=compiled)
         if new.n_features not in (0, header["features"]):  # 0 if their number is not fixed
             raise ValueError(f"it has {header['features']} features, but its options say {new.n_features}")
-        new._restore(header, records.fill(arrays, new.arrays(), NEEDED_ARRAYS))
+        new._restore(header, records.fill(arrays, new.arrays(), new._engine.needed_arrays))
         return new
 
     def __repr__(self) -> str:
@@ -1056,7 +1053,7 @@ def is_vector(array: Any, dtype: Any) -> bool:
     return flags.c_contiguous and flags.aligned
 
 
-def labels_for(update: Update, classes: Any) -> Labels | None:
+def labels_for(update: Update | Ensemble, classes: Any) -> Labels | None:
     """The classes of a learner whose loss has a score for each; None for a loss of one score."""
     if isinstance(update.loss, JointLoss):
         return Labels(() if classes is None else check_classes(classes), closed=classes is not None)
@@ -1108,7 +1105,18 @@ def check_size(name: str, value: Any) -> int:
     return size
 
 
-def fixed_features(update: Update, plan: Plan, n_features: Any, bits: Any, max_features: Any) -> int | None:
+def plans_of(update: Update | Ensemble, averaging: bool) -> list[Plan]:
+    """The plan of an update, or of every member of an ensemble."""
+    if not isinstance(update, Ensemble):
+        return [make_plan(update, averaging)]
+    if averaging:
+        raise TypeError("an ensemble keeps no averages: its stack takes the place of them")
+    return [make_plan(member) for member in update.members]
+
+
+def fixed_features(
+    update: Update | Ensemble, plans: list[Plan], n_features: Any, bits: Any, max_features: Any
+) -> int | None:
     """How many features there are from the start to the end; None if their number grows."""
     given = [name for name, value in (("n_features", n_features), ("bits", bits)) if value is not None]
     if max_features is not None:
@@ -1128,7 +1136,7 @@ def fixed_features(update: Update, plan: Plan, n_features: Any, bits: Any, max_f
     for name, shape in sizes:
         if shape[0] != n_features:
             raise ValueError(f"{name} is for {shape[0]} features, but there are {n_features}")
-    everywhere = plan.laziness.everywhere and plan.first_weight(1) != 0.0
+    everywhere = any(plan.laziness.everywhere and plan.first_weight(1) != 0.0 for plan in plans)
     if n_features is None and (update.geometry.mixes_features() or everywhere):
         raise TypeError(f"{type(update.geometry).__name__} needs to know how many features there are: give n_features")
     return n_features

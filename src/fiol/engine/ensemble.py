@@ -1,0 +1,272 @@
+"""The engine of an ensemble: an engine per member, and the stack of their scores."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.components.step_sizes import Constant
+from fiol.engine.at_hand import AtHand
+from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.pacing import paced, piece_of
+from fiol.intake.chunk import Chunk
+from fiol.update.ensemble import Ensemble
+from fiol.update.plan import Plan, intercept_plan, make_plan
+from fiol.update.state import State
+from fiol.update.update import Update
+
+#: So often members are asked to catch up after an interrupt, should others follow.
+TRIES = 10
+#: What the stack costs in a round, in entries of rows.
+STACK_COST = 16.0
+
+
+class EnsembleEngine(Engine):
+    """An `Engine` whose scores and weights are those of the one linear model that a stack makes of its members.
+
+    The members go through the rows piece by piece, each as if it were alone; then the stack goes through their scores
+    of the piece. Its clock is that of the ensemble. A signal may come in between: then the piece is ended before it is
+    heard, so that all members have learned from the same rows.
+    """
+
+    def __init__(
+        self, ensemble: Ensemble, features: int, intercept: bool, dtype: Any, compiled: bool, scores: int | None
+    ) -> None:
+        from fiol.engine.stacking import new_stack_state  # imported here: `import fiol` loads no compiler
+
+        plans = [make_plan(member) for member in ensemble.members]
+        #: The plan of the one linear model: rounds are made by the members' own.
+        self.plan = make_plan(Update(ensemble.loss, step_size=Constant(1.0)))
+        self.intercept_plan = intercept_plan(self.plan)
+        self.members = [
+            Engine(plan, features, plan.first_entry(features), intercept, False, dtype, compiled, scores)
+            for plan in plans
+        ]
+        self.stack, self.compiled = ensemble.stack, compiled
+        self.mixed = new_stack_state(ensemble.stack, len(plans))
+        self.has_intercept = intercept
+        self.bound, self.observer = {}, None
+
+    # --- what members have together -----------------------------------------------------------
+
+    @property
+    def dtype(self) -> Any:
+        """How weights are stored."""
+        return self.members[0].dtype
+
+    @property
+    def trailing(self) -> tuple[int, ...]:
+        """() for one score, (scores,) for many."""
+        return self.members[0].trailing
+
+    @property
+    def longest(self) -> float:
+        """The largest step that any member begins with."""
+        return max(member.longest for member in self.members)
+
+    @property
+    def ticks(self) -> Any:
+        """The clock: the rounds that the stack has made are those of the ensemble."""
+        return self.mixed.ticks
+
+    @property
+    def state(self) -> list[State]:
+        """The states of all members."""
+        return [member.state for member in self.members]
+
+    @state.setter
+    def state(self, states: list[State]) -> None:
+        for member, state in zip(self.members, states, strict=True):
+            member.state = state
+
+    @property
+    def rows(self) -> int:
+        return self.members[0].rows
+
+    @property
+    def nbytes(self) -> int:
+        return sum(member.nbytes for member in self.members) + sum(array.nbytes for array in self.mixed)
+
+    @property
+    def row_cost(self) -> float:
+        return STACK_COST + sum(member.row_cost for member in self.members)
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
+        scores = np.zeros((chunk.rows, *self.trailing))
+        for start, stop in paced(chunk, order, self.row_cost):
+            if len(order):
+                chosen = order[start:stop]
+                scores[chosen] = self.learn_piece(chunk.take(chosen), y[chosen], sample_weights[chosen])
+            else:
+                rows = slice(start, stop)
+                scores[rows] = self.learn_piece(piece_of(chunk, start, stop), y[rows], sample_weights[rows])
+        return scores
+
+    def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+        """A round per row of every member and of the stack; a signal is heard when all have made them."""
+        ends = [member.rounds + chunk.rows for member in self.members], self.rounds + chunk.rows
+        found = np.zeros((len(self.members), chunk.rows, *self.trailing))
+        scores = np.zeros((chunk.rows, *self.trailing))
+        try:
+            self.end_piece(chunk, y, sample_weights, found, scores, *ends)
+        except BaseException:
+            if self.compiled:  # no component has raised
+                for _ in range(TRIES):
+                    with contextlib.suppress(BaseException):  # one more signal: the first is raised in the end
+                        self.end_piece(chunk, y, sample_weights, found, scores, *ends)
+                        break
+            raise
+        return scores
+
+    def end_piece(
+        self, chunk: Chunk, y: Floats, sample_weights: Floats, found: Floats, scores: Floats, ends: list[int], end: int
+    ) -> None:
+        """The rounds of a piece that have not been made yet: the clocks tell who has made its own."""
+        for member, its_end, its_scores in zip(self.members, ends, found, strict=True):
+            if member.rounds < its_end:
+                rows = *member.plans, chunk, IN_ORDER, y, sample_weights
+                member.call("learn_rows", *rows, *member.memory, its_scores)
+        if self.rounds < end:
+            Z = np.ascontiguousarray(np.moveaxis(found, 0, -1))
+            self.call("stack_rows", self.stack, self.plan.problem.loss, Z, y, sample_weights, self.mixed, scores)
+
+    def have_at_hand(
+        self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
+    ) -> AtHand:
+        return AtHand(intakes[0], entries)
+
+    def learn_one(self, *row: Any) -> None:
+        """A row of an ensemble always needs a second look."""
+        return
+
+    def start_from(self, w: Floats, intercept: Any) -> None:
+        for member in self.members:
+            member.start_from(w, intercept)
+
+    def settle(self) -> None:
+        for member in self.members:
+            member.settle()
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @property
+    def mixing(self) -> Floats:
+        """What the score of each member counts with now."""
+        v = np.zeros(len(self.members))
+        self.call("mix", self.stack, self.mixed, v)
+        return v
+
+    def weights_of(self, features: Any, v: Floats) -> Floats:
+        """The weights of these features in the one linear model."""
+        out = np.zeros((len(features), *self.trailing))
+        for member, part in zip(self.members, v, strict=True):
+            if part != 0.0:
+                known = member.plan, member.state, member.fresh, member.ticks
+                member.call("add_weights", *known, features, float(part), out)
+        return out
+
+    def intercept_of(self, v: Floats) -> Any:
+        """The intercept of every score in the one linear model."""
+        out = np.zeros(self.trailing)
+        for member, part in zip(self.members, v, strict=True):
+            if part != 0.0:
+                out = out + part * np.asarray(member.intercept_weight(False))
+        return out
+
+    def scores(self, chunk: Chunk) -> Floats:
+        scores, v = np.empty((chunk.rows, *self.trailing)), self.mixing
+        kernel, dtype = "score_rows_of_many" if self.trailing else "score_rows", np.dtype(np.float64)
+        first, many = self.plan.first_entry(0), self.trailing
+        intercept = self.intercept_plan.new_state((int(self.has_intercept), *many), 0.0, dtype, False)
+        intercept.w[...] = self.intercept_of(v)
+        fresh = self.plan.new_state((1, *many), first, dtype, False)
+        for start, stop in paced(chunk, IN_ORDER, float(len(self.members))):
+            begin, end = int(chunk.indptr[start]), int(chunk.indptr[stop])
+            state = self.plan.new_state((0, *many), first, dtype, False)
+            state = state._replace(w=self.weights_of(chunk.indices[begin:end], v))
+            places = np.arange(end - begin, dtype=np.int32)
+            piece = Chunk(chunk.indptr[start : stop + 1] - begin, places, chunk.data[begin:end])
+            known = state, intercept, fresh, self.members[0].ticks
+            self.call(kernel, *self.plans, piece, *known, scores[start:stop])
+        return scores
+
+    def weights(self, features: int, averaged: bool) -> Floats:
+        return self.weights_of(np.arange(features, dtype=np.int32), self.mixing)
+
+    def intercept_weight(self, averaged: bool) -> Any:
+        found = self.intercept_of(self.mixing)
+        return found if self.trailing else float(found)
+
+    # --- the state as a whole -----------------------------------------------------------------
+
+    def grow(self, features: int) -> None:
+        for member in self.members:
+            member.grow(features)
+
+    def make_place(self, features: int, longest: int) -> None:
+        for member in self.members:
+            member.make_place(features, longest)
+
+    def add_scores(self, places: Any, scores: int) -> None:
+        for member in self.members:
+            member.add_scores(places, scores)
+
+    def select(self, kept: Any) -> None:
+        for member in self.members:
+            member.select(kept)
+
+    def arrays(self) -> dict[str, Any]:
+        own = {f"{k}/{name}": a for k, member in enumerate(self.members) for name, a in member.arrays().items()}
+        return {**own, **{f"stack.{name}": a for name, a in self.mixed._asdict().items()}}
+
+    @property
+    def needed_arrays(self) -> tuple[str, ...]:
+        return tuple(f"{k}/{name}" for k, member in enumerate(self.members) for name in member.needed_arrays)
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        mixed = {}
+        for name, own in self.mixed._asdict().items():
+            found = arrays.get(f"stack.{name}")
+            if found is None or found.dtype != own.dtype or found.shape != own.shape or not np.isfinite(found).all():
+                raise ValueError(f"array 'stack.{name}' is missing or does not fit the ensemble")
+            mixed[name] = found.copy()
+        for k, member in enumerate(self.members):
+            start = f"{k}/"
+            member.restore({name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)})
+            if member.rounds != int(mixed["ticks"][0]):
+                raise ValueError(f"member {k} has made {member.rounds} rounds, the stack {int(mixed['ticks'][0])}")
+        self.mixed = type(self.mixed)(**mixed)
+
+    def copy(self) -> EnsembleEngine:
+        new = copy.copy(self)
+        new.members = [member.copy() for member in self.members]
+        new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
+        new.observer = None
+        return new
+
+    def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> EnsembleEngine:
+        new = self.copy()
+        new.members = [member.placed(places, features, score_places, scores) for member in self.members]
+        return new
+
+
+def make_engine(
+    update: Update | Ensemble,
+    features: int,
+    intercept: bool,
+    average: bool,
+    dtype: Any,
+    compiled: bool = True,
+    scores: int | None = None,
+) -> Engine:
+    """The engine of an update or an ensemble: see `Engine`."""
+    if isinstance(update, Ensemble):
+        return EnsembleEngine(update, features, intercept, dtype, compiled, scores)
+    plan: Plan = make_plan(update, average)
+    return Engine(plan, features, plan.first_entry(features), intercept, average, dtype, compiled, scores)
