@@ -46,6 +46,7 @@ from fiol.components.solvers import (
     Solver,
     Sorting,
 )
+from fiol.components.stacks import NewtonStack, Stack
 from fiol.components.step_sizes import (
     AdaGrad,
     Adaptive,
@@ -68,6 +69,7 @@ from fiol.models.one_vs_rest import OneVsRest
 from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
 from fiol.step import Step, solve_step
 from fiol.update.anchors import AllIterates, Anchor, LastIterate, Origin
+from fiol.update.ensemble import Ensemble
 from fiol.update.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, LossStep, Truncated
 from fiol.update.regularizer_steps import (
     IgnoredRegularizer,
@@ -145,6 +147,7 @@ __all__ = [
     "Curvature",
     "DiagonalMetric",
     "ElasticNet",
+    "Ensemble",
     "Entropy",
     "EpsilonInsensitive",
     "Euclidean",
@@ -173,6 +176,7 @@ __all__ = [
     "Mahalanobis",
     "MedianOfMedians",
     "Newton",
+    "NewtonStack",
     "OneVsRest",
     "Origin",
     "Partition",
@@ -197,6 +201,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "Step",
+    "Stack",
     "StepSize",
     "Truncated",
     "Unregularized",

@@ -20,7 +20,7 @@ from fiol.components.problem import expect
 from fiol.components.row import Floats
 from fiol.engine.at_hand import second_look
 from fiol.engine.engine import IN_ORDER, Engine
-from fiol.engine.ensemble import make_engine
+from fiol.engine.ensemble import Member, make_engine
 from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register, write_model
@@ -758,6 +758,32 @@ class Learner:
         """The intercept of the last round, also where averages are kept."""
         with self._turns:
             return self._engine.intercept_weight(False)
+
+    @property
+    def members(self) -> list[Member]:
+        """How every member of an ensemble does, in the order of `update.members`; none for an `Update`.
+
+        >>> from fiol import FIOL, Constant, Ensemble, Learner, Logistic
+        >>> updates = [FIOL(Logistic(), step_size=Constant(size)) for size in (0.001, 1.0)]
+        >>> learner = Learner(Ensemble(updates))
+        >>> scores = learner.learn([[1.0], [-1.0]] * 50, [1, -1] * 50)
+        >>> slow, fast = learner.members
+        >>> slow.loss > fast.loss > learner.progressive_loss > 0.0
+        True
+        """
+        with self._turns:
+            return self._engine.report()[0]
+
+    @property
+    def progressive_loss(self) -> float:
+        """The mean loss of an ensemble's scores, each from before its row was learned from, by sample weights."""
+        with self._turns:
+            return self._engine.report()[1]
+
+    @property
+    def mixing(self) -> Floats:
+        """What the score of each member of an ensemble counts with now."""
+        return np.array([member.weight for member in self.members])
 
     @property
     def rounds(self) -> int:

@@ -191,6 +191,8 @@ class Component:
     required: ClassVar[tuple[str, ...]] = ()
     #: The name of a class of this package in model files, by default that of the class; a renamed class keeps the old.
     registered: ClassVar[str]
+    #: Whether an array in a field has an entry per feature.
+    of_features: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -265,12 +267,12 @@ def check_signature(cls: type, name: str, method: Any) -> None:
 def canonical(name: str, value: Any, annotation: Any) -> Any:
     """The one stored form of a field: int, float, read-only float64 array, or component."""
     kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    if kind.startswith("tuple["):
+        return components_of(name, value)
     if (isinstance(value, Component) and kind not in EXPECTED) or (value is None and "None" in str(annotation)):
         return value
     if isinstance(value, type) and issubclass(value, Component):
         raise TypeError(f"{name} must be an instance, not the class: write {value.__name__}(...)")
-    if kind.startswith("tuple["):
-        return components_of(name, value)
     expected = EXPECTED.get(kind, "a number, an array of numbers or a component")
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
@@ -349,6 +351,6 @@ def per_feature_sizes(component: Component) -> list[tuple[str, tuple[int, ...]]]
         if isinstance(value, (Component, tuple)):
             for part in (value,) if isinstance(value, Component) else value:
                 found += per_feature_sizes(part)
-        elif isinstance(value, np.ndarray):
+        elif isinstance(value, np.ndarray) and component.of_features:
             found.append((f"{type(component).__name__}.{field.name}", value.shape))
     return found

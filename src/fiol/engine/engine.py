@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from math import nan
 from typing import Any, Protocol
 
 import numpy as np
@@ -239,6 +240,10 @@ class Engine:
         """The weighted mean of the losses of scores, all or those that `order` names; 0 if no row has weight."""
         total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, sample_weights)
         return total / mass if mass > 0.0 else 0.0
+
+    def report(self) -> tuple[list[Any], float]:
+        """How the members of an ensemble do, and the whole: see `EnsembleEngine.report`."""
+        return [], nan
 
     @property
     def rounds(self) -> int:

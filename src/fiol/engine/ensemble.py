@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,17 @@ from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, intercept_plan, make_plan
 from fiol.update.state import State
 from fiol.update.update import Update
+
+
+
+class Member(NamedTuple):
+    """How a member of an ensemble does."""
+
+    update: Update
+    weight: float  #: what its score counts with now
+    loss: float  #: its mean loss, that of every row before it was learned from
+    overflowed: bool  #: whether its scores left the range of double precision: then it counts no more
+
 
 #: So often members are asked to catch up after an interrupt, should others follow.
 TRIES = 10
@@ -36,7 +48,7 @@ class EnsembleEngine(Engine):
     def __init__(
         self, ensemble: Ensemble, features: int, intercept: bool, dtype: Any, compiled: bool, scores: int | None
     ) -> None:
-        from fiol.engine.stacking import new_stack_state  # imported here: `import fiol` loads no compiler
+        from fiol.engine.stacking import new_stack_room, new_stack_state  # imported here: `import fiol` loads no compiler
 
         plans = [make_plan(member) for member in ensemble.members]
         #: The plan of the one linear model: rounds are made by the members' own.
@@ -46,8 +58,9 @@ class EnsembleEngine(Engine):
             Engine(plan, features, plan.first_entry(features), intercept, False, dtype, compiled, scores)
             for plan in plans
         ]
-        self.stack, self.compiled = ensemble.stack, compiled
+        self.ensemble, self.stack, self.compiled = ensemble, ensemble.stack, compiled
         self.mixed = new_stack_state(ensemble.stack, len(plans))
+        self.stack_room = new_stack_room(self.mixed)
         self.has_intercept = intercept
         self.bound, self.observer = {}, None
 
@@ -98,7 +111,7 @@ class EnsembleEngine(Engine):
     # --- learning -----------------------------------------------------------------------------
 
     def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
-        scores = np.zeros((chunk.rows, *self.trailing))
+        scores, live = np.zeros((chunk.rows, *self.trailing)), self.mixed.live.copy()
         for start, stop in paced(chunk, order, self.row_cost):
             if len(order):
                 chosen = order[start:stop]
@@ -106,6 +119,9 @@ class EnsembleEngine(Engine):
             else:
                 rows = slice(start, stop)
                 scores[rows] = self.learn_piece(piece_of(chunk, start, stop), y[rows], sample_weights[rows])
+        for k in np.flatnonzero(live > self.mixed.live):
+            text = f"member {k} overflows and is left out from now on: {self.ensemble.members[k].brief()}"
+            warnings.warn(text, RuntimeWarning, stacklevel=6)
         return scores
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
@@ -134,7 +150,8 @@ class EnsembleEngine(Engine):
                 member.call("learn_rows", *rows, *member.memory, its_scores)
         if self.rounds < end:
             Z = np.ascontiguousarray(np.moveaxis(found, 0, -1))
-            self.call("stack_rows", self.stack, self.plan.problem.loss, Z, y, sample_weights, self.mixed, scores)
+            rows = self.stack, self.plan.problem.loss, Z, y, sample_weights
+            self.call("stack_rows", *rows, self.mixed, self.stack_room, scores)
 
     def have_at_hand(
         self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
@@ -158,9 +175,17 @@ class EnsembleEngine(Engine):
     @property
     def mixing(self) -> Floats:
         """What the score of each member counts with now."""
-        v = np.zeros(len(self.members))
-        self.call("mix", self.stack, self.mixed, v)
-        return v
+        from fiol.engine.stacking import mixing
+
+        return mixing(self.stack, self.mixed)
+
+    def report(self) -> tuple[list[Member], float]:
+        """How every member does, and the mean loss of the whole, that of every row before it was learned from."""
+        from fiol.engine.stacking import mean_losses
+
+        *losses, whole = mean_losses(self.mixed).tolist()
+        parts = zip(self.ensemble.members, self.mixing.tolist(), losses, self.mixed.live == 0.0, strict=True)
+        return [Member(update, v, loss, bool(gone)) for update, v, loss, gone in parts], whole
 
     def weights_of(self, features: Any, v: Floats) -> Floats:
         """The weights of these features in the one linear model."""
@@ -247,6 +272,7 @@ class EnsembleEngine(Engine):
         new = copy.copy(self)
         new.members = [member.copy() for member in self.members]
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
+        new.stack_room = type(self.stack_room)(*(array.copy() for array in self.stack_room))
         new.observer = None
         return new
 

@@ -79,12 +79,12 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
 
 def merge_ensembles(engines: Sequence[EnsembleEngine], share: Floats, base: float) -> EnsembleEngine:
     """The mean of engines of one ensemble, member by member; so are their stacks."""
+    from fiol.engine.stacking import merged_stacks  # imported here: `import fiol` loads no compiler
+
     new = engines[0].copy()
     together = zip(*(engine.members for engine in engines), strict=True)
     new.members = [merge_engines(members, share, base) for members in together]
-    new.mixed = type(new.mixed)(*(mean(arrays, share) for arrays in zip(*(e.mixed for e in engines), strict=True)))
-    new.ticks[0] = new.members[0].ticks[0]
-    new.call("invert", new.stack, new.mixed)
+    new.mixed = merged_stacks([engine.mixed for engine in engines], share, float(new.members[0].rounds))
     return new
 
 

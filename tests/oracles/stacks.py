@@ -1,0 +1,1 @@
+def newton(*a): raise NotImplementedError
