@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from math import exp, inf, log, sqrt
+from math import exp, inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
-from fiol.components.component import at, borrowed
+from fiol.components.component import borrowed
 from fiol.components.stacks import MOST_INFORMATION, MOST_NEWS, OVERFLOWN, NewtonStack
 
 #: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
-#: derivatives, curvatures, values and derivatives at the score of the whole; sum of sample weights.
-T, LAST, NEXT, SLOPES, BENDS, EXCESS, STEEP, MASS = range(8)
-TICKS = 8
+#: derivatives, curvatures, values and derivatives at the score of the whole.
+T, LAST, NEXT, SLOPES, BENDS, EXCESS, STEEP = range(7)
+TICKS = 7
 #: Sums go no further.
 LARGEST = 1e300
 
@@ -36,7 +36,7 @@ class StackRoom(NamedTuple):
 
     z: Any  #: [member] scores
     u: Any  #: [member]
-    s: Any  #: [stack] scores
+    s: Any  #: [2, stack] scores, and losses
     L: Any  #: [member, member]
 
 
@@ -50,10 +50,11 @@ def new_stack_state(stack: NewtonStack, members: int) -> StackState:
     return StackState(v, one / stack.prior, one * stack.prior, share, np.ones(members), np.zeros(members + 1), ticks)
 
 
-def new_stack_room(state: StackState) -> StackRoom:
+@inlined
+def new_stack_room(state):  # type: ignore[no-untyped-def]
     """Working space for one row."""
-    stacks, members = state.v.shape
-    return StackRoom(np.zeros(members), np.zeros(members), np.zeros(stacks), np.zeros((members, members)))
+    J, K = state.v.shape
+    return StackRoom(np.zeros(K), np.zeros(K), np.zeros((2, J)), np.zeros((K, K)))
 
 
 def mixing(stack: NewtonStack, state: StackState) -> Any:
@@ -62,20 +63,6 @@ def mixing(stack: NewtonStack, state: StackState) -> Any:
     for j in range(state.v.shape[0]):
         v += state.share[j] * state.v[j]
     return v
-
-
-def mean_losses(state: StackState) -> Any:
-    """The mean progressive loss of each member while it was in, and last that of the whole; 0 before the first row."""
-    return state.losses / max(state.ticks[MASS], 1e-300)
-
-
-def merged_stacks(states: list[StackState], share: Any, t: float) -> StackState:
-    """The mean of what stacks know, with these shares, after t rounds."""
-    parts = zip(*states, strict=True)
-    new = StackState(*(sum(c * array for c, array in zip(share, arrays, strict=True)) for arrays in parts))
-    new.ticks[T], new.ticks[LAST], new.ticks[NEXT] = t, t, t + 1.0
-    live = np.min([state.live for state in states], axis=0)
-    return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
 
 
 @inlined
@@ -157,7 +144,7 @@ def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
 def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-untyped-def]
     """One round: returns the score of the whole before it. `scores` are those of the members."""
     J, K = state.v.shape
-    ticks, z, u, s = state.ticks, room.z, room.u, room.s
+    ticks, z, u, s, values = state.ticks, room.z, room.u, room.s[0], room.s[1]
     t = ticks[T] + 1.0
     # 1. The score of the one linear model.
     for k in range(K):
@@ -176,7 +163,6 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
     for k in range(K):
         state.losses[k] += weight * loss.value(z[k], y) * state.live[k]
     state.losses[K] += weight * loss.value(score, y)
-    ticks[MASS] += weight
     # 2. The unit of the loss, and how far its kinks reach.
     unit, reach = loss.value_unit, 1.0
     if unit == 0.0:
@@ -201,11 +187,11 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
         for k in range(K):
             a += state.v[j, k] * z[k]
         s[j] = a
-        u[j] = loss.value(a, y)
-        best = min(best, u[j])
+        values[j] = loss.value(a, y)
+        best = min(best, values[j])
     total = 0.0
     for j in range(J):
-        state.share[j] *= max(exp(weight * (best - u[j]) / unit), 1.0 / (1.0 + t))
+        state.share[j] *= max(exp(weight * (best - values[j]) / unit), 1.0 / (1.0 + t))
         total += state.share[j]
     common = stack.share(t)
     for j in range(J):
@@ -230,8 +216,9 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
             u[k] = a
             q += a * z[k]
         p, before = rate * q, scale * s[j]
-        beta = loss.dual(before, p, y)
-        if loss.kinked:
+        wrong = y * stack.wrong(j, t) if loss.value_unit > 0.0 else 0.0
+        beta = loss.dual(before - p * wrong, p, y) - wrong
+        if loss.kinked or loss.value_unit == 0.0:
             h = mean_curvature(loss, before, reach, y)
         else:
             h = loss.bend(before, before + p * beta, beta, 0.0, reach, y, 1.0)
@@ -258,15 +245,10 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
 
 
 @jit
-def stack_rows(stack, loss, Z, y, weight, state, room, scores):  # type: ignore[no-untyped-def]
+def stack_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
     """A round for every row of Z [row, member]; writes the score of the whole before each."""
-    Z, y, weight, state, room, scores = (
-        borrowed(Z),
-        borrowed(y),
-        borrowed(weight),
-        borrowed(state),
-        borrowed(room),
-        borrowed(scores),
-    )
+    own = new_stack_room(state)
+    Z, y, weight, state, room, scores = borrowed((Z, y, weight, state, own, scores))
     for r in range(y.shape[0]):
         scores[r] = stack_row(stack, loss, Z[r], y[r], weight[r], state, room)
+    own.z[0] = 0.0  # which keeps it alive
