@@ -110,6 +110,8 @@ class Loss(Component):
     convexity: ClassVar[float] = 0.0
     #: Whether the derivative may jump: of a loss that has no `hess`.
     kinked: ClassVar[bool] = True
+    #: The unit of its values, if these count as they are, as minus a log-likelihood does; 0 if targets have units.
+    value_unit: ClassVar[float] = 0.0
 
     if TYPE_CHECKING:
 
@@ -249,6 +251,7 @@ class Binary(Loss):
 
     targets: ClassVar[str] = "-1 or +1"
     link: ClassVar[str] = "sign"
+    value_unit: ClassVar[float] = 1.0
 
     def predict(self, z: float) -> float:
         return copysign(1.0, z)

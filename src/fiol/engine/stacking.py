@@ -1,0 +1,254 @@
+"""The compiled rounds of a stack: one score of those of several members, and what it learns from the target."""
+
+from __future__ import annotations
+
+from math import exp, inf, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined, jit
+from fiol.components.component import borrowed
+from fiol.components.stacks import MOST_INFORMATION, MOST_NEWS, OVERFLOWN, NewtonStack
+
+#: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
+#: derivatives, curvatures, values and derivatives at the score of the whole.
+T, LAST, NEXT, SLOPES, BENDS, EXCESS, STEEP = range(7)
+TICKS = 7
+#: Sums go no further.
+LARGEST = 1e300
+
+
+class StackState(NamedTuple):
+    """What J stacks of K members know; all arrays are float64."""
+
+    v: Any  #: [stack, member] weights
+    A: Any  #: [stack, member, member] information
+    P: Any  #: [stack, member, member] its inverse
+    share: Any  #: [stack] the part of each in the whole
+    live: Any  #: [member] 1, or 0 for one that has been taken out
+    losses: Any  #: [member + 1] progressive losses so far: of each member while it was in, of the whole
+    ticks: Any  #: see T, LAST, ...
+
+
+class StackRoom(NamedTuple):
+    """Where one row is worked on."""
+
+    z: Any  #: [member] scores
+    u: Any  #: [member]
+    s: Any  #: [2, stack] scores, and losses
+    L: Any  #: [member, member]
+
+
+def new_stack_state(stack: NewtonStack, members: int) -> StackState:
+    """What is known before the first row."""
+    stacks = np.size(stack.forgets)
+    one = np.broadcast_to(np.eye(members), (stacks, members, members))
+    ticks = np.zeros(TICKS)
+    ticks[NEXT] = 1.0
+    v, share = np.full((stacks, members), 1.0 / members), np.full(stacks, 1.0 / stacks)
+    return StackState(v, one / stack.prior, one * stack.prior, share, np.ones(members), np.zeros(members + 1), ticks)
+
+
+@inlined
+def new_stack_room(state):  # type: ignore[no-untyped-def]
+    """Working space for one row."""
+    J, K = state.v.shape
+    return StackRoom(np.zeros(K), np.zeros(K), np.zeros((2, J)), np.zeros((K, K)))
+
+
+def mixing(stack: NewtonStack, state: StackState) -> Any:
+    """The weights of the members in the one linear model now."""
+    v = np.zeros(state.v.shape[1])
+    for j in range(state.v.shape[0]):
+        v += state.share[j] * state.v[j]
+    return v
+
+
+@inlined
+def invert(A, P, L, least):  # type: ignore[no-untyped-def]
+    """Write the inverse of A into P, by A = L L'; A is at least `least` times the identity, and so is every pivot."""
+    K = A.shape[0]
+    for j in range(K):  # column j of L, below it in P the inverse of L
+        pivot = A[j, j]
+        for i in range(j):
+            pivot -= L[j, i] * L[j, i]
+        root = 1.0 / sqrt(max(pivot, least))
+        L[j, j] = root
+        for k in range(j + 1, K):
+            a = A[k, j]
+            for i in range(j):
+                a -= L[k, i] * L[j, i]
+            L[k, j] = a * root
+    for j in range(K):  # L^-1, over L; its diagonal is there
+        for k in range(j + 1, K):
+            a = 0.0
+            for i in range(j, k):
+                a -= L[k, i] * (L[i, j] if i > j else L[j, j])
+            L[k, j] = a * L[k, k]
+    for j in range(K):
+        for k in range(j, K):
+            a = 0.0
+            for i in range(k, K):
+                a += L[i, j] * L[i, k]
+            P[j, k] = a
+            P[k, j] = a
+
+
+@inlined
+def take_out(stack, state, room, k):  # type: ignore[no-untyped-def]
+    """Let member k be gone: its weights are 0, and what is known of the others stays as it is."""
+    state.live[k] = 0.0
+    for j in range(state.v.shape[0]):
+        state.v[j, k] = 0.0
+        for i in range(state.v.shape[1]):
+            state.A[j, k, i] = 0.0
+            state.A[j, i, k] = 0.0
+        state.A[j, k, k] = 1.0 / stack.prior
+        invert(state.A[j], state.P[j], room.L, 1.0 / stack.prior)
+
+
+@inlined
+def bring_up_to_date(stack, state, room, t):  # type: ignore[no-untyped-def]
+    """Forget what is to be forgotten up to round t, and invert the information afresh."""
+    K, n = state.v.shape[1], t - state.ticks[LAST]
+    least = 1.0 / stack.prior
+    for j in range(state.v.shape[0]):
+        A, kept = state.A[j], stack.kept(j, n, t)
+        for k in range(K):
+            for i in range(K):
+                A[k, i] *= kept
+            A[k, k] += (1.0 - kept) * least
+        for k in range(K):
+            if A[k, k] > MOST_INFORMATION * least:
+                part = MOST_INFORMATION * least / A[k, k]
+                for i in range(K):
+                    A[k, i] *= sqrt(part)
+                    A[i, k] *= sqrt(part)
+                A[k, k] += (1.0 - part) * least
+        invert(A, state.P[j], room.L, least)
+    state.ticks[LAST] = t
+    state.ticks[NEXT] = t + stack.period(t)
+
+
+@inlined
+def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
+    """The mean of the second derivative around the score z, weighted by a triangle that ends `reach` from it."""
+    if not reach > 0.0:
+        return 0.0
+    rise = (loss.value(z + reach, y) - loss.value(z, y)) - (loss.value(z, y) - loss.value(z - reach, y))
+    return max(rise / reach / reach, 0.0)
+
+
+@inlined
+def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-untyped-def]
+    """One round: returns the score of the whole before it. `scores` are those of the members."""
+    J, K = state.v.shape
+    ticks, z, u, s, values = state.ticks, room.z, room.u, room.s[0], room.s[1]
+    t = ticks[T] + 1.0
+    # 1. The score of the one linear model.
+    for k in range(K):
+        z[k] = scores[k]
+        if not abs(z[k]) <= OVERFLOWN:
+            if state.live[k] > 0.0:
+                take_out(stack, state, room, k)
+            z[k] = 0.0
+        z[k] = z[k] if state.live[k] > 0.0 else 0.0
+    score = 0.0
+    for k in range(K):
+        v = 0.0
+        for j in range(J):
+            v += state.share[j] * state.v[j, k]
+        score += v * z[k]
+    for k in range(K):
+        state.losses[k] += weight * loss.value(z[k], y) * state.live[k]
+    state.losses[K] += weight * loss.value(score, y)
+    # 2. The unit of the loss, and how far its kinks reach.
+    unit, reach = loss.value_unit, 1.0
+    if unit == 0.0:
+        slope = loss.grad(score, y)
+        ticks[EXCESS] += weight * (loss.value(score, y) - loss.lower(y))
+        ticks[STEEP] += weight * abs(slope)
+        reach = 2.0 * ticks[EXCESS] / ticks[STEEP] if ticks[STEEP] > 0.0 else 0.0
+        bend = mean_curvature(loss, score, reach, y)
+        square = slope * slope
+        if loss.convexity > 0.0 and ticks[SLOPES] > 0.0:  # an error beyond all others says little about the rest
+            square = min(square, stack.robust * stack.robust * bend * (ticks[SLOPES] / ticks[BENDS]))
+        ticks[SLOPES] = min(ticks[SLOPES] + weight * square, LARGEST)
+        ticks[BENDS] = min(ticks[BENDS] + weight * bend, LARGEST)
+        unit = ticks[SLOPES] / ticks[BENDS] if ticks[BENDS] > 0.0 else 0.0
+    ticks[T] = t
+    if not unit > 0.0 or not unit < inf:
+        return score
+    # 3. The share of each stack.
+    best = inf
+    for j in range(J):
+        a = 0.0
+        for k in range(K):
+            a += state.v[j, k] * z[k]
+        s[j] = a
+        values[j] = loss.value(a, y)
+        best = min(best, values[j])
+    total = 0.0
+    for j in range(J):
+        state.share[j] *= max(exp(weight * (best - values[j]) / unit), 1.0 / (1.0 + t))
+        total += state.share[j]
+    common = stack.share(t)
+    for j in range(J):
+        state.share[j] = (1.0 - common) * (state.share[j] / total) + common / J
+    # 4. A step of each.
+    scale = 1.0
+    if loss.value_unit > 0.0:
+        peak = 0.0
+        for k in range(K):
+            peak = max(peak, abs(z[k]))
+        if peak > stack.limit:
+            scale = stack.limit / peak
+            for k in range(K):
+                z[k] *= scale
+    rate = weight / unit
+    for j in range(J):
+        P, A, q = state.P[j], state.A[j], 0.0
+        for k in range(K):
+            a = 0.0
+            for i in range(K):
+                a += P[k, i] * z[i]
+            u[k] = a
+            q += a * z[k]
+        p, before = rate * q, scale * s[j]
+        wrong = y * stack.wrong(j, t) if loss.value_unit > 0.0 else 0.0
+        beta = loss.dual(before - p * wrong, p, y) - wrong
+        if loss.kinked or loss.value_unit == 0.0:
+            h = mean_curvature(loss, before, reach, y)
+        else:
+            h = loss.bend(before, before + p * beta, beta, 0.0, reach, y, 1.0)
+        if loss.value_unit > 0.0:
+            h = max(h, stack.floor)
+        elif loss.convexity > 0.0:
+            most = stack.robust * sqrt(unit * loss.convexity / (1.0 + loss.convexity * p))
+            if abs(beta) > most:
+                h *= most / abs(beta)
+                beta = most if beta > 0.0 else -most
+        pull, h = rate * beta, min(rate * h, LARGEST)
+        if h * q > MOST_NEWS:
+            h = MOST_NEWS / q
+        less = h / (1.0 + h * q)
+        for k in range(K):
+            state.v[j, k] += pull * u[k]
+            a, b = h * z[k], less * u[k]
+            for i in range(K):
+                A[k, i] += a * z[i]
+                P[k, i] -= b * u[i]
+    if t >= ticks[NEXT]:
+        bring_up_to_date(stack, state, room, t)
+    return score
+
+
+@jit
+def stack_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+    """A round for every row of Z [row, member]; writes the score of the whole before each."""
+    own = new_stack_room(state)
+    Z, y, weight, state, room, scores = borrowed((Z, y, weight, state, own, scores))
+    for r in range(y.shape[0]):
+        scores[r] = stack_row(stack, loss, Z[r], y[r], weight[r], state, room)
+    own.z[0] = 0.0  # which keeps it alive
