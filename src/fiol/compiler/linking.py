@@ -112,13 +112,18 @@ class Part(JITCodeLibrary):
             self._final_module.link_in(module)
 
     def finalize(self) -> None:
-        for library in self._linking_libraries:
-            if hasattr(library, "_reload_init"):  # in later numbas
-                self._reload_init.update(library._reload_init)
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage.name == "external":
                 function.linkage = "linkonce_odr"  # to be dropped wherever it has been inlined
         self._shared_module, self._finalized = self._final_module, True
+
+    def _get_module_for_linking(self) -> Any:
+        """For somebody else's kernel, which links no more than what it calls: with all parts inside."""
+        self._ensure_finalized()
+        module = self._shared_module.clone()
+        for part in with_their_parts(self._linking_libraries):
+            module.link_in(module_of(part), preserve=True)
+        return module
 
     def get_pointer_to_function(self, name: str) -> int:
         self._ensure_finalized()
@@ -139,8 +144,7 @@ class Loop(Part):
     """
 
     def finalize(self) -> None:
-        for library in with_their_parts(self._linking_libraries):
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        link_parts(self)
         self._optimize_final_module()
         super().finalize()
 
@@ -149,7 +153,7 @@ class Whole(JITCodeLibrary):
     """Machine code with all its parts inside."""
 
     def finalize(self) -> None:
-        self._linking_libraries = with_their_parts(self._linking_libraries)
+        link_parts(self)
         super().finalize()
 
     def _finalize_final_module(self) -> None:
@@ -167,7 +171,7 @@ def with_their_parts(libraries: list[Any]) -> list[Any]:
     def visit(library: Any) -> None:
         if library not in seen:
             seen.add(library)
-            if type(library) is Part:  # the others have their parts inside
+            if isinstance(library, Part):
                 for part in library._linking_libraries:
                     visit(part)
             order.append(library)
@@ -175,6 +179,20 @@ def with_their_parts(libraries: list[Any]) -> list[Any]:
     for library in libraries:
         visit(library)
     return order[::-1]
+
+
+def link_parts(library: Any) -> None:
+    """Link all that a library calls into it."""
+    for part in with_their_parts(library._linking_libraries):
+        if hasattr(part, "_reload_init"):  # in later numbas
+            library._reload_init.update(part._reload_init)
+        library._final_module.link_in(module_of(part), preserve=True)
+    library._linking_libraries = []
+
+
+def module_of(library: Any) -> Any:
+    """What is to be linked of a library, if its parts are linked, too."""
+    return library._shared_module if isinstance(library, Part) else library._get_module_for_linking()
 
 
 class Lean(Lower):
