@@ -7,6 +7,8 @@ sum_k v_k w_k.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, require
@@ -23,6 +25,8 @@ OVERFLOWN = 1e145
 
 class Stack(Component):
     """A way to make one score of several."""
+
+    of_features: ClassVar[bool] = False
 
 
 class NewtonStack(Stack):

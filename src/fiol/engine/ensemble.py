@@ -48,7 +48,7 @@ class EnsembleEngine(Engine):
     def __init__(
         self, ensemble: Ensemble, features: int, intercept: bool, dtype: Any, compiled: bool, scores: int | None
     ) -> None:
-        from fiol.engine.stacking import new_stack_room, new_stack_state  # imported here: `import fiol` loads no compiler
+        from fiol.engine.stacking import new_stack_state  # imported here: `import fiol` loads no compiler
 
         plans = [make_plan(member) for member in ensemble.members]
         #: The plan of the one linear model: rounds are made by the members' own.
@@ -60,7 +60,6 @@ class EnsembleEngine(Engine):
         ]
         self.ensemble, self.stack, self.compiled = ensemble, ensemble.stack, compiled
         self.mixed = new_stack_state(ensemble.stack, len(plans))
-        self.stack_room = new_stack_room(self.mixed)
         self.has_intercept = intercept
         self.bound, self.observer = {}, None
 
@@ -151,7 +150,7 @@ class EnsembleEngine(Engine):
         if self.rounds < end:
             Z = np.ascontiguousarray(np.moveaxis(found, 0, -1))
             rows = self.stack, self.plan.problem.loss, Z, y, sample_weights
-            self.call("stack_rows", *rows, self.mixed, self.stack_room, scores)
+            self.call("stack_rows", *rows, self.mixed, scores)
 
     def have_at_hand(
         self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
@@ -272,7 +271,6 @@ class EnsembleEngine(Engine):
         new = copy.copy(self)
         new.members = [member.copy() for member in self.members]
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
-        new.stack_room = type(self.stack_room)(*(array.copy() for array in self.stack_room))
         new.observer = None
         return new
 

@@ -12,9 +12,9 @@ from fiol.components.component import borrowed
 from fiol.components.stacks import MOST_INFORMATION, MOST_NEWS, OVERFLOWN, NewtonStack
 
 #: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
-#: derivatives, curvatures, values and derivatives at the score of the whole.
-T, LAST, NEXT, SLOPES, BENDS, EXCESS, STEEP = range(7)
-TICKS = 7
+#: derivatives, curvatures, values and derivatives at the score of the whole; sum of sample weights.
+T, LAST, NEXT, SLOPES, BENDS, EXCESS, STEEP, MASS = range(8)
+TICKS = 8
 #: Sums go no further.
 LARGEST = 1e300
 
@@ -63,6 +63,20 @@ def mixing(stack: NewtonStack, state: StackState) -> Any:
     for j in range(state.v.shape[0]):
         v += state.share[j] * state.v[j]
     return v
+
+
+def mean_losses(state: StackState) -> Any:
+    """The mean progressive loss of each member while it was in, and last that of the whole; 0 before the first row."""
+    return state.losses / max(state.ticks[MASS], 1e-300)
+
+
+def merged_stacks(states: list[StackState], share: Any, t: float) -> StackState:
+    """The mean of what stacks know, with these shares, after t rounds."""
+    parts = zip(*states, strict=True)
+    new = StackState(*(sum(c * array for c, array in zip(share, arrays, strict=True)) for arrays in parts))
+    new.ticks[T], new.ticks[LAST], new.ticks[NEXT] = t, t, t + 1.0
+    live = np.min([state.live for state in states], axis=0)
+    return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
 
 
 @inlined
@@ -163,6 +177,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
     for k in range(K):
         state.losses[k] += weight * loss.value(z[k], y) * state.live[k]
     state.losses[K] += weight * loss.value(score, y)
+    ticks[MASS] += weight
     # 2. The unit of the loss, and how far its kinks reach.
     unit, reach = loss.value_unit, 1.0
     if unit == 0.0:
