@@ -259,7 +259,11 @@ def test_a_member_that_overflows_is_taken_out_and_nothing_else_changes():
         (lambda: Ensemble([Logistic()]), TypeError, r"Ensemble.members\[0\] must be a fiol.Update, got Logistic"),
         (lambda: Ensemble(FIOL(Logistic())), TypeError, "Ensemble.members must be a list of components"),
         (lambda: Ensemble([FIOL(Logistic()), 3]), TypeError, r"Ensemble.members\[1\] must be a component, got 3"),
-        (lambda: Ensemble([FIOL(Logistic()), FIOL(Squared())]), ValueError, r"members\[1\] has Squared\(\) for its loss"),
+        (
+            lambda: Ensemble([FIOL(Logistic()), FIOL(Squared())]),
+            ValueError,
+            r"members\[1\] has Squared\(\) for its loss",
+        ),
         (lambda: Ensemble([FIOL(Logistic(), geometry=fiol.SignedEntropy())]), TypeError, "SignedEntropy"),
         (lambda: Learner(ensemble(), average=True), TypeError, "keeps no averages"),
         (lambda: Learner(ensemble()).uncertainty([[1.0]]), TypeError, "uncertainty needs"),

@@ -103,6 +103,6 @@ class NewtonStack(Stack):
         """Which part of its labels stack j takes for wrong in round t."""
         return min(self.doubt * max(1.0 / t, at(self.forgets, j)), 0.5)
 
-    def share(self, t: float) -> float:
+    def even_part(self, t: float) -> float:
         """What all stacks share in round t, whatever they did."""
         return min(0.5, 1.0 / t)

@@ -21,7 +21,6 @@ from fiol.update.state import State
 from fiol.update.update import Update
 
 
-
 class Member(NamedTuple):
     """How a member of an ensemble does."""
 

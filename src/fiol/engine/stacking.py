@@ -208,7 +208,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
     for j in range(J):
         state.share[j] *= max(exp(weight * (best - values[j]) / unit), 1.0 / (1.0 + t))
         total += state.share[j]
-    common = stack.share(t)
+    common = stack.even_part(t)
     for j in range(J):
         state.share[j] = (1.0 - common) * (state.share[j] / total) + common / J
     # 4. A step of each.
