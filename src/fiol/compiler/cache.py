@@ -23,7 +23,7 @@ except ImportError:  # no locks: every process compiles for itself
     fcntl = None  # type: ignore[assignment]
 
 #: Compiling is worth a word after so many seconds; the next word comes after so many more.
-PATIENCE, PAUSE = 1.0, 10.0
+WAITS, PAUSE = 1.0, 10.0
 #: So long one process waits for another that compiles the same code, before it compiles for itself.
 LONGEST_WAIT = 120.0
 
@@ -47,7 +47,7 @@ class Kept(FunctionCache):
             if self.take_turn(signature):
                 found = self.read(signature, context)
             if found is None and someone_reads():
-                self.timer = threading.Timer(PATIENCE, tell, [self.cache_path])
+                self.timer = threading.Timer(WAITS, tell, [self.cache_path])
                 self.timer.daemon = True
                 self.timer.start()
         return found

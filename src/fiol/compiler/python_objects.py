@@ -34,7 +34,7 @@ KIND, DATA, AXES, SHAPE, DTYPE, FLAGS = 8, 16, 24, 32, 56, 64
 #: The same for lists, texts and integers, whose digits are of 30 bits.
 SIZE, ITEMS, HASH, DIGITS = 16, 24, 24, 24
 #: What an array's flags say if it is contiguous and aligned.
-PLAIN = 0x0001 | 0x0100
+PLAIN_ARRAY = 0x0001 | 0x0100
 
 
 @functools.cache
@@ -58,7 +58,7 @@ def usable() -> bool:
         and ctypes.c_int.from_address(id(array) + AXES).value == 2
         and tuple(shape) == (3, 5)
         and word(DTYPE) == id(array.dtype) == id(np.dtype(np.int32))
-        and ctypes.c_int.from_address(id(array) + FLAGS).value & PLAIN == PLAIN
+        and ctypes.c_int.from_address(id(array) + FLAGS).value & PLAIN_ARRAY == PLAIN_ARRAY
         and word(SIZE, items) == 3
         and list((ctypes.c_ssize_t * 3).from_address(word(ITEMS, items) or 0)) == list(map(id, items))
         and ctypes.c_ssize_t.from_address(id("a") + HASH).value == hash("a")

@@ -14,12 +14,10 @@ from math import exp, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component
-from fiol.components.losses import EPS, MARGIN
+from fiol.components.losses import MARGIN
 from fiol.components.row import Floats
-from fiol.components.scalars import between, wright_omega
+from fiol.components.scalars import EPS, STEEP, between, wright_omega
 
-#: Beyond this slope, a score plus the slope leaves the score too few digits.
-STEEP = 1e4
 #: Below this slope, scores do not move.
 FLAT = 1e-20
 

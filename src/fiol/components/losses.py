@@ -24,9 +24,8 @@ from math import copysign, exp, expm1, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, require
-from fiol.components.scalars import HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
+from fiol.components.scalars import EPS, HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
 
-EPS = 2.220446049250313e-16
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
 MARGIN = 4.0
 #: What a score says about the target, by the name of the link; see `Loss.link`.

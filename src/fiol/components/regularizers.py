@@ -18,7 +18,7 @@ import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, check_complete, require
 from fiol.components.row import Floats, Indices, nth
-from fiol.components.scalars import clamp, decay, is_mild, mild_decay, power_sums
+from fiol.components.scalars import HUGE, clamp, decay, is_mild, mild_decay, power_sums
 
 
 class Regularizer(Component):
@@ -296,7 +296,7 @@ class L1(Elastic):
     lam: PerFeature
 
     def validate(self) -> None:
-        require("L1.lam", self.lam, 0.0, np.finfo(float).max)
+        require("L1.lam", self.lam, 0.0, HUGE)
 
     def l1(self, i: int) -> float:
         return at(self.lam, i)
@@ -319,7 +319,7 @@ class Ridge(Elastic):
     linear: ClassVar[bool] = True
 
     def validate(self) -> None:
-        require("Ridge.lam", self.lam, 0.0, np.finfo(float).max)
+        require("Ridge.lam", self.lam, 0.0, HUGE)
 
     def l2(self, i: int) -> float:
         return at(self.lam, i)
@@ -356,8 +356,8 @@ class ElasticNet(Elastic):
     lam2: PerFeature
 
     def validate(self) -> None:
-        require("ElasticNet.lam1", self.lam1, 0.0, np.finfo(float).max)
-        require("ElasticNet.lam2", self.lam2, 0.0, np.finfo(float).max)
+        require("ElasticNet.lam1", self.lam1, 0.0, HUGE)
+        require("ElasticNet.lam2", self.lam2, 0.0, HUGE)
 
     def l1(self, i: int) -> float:
         return at(self.lam1, i)

@@ -23,7 +23,7 @@ from fiol.components.component import Component, at, require
 from fiol.components.geometries import Geometry
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats, Row, nth
-from fiol.components.scalars import between, clamp
+from fiol.components.scalars import EPS, between, clamp
 
 if TYPE_CHECKING:
     from fiol.components.problem import Problem
@@ -288,7 +288,6 @@ class Partition(Breakpoints):
 
 # --- pieces of the above ----------------------------------------------------------------------
 
-EPS = 2.220446049250313e-16
 #: So many passes may go by before steps are asked to shrink by half.
 PATIENCE = 12
 #: A root is taken when the next step would change it by less than this part of itself.

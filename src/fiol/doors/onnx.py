@@ -43,7 +43,7 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
     (['MatMul', 'Add'], ['variable'])
     """
     number = name_of_dtype(dtype)
-    w, b, loss = parts_of(model)
+    w, b, loss = weights_and_loss(model)
     graph = Graph(number)
     graph.input("X", w.shape[1])
     graph.node("MatMul", ["X", graph.constant("weights", w.T)], "products")
@@ -90,7 +90,7 @@ def check_is_ours(model: Any) -> None:
         raise TypeError(f"model must be a fitted estimator or a Learner, got {name}")
 
 
-def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
+def weights_and_loss(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
     """Weights, one row per score, intercepts, and the loss; TypeError if a graph cannot say what it predicts."""
     loss: Loss | JointLoss | None
     if isinstance(model, Learner):

@@ -20,7 +20,7 @@ from fiol.compiler.python_objects import (
     HASH,
     ITEMS,
     KIND,
-    PLAIN,
+    PLAIN_ARRAY,
     SHAPE,
     SIZE,
     attempted,
@@ -56,9 +56,8 @@ from fiol.compiler.python_objects import (
     word_of,
 )
 from fiol.engine.reading import prediction, score_one_row
-from fiol.engine.rounds import clock_from, clock_into, in_order, learn_row, rooms
-from fiol.intake.chunk import FEATURES as MOST
-from fiol.intake.chunk import LARGEST, SMALLEST
+from fiol.engine.rounds import clock_from, clock_into, desk_on, in_order, learn_row
+from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST
 from fiol.intake.scan import arrange
 from fiol.intake.turns import Free, Turns
 
@@ -88,8 +87,8 @@ class Values(NamedTuple):
     intercept: Any
     fresh: Any
     ticks: Any
-    room: Any
-    intercept_room: Any
+    desk: Any
+    intercept_desk: Any
     low: float  #: limits of what needs no second look when it is learned from
     high: float
     heaviest: float
@@ -190,7 +189,7 @@ def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-
         return -1, 0, True
     fine = word_at(indices, DTYPE) == facts[INT32_VALUES] and word_at(values, DTYPE) == facts[FLOAT64_VALUES]
     fine &= half_at(indices, AXES) == 1 and half_at(values, AXES) == 1
-    fine &= half_at(indices, FLAGS) & half_at(values, FLAGS) & PLAIN == PLAIN
+    fine &= half_at(indices, FLAGS) & half_at(values, FLAGS) & PLAIN_ARRAY == PLAIN_ARRAY
     if not fine:
         return -1, 0, True
     n = word_at(word_at(indices, SHAPE), 0)
@@ -254,7 +253,7 @@ def sort_few(feature, x, n):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def arranged(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
+def sort_entries(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
     """Bring entries into order; return how many are left, -1 if the row needs a second look."""
     if n < 0 or rising or (sort_few(feature, x, n) if n <= FEW else sort_by_rank(feature, x, n, held)):
         return n
@@ -336,7 +335,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
         n, _, rising = read_dict(facts, first, feature, x, keys, guesses)
     else:
         n, _, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
-    n = arranged(feature, x, n, rising, held)
+    n = sort_entries(feature, x, n, rising, held)
     if n < 0:
         return share(facts[NONE])
     row = held.plan, held.intercept_plan, feature[:n], x[:n], held.state, held.intercept, held.fresh, held.ticks
@@ -360,20 +359,21 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
         n, new, rising = read_dict(facts, first, feature, x, keys, guesses)
     else:
         n, new, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
-    n = arranged(feature, x, n, rising, held)
+    n = sort_entries(feature, x, n, rising, held)
     if n < 0:
         return share(facts[NONE])
     row, values, features = feature[:n], x[:n], features_with(facts, feature[:n], new)
     more = count == 4 and n > 0 and facts[UNKNOWN] == ANY_NUMBER and feature[n - 1] >= features
     if more:
         features = np.int64(feature[n - 1]) + 1
-    checked = held.plan, row, values, y, w, held.state, held.room, features, held.low, held.high, held.heaviest
+    checked = held.plan, row, values, y, w, held.state, held.desk, features, held.low, held.high, held.heaviest
     failed, fine = attempted(in_order, checked)
     if failed:
         return 0
     if not fine or (new > 0 and not number_names(facts, keys, new)) or (more and not have_features(facts, features)):
         return share(facts[NONE])
-    memory = held.state, held.intercept, clock_from(held.ticks), rooms(held.room), rooms(held.intercept_room), 0.0
+    desks = desk_on(held.desk), desk_on(held.intercept_desk)
+    memory = held.state, held.intercept, clock_from(held.ticks), *desks, 0.0
     failed, (z, clock) = attempted(learn_row, (held.plan, held.intercept_plan, row, values, y, w, *memory))
     if failed:
         return 0
@@ -403,7 +403,7 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
         unknown = ANY_NUMBER
     elif not learning and own.leaves_new_names_out:
         unknown = LEFT_OUT
-    features, width = min(intake.features for intake in intakes), MOST if own.width is None else own.width
+    features, width = min(intake.features for intake in intakes), MOST_FEATURES if own.width is None else own.width
     numbers = features, width, unknown, place_of_owner(turns), word_of(1, SIZE)
     facts, entries = np.array([*map(id, things), *numbers]), at_hand.entries
     row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
@@ -414,8 +414,8 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
         engine.intercept,
         engine.fresh,
         engine.ticks,
-        engine.room,
-        engine.intercept_room,
+        engine.desk,
+        engine.intercept_desk,
     )
 
     def function(kernel: Any, predicting: int = 0) -> Any:

@@ -42,7 +42,7 @@ class StoredModel(NamedTuple):
     meta: dict[str, Any]
 
 
-def register(kind: str, build: Builder) -> None:
+def register_kind(kind: str, build: Builder) -> None:
     """Let `load` make models of this kind by `build`, which raises ValueError for what makes no sense."""
     if kind in BUILDERS:
         raise ValueError(f"there is a kind of model called {kind!r} already")

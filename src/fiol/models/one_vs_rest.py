@@ -17,7 +17,7 @@ from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER
 from fiol.engine.pacing import paced
 from fiol.files import recipe
-from fiol.files.model import Path, build_model, read_model, register, write_model
+from fiol.files.model import Path, build_model, read_model, register_kind, write_model
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
 from fiol.intake.chunk import Chunk
 from fiol.intake.file_header import check_header, classes_in
@@ -134,16 +134,16 @@ class OneVsRest:
     def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
         """`learn` for a canonical chunk of numbered features: see `Learner.learn_chunk`."""
         with self._turns, self._intake.transaction(self, learner=self):
-            rows = self._intake.take_in_chunk(chunk)
+            chunk = self._intake.take_in_chunk(chunk)
             labels, sample_weights = (
-                labels_of_rows(y, rows.rows, self.labels),
-                check_sample_weights(sample_weight, rows.rows),
+                labels_of_rows(y, chunk.rows, self.labels),
+                check_sample_weights(sample_weight, chunk.rows),
             )
             if order is None:
-                return self._rounds(rows, labels, sample_weights)
-            order = check_order(order, rows.rows)
-            scores = self._rounds(rows.take(order), [labels[k] for k in order], sample_weights[order])
-            return scattered(scores, order, rows.rows)
+                return self._rounds(chunk, labels, sample_weights)
+            order = check_order(order, chunk.rows)
+            scores = self._rounds(chunk.take(order), [labels[k] for k in order], sample_weights[order])
+            return scattered(scores, order, chunk.rows)
 
     def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Floats:
         """One round for the row with these values at these indices; returns its scores before, one per class.
@@ -222,12 +222,12 @@ class OneVsRest:
             raise
         return scores if self.standby is None else scores[:-1]
 
-    def _rounds(self, rows: Chunk, y: list[Any], sample_weights: Floats) -> Floats:
+    def _rounds(self, chunk: Chunk, y: list[Any], sample_weights: Floats) -> Floats:
         """A round per row of features that were taken in; labels are taken in, too. Call it inside a transaction."""
         before = len(self.labels)
         codes, first = self.labels.code(y)
         self._give_learners()
-        scores = self.learn_each(rows, codes, sample_weights)
+        scores = self.learn_each(chunk, codes, sample_weights)
         found = self._by_class(np.column_stack(scores if self.standby is None else scores[:-1] or [np.empty((0, 0))]))
         for k, row in enumerate(first, start=before):
             found[:row, k] = 0.0
@@ -235,7 +235,7 @@ class OneVsRest:
 
     # For the rest of the package: rounds that each learner makes on its own.
 
-    def learn_each(self, rows: Chunk, codes: Any, sample_weights: Floats, each: Map = map) -> list[Floats]:
+    def learn_each(self, chunk: Chunk, codes: Any, sample_weights: Floats, each: Map = map) -> list[Floats]:
         """A round per row and learner, all of whose classes there are; the scores of every learner, as in `told_all`.
 
         The learners go through the rows together, a piece at a time, so that an interrupt finds none far behind.
@@ -244,9 +244,9 @@ class OneVsRest:
         tasks = self.told_all(codes)
         for learner, _ in tasks:
             learner.extend(self._intake.features)
-        passage = Passage(rows, tasks, sample_weights, self.rounds)
+        passage = Passage(chunk, tasks, sample_weights, self.rounds)
         with Transaction(*([] if self.compiled else self._all())):
-            for start, stop in paced(rows, IN_ORDER, tasks[0][0].row_cost * len(tasks)):
+            for start, stop in paced(chunk, IN_ORDER, tasks[0][0].row_cost * len(tasks)):
                 try:
                     for _ in each(partial(passage.learn, start, stop), range(len(tasks))):
                         pass
@@ -572,9 +572,9 @@ class OneVsRest:
         """Write everything, `meta` included, to a file: see `Learner.save`. Labels must be str, int or bool."""
         with self._turns:
             self.labels.check_storable()
-            write_model(path, KIND, self._header(), self.arrays(), self.meta)
+            write_model(path, KIND, self.header(), self.arrays(), self.meta)
 
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
         return {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
 
     def arrays(self) -> dict[str, Any]:
@@ -635,9 +635,9 @@ class Passage:
     so `end` lets all learn what one has. Their clocks tell how far each is.
     """
 
-    def __init__(self, rows: Chunk, tasks: list[tuple[Learner, Any]], sample_weights: Floats, rounds: int) -> None:
-        self.rows, self.tasks, self.sample_weights, self.rounds = rows, tasks, sample_weights, rounds
-        self.scores = [np.zeros(rows.rows) for _ in tasks]
+    def __init__(self, chunk: Chunk, tasks: list[tuple[Learner, Any]], sample_weights: Floats, rounds: int) -> None:
+        self.chunk, self.tasks, self.sample_weights, self.rounds = chunk, tasks, sample_weights, rounds
+        self.scores = [np.zeros(chunk.rows) for _ in tasks]
         self.ended = False
 
     def learn(self, start: int, stop: int, k: int) -> None:
@@ -645,8 +645,8 @@ class Passage:
         learner, y = self.tasks[k]
         with learner._turns:
             if not self.ended:
-                rows = self.rows if stop - start == self.rows.rows else self.rows.row_block(start, stop)
-                scores = learner.learn_canonical(rows, y[start:stop], self.sample_weights[start:stop])
+                chunk = self.chunk if stop - start == self.chunk.rows else self.chunk.row_block(start, stop)
+                scores = learner.learn_canonical(chunk, y[start:stop], self.sample_weights[start:stop])
                 self.scores[k][start:stop] = scores
 
     def end(self) -> None:
@@ -659,8 +659,8 @@ class Passage:
             rest = slice(learner.rounds - self.rounds, furthest)
             if rest.start < furthest:
                 with contextlib.suppress(BaseException):  # one more interrupt: the first is raised in the end
-                    rows = self.rows.row_block(rest.start, furthest)
-                    learner.learn_canonical(rows, y[rest], self.sample_weights[rest])
+                    chunk = self.chunk.row_block(rest.start, furthest)
+                    learner.learn_canonical(chunk, y[rest], self.sample_weights[rest])
 
 
 def check_two_classes(update: Update) -> None:
@@ -683,4 +683,4 @@ def normalized(p: Floats) -> Floats:
     return np.divide(p, mass, out=np.full(p.shape, 1.0 / p.shape[1]), where=mass > 0.0)
 
 
-register(KIND, OneVsRest.from_parts)
+register_kind(KIND, OneVsRest.from_parts)
