@@ -434,7 +434,7 @@ class Learner:
                 z = at_hand.learn(indices, values, y, sample_weight) if at_hand.intake is intake else None
                 if z is not None:
                     return z if math.isfinite(z) else self.watch_one(z)
-                if is_vector(indices, INT32) and is_vector(values, FLOAT64):
+                if is_vector(indices, INDEX_TYPE) and is_vector(values, VALUE_TYPE):
                     z = self.try_row(indices, values, y, sample_weight, grows=True)
                 if z is not None:
                     return z
@@ -666,7 +666,7 @@ class Learner:
         intake = self._intake
         if z is not None and at_hand.intake is intake and intake.encoder is None and at_hand is self.engine.at_hand:
             return z
-        if not (is_vector(indices, INT32) and is_vector(values, FLOAT64)) or self._whole_rows:
+        if not (is_vector(indices, INDEX_TYPE) and is_vector(values, VALUE_TYPE)) or self._whole_rows:
             return self._only(self.scores(one_row(indices, values)))
         with self._turns:
             if self._intake.encoder is None:
@@ -753,7 +753,7 @@ class Learner:
 
     @property
     def row_cost(self) -> float:
-        """What a round costs besides the entries of its row: see `Engine.row_cost`."""
+        """The cost of a round besides the entries of its row: see `Engine.row_cost`."""
         return self.engine.row_cost
 
     @property
@@ -829,7 +829,7 @@ class Learner:
 
     @property
     def names(self) -> list[str | int] | None:
-        """What the features are called, in the order of `weights`; None if they are numbers."""
+        """The names of the features, in the order of `weights`; None if features are numbers."""
         with self._turns:
             return self._intake.names
 
@@ -1049,7 +1049,7 @@ class Learner:
 
 # --- arguments --------------------------------------------------------------------------------
 
-INT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float64)
+INDEX_TYPE, VALUE_TYPE = np.dtype(np.int32), np.dtype(np.float64)
 #: Types of a target that need no second look.
 TARGET_TYPES = {float, int, np.float64, np.int64}
 

@@ -53,7 +53,7 @@ class Kept(FunctionCache):
         return found
 
     def read(self, signature: Any, context: Any) -> Any:
-        """What is on disk; None if there is nothing, or nothing that can be read."""
+        """The compiled code on disk; None if there is none, or none that can be read."""
         try:
             return super().load_overload(signature, context)
         except Exception as error:

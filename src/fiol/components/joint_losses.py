@@ -266,7 +266,7 @@ class CrammerSinger(JointLoss):
     def steep_threshold(self, y: int, out: Floats) -> float:
         """The same where p is large, from what classes lead by: all that lead by more than a level come down to it.
 
-        What they come down is what the right class goes up, the level itself.
+        The right class goes up by as much as they come down, all together: by the level itself.
         """
         level = 0.0
         while True:  # the level only rises

@@ -98,7 +98,7 @@ class Problem(Component):
         return left <= slack and right >= -slack
 
     def landed(self, row: Row, steep: float, beta: float, z: float, n: int, out: Floats) -> tuple[float, float, int]:
-        """What a solver returns that found beta and its score z in n passes, and wrote w(beta) into `out`.
+        """Beta, score and passes, the answer of a solver that found beta and z in n passes, w(beta) being in `out`.
 
         `steep` is the slope of the score without a regularizer. Where that is large, a weight may be the difference of
         numbers so much larger that no double beta gives the score it asks for: then the rest of beta is looked for.

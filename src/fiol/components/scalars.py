@@ -70,7 +70,7 @@ def between(a: float, b: float) -> float:
 
 
 def decay(rate: float, n: float) -> tuple[float, float]:
-    """What n rounds of 1 / (1 + rate) leave and take: s = (1 + rate)^-n and 1 - s, both to full relative precision.
+    """The parts that n rounds of 1 / (1 + rate) leave and take: s = (1 + rate)^-n and 1 - s, both to all digits.
 
     >>> decay(1.0, 2.0)
     (0.25, 0.75)

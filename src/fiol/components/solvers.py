@@ -154,7 +154,7 @@ class Bisection(Solver):
 
 
 class Breakpoints(Solver):
-    """What `Sorting` and `Partition` share: they look for the linear piece of g that holds the root."""
+    """The common part of `Sorting` and `Partition`: both look for the linear piece of g that holds the root."""
 
     def objection(self, regularizer: Regularizer, geometry: Geometry) -> str:
         name = type(self).__name__

@@ -113,7 +113,7 @@ class StepSize(Component):
         """Take a value into account before anything else happens in its round."""
 
     def shrink_for(self, x: float, s: Floats) -> float:
-        """What becomes of the last iterate, before anything else, when its feature takes the value x."""
+        """The factor of a feature's weight, before all else in a round, when the feature has the value x."""
         return 1.0
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
@@ -128,26 +128,26 @@ class StepSize(Component):
         return 0.0
 
     def added(self, loss: AnyLoss, z: Any, y: Any, square: float) -> float:
-        """What a round adds to the clock's `slopes`; `square` is the squared derivative."""
+        """The term that a round adds to the clock's `slopes`; `square` is the squared derivative."""
         return square
 
     def bend_seen(self, loss: AnyLoss, row: Any, z: Any, after: Any, beta: Any, stride: float) -> float:
-        """What times x^2 is added to the metric of a row's features, after a step with the pull beta from z to `after`.
+        """The curvature that a step by beta from z to `after` has shown: x^2 times this is added to the metric.
 
         `stride` is the unit of steps.
         """
         return 0.0
 
     def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
-        """What counts as a squared derivative of 1, when those of t rounds have added up to `slopes`."""
+        """The square of the unit of derivatives, when the squares of t rounds have added up to `slopes`."""
         return 1.0
 
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
-        """What steps are multiplied by, when t rounds have added up to `slopes`."""
+        """The unit of steps, a factor of each, when t rounds have added up to `slopes`."""
         return 1.0
 
     def square_length(self, x: Floats, more: float, desk: Desk) -> float:
-        """What multiplies the squared derivative for a row, whose values are met; the row has `more` entries of 1."""
+        """The squared length of a row, a factor of its squared derivative; the values are met. `more` entries are 1."""
         return 1.0
 
     def collect(self, feature: Indices, statistics: Any, desk: Desk) -> None:
@@ -161,14 +161,14 @@ class StepSize(Component):
         return eta
 
     def steps_now(self, features: int, eta: float, desk: Desk) -> PerFeature:
-        """The steps of the first weights in the desk as things stand."""
+        """The steps of the first weights on the desk, by the records as they are."""
         return eta
 
     def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, desk: Desk) -> None:
-        """Remember the records of a row's features, after a step; `bend` is what it has shown."""
+        """Write the records of a row's features back, after a step; `bend` is the curvature that the step has shown."""
 
     def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
-        """What nobody knows yet of the weight of a feature with the record s adds so much to the variance of a score.
+        """The share of a feature with the record s in the variance of a score: its weight is not known exactly.
 
         `unit` is that of `h`, and x, the value of the feature, is in units of its root; `stride` is the unit of steps
         now. Step sizes that add up no curvature do not know.

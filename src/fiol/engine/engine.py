@@ -51,7 +51,7 @@ class Observer(Protocol):
 
     @property
     def row_cost(self) -> float:
-        """What observing a round costs besides the entries of its row, see `Engine.row_cost`."""
+        """The cost of observing a round besides the entries of its row, see `Engine.row_cost`."""
 
     def mark(self) -> Any:
         """A token for `rewind`."""
@@ -139,13 +139,13 @@ class Engine:
 
     @property
     def row_cost(self) -> float:
-        """What a round costs besides the entries of its row, in entries: all weights if it visits them."""
+        """The cost of a round besides the entries of its row, in entries: all weights if the round visits them."""
         return float(self.state.w.size) if self.plan.laziness.everywhere else 1.0
 
     def have_at_hand(
         self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
     ) -> AtHand:
-        """What one event needs: a row of so many entries whose names the first of `intakes` numbers.
+        """Functions for one event: a row of at most so many entries, whose names the first of `intakes` numbers.
 
         All `intakes` are told how many features there are when a new name gets a number; none does unless it `grows`.
         Whoever reads without a turn says whose lock `turns` is: that of the model that the first intake belongs to.
@@ -165,7 +165,7 @@ class Engine:
     def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
         """A round for one row, and its score before; None, and no round, if the row needs a second look.
 
-        That is so too if it has a feature beyond the first `features`, for which there must be room.
+        A row with a feature beyond the first `features` does; for these there must be room.
         """
         if self.observer is not None or self.trailing:
             return None

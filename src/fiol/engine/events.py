@@ -19,10 +19,10 @@ from fiol.compiler.python_objects import (
     FLAGS,
     HASH,
     ITEMS,
-    KIND,
     PLAIN_ARRAY,
     SHAPE,
     SIZE,
+    TYPE,
     attempted,
     attribute,
     block_in,
@@ -78,7 +78,7 @@ FREE, UNSEEN = np.zeros(1, np.int64), np.full(1, -1)
 
 
 class Values(NamedTuple):
-    """What the functions work on."""
+    """The numbers and arrays of an engine that the functions work on."""
 
     predicting: int  #: whether the prediction is wanted, not the score
     plan: Any
@@ -106,7 +106,7 @@ class Values(NamedTuple):
 @inlined
 def number_in(facts, value):  # type: ignore[no-untyped-def]
     """Whether an object is a number that needs no second look, and this number."""
-    kind = word_at(value, KIND)
+    kind = word_at(value, TYPE)
     if kind == facts[FLOAT] or kind == facts[FLOAT64]:
         return True, real_at(value, DATA)  # where a float has its value, as an array has its data
     if kind == facts[INT]:
@@ -126,7 +126,7 @@ def is_name(facts, name, key, kind):  # type: ignore[no-untyped-def]
     """Whether the key of a dict, of this kind, is a name: one object, as a rule, or one text."""
     if name == key:
         return True
-    if kind != facts[STR] or word_at(name, KIND) != kind or word_at(name, HASH) != word_at(key, HASH):
+    if kind != facts[STR] or word_at(name, TYPE) != kind or word_at(name, HASH) != word_at(key, HASH):
         return False
     return order_of_texts(name, key) == 0
 
@@ -140,13 +140,13 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
     n, new, place, known, names, missed = 0, 0, 0, word_at(facts[NAMES], SIZE), word_at(facts[NAMES], ITEMS), False
     last: Any = -1
     rising: Any = True
-    if word_at(row, KIND) != facts[DICT] or dict_size(row) > x.shape[0]:
+    if word_at(row, TYPE) != facts[DICT] or dict_size(row) > x.shape[0]:
         return -1, 0, True
     while True:
         more, place, key, value = next_item(row, place)
         if more == 0:
             break
-        kind = word_at(key, KIND)
+        kind = word_at(key, TYPE)
         fine, number = number_in(facts, value)
         fine &= kind == facts[STR] or kind == facts[INT]
         fine &= number == 0.0 or SMALLEST <= abs(number) <= LARGEST
@@ -184,7 +184,7 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
 @inlined
 def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-def]
     """`read_dict` for an array of int32 and one of float64."""
-    fine = word_at(indices, KIND) == facts[ARRAY] and word_at(values, KIND) == facts[ARRAY]
+    fine = word_at(indices, TYPE) == facts[ARRAY] and word_at(values, TYPE) == facts[ARRAY]
     if not fine:
         return -1, 0, True
     fine = word_at(indices, DTYPE) == facts[INT32_VALUES] and word_at(values, DTYPE) == facts[FLOAT64_VALUES]
@@ -209,7 +209,7 @@ def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-
 def sort_by_rank(feature, x, n, held):  # type: ignore[no-untyped-def]
     """Sort entries by the number of smaller features, which a bit for each feature tells; whether that was done.
 
-    It is not if a feature comes twice, or if there are too many bits.
+    Rows in which a feature comes twice, or which need too many bits, are left as they are.
     """
     top = np.int32(0)
     for k in range(n):
@@ -297,7 +297,7 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
     names, before, done = facts[NAMES], word_at(facts[NAMES], SIZE), 0
     fine = True
     for k in range(new):
-        table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
+        table = facts[STRINGS] if word_at(keys[k], TYPE) == facts[STR] else facts[INTEGERS]
         number = new_int(before + k)
         if number == 0:
             fine = False
@@ -312,7 +312,7 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
         return True
     forget_error()
     for k in range(done):
-        table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
+        table = facts[STRINGS] if word_at(keys[k], TYPE) == facts[STR] else facts[INTEGERS]
         dict_remove(table, keys[k])
     list_replace(names, before, word_at(names, SIZE), 0)
     forget_error()
@@ -353,7 +353,7 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     first, target, weight = word_at(arguments, 0), word_at(arguments, 8 * count - 16), word_at(arguments, 8 * count - 8)
     fine, y = number_in(facts, target)
     also, w = number_in(facts, weight)
-    if not (fine and also) or word_at(target, KIND) == facts[BOOL] or word_at(weight, KIND) == facts[BOOL]:
+    if not (fine and also) or word_at(target, TYPE) == facts[BOOL] or word_at(weight, TYPE) == facts[BOOL]:
         return share(facts[NONE])
     if count == 3:
         n, new, rising = read_dict(facts, first, feature, x, keys, guesses)

@@ -172,7 +172,7 @@ def plain_text(name: str, value: Any, kind: type = dict) -> str:
 
 
 def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
-    """What the header says of each array; TypeError or ValueError if one cannot be written.
+    """The entry of each array in the header; TypeError or ValueError if one cannot be written.
 
     >>> layout({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[1]
     {'name': 'w', 'dtype': '<f8', 'shape': [2, 2], 'offset': 64, 'length': 32}

@@ -79,7 +79,7 @@ def unpack(arrays: dict[str, Array]) -> dict[str, Array]:
 def fill_missing(arrays: Mapping[str, Array], new: Mapping[str, Array], needed: tuple[str, ...]) -> dict[str, Array]:
     """The arrays of a file, and those of the `new` model of the same recipe that the file's version did not have.
 
-    What is missing of a feature is as in the record of a feature never seen. Arrays that every version had are
+    Statistics that are missing have the values of a feature never seen. Arrays that every version had are
     `needed`, the first of them one of all features: they are never filled.
 
     >>> new = {"state.w": np.zeros(0), "fresh.w": np.zeros(1), "state.peak": np.zeros(0), "fresh.peak": np.ones(1)}

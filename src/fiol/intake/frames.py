@@ -169,7 +169,7 @@ def as_frame(X: Any) -> Frame | None:
 
 
 def eager(X: Any) -> str:
-    """What to do about a lazy frame, for the end of an error message; '' for anything else."""
+    """Advice about a lazy frame, for the end of an error message; '' for anything else."""
     return ": collect() it first" if hasattr(X, "collect") else ""
 
 
@@ -318,7 +318,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def series_name(values: Any) -> Any:
-    """What a series is called; None if it has no name."""
+    """The name of a series; None if it has none."""
     return getattr(values, "name", None)
 
 

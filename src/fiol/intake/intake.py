@@ -81,7 +81,7 @@ class Intake:
 
     @property
     def names(self) -> list[str | int] | None:
-        """What the features are called, in the order of their numbers; None if they are numbers."""
+        """The names of the features, in the order of their numbers; None if they are numbers."""
         if isinstance(self.encoder, Vocabulary):
             return list(self.encoder.names)
         return None if self.columns is None else list(self.columns)
@@ -352,7 +352,7 @@ def named_columns(encoder: Vocabulary | Hashing, frame: Frame, grow: bool = True
 
 
 def name_of(key: Any) -> str | int:
-    """What a feature is called: River allows any hashable, such as the pairs of words of a `BagOfWords`.
+    """The name of a feature: River allows any hashable, such as the pairs of words of a `BagOfWords`.
 
     >>> name_of("age"), name_of(7), name_of(("new", "york"))
     ('age', 7, "('new', 'york')")

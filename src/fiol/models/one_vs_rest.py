@@ -27,7 +27,7 @@ from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import Transaction
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import united
-from fiol.learner import FLOAT64, INT32, Learner, check_parts, html_table, is_vector
+from fiol.learner import INDEX_TYPE, VALUE_TYPE, Learner, check_parts, html_table, is_vector
 from fiol.models.epochs import Map
 from fiol.snapshot import Snapshot, scores_in_turn
 from fiol.update.update import Update
@@ -54,7 +54,7 @@ class OneVsRest:
     n_features, bits, intercept, average, dtype, compiled : as for a `Learner`.
 
     Unless the classes are given, one more learner is told -1 in every round. A class starts from a copy of it, so that
-    the model is exactly the one that knew all classes from the start. What holds the rows is looked at once for all
+    the model is exactly the one that knew all classes from the start. The container of the rows is read once for all
     learners, and if anything is wrong with a chunk, nothing has been learned from it.
 
     Threads take turns, and signals stop learning in the middle of a chunk, as for a `Learner`: whatever happens, all
@@ -152,7 +152,7 @@ class OneVsRest:
         >>> OneVsRest(FIOL(Hinge()), classes=["a", "b", "c"]).learn_one([3, 5], [1.0, 2.0], y="b")
         array([0., 0., 0.])
         """
-        if self._intake.encoder is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+        if self._intake.encoder is None and is_vector(indices, INDEX_TYPE) and is_vector(values, VALUE_TYPE):
             with self._turns:
                 scores = self.try_row(indices, values, y, sample_weight)
             if scores is not None:
@@ -177,7 +177,7 @@ class OneVsRest:
     def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> list[float] | None:
         """The round of a row that is in order, and the score of every class's learner; None, and no round, otherwise.
 
-        What is not in order needs a second look, such as a label that is new.
+        A row that is not in order, such as one with a new label, needs a second look.
         """
 
         def attempt(learner: Learner, target: float) -> float | None:
@@ -468,7 +468,7 @@ class OneVsRest:
 
     @property
     def names(self) -> list[str | int] | None:
-        """What the features are called, in the order of `weights`; None if they are numbers."""
+        """The names of the features, in the order of `weights`; None if they are numbers."""
         with self._turns:
             return self._intake.names
 

@@ -165,7 +165,7 @@ def count_in(absent, sums, i, w, rate, clock):  # type: ignore[no-untyped-def]
 
 @inlined
 def count_out(absent, sums, i, u, positive, rate):  # type: ignore[no-untyped-def]
-    """Take weight i out of the sums. Its end, not the last bit of the weight, says whether it is in them."""
+    """Take weight i out of the sums; the end of the weight, not its last bit, says whether the sums hold it."""
     if absent.end[i] < 0.0:
         return sums
     absent.end[i] = NOT_COUNTED

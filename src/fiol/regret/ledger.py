@@ -141,7 +141,7 @@ class Ledger:
 
     @property
     def row_cost(self) -> float:
-        """What measuring a round costs besides the entries of its row."""
+        """The cost of measuring a round besides the entries of its row."""
         return self.measuring.row_cost
 
     def mark(self) -> Any:

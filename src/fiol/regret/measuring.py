@@ -22,7 +22,7 @@ from fiol.update.state import aligned
 
 
 class Measurement(NamedTuple):
-    """What round t cost, with w the weights before the round and w_new those after.
+    """The cost of round t in all its parts, with w the weights before the round and w_new those after.
 
     An array of measurements has a row per round and a column per field; `Measurement(*rounds.T)` names the columns.
     """
@@ -55,7 +55,7 @@ class Measuring:
 
     @property
     def row_cost(self) -> float:
-        """What measuring a round costs besides the entries of its row, in entries."""
+        """The cost of measuring a round besides the entries of its row, in entries."""
         return 16.0
 
     def __init__(

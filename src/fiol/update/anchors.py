@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Anchor(Component):
-    """What keeps the new weights near where they were, and what of them is remembered.
+    """The part of a round that keeps new weights near the old ones, and decides what is stored of them.
 
     | method | meaning |
     |---|---|
