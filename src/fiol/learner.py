@@ -36,7 +36,6 @@ from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
 from fiol.snapshot import Snapshot, scores_in_turn
-from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
 
@@ -399,6 +398,11 @@ class Learner:
         if self._intake.width is None:
             self._intake.features = max(self._intake.features, features)
 
+    def rename(self, classes: Sequence[Any]) -> None:
+        """Call the classes there are, in their order, by these labels; for joint losses."""
+        assert self._intake.labels is not None
+        self._intake.labels.arrange(classes)
+
     def codes_of(self, y: Any) -> Any:
         """The code of every label in y: its place in `classes`; KeyError if one is none of them."""
         assert self._intake.labels is not None
@@ -496,7 +500,7 @@ class Learner:
 
     def _warn(self, what: str, score: Any, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
-        implicit = isinstance(self.update.loss_step, ImplicitLoss)
+        implicit = self.update.loss_step.solves
         held_in = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
         why = f"the weights left the range of {held_in}" if implicit else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
@@ -571,11 +575,6 @@ class Learner:
                 engine = self.engine.copy()
                 engine.add_scores(np.arange(len(labels) - len(new)), len(labels))
                 self.engine = engine
-
-    def rename(self, classes: Sequence[Any]) -> None:
-        """Call the classes there are, in their order, by these labels; for joint losses."""
-        assert self._intake.labels is not None
-        self._intake.labels.arrange(classes)
 
     def opened(self: Self) -> Self:
         """A copy that takes classes that appear, though they were given; the weights of a new one start at 0."""

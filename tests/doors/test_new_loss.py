@@ -212,7 +212,6 @@ MEANT = {
     ("bounds.py", "LinearizedLoss"),
     ("bounds.py", "ImplicitRegularizer"),
     ("bounds.py", "Inverse"),
-    ("learner.py", "ImplicitLoss"),
 }
 
 

@@ -247,11 +247,11 @@ class Elastic(Regularizer):
             w[k] = self.caught_up(w[k], steps[k], n[k], kept, lost, i)
 
     def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
-        """The sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, up to the round m where w meets 0."""
-        tau, rate, m = step * self.l1(i), step * self.l2(i), n
+        """The sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, up to the last before w meets 0."""
+        tau, rate, last = step * self.l1(i), step * self.l2(i), n
         if tau > 0.0:
-            m = min(n, floor(log1p(abs(w) * rate / tau) / log1p(rate) if rate > 0.0 else abs(w) / tau))
-        kept, lost = power_sums(rate, m)
+            last = min(n, floor(log1p(abs(w) * rate / tau) / log1p(rate) if rate > 0.0 else abs(w) / tau))
+        kept, lost = power_sums(rate, last)
         return copysign(abs(w) * kept - tau * lost, w)
 
     def strengths(self) -> tuple[PerFeature, PerFeature] | None:

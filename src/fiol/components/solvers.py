@@ -273,16 +273,16 @@ class Partition(Breakpoints):
             else:
                 right = pivot
             mu = keep_inside(mu, left, right)
-            middle, m = inside(left, right), 0
+            middle, count = inside(left, right), 0
             for k in undecided:
                 if turns_inside(problem, row, k, left, right):
-                    undecided[m] = k
-                    m += 1
+                    undecided[count] = k
+                    count += 1
                 else:
                     a, b = problem.share_at(row, k, middle)
                     p += at(row.steps, k) * a
                     q += b
-            undecided = undecided[:m]
+            undecided = undecided[:count]
         return land(problem, row, left, right, n, out)
 
 
@@ -319,14 +319,14 @@ def breakpoints(problem: Problem, row: Row) -> Floats:
     """All beta at which a weight of the row changes its piece (Lemma 2, without the x_i = 0)."""
     kinks = problem.regularizer.kinks()
     mu = np.empty(row.x.shape[0] * kinks)
-    m = 0
+    count = 0
     for k in range(row.x.shape[0]):
         for j in range(kinks):
             beta = breakpoint(problem, row, k, j)
             if abs(beta) < inf:
-                mu[m] = beta
-                m += 1
-    return mu[:m]
+                mu[count] = beta
+                count += 1
+    return mu[:count]
 
 
 def breakpoint(problem: Problem, row: Row, k: int, j: int) -> float:
@@ -350,13 +350,13 @@ def turns_inside(problem: Problem, row: Row, k: int, left: float, right: float) 
 
 def keep_inside(values: Floats, left: float, right: float) -> Floats:
     """The values strictly between left and right, moved to the front of the same array."""
-    m = 0
+    count = 0
     for k in range(values.shape[0]):
         value = values[k]
         if left < value < right:
-            values[m] = value
-            m += 1
-    return values[:m]
+            values[count] = value
+            count += 1
+    return values[:count]
 
 
 def select(values: Floats, k: int) -> float:

@@ -199,10 +199,10 @@ class Origin(Anchor):
 
 
 class AllIterates(Origin):
-    """C(w) = sum of sigma_s B(w, w_s) over all rounds, sigma_s = 1/step_s - 1/step_(s-1): near all past weights.
+    """C(w) = sum of hold_s B(w, w_s) over all rounds, hold_s = 1/step_s - 1/step_(s-1): near all past weights.
 
     (Follow the proximally regularized leader; the first term is centered at the origin.) `state.w` holds the sum of
-    the pulls and the mirrored past weights, sum of sigma_s psi'(w_s), together.
+    the pulls and the mirrored past weights, sum of hold_s psi'(w_s), together.
     """
 
     follows_eta: ClassVar[bool] = True
@@ -212,7 +212,7 @@ class AllIterates(Origin):
     ) -> Any:
         for j in range(x.shape[0]):
             i = nth(feature, j)
-            # Where eta changes, `pass_by` has already taken that part of sigma to its account.
+            # Where eta changes, `pass_by` has already taken that part of the hold to its account.
             desk.before[j] = plan.step_size.h(desk.statistics[:, j], 1.0) / eta
             k = 0
             while k < scores_of(state.w):
@@ -227,22 +227,22 @@ class AllIterates(Origin):
     ) -> Any:
         for j in range(feature.shape[0]):
             i = nth(feature, j)
-            sigma = plan.step_size.h(desk.statistics[:, j], 1.0) / eta - desk.before[j]
+            hold = plan.step_size.h(desk.statistics[:, j], 1.0) / eta - desk.before[j]
             k = 0
             while k < scores_of(state.w):
-                if sigma != 0.0:
+                if hold != 0.0:
                     mirrored = plan.problem.geometry.mirror(entry(w, j, k), i)
-                    put(state.w, i, k, entry(state.w, i, k) + sigma * mirrored)
+                    put(state.w, i, k, entry(state.w, i, k) + hold * mirrored)
                 put(desk.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
                 k = next_score(state.w, k)
         return desk.center[: feature.shape[0]]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
-        sigma = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)
+        hold = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)
         k = 0
         while k < scores_of(state.w):
             w = self.weight_of_score(plan, state, i, k, clock)
             put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
-            if sigma != 0.0:
-                put(state.w, i, k, entry(state.w, i, k) + sigma * plan.problem.geometry.mirror(w, i))
+            if hold != 0.0:
+                put(state.w, i, k, entry(state.w, i, k) + hold * plan.problem.geometry.mirror(w, i))
             k = next_score(state.w, k)
