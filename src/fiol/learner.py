@@ -23,7 +23,7 @@ from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register_kind, write_model
-from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
+from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks, padded, scattered
 from fiol.intake.chunk import MOST_FEATURES, Chunk
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.frames import as_list
@@ -31,7 +31,6 @@ from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
-from fiol.intake.transaction import rows_learned, say_learned
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
@@ -280,16 +279,7 @@ class Learner:
         >>> learner.learn_chunks(([[float(k)]], [1.0]) for k in range(3)).shape, learner.rounds
         ((3,), 3)
         """
-        scores: list[Floats] = []
-        try:
-            for chunk in chunks:
-                if not isinstance(chunk, (tuple, list)) or isinstance(chunk, Chunk) or len(chunk) not in (2, 3):
-                    raise TypeError("chunks must be pairs (X, y) or triples (X, y, sample_weight)")
-                scores.append(self.learn(*chunk))
-        except BaseException as error:
-            say_learned(error, sum(map(len, scores)) + rows_learned(error), f"in chunk {len(scores)}: ")
-            raise
-        return self._joined(scores)
+        return self._joined(learned_in_chunks(self.learn, chunks))
 
     def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
         """`learn` for a canonical chunk (`fiol.to_chunk`, `Chunk.from_bytes`) of numbered features: cheap checks only.

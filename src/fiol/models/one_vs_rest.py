@@ -18,7 +18,7 @@ from fiol.engine.engine import IN_ORDER
 from fiol.engine.pacing import paced
 from fiol.files import recipe
 from fiol.files.model import Path, build_model, read_model, register_kind, write_model
-from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
+from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks, padded, scattered
 from fiol.intake.chunk import Chunk
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
@@ -144,6 +144,16 @@ class OneVsRest:
             order = check_order(order, chunk.rows)
             scores = self._rounds(chunk.take(order), [labels[k] for k in order], sample_weights[order])
             return scattered(scores, order, chunk.rows)
+
+    def learn_chunks(self, chunks: Iterable[Any]) -> Floats:
+        """`learn` for one pair (X, y), or triple (X, y, sample_weight), after another: see `Learner.learn_chunks`.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> model = OneVsRest(FIOL(Hinge()))
+        >>> model.learn_chunks(([[float(k)]], [label]) for k, label in enumerate(["a", "b", "a"])).shape, model.rounds
+        ((3, 2), 3)
+        """
+        return padded(learned_in_chunks(self.learn, chunks), len(self.labels))
 
     def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Floats:
         """One round for the row with these values at these indices; returns its scores before, one per class.
@@ -348,6 +358,10 @@ class OneVsRest:
         for k, learner in enumerate(self.learners.values()):
             found[:, k] = learner.score_canonical(chunk)
         return self._by_class(found)
+
+    def score_one(self, indices: Any, values: Any) -> Floats:
+        """The scores of one row, one per class: see `learn_one`."""
+        return self.scores(one_row(indices, values))[0]  # type: ignore[no-any-return]
 
     def score_named(self, features: Mapping[Any, Any]) -> Floats:
         """The scores of a dict of features, one per class: see `Learner.score_named`."""
