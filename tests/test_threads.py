@@ -101,7 +101,7 @@ def everything(value, seen=None):
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype, value.tobytes()
     if isinstance(value, dict):
-        return {key: everything(child, seen) for key, child in value.items() if key not in ("bound", "_turns", "room")}
+        return {key: everything(child, seen) for key, child in value.items() if key not in ("bound", "_turns", "desk")}
     if isinstance(value, (list, tuple)):
         return [everything(child, seen) for child in value]
     if type(value).__module__.startswith("fiol.") and hasattr(value, "__dict__"):

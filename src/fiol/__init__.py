@@ -61,7 +61,7 @@ from fiol.components.step_sizes import (
     StepSize,
 )
 from fiol.files.model import load
-from fiol.files.model import register as _register
+from fiol.files.model import register_kind as _register
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
@@ -200,8 +200,8 @@ __all__ = [
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
-    "Step",
     "Stack",
+    "Step",
     "StepSize",
     "Truncated",
     "Unregularized",

@@ -32,11 +32,11 @@ from fiol.update.regularizer_steps import (
 )
 from fiol.update.update import TUNING_FREE, Update
 
-NONE, EUCLIDEAN = Unregularized(), Euclidean()
+UNREGULARIZED, EUCLIDEAN = Unregularized(), Euclidean()
 DECAYING, ADAPTIVE = Polynomial(0.5), AdaGrad()
 
 
-def SGD(loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING) -> Update:
+def SGD(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: StepSize = DECAYING) -> Update:
     """Stochastic (sub)gradient descent: w - eta (f' + r').
 
     >>> from fiol import Logistic
@@ -52,7 +52,7 @@ def PA(loss: AnyLoss = Hinge()) -> Update:  # noqa: B008
     >>> PA().step_size
     Constant(size=1e+100)
     """
-    return Update(loss, NONE, Constant(1e100), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
+    return Update(loss, UNREGULARIZED, Constant(1e100), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
 
 
 def PA1(aggressiveness: float = 1.0, loss: AnyLoss = Hinge()) -> Update:  # noqa: B008
@@ -62,7 +62,7 @@ def PA1(aggressiveness: float = 1.0, loss: AnyLoss = Hinge()) -> Update:  # noqa
     Constant(size=0.1)
     """
     require("aggressiveness", aggressiveness, 0.0, 1e100, open_low=True)
-    return Update(loss, NONE, Constant(aggressiveness), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
+    return Update(loss, UNREGULARIZED, Constant(aggressiveness), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
 
 
 def PA2(aggressiveness: float = 1.0, loss: AnyLoss = SquaredHinge()) -> Update:  # noqa: B008
@@ -84,11 +84,14 @@ def IOL(
     >>> IOL(Squared()).regularizer_step
     IgnoredRegularizer()
     """
-    return Update(loss, NONE, step_size, ImplicitLoss(), IgnoredRegularizer(), LastIterate(), geometry, solver)
+    return Update(loss, UNREGULARIZED, step_size, ImplicitLoss(), IgnoredRegularizer(), LastIterate(), geometry, solver)
 
 
 def COMID(
-    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
+    loss: AnyLoss,
+    regularizer: Regularizer = UNREGULARIZED,
+    step_size: StepSize = DECAYING,
+    geometry: Geometry = EUCLIDEAN,
 ) -> Update:
     """Composite mirror descent: a gradient step, then the prox of the regularizer (Duchi et al. 2010).
 
@@ -100,7 +103,10 @@ def COMID(
 
 
 def RDA(
-    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
+    loss: AnyLoss,
+    regularizer: Regularizer = UNREGULARIZED,
+    step_size: StepSize = DECAYING,
+    geometry: Geometry = EUCLIDEAN,
 ) -> Update:
     """Regularized dual averaging: all past gradients, the regularizer t times, near the origin (Xiao 2010).
 
@@ -112,7 +118,10 @@ def RDA(
 
 
 def ISGD(
-    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, solver: Solver | None = None
+    loss: AnyLoss,
+    regularizer: Regularizer = UNREGULARIZED,
+    step_size: StepSize = DECAYING,
+    solver: Solver | None = None,
 ) -> Update:
     """Implicit SGD: the loss exactly, the regularizer linearized (Toulis et al. 2014).
 
@@ -126,7 +135,7 @@ def ISGD(
 
 def FIOL(
     loss: AnyLoss,
-    regularizer: Regularizer = NONE,
+    regularizer: Regularizer = UNREGULARIZED,
     step_size: StepSize = TUNING_FREE,
     geometry: Geometry = EUCLIDEAN,
     solver: Solver | None = None,
@@ -142,7 +151,7 @@ def FIOL(
 
 
 def FTRLProximal(
-    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = ADAPTIVE, once: bool = False
+    loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: StepSize = ADAPTIVE, once: bool = False
 ) -> Update:
     """Follow the regularized leader, proximal: all past gradients, near all past weights.
 
@@ -158,7 +167,7 @@ def FTRLProximal(
 
 def ImplicitFTRL(
     loss: AnyLoss,
-    regularizer: Regularizer = NONE,
+    regularizer: Regularizer = UNREGULARIZED,
     step_size: StepSize = ADAPTIVE,
     once: bool = False,
     solver: Solver | None = None,

@@ -21,7 +21,7 @@ from material import LOSSES
 
 import fiol
 from fiol.intake import scan
-from fiol.intake.chunk import FEATURES, LARGEST, SMALLEST, Chunk, check_indices
+from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk, check_indices
 from fiol.intake.containers import to_chunk
 from fiol.intake.frames import column_names, match_columns
 from fiol.intake.hashing import Hashing, finish
@@ -839,7 +839,7 @@ def test_the_largest_value_is_none_too_large():
         (np.array(["a"], object), 5, TypeError, "must be one-dimensional integers, got object"),
         (np.array([0]), 0, ValueError, r"^X\[0, 0\] is no entry: there are 0 features$"),
         (np.array([-1]), 5, ValueError, r"^X\[0, -1\] is no entry: an index is at least 0$"),
-        (np.array([FEATURES]), FEATURES, ValueError, r"index overflow, the largest is \d+$"),
+        (np.array([MOST_FEATURES]), MOST_FEATURES, ValueError, r"index overflow, the largest is \d+$"),
     ],
 )
 def test_indices_are_refused_with_the_reason(indices, limit, error, message):

@@ -134,10 +134,10 @@ def test_a_row_learned_twice_counts_once(loss, dtype):
     for y in targets_of(loss):
         learner = fiol.Learner(fiol.FIOL(loss, step_size=fiol.AdaGrad(50.0)), n_features=4, compiled=False, dtype=dtype)
         learner.learn(x, [y])
-        before = learner._engine.state.statistics.copy()
+        before = learner.engine.state.statistics.copy()
         for _ in range(3):
             learner.learn(x, [y])
-        np.testing.assert_array_equal(learner._engine.state.statistics, before)
+        np.testing.assert_array_equal(learner.engine.state.statistics, before)
 
 
 @pytest.mark.parametrize("kind", ["FIOLRegressor", "FIOLClassifier"])

@@ -68,7 +68,7 @@ def test_units_of_steps_are_means_over_all_rounds(loss, penalty):
     learner = fiol.Learner(fiol.FIOL(loss, penalty), n_features=4, compiled=False)
     np.testing.assert_allclose(learner.learn(X, y, weight), played.scores, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(learner.weights, played.weights, rtol=1e-8, atol=1e-10)
-    stride = learner._engine.state.statistics[:, 2]
+    stride = learner.engine.state.statistics[:, 2]
     errors, factor = np.abs(played.scores - y), 0.8 if loss == fiol.Quantile(0.2) else 1.0
     seen = [np.flatnonzero(X[:, i])[-1] + 1 for i in range(4)]  # the unit is that of the round a feature was last seen
     expected = [1.0 / y[:t].mean() if loss == fiol.Poisson() else errors[:t].mean() / factor for t in seen]
@@ -107,7 +107,7 @@ def test_units_are_saved_and_merged(tmp_path):
     loaded = fiol.Learner.load(tmp_path / "model", compiled=False)
     np.testing.assert_array_equal(loaded.learn(X, y), learner.learn(X, y))
     merged = fiol.Learner.merge([learner, loaded])
-    np.testing.assert_allclose(merged._engine.state.statistics, learner._engine.state.statistics)
+    np.testing.assert_allclose(merged.engine.state.statistics, learner.engine.state.statistics)
 
 
 # --- counts -----------------------------------------------------------------------------------

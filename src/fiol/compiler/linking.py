@@ -63,7 +63,7 @@ for _owner, _names in NEEDED.items():
 #: Before llvmlite 0.44, functions are improved by what is made for their module.
 BY_MODULE = "llvm_module" in inspect.signature(CPUCodegen._function_pass_manager).parameters
 #: What operators have one meaning for, whatever the flags.
-NUMBERS = types.Integer, types.Float, types.Boolean
+NUMBER_TYPES = types.Integer, types.Float, types.Boolean
 #: Passes of numba for what this library's own code has none of: `with`, closures, generators, `isinstance`, expressions
 #: of whole arrays, functions to inline as source; or that write reports nobody reads.
 NOT_NEEDED = {
@@ -267,7 +267,7 @@ class Remembering:
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
         """The signature of a call, as the context itself would find it."""
         operator = getattr(getattr(function, "typing_key", None), "__module__", "") == "_operator"
-        if not operator or kws or not all(isinstance(kind, NUMBERS) for kind in args):
+        if not operator or kws or not all(isinstance(kind, NUMBER_TYPES) for kind in args):
             return self.context.resolve_function_type(function, args, kws)
         key = function.typing_key, tuple(args)
         then, found = self.known.get(key, (None, None))

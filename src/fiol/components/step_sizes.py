@@ -14,11 +14,11 @@ import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, require
 from fiol.components.joint_losses import AnyLoss
-from fiol.components.row import Floats, Indices, Room, nth
+from fiol.components.row import Desk, Floats, Indices, nth
+from fiol.components.scalars import HUGE
 
-MOST = np.finfo(float).max
 #: Sums of squares go no further: what is infinite leaves no difference.
-LARGEST = 1e300
+LARGEST_SUM = 1e300
 #: Derivatives count as no larger than this where they are squared; so many squares may be added up.
 STEEPEST = 1e145
 #: Steps in units of a loss are no longer than this, whatever the units: their products with strengths are doubles.
@@ -113,7 +113,7 @@ class StepSize(Component):
         """Take a value into account before anything else happens in its round."""
 
     def shrink_for(self, x: float, s: Floats) -> float:
-        """What becomes of the last iterate, before anything else, when its feature takes the value x."""
+        """The factor of a feature's weight, before all else in a round, when the feature has the value x."""
         return 1.0
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
@@ -128,47 +128,47 @@ class StepSize(Component):
         return 0.0
 
     def added(self, loss: AnyLoss, z: Any, y: Any, square: float) -> float:
-        """What a round adds to the clock's `slopes`; `square` is the squared derivative."""
+        """The term that a round adds to the clock's `slopes`; `square` is the squared derivative."""
         return square
 
     def bend_seen(self, loss: AnyLoss, row: Any, z: Any, after: Any, beta: Any, stride: float) -> float:
-        """What times x^2 is added to the metric of a row's features, after a step with the pull beta from z to `after`.
+        """The curvature that a step by beta from z to `after` has shown: x^2 times this is added to the metric.
 
         `stride` is the unit of steps.
         """
         return 0.0
 
     def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
-        """What counts as a squared derivative of 1, when those of t rounds have added up to `slopes`."""
+        """The square of the unit of derivatives, when the squares of t rounds have added up to `slopes`."""
         return 1.0
 
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
-        """What steps are multiplied by, when t rounds have added up to `slopes`."""
+        """The unit of steps, a factor of each, when t rounds have added up to `slopes`."""
         return 1.0
 
-    def square_length(self, x: Floats, more: float, room: Room) -> float:
-        """What multiplies the squared derivative for a row, whose values are met; the row has `more` entries of 1."""
+    def square_length(self, x: Floats, more: float, desk: Desk) -> float:
+        """The squared length of a row, a factor of its squared derivative; the values are met. `more` entries are 1."""
         return 1.0
 
-    def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
+    def collect(self, feature: Indices, statistics: Any, desk: Desk) -> None:
         """Read the records of a row's features."""
 
-    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, stride: float, eta: float, desk: Desk) -> PerFeature:
         """The steps of a row's weights, after its squared gradients, square * x^2, have been observed.
 
         `stride` is the unit of steps.
         """
         return eta
 
-    def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
-        """The steps of the first weights in the room as things stand."""
+    def steps_now(self, features: int, eta: float, desk: Desk) -> PerFeature:
+        """The steps of the first weights on the desk, by the records as they are."""
         return eta
 
-    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, room: Room) -> None:
-        """Remember the records of a row's features, after a step; `bend` is what it has shown."""
+    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, desk: Desk) -> None:
+        """Write the records of a row's features back, after a step; `bend` is the curvature that the step has shown."""
 
     def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
-        """What nobody knows yet of the weight of a feature with the record s adds so much to the variance of a score.
+        """The share of a feature with the record s in the variance of a score: its weight is not known exactly.
 
         `unit` is that of `h`, and x, the value of the feature, is in units of its root; `stride` is the unit of steps
         now. Step sizes that add up no curvature do not know.
@@ -219,7 +219,7 @@ class FixedHorizon(Schedule):
 
     def validate(self) -> None:
         for name in ("diameter", "gradient", "horizon", "convexity"):
-            require(f"FixedHorizon.{name}", getattr(self, name), 0.0, MOST, open_low=True)
+            require(f"FixedHorizon.{name}", getattr(self, name), 0.0, HUGE, open_low=True)
 
     def eta(self, t: float) -> float:
         return sqrt(2.0 * self.convexity / self.horizon) * self.diameter / self.gradient
@@ -238,7 +238,7 @@ class Anytime(Schedule):
 
     def validate(self) -> None:
         for name in ("diameter", "gradient", "convexity"):
-            require(f"Anytime.{name}", getattr(self, name), 0.0, MOST, open_low=True)
+            require(f"Anytime.{name}", getattr(self, name), 0.0, HUGE, open_low=True)
 
     def eta(self, t: float) -> float:
         return sqrt(self.convexity / t) * self.diameter / self.gradient
@@ -254,7 +254,7 @@ class Inverse(Schedule):
     sigma: float
 
     def validate(self) -> None:
-        require("Inverse.sigma", self.sigma, 0.0, MOST, open_low=True)
+        require("Inverse.sigma", self.sigma, 0.0, HUGE, open_low=True)
 
     def eta(self, t: float) -> float:
         return 1.0 / (self.sigma * t)
@@ -312,28 +312,28 @@ class Adaptive(StepSize):
         slope = min(loss.least_slope(z, doubt, y), STEEPEST)
         return slope * slope
 
-    def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
+    def collect(self, feature: Indices, statistics: Any, desk: Desk) -> None:
         for k in range(feature.shape[0]):
             i = nth(feature, k)
             for j in range(self.width()):
-                room.statistics[j, k] = statistics[i, j]
+                desk.statistics[j, k] = statistics[i, j]
 
-    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, stride: float, eta: float, desk: Desk) -> PerFeature:
         for k in range(x.shape[0]):
-            self.observe(room.statistics[:, k], x[k], square)
-        return self.steps_now(x.shape[0], eta, room)
+            self.observe(desk.statistics[:, k], x[k], square)
+        return self.steps_now(x.shape[0], eta, desk)
 
-    def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
+    def steps_now(self, features: int, eta: float, desk: Desk) -> PerFeature:
         for k in range(features):
-            room.step[k] = self.step_of_feature(eta, room.statistics[:, k])
-        return room.step[:features]
+            desk.step[k] = self.step_of_feature(eta, desk.statistics[:, k])
+        return desk.step[:features]
 
-    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, room: Room) -> None:
+    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, desk: Desk) -> None:
         for k in range(feature.shape[0]):
             i = nth(feature, k)
-            self.observe_bend(room.statistics[:, k], x[k], bend)
+            self.observe_bend(desk.statistics[:, k], x[k], bend)
             for j in range(self.width()):
-                statistics[i, j] = room.statistics[j, k]
+                statistics[i, j] = desk.statistics[j, k]
 
 
 class AdaGrad(Adaptive):
@@ -352,7 +352,7 @@ class AdaGrad(Adaptive):
 
     def validate(self) -> None:
         require("AdaGrad.size", self.size, 0.0, 1e100, open_low=True)
-        require("AdaGrad.kappa", self.kappa, 0.0, MOST)
+        require("AdaGrad.kappa", self.kappa, 0.0, HUGE)
 
     def eta(self, t: float) -> float:
         return self.size
@@ -361,7 +361,7 @@ class AdaGrad(Adaptive):
         return self.kappa + sqrt(s[0] / unit)
 
     def observe(self, s: Floats, x: float, square: float) -> None:
-        s[0] = min(s[0] + square * (x * x), LARGEST)
+        s[0] = min(s[0] + square * (x * x), LARGEST_SUM)
 
 
 class Curvature(Adaptive):
@@ -394,7 +394,7 @@ class Curvature(Adaptive):
 
     def validate(self) -> None:
         require("Curvature.size", self.size, 0.0, 1e100, open_low=True)
-        require("Curvature.prior", self.prior, 0.0, MOST, open_low=True)
+        require("Curvature.prior", self.prior, 0.0, HUGE, open_low=True)
 
     def eta(self, t: float) -> float:
         return self.size
@@ -403,11 +403,11 @@ class Curvature(Adaptive):
         return self.prior + s[0] / unit
 
     def observe(self, s: Floats, x: float, square: float) -> None:
-        s[0] = min(s[0] + s[1], LARGEST)
+        s[0] = min(s[0] + s[1], LARGEST_SUM)
         s[1] = 0.0
 
     def observe_bend(self, s: Floats, x: float, bend: float) -> None:
-        s[1] = min(bend * (x * x), LARGEST)
+        s[1] = min(bend * (x * x), LARGEST_SUM)
 
     def knows_variance(self) -> bool:
         return True
@@ -419,7 +419,7 @@ class Curvature(Adaptive):
         p = row.lift
         for k in range(row.x.shape[0]):
             p += at(row.steps, k) * (row.x[k] * row.x[k])
-        b = min(loss.bend(z, after, beta, row.doubt, stride, row.y, row.weight), LARGEST)
+        b = min(loss.bend(z, after, beta, row.doubt, stride, row.y, row.weight), LARGEST_SUM)
         return stride / (1.0 / b + p) if b > 0.0 else 0.0
 
 
@@ -510,11 +510,11 @@ class ScaleFree(Adaptive):
     def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.square_slope_unit(slopes, t)
 
-    def square_length(self, x: Floats, more: float, room: Room) -> float:
+    def square_length(self, x: Floats, more: float, desk: Desk) -> float:
         total = more
         for k in range(x.shape[0]):
-            self.meet(room.statistics[:, k], x[k])
-            peak = self.peak(room.statistics[:, k])
+            self.meet(desk.statistics[:, k], x[k])
+            peak = self.peak(desk.statistics[:, k])
             total += (x[k] / peak) * (x[k] / peak)
         return total
 
@@ -560,13 +560,13 @@ class ScaleFreeSteps(ScaleFree):
         return min(eta * self.stride(s) / h, LONGEST) if h > 0.0 else 0.0
 
     def added(self, loss: AnyLoss, z: Any, y: Any, square: float) -> float:
-        return min(loss.gauge(z, y), LARGEST)
+        return min(loss.gauge(z, y), LARGEST_SUM)
 
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.step_unit(slopes, t)
 
-    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, stride: float, eta: float, desk: Desk) -> PerFeature:
         for k in range(x.shape[0]):
-            self.observe(room.statistics[:, k], x[k], square)
-            room.statistics[self.step_size.width() + 1, k] = stride
-        return self.steps_now(x.shape[0], eta, room)
+            self.observe(desk.statistics[:, k], x[k], square)
+            desk.statistics[self.step_size.width() + 1, k] = stride
+        return self.steps_now(x.shape[0], eta, desk)

@@ -64,27 +64,27 @@ class EnsembleEngine(Engine):
 
     # --- what members have together -----------------------------------------------------------
 
-    @property
+    @property  # type: ignore[override]
     def dtype(self) -> Any:
         """How weights are stored."""
         return self.members[0].dtype
 
-    @property
+    @property  # type: ignore[override]
     def trailing(self) -> tuple[int, ...]:
         """() for one score, (scores,) for many."""
         return self.members[0].trailing
 
-    @property
+    @property  # type: ignore[override]
     def longest(self) -> float:
         """The largest step that any member begins with."""
         return max(member.longest for member in self.members)
 
-    @property
+    @property  # type: ignore[override]
     def ticks(self) -> Any:
         """The clock: the rounds that the stack has made are those of the ensemble."""
         return self.mixed.ticks
 
-    @property
+    @property  # type: ignore[override]
     def state(self) -> list[State]:
         """The states of all members."""
         return [member.state for member in self.members]
@@ -148,8 +148,8 @@ class EnsembleEngine(Engine):
                 member.call("learn_rows", *rows, *member.memory, its_scores)
         if self.rounds < end:
             Z = np.ascontiguousarray(np.moveaxis(found, 0, -1))
-            rows = self.stack, self.plan.problem.loss, Z, y, sample_weights
-            self.call("stack_rows", *rows, self.mixed, scores)
+            known = self.stack, self.plan.problem.loss, Z, y, sample_weights, self.mixed
+            self.call("stack_rows", *known, scores)
 
     def have_at_hand(
         self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None

@@ -13,8 +13,8 @@ import numpy as np
 
 from fiol.components.component import place
 from fiol.intake.chunk import (
-    FEATURES,
     LARGEST,
+    MOST_FEATURES,
     SMALLEST,
     Chunk,
     Names,
@@ -66,7 +66,7 @@ def to_chunk(X: Any, columns: Sequence[str] | None = None, n_features: int | Non
     X = converted(X)
     if isinstance(X, Chunk):
         X = Chunk(*map(np.asarray, X))
-        return from_csr(X, max(X.rows, 0), FEATURES, names, n_features)
+        return from_csr(X, max(X.rows, 0), MOST_FEATURES, names, n_features)
     if hasattr(X, "tocsr"):
         return from_sparse(X, names, n_features)
     frame = as_frame(X)
@@ -208,8 +208,8 @@ def check_width(width: int, n_features: int | None) -> None:
     """Raise ValueError unless there are as many columns as features."""
     if n_features is not None and width != n_features:
         raise ValueError(f"X has {width} columns, but there are {n_features} features")
-    if width > FEATURES:
-        raise ValueError(f"X has {width} columns: index overflow, the largest index is {FEATURES - 1}")
+    if width > MOST_FEATURES:
+        raise ValueError(f"X has {width} columns: index overflow, the largest index is {MOST_FEATURES - 1}")
 
 
 def check_rows(name: str, row: Any, rows: int) -> None:

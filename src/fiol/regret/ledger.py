@@ -21,7 +21,6 @@ import numpy as np
 
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
-from fiol.engine.engine import Engine
 from fiol.intake.chunk import Chunk
 from fiol.intake.transaction import Transaction
 from fiol.learner import Learner
@@ -29,7 +28,9 @@ from fiol.regret.bounds import bounds_of
 from fiol.regret.comparator import Comparator
 from fiol.regret.measuring import Measurement, choose_measuring
 from fiol.regret.records import Records
+from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan
+from fiol.update.update import Update
 
 
 class Ledger:
@@ -73,11 +74,12 @@ class Ledger:
             self._ride_along(learner, comparator, every)
 
     def _ride_along(self, learner: Learner, comparator: Comparator | Any, every: int) -> None:
-        engine, update = engine_of(learner), learner.update
+        engine, self.update = learner.engine, update_of(learner)
         if engine.observer is not None:
             raise ValueError("this learner has a ledger already: close() it first")
         check_learner(learner, engine.plan, comparator)
         self.learner, self.engine = learner, engine
+        update = self.update
         regularizer = update.geometry.enter_strengths(update.regularizer)
         self.compared = comparator is not None
         best, intercept_best = entered_comparator(learner, comparator)
@@ -118,7 +120,7 @@ class Ledger:
     @property
     def bounds(self) -> dict[str, Floats]:
         """What theory allows the regret to be at every record: the bounds that apply, see `fiol.regret.bounds`."""
-        return bounds_of(self.learner.update, self.records, self.learner.intercept_fitted) if self.compared else {}
+        return bounds_of(self.update, self.records, self.learner.intercept_fitted) if self.compared else {}
 
     # As the engine's observer.
 
@@ -142,7 +144,7 @@ class Ledger:
 
     @property
     def row_cost(self) -> float:
-        """What measuring a round costs besides the entries of its row."""
+        """The cost of measuring a round besides the entries of its row."""
         return self.measuring.row_cost
 
     def mark(self) -> Any:
@@ -206,9 +208,11 @@ def running(start: Any, values: Floats) -> Floats:
     return np.cumsum(np.concatenate([[start], values]))[1:]
 
 
-def engine_of(learner: Learner) -> Engine:
-    """The engine of a learner, with its plan: all of a learner's inside that measuring needs."""
-    return learner._engine
+def update_of(learner: Learner) -> Update:
+    """The update of a learner; TypeError if it has several."""
+    if isinstance(learner.update, Ensemble):
+        raise TypeError("a ledger measures one update, not an Ensemble: `members` tells what each of them lost")
+    return learner.update
 
 
 def check_learner(learner: Learner, plan: Plan, comparator: Any) -> None:
@@ -228,7 +232,7 @@ def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float
     """The comparator's weights and intercept, as the working geometry has them."""
     if comparator is None:
         return np.zeros(0), 0.0
-    w, intercept = weights_of(comparator)
+    w, intercept = comparator_weights(comparator)
     if learner.width is not None and w.shape[0] != learner.width:
         raise ValueError(f"comparator has {w.shape[0]} weights, but there are {learner.width} features")
     if intercept and not learner.intercept_fitted:
@@ -236,7 +240,7 @@ def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float
     return learner.update.geometry.enter_weights(w), intercept
 
 
-def weights_of(comparator: Any) -> tuple[Floats, float]:
+def comparator_weights(comparator: Any) -> tuple[Floats, float]:
     """Weights and intercept of a comparator, or of an array of weights."""
     if isinstance(comparator, Comparator):
         return comparator.w, comparator.intercept

@@ -77,7 +77,7 @@ class Update(Component):
 
     def is_implicit(self) -> bool:
         """Whether the loss is minimised as it is, so that no step overshoots."""
-        return isinstance(self.loss_step, ImplicitLoss)
+        return self.loss_step.solves
 
     def validate(self) -> None:
         expect("loss", self.loss, JointLoss if isinstance(self.loss, JointLoss) else Loss)
