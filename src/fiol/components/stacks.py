@@ -14,7 +14,7 @@ import numpy as np
 from fiol.components.component import Component, PerFeature, at, require
 
 #: Information about members is brought up to date every so many rounds, or as soon as an eighth of all are new.
-PERIOD = 32.0
+PERIOD = 64.0
 #: Of information, members keep at most so many times what the prior has: doubles hold both.
 MOST_INFORMATION = 1e12
 #: A row says at most so many times more about its score than was known before.
@@ -103,6 +103,6 @@ class NewtonStack(Stack):
         """Which part of its labels stack j takes for wrong in round t."""
         return min(self.doubt * max(1.0 / t, at(self.forgets, j)), 0.5)
 
-    def even_part(self, t: float) -> float:
+    def common_share(self, t: float) -> float:
         """What all stacks share in round t, whatever they did."""
         return min(0.5, 1.0 / t)

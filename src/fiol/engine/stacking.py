@@ -155,25 +155,37 @@ def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def members_seen(scores, state, z):  # type: ignore[no-untyped-def]
+    """Copy the scores of the members that are in; returns the largest size, or what is not a number."""
+    peak = 0.0
+    for k in range(z.shape[0]):
+        z[k] = scores[k] if state.live[k] > 0.0 else 0.0
+        peak = max(peak, abs(z[k]))
+    for k in range(z.shape[0]):
+        peak += 0.0 * z[k]
+    return peak
+
+
+@inlined
 def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-untyped-def]
     """One round: returns the score of the whole before it. `scores` are those of the members."""
     J, K = state.v.shape
     ticks, z, u, s, values = state.ticks, room.z, room.u, room.s[0], room.s[1]
     t = ticks[T] + 1.0
-    # 1. The score of the one linear model.
-    for k in range(K):
-        z[k] = scores[k]
-        if not abs(z[k]) <= OVERFLOWN:
-            if state.live[k] > 0.0:
+    # 1. The score of the one linear model, from those of the members that are in.
+    peak = members_seen(scores, state, z)
+    if not peak <= OVERFLOWN:
+        for k in range(K):
+            if not abs(z[k]) <= OVERFLOWN:
                 take_out(stack, state, room, k)
-            z[k] = 0.0
-        z[k] = z[k] if state.live[k] > 0.0 else 0.0
+        peak = members_seen(scores, state, z)
     score = 0.0
-    for k in range(K):
-        v = 0.0
-        for j in range(J):
-            v += state.share[j] * state.v[j, k]
-        score += v * z[k]
+    for j in range(J):
+        a = 0.0
+        for k in range(K):
+            a += state.v[j, k] * z[k]
+        s[j] = a
+        score += state.share[j] * a
     for k in range(K):
         state.losses[k] += weight * loss.value(z[k], y) * state.live[k]
     state.losses[K] += weight * loss.value(score, y)
@@ -198,30 +210,22 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
     # 3. The share of each stack.
     best = inf
     for j in range(J):
-        a = 0.0
-        for k in range(K):
-            a += state.v[j, k] * z[k]
-        s[j] = a
-        values[j] = loss.value(a, y)
+        values[j] = loss.value(s[j], y)
         best = min(best, values[j])
     total = 0.0
     for j in range(J):
         state.share[j] *= max(exp(weight * (best - values[j]) / unit), 1.0 / (1.0 + t))
         total += state.share[j]
-    common = stack.even_part(t)
+    common = stack.common_share(t)
     for j in range(J):
         state.share[j] = (1.0 - common) * (state.share[j] / total) + common / J
     # 4. A step of each.
     scale = 1.0
-    if loss.value_unit > 0.0:
-        peak = 0.0
+    if loss.value_unit > 0.0 and peak > stack.limit:
+        scale = stack.limit / peak
         for k in range(K):
-            peak = max(peak, abs(z[k]))
-        if peak > stack.limit:
-            scale = stack.limit / peak
-            for k in range(K):
-                z[k] *= scale
-    rate = weight / unit
+            z[k] *= scale
+    rate, near = weight / unit, 0.0
     for j in range(J):
         P, A, q = state.P[j], state.A[j], 0.0
         for k in range(K):
@@ -232,7 +236,9 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
             q += a * z[k]
         p, before = rate * q, scale * s[j]
         wrong = y * stack.wrong(j, t) if loss.value_unit > 0.0 else 0.0
-        beta = loss.dual(before - p * wrong, p, y) - wrong
+        start = before - p * wrong
+        near = loss.dual(start, p, y) if j == 0 else loss.near(start, p, y, near)
+        beta = near - wrong
         if loss.kinked or loss.value_unit == 0.0:
             h = mean_curvature(loss, before, reach, y)
         else:
