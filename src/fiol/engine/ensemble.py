@@ -57,35 +57,36 @@ class EnsembleEngine(Engine):
             Engine(plan, features, plan.first_entry(features), intercept, False, dtype, compiled, scores)
             for plan in plans
         ]
-        self.ensemble, self.stack, self.compiled = ensemble, ensemble.stack, compiled
-        self.mixed = new_stack_state(ensemble.stack, len(plans))
+        self.ensemble, self.compiled = ensemble, compiled
+        self.stack: Any = ensemble.stack
+        self.mixed = new_stack_state(self.stack, len(plans))
         self.has_intercept = intercept
         self.bound, self.observer = {}, None
 
     # --- what members have together -----------------------------------------------------------
 
-    @property  # type: ignore[override]
-    def dtype(self) -> Any:
+    @property
+    def dtype(self) -> Any:  # type: ignore[override]
         """How weights are stored."""
         return self.members[0].dtype
 
-    @property  # type: ignore[override]
-    def trailing(self) -> tuple[int, ...]:
+    @property
+    def trailing(self) -> tuple[int, ...]:  # type: ignore[override]
         """() for one score, (scores,) for many."""
         return self.members[0].trailing
 
-    @property  # type: ignore[override]
-    def longest(self) -> float:
+    @property
+    def longest(self) -> float:  # type: ignore[override]
         """The largest step that any member begins with."""
         return max(member.longest for member in self.members)
 
-    @property  # type: ignore[override]
-    def ticks(self) -> Any:
+    @property
+    def ticks(self) -> Any:  # type: ignore[override]
         """The clock: the rounds that the stack has made are those of the ensemble."""
         return self.mixed.ticks
 
-    @property  # type: ignore[override]
-    def state(self) -> list[State]:
+    @property
+    def state(self) -> list[State]:  # type: ignore[override]
         """The states of all members."""
         return [member.state for member in self.members]
 
