@@ -58,8 +58,9 @@ class EnsembleEngine(Engine):
             for plan in plans
         ]
         self.ensemble, self.compiled = ensemble, compiled
-        self.stack: Any = ensemble.stack
-        self.mixed = new_stack_state(self.stack, len(plans))
+        stack: Any = ensemble.stack
+        self.stack = stack
+        self.mixed = new_stack_state(stack, len(plans))
         self.has_intercept = intercept
         self.bound, self.observer = {}, None
 
@@ -85,8 +86,8 @@ class EnsembleEngine(Engine):
         """The clock: the rounds that the stack has made are those of the ensemble."""
         return self.mixed.ticks
 
-    @property
-    def state(self) -> list[State]:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def state(self) -> list[State]:
         """The states of all members."""
         return [member.state for member in self.members]
 
