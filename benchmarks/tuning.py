@@ -18,10 +18,10 @@ The others, each with what suits it best:
   weights (`-b`) has room for all features.
 - scikit-learn: `SGDClassifier` and `SGDRegressor` row by row with the best of 13 constant steps. `partial_fit` of
   single rows would take hours, and `fiol.SGD` makes the same steps (a test compares their scores), so that is what
-  runs. The intercept learns as for dense arrays; for sparse ones scikit-learn gives it a hundredth of the step. Sizes
-  are in units of one over the mean squared length of a row, so that they fit any scale. As the rows are, and scaled:
-  the best of StandardScaler and MaxAbsScaler fitted to all rows beforehand, which no stream allows, and for tables a
-  StandardScaler of the rows so far. StandardScaler leaves the means of sparse rows alone.
+  runs. The intercept of sparse rows takes a hundredth of the step there, of dense arrays all of it: for sparse sets
+  both are tried. Sizes are in units of one over the mean squared length of a row, so that they fit any scale. As the
+  rows are, and scaled: the best of StandardScaler and MaxAbsScaler fitted to all rows beforehand, which no stream
+  allows, and for tables a StandardScaler of the rows so far. StandardScaler leaves the means of sparse rows alone.
 - River: its default, steps of 0.01, and the best of several optimisers; behind its StandardScaler for tables. Sparse
   rows it gets as they are: the scaler, which sees the entries that are there, would make all indicators 0.
 
@@ -228,16 +228,24 @@ def largest_one(task: Task) -> Rows:
     return rows._replace(data=rows.data / largest[rows.indices])
 
 
-def sgd_scores(size: float, scaled: Callable[[Task], Rows], task: Task) -> Any:
-    """Scores of explicit steps of one size, over the mean squared length of a row, intercept included."""
+def slow_intercept(rows: Rows) -> Rows:
+    """With a last column of 0.1: its weight is an intercept that takes a hundredth of the step."""
+    indices, values = (
+        np.insert(entries, rows.indptr[1:], more) for entries, more in ((rows.indices, rows.d), (rows.data, 0.1))
+    )
+    return rows._replace(d=rows.d + 1, indptr=rows.indptr + np.arange(rows.size + 1), indices=indices, data=values)
+
+
+def sgd_scores(size: float, scaled: Callable[[Task], Rows], sparse: bool, task: Task) -> Any:
+    """Scores of explicit steps of one size, over the mean squared length of a row, as for dense or `sparse` rows."""
     rows = scaled(task)
     step_size = Constant(size / (1.0 + float(np.sum(rows.data**2)) / rows.size))
+    x = (slow_intercept(rows) if sparse else rows).matrix()
+    options: dict[str, Any] = {"intercept": not sparse, "compiled": task.compiled}
     if task.kind is not CLASSES:
-        return Learner(SGD(task.kind.loss, step_size=step_size), compiled=task.compiled).learn(
-            rows.matrix(), task.labels
-        )
-    model = OneVsRest(SGD(Logistic(), step_size=step_size), classes=range(task.classes), compiled=task.compiled)
-    return one_vs_rest(model.learn(rows.matrix(), task.labels))
+        return Learner(SGD(task.kind.loss, step_size=step_size), **options).learn(x, task.labels)
+    model = OneVsRest(SGD(Logistic(), step_size=step_size), classes=range(task.classes), **options)
+    return one_vs_rest(model.learn(x, task.labels))
 
 
 def one_vs_rest(scores: Any) -> Any:
@@ -247,16 +255,19 @@ def one_vs_rest(scores: Any) -> Any:
 
 
 def scikit_learn(task: Task) -> Columns:
-    """The best of 13 constant steps, as it is and behind a scaler."""
+    """The best of 13 constant steps, as it is and behind a scaler; for sparse rows with either intercept."""
 
-    def grid(name: str, scaled: Callable[[Task], Rows]) -> list[Contestant]:
-        return [Contestant(f"{name}, {s:.3g}", f"{s:.3g}", partial(sgd_scores, s, scaled)) for s in SIZES]
+    def grid(name: str, scaled: Callable[[Task], Rows]) -> Iterator[Contestant]:
+        for way, sparse in (("", False), (", sparse", True)):
+            if not (sparse and task.is_table):
+                for s in SIZES:
+                    yield Contestant(f"{name}{way}, {s:.3g}", f"{s:.3g}", partial(sgd_scores, s, scaled, sparse))
 
     behind = {"StandardScaler": standardized, "MaxAbsScaler": largest_one}
     if task.is_table:
         behind["running StandardScaler"] = standardized_so_far
     return {
-        "sklearn": grid("SGD", as_it_is),
+        "sklearn": list(grid("SGD", as_it_is)),
         "sklearn scaled": [c for name, scaled in behind.items() for c in grid(f"SGD behind {name}", scaled)],
     }
 

@@ -526,7 +526,7 @@ def test_tuning_json_holds_every_number_and_where_it_comes_from(tuning, tuned):
         assert result["losses"].keys() > tuning.MODELS.keys()
         others = [name for column in ("sklearn", "sklearn scaled") for name in result["columns"][column]]
         assert result["best_other"] == min(result["losses"][name] for name in others)
-        assert len(others) == 13 * (3 if result["name"] == "synthetic" else 4)
+        assert len(others) == 13 * (6 if result["name"] == "synthetic" else 4)
     assert "mean log ratio" in report
     assert "not installed" not in report
 
@@ -577,18 +577,20 @@ def test_rows_are_predicted_before_they_are_learned_from(tuning):
             assert c.scores(task)[-1].any()
 
 
+@pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", [0, 1, 2])
-def test_scikit_learn_makes_the_same_constant_steps(tuning, kind):
+def test_scikit_learn_makes_the_same_constant_steps(tuning, kind, sparse):
     linear_model = pytest.importorskip("sklearn.linear_model")
     task = small_tasks(tuning, 200)[kind]
-    x, y = task.rows.matrix().toarray(), task.labels
-    eta = 0.1 / (1.0 + np.mean(np.sum(x**2, axis=1)))
+    x, y = task.rows.matrix(), task.labels
+    eta = 0.1 / (1.0 + x.multiply(x).sum() / 200)
+    x = x if sparse else x.toarray()
     options = {"learning_rate": "constant", "eta0": eta, "penalty": None}
     if task.kind is tuning.NUMBERS:
         model, more = linear_model.SGDRegressor(**options), {}
     else:
         model, more = linear_model.SGDClassifier(loss="log_loss", **options), {"classes": np.unique(y)}
-    scores = tuning.sgd_scores(0.1, tuning.as_it_is, task)
+    scores = tuning.sgd_scores(0.1, tuning.as_it_is, sparse, task)
     first = {tuning.NUMBERS: 0.0, tuning.BINARY: 0.0, tuning.CLASSES: -np.log(3.0)}[task.kind]
     np.testing.assert_allclose(scores[0], first)
     for t in range(200):
