@@ -62,8 +62,8 @@ CACHE = data.CACHE.parent / "tuning"
 SIZES = np.logspace(-3.0, 3.0, 13).tolist()
 #: Sets with at most so many columns are tables: to others than ours, their zeros are values.
 TABLE = 100
-#: River sees sets with at most so many rows, and entries times classes.
-RIVER_ROWS, RIVER_ENTRIES = 60_000, 2e8
+#: River sees sets with at most so many rows, and entries times classes, of which it takes a microsecond or more each.
+RIVER_ROWS, RIVER_ENTRIES = 60_000, 2e7
 
 # --- what is learned --------------------------------------------------------------------------
 
