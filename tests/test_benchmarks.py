@@ -56,7 +56,7 @@ def quick(step, solvers, tmp_path_factory):
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("bench") / "new"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solvers, "compiled", lambda loop: loop)
+        patch.setattr(solvers, "compiled_loop", lambda loop: loop)
         step.main(["--quick", "--json", str(folder / "step.json"), "--plot", str(folder / "step.png")])
     return folder
 
@@ -86,14 +86,14 @@ def test_compiled_loops_agree_with_the_interpreter(solvers, monkeypatch):
     streams = solvers.paper_stream(30, 20, 0.0, 1e-3), solvers.sparse_stream(100, 10, 20, 0.1)
     names = ("Newton", solvers.EXPLICIT)
     found = [solvers.contestants(stream)[name].once()[0].copy() for stream, name in zip(streams, names, strict=True)]
-    monkeypatch.setattr(solvers, "compiled", lambda loop: loop)
+    monkeypatch.setattr(solvers, "compiled_loop", lambda loop: loop)
     expected = [solvers.contestants(stream)[name].once()[0].copy() for stream, name in zip(streams, names, strict=True)]
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-12)
 
 
 def test_solvers_that_disagree_are_noticed(solvers, monkeypatch):
-    monkeypatch.setattr(solvers, "compiled", lambda loop: loop)
+    monkeypatch.setattr(solvers, "compiled_loop", lambda loop: loop)
     monkeypatch.setitem(solvers.SOLVERS, "Bisection", solvers.Bisection(1e-2))
     with pytest.raises(AssertionError, match="Bisection ends"):
         solvers.measure("paper", solvers.paper_stream(30, 20, 0.0, 1e-3), 1)
