@@ -91,7 +91,9 @@ def steady(draws):
 
 
 def adaptive(draws, schedule):
-    own = draws.pick(fiol.AdaGrad(draws.size(), draws.pick(0.0, 1.0)), fiol.Curvature(draws.size(), draws.size()))
+    size = draws.size()
+    adagrad, curvature = fiol.AdaGrad(size, draws.pick(0.0, 1.0)), fiol.Curvature(size, draws.size())
+    own = draws.pick(adagrad, curvature, fiol.Normalized(size))
     return draws.pick(own, fiol.ScaleFree(own), fiol.ScaleFree(schedule))
 
 
@@ -206,7 +208,7 @@ def documented_as_lazy(update, average):
     )
     l1, ridge = np.any(lam1), np.any(lam2)
     base = getattr(update.step_size, "step_size", update.step_size)
-    steady = isinstance(base, (fiol.Constant, fiol.FixedHorizon, fiol.AdaGrad, fiol.Curvature))
+    steady = isinstance(base, (fiol.Constant, fiol.FixedHorizon, fiol.AdaGrad, fiol.Curvature, fiol.Normalized))
     linearized = isinstance(update.regularizer_step, fiol.LinearizedRegularizer) and (l1 or ridge)
     if not isinstance(update.anchor, fiol.LastIterate):
         return not average and not linearized and (steady or type(update.anchor) is fiol.Origin)

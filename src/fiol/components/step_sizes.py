@@ -25,6 +25,8 @@ STEEPEST = 1e145
 LONGEST = 1e280
 #: Names of arrays that every learner has, so that no statistic may be called so.
 TAKEN = ("w", "mark", "total", "statistics")
+#: The methods by which a rule writes the record of a feature.
+OBSERVERS = ("observe", "observe_row", "observe_bend")
 
 
 def check_names(owner: str, names: tuple[str, ...]) -> None:
@@ -54,6 +56,7 @@ class StepSize(Component):
         "eta": ("t",),
         "h": ("s", "unit"),
         "observe": ("s", "x", "square"),
+        "observe_row": ("s", "length", "unit"),
         "observe_bend": ("s", "x", "bend"),
     }
     required: ClassVar[tuple[str, ...]] = ("eta",)
@@ -65,17 +68,20 @@ class StepSize(Component):
     keeps: ClassVar[tuple[str, ...]] = ()
     #: How many `keeps` names: compiled code sees the numbers of a class alone.
     kept: ClassVar[int] = 0
+    #: Whether there is an `observe_row` of its own.
+    sees_rows: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
         def eta(self, t: float) -> float: ...
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        own = next((name for name in ("h", "observe", "observe_bend", "keeps") if name in vars(cls)), "")
+        own = next((name for name in ("h", *OBSERVERS, "keeps") if name in vars(cls)), "")
         if own and not cls.per_feature:
             raise TypeError(f"{cls.__name__} has `{own}`, which is for steps that differ: derive it from fiol.Adaptive")
         check_names(cls.__name__, cls.keeps)
         cls.kept = len(cls.keeps)
+        cls.sees_rows = cls.observe_row is not StepSize.observe_row
         super().__init_subclass__(**kwargs)
 
     def statistics(self) -> tuple[str, ...]:
@@ -100,6 +106,13 @@ class StepSize(Component):
 
     def observe(self, s: Floats, x: float, square: float) -> None:
         """Write a feature's new statistics, after a round in which it was x and its squared gradient square x^2."""
+
+    def observe_row(self, s: Floats, length: float, unit: float) -> None:
+        """Write a feature's new statistics, after `observe`: of the row that it is in, and of its own unit.
+
+        `length` is the squared length of the row, each value divided by the root of its feature's `unit`, intercept
+        included.
+        """
 
     def observe_bend(self, s: Floats, x: float, bend: float) -> None:
         """Write a feature's new statistics, after a step that adds bend x^2 to its metric."""
@@ -146,15 +159,22 @@ class StepSize(Component):
         """What steps are multiplied by, when t rounds have added up to `slopes`."""
         return 1.0
 
-    def square_length(self, x: Floats, more: float, room: Room) -> float:
-        """What multiplies the squared derivative for a row, whose values are met; the row has `more` entries of 1."""
+    def row_length(self, x: Floats, more: float, room: Room) -> float:
+        """The squared length of a row, whose values are met, in the units of its features, if it is of interest.
+
+        The row has `more` entries of 1.
+        """
+        return 1.0
+
+    def square_length(self, length: float) -> float:
+        """What multiplies the squared derivative for a row of this squared length."""
         return 1.0
 
     def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
         """Read the records of a row's features."""
 
-    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
-        """The steps of a row's weights, after its squared gradients, square * x^2, have been observed.
+    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, room: Room) -> PerFeature:
+        """The steps of a row's weights, after its squared gradients, square * x^2, and its length have been observed.
 
         `stride` is the unit of steps.
         """
@@ -289,6 +309,7 @@ class Adaptive(StepSize):
     | `eta(t)` | the step size of round t, from 1 |
     | `h(s, unit)` | the metric of a feature: the step of its weight is eta / h |
     | `observe(s, x, square)` | writes the new statistics into s, after x with the squared gradient square x^2 |
+    | `observe_row(s, length, unit)` | the same, next, for a row of this squared length, intercept included |
     | `observe_bend(s, x, bend)` | the same after the step, which has shown `bend_seen` |
 
     s is the record of the feature: an array of its statistics in the order of `keeps`, all 0 at first. `unit` is the
@@ -318,9 +339,17 @@ class Adaptive(StepSize):
             for j in range(self.width()):
                 room.statistics[j, k] = statistics[i, j]
 
-    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
+    def row_length(self, x: Floats, more: float, room: Room) -> float:
+        total = more
+        if self.sees_rows:
+            for k in range(x.shape[0]):
+                total += x[k] * x[k]
+        return total
+
+    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, room: Room) -> PerFeature:
         for k in range(x.shape[0]):
             self.observe(room.statistics[:, k], x[k], square)
+            self.observe_row(room.statistics[:, k], length, 1.0)
         return self.steps_now(x.shape[0], eta, room)
 
     def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
@@ -362,6 +391,44 @@ class AdaGrad(Adaptive):
 
     def observe(self, s: Floats, x: float, square: float) -> None:
         s[0] = min(s[0] + square * (x * x), LARGEST)
+
+
+class Normalized(Adaptive):
+    """h_i = L: a row moves its score as far as a step of length `size` in one dimension would, whatever its length.
+
+    L is the squared length of the row that the feature was last seen in, intercept included: sum of x_i^2, or, in
+    `ScaleFree`, of (x_i / peak_i)^2. So the sum of step_i x_i^2 over a row is `size`, times the unit of steps. Nothing
+    that was learned makes steps shorter: what rows say is followed at once, and forgotten at once.
+
+    With explicit steps on squared loss this is the normalised least mean squares of Nagumo and Noda (1967), without
+    end (`size` 1e100) and with exact steps on the hinge `PA`.
+
+    >>> step_size = Normalized(0.5)
+    >>> s = [0.0]
+    >>> step_size.observe_row(s, 25.0, 1.0)
+    >>> step_size.step_of_feature(step_size.eta(1), s), step_size.statistics()
+    (0.02, ('length',))
+    """
+
+    size: float = 1.0
+    constant: ClassVar[bool] = True
+    keeps: ClassVar[tuple[str, ...]] = ("length",)
+
+    def validate(self) -> None:
+        require("Normalized.size", self.size, 0.0, 1e100, open_low=True)
+
+    def eta(self, t: float) -> float:
+        return self.size
+
+    def h(self, s: Floats, unit: float) -> float:
+        return 1.0 * s[0]
+
+    def observe_row(self, s: Floats, length: float, unit: float) -> None:
+        s[0] = length
+
+    def merged(self, statistics: list[Any], share: Floats) -> Any:
+        # The shortest step of any: who has not seen a feature knows no length of it.
+        return np.max([record for record, c in zip(statistics, share, strict=True) if c > 0.0], axis=0)
 
 
 class Curvature(Adaptive):
@@ -490,6 +557,11 @@ class ScaleFree(Adaptive):
     def observe(self, s: Floats, x: float, square: float) -> None:
         self.step_size.observe(s, x, square)
 
+    def observe_row(self, s: Floats, length: float, unit: float) -> None:
+        if self.step_size.sees_rows:
+            peak = self.peak(s)
+            self.step_size.observe_row(s, length, peak * peak)
+
     def observe_bend(self, s: Floats, x: float, bend: float) -> None:
         self.step_size.observe_bend(s, x, bend)
 
@@ -510,13 +582,16 @@ class ScaleFree(Adaptive):
     def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.square_slope_unit(slopes, t)
 
-    def square_length(self, x: Floats, more: float, room: Room) -> float:
+    def row_length(self, x: Floats, more: float, room: Room) -> float:
         total = more
         for k in range(x.shape[0]):
             self.meet(room.statistics[:, k], x[k])
             peak = self.peak(room.statistics[:, k])
             total += (x[k] / peak) * (x[k] / peak)
         return total
+
+    def square_length(self, length: float) -> float:
+        return length
 
     def is_constant(self) -> bool:
         return self.step_size.is_constant()
@@ -565,8 +640,9 @@ class ScaleFreeSteps(ScaleFree):
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.step_unit(slopes, t)
 
-    def steps(self, x: Floats, square: float, stride: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, room: Room) -> PerFeature:
         for k in range(x.shape[0]):
             self.observe(room.statistics[:, k], x[k], square)
+            self.observe_row(room.statistics[:, k], length, 1.0)
             room.statistics[self.step_size.width() + 1, k] = stride
         return self.steps_now(x.shape[0], eta, room)

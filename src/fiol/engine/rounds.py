@@ -98,9 +98,9 @@ def doubt_about(plan, x, w, z, own, y):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def centers(plan, state, feature, x, square, stride, eta, room):  # type: ignore[no-untyped-def]
+def centers(plan, state, feature, x, square, length, stride, eta, room):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
-    steps = plan.step_size.steps(x, square, stride, eta, room)
+    steps = plan.step_size.steps(x, square, length, stride, eta, room)
     held = plan.anchor.where(plan, state, room.w[: x.shape[0]])
     start = plan.anchor.centers_of_row(plan, state, feature, held, steps, eta, room)
     return steps, start
@@ -140,18 +140,19 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     square = plan.step_size.square_slope(plan.problem.loss, z, doubt, y)
     slopes = clock.slopes + plan.step_size.added(plan.problem.loss, z, y, square)
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
-    square *= weight * weight * plan.step_size.square_length(x, 1.0 * intercept.w.shape[0], room)
+    length = plan.step_size.row_length(x, 1.0 * intercept.w.shape[0], room)
+    square *= weight * weight * plan.step_size.square_length(length)
     square = square / unit if unit > 0.0 else 0.0
     stride = plan.step_size.unit_of_steps(plan.problem.loss, slopes, clock.t + 1.0)
     if intercept.w.shape[0] > 0:
         plan.laziness.visit_all(intercept_plan, intercept, eta, clock)
         intercept_steps, intercept_start = centers(
-            intercept_plan, intercept, zero, one, square, stride, eta, intercept_room
+            intercept_plan, intercept, zero, one, square, length, stride, eta, intercept_room
         )
         lift, shift = at(intercept_steps, 0), first_weights(intercept_start)
     else:
         lift, shift = 0.0, begun(intercept_room.score)
-    steps, start = centers(plan, state, feature, x, square, stride, eta, room)
+    steps, start = centers(plan, state, feature, x, square, length, stride, eta, room)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
     row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, doubt, room)

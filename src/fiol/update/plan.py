@@ -160,7 +160,8 @@ def record_objection(step_size: StepSize) -> str:
         return ""
     n = len(rule.statistics())
     record = np.zeros(n)
-    for method, arguments in (("observe", (1.0, 1.0)), ("h", (1.0,))):
+    observed = {"observe": (1.0, 1.0), "observe_row": (2.0, 1.0), "h": (1.0,), "observe_bend": (1.0, 1.0)}
+    for method, arguments in observed.items():
         try:
             with np.errstate(all="ignore"):
                 getattr(rule, method)(record, *arguments)
