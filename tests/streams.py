@@ -81,7 +81,8 @@ class Draws:
             fiol.Polynomial(size, self.pick(0.0, 0.5, 1.0)),
         )
         # One of these by the digits of a number that is drawn already: one more draw would change all that follow.
-        second = (fiol.Curvature(size, other), fiol.Normalized(size))[int(1e6 * other) % 2]
+        others = fiol.Curvature(size, other), fiol.Curvature(size, other, size), fiol.Normalized(size)
+        second = others[int(1e6 * other) % 3]
         free = fiol.ScaleFree(self.pick(adagrad, second, schedule))
         return self.pick(schedule, schedule, adagrad, second, free) if adaptive else schedule
 

@@ -305,6 +305,7 @@ def is_importable(cls: type) -> bool:
 
 def check_record(step_size: StepSize, power: int) -> Floats:
     """The metrics of a feature after values times 2^power, with the same loss; its statistics stay finite."""
+    step_size = step_size.for_loss(Squared())  # as rounds see it
     s, found, pulled = np.zeros(step_size.width()), [], False
     for x, square in itertools.product((1.0, -0.25, 3.0, 1e-6, 1e6), (0.0, 1.0, 1e-8, 1e8)):
         value = x * 2.0**power

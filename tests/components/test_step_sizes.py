@@ -84,6 +84,7 @@ BUILT_IN = (
     fiol.ScaleFree(),
     fiol.ScaleFree(fiol.Normalized()),
     fiol.ScaleFree(fiol.Curvature()),
+    fiol.ScaleFree(fiol.Curvature(noise=0.1)),
     fiol.ScaleFree(fiol.Polynomial()),
 )
 

@@ -65,14 +65,14 @@ class Played(NamedTuple):
     mean_intercept: float
 
 
-def metric(step, square, bends, length, peak, stride=1.0):
+def metric(step, square, bends, left, length, peak, stride=1.0):
     """h of one coordinate."""
     if isinstance(step, fiol.ScaleFree):
         if not (peak > 0.0 and stride > 0.0):
             return 0.0
-        return peak**2 * metric(step.step_size, square / peak**2, bends / peak**2, length, 1.0) / stride
+        return peak**2 * metric(step.step_size, square / peak**2, bends / peak**2, left, length, 1.0) / stride
     if isinstance(step, fiol.Curvature):
-        return step.prior + bends
+        return step.prior * left + bends
     if isinstance(step, fiol.Normalized):
         return length
     return step.kappa + sqrt(square) if isinstance(step, fiol.AdaGrad) else 1.0
@@ -124,7 +124,7 @@ class Game:
         self.w = self.first.copy()
         self.theta, self.square, self.peak, self.bends, self.pending, self.length = np.zeros((6, d + 1))
         self.slopes, self.errors, self.targets = [], [], []
-        self.stride = np.ones(d + 1)
+        self.stride, self.left = np.ones((2, d + 1))
 
     def units(self):
         """Of the derivatives, and of the steps."""
@@ -139,7 +139,7 @@ class Game:
         return 2.0 * np.sqrt(np.mean(np.square(self.slopes))), 1.0
 
     def metric(self, i):
-        kept = self.square[i], self.bends[i], self.length[i]
+        kept = self.square[i], self.bends[i], self.left[i], self.length[i]
         return metric(self.step, *kept, self.peak[i], self.stride[i])
 
     def ridge_slope(self):
@@ -216,7 +216,8 @@ class Game:
         doubt = DOUBT * size if y == 0.0 else min(DOUBT * size, NEAR * (abs(z) + abs(y)))
         slope = least_grad(loss, z, doubt, y)
         g = weight * slope
-        adaptive = isinstance(getattr(self.step, "step_size", self.step), (fiol.AdaGrad, fiol.Curvature))
+        inner = getattr(self.step, "step_size", self.step)
+        adaptive, noise = isinstance(inner, (fiol.AdaGrad, fiol.Curvature)), getattr(inner, "noise", 0.0)
         asked = self.loss_step != "implicit" or adaptive
         unclear = any(least_grad(loss, z, (1.0 + c) * doubt, y) != slope for c in (-1e-3, 1e-3))
         if asked and (unclear or not abs(g) * np.abs(x).max() < 1e100):
@@ -237,6 +238,12 @@ class Game:
             if x[i] != 0.0:
                 self.square[i] += (g * counts * self.x[i]) ** 2
                 self.bends[i] += self.pending[i]
+        for i in every:  # the variance of a weight, 1 / h in its own unit, grows by the noise
+            own = self.peak[i] ** 2 if isinstance(self.step, fiol.ScaleFree) else 1.0
+            if x[i] != 0.0 and noise > 0.0:
+                h = inner.prior * self.left[i] + self.bends[i] / own
+                kept = 1.0 / (1.0 / h + noise) / h
+                self.bends[i], self.left[i] = self.bends[i] * kept, self.left[i] * kept
         units = self.peak[x != 0.0] if isinstance(self.step, fiol.ScaleFree) else 1.0
         self.length[x != 0.0] = np.sum((self.x[x != 0.0] / units) ** 2)
         h = [self.metric(i) for i in every]

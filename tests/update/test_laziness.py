@@ -92,7 +92,10 @@ def steady(draws):
 
 def adaptive(draws, schedule):
     size = draws.size()
-    adagrad, curvature = fiol.AdaGrad(size, draws.pick(0.0, 1.0)), fiol.Curvature(size, draws.size())
+    adagrad, curvature = (
+        fiol.AdaGrad(size, draws.pick(0.0, 1.0)),
+        fiol.Curvature(size, draws.size(), draws.pick(0.0, 0.1)),
+    )
     own = draws.pick(adagrad, curvature, fiol.Normalized(size))
     return draws.pick(own, fiol.ScaleFree(own), fiol.ScaleFree(schedule))
 

@@ -23,6 +23,8 @@ LARGEST = 1e300
 STEEPEST = 1e145
 #: Steps in units of a loss are no longer than this, whatever the units: their products with strengths are doubles.
 LONGEST = 1e280
+#: Of a prior, one part in so many is left at least: float32 holds that number.
+MOST_LOST = 1e30
 #: Names of arrays that every learner has, so that no statistic may be called so.
 TAKEN = ("w", "mark", "total", "statistics")
 #: The methods by which a rule writes the record of a feature.
@@ -444,6 +446,10 @@ class Curvature(Adaptive):
     What a round has shown counts from the feature's next row on, so that nothing changes while a feature is absent:
     the record of a feature is the sum, and the last term, which is still `pending`.
 
+    With `noise`, weights count as walking at random: whenever a feature is seen, the variance of its weight first grows
+    by `noise`, in the feature's own unit, h_i <- h_i / (1 + noise h_i). So what was learned is forgotten by and by, and
+    steps end as long as the stream is unpredictable, about sqrt(noise / b), instead of at 0. See `WalkingCurvature`.
+
     >>> step_size = Curvature(prior=2.0)
     >>> s = [0.0, 0.0]
     >>> step_size.observe_bend(s, 3.0, 0.25)
@@ -456,12 +462,18 @@ class Curvature(Adaptive):
 
     size: float = 1.0
     prior: float = 1.0
+    noise: float = 0.0
     constant: ClassVar[bool] = True
     keeps: ClassVar[tuple[str, ...]] = ("bends", "pending")
 
     def validate(self) -> None:
         require("Curvature.size", self.size, 0.0, 1e100, open_low=True)
         require("Curvature.prior", self.prior, 0.0, MOST, open_low=True)
+        require("Curvature.noise", self.noise, 0.0, 1e100)
+
+    def for_loss(self, loss: AnyLoss) -> StepSize:
+        walks = self.noise > 0.0 and type(self) is Curvature
+        return WalkingCurvature(self.size, self.prior, self.noise) if walks else self
 
     def eta(self, t: float) -> float:
         return self.size
@@ -488,6 +500,35 @@ class Curvature(Adaptive):
             p += at(row.steps, k) * (row.x[k] * row.x[k])
         b = min(loss.bend(z, after, beta, row.doubt, stride, row.y, row.weight), LARGEST)
         return stride / (1.0 / b + p) if b > 0.0 else 0.0
+
+
+class WalkingCurvature(Curvature):
+    """`Curvature` with noise: h_i = prior / (1 + lost) + sum of what is left of its terms.
+
+    The record of a feature has the `lost` part of the prior, too, so that nothing is subtracted from anything.
+
+    >>> step_size = WalkingCurvature(prior=2.0, noise=0.25)
+    >>> s = [1.0, 0.0, 0.0]
+    >>> step_size.h(s, 1.0)
+    3.0
+    >>> step_size.observe_row(s, 1.0, 1.0)
+    >>> round(1.0 / step_size.h(s, 1.0) - 1.0 / 3.0, 12), Curvature(noise=0.25).for_loss(None)
+    (0.25, WalkingCurvature(size=1.0, prior=1.0, noise=0.25))
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("bends", "pending", "lost")
+
+    def h(self, s: Floats, unit: float) -> float:
+        return self.prior / (1.0 + s[2]) + s[0] / unit
+
+    def observe_row(self, s: Floats, length: float, unit: float) -> None:
+        growth = self.noise * self.h(s, unit)
+        s[0] = s[0] / (1.0 + growth)
+        s[2] = min(s[2] + (1.0 + s[2]) * growth, MOST_LOST)
+
+    def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
+        h = self.prior / (1.0 + s[2]) + (s[0] + s[1]) / unit
+        return self.size * stride * x * x * (1.0 / h + self.noise)
 
 
 class ScaleFree(Adaptive):
@@ -530,7 +571,10 @@ class ScaleFree(Adaptive):
         check_names(repr(self), self.statistics())
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
-        return ScaleFreeSteps(self.step_size) if loss.has("step_unit") else self
+        inner = self.step_size.for_loss(loss)
+        if loss.has("step_unit"):
+            return ScaleFreeSteps(inner)
+        return self if inner is self.step_size else ScaleFree(inner)
 
     def statistics(self) -> tuple[str, ...]:
         return (*self.step_size.statistics(), "peak")
