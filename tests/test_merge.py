@@ -25,6 +25,7 @@ UPDATES = {
     "box above 0, adaptive": FIOL(Squared(), Box(Ridge(0.1), 0.5, 2.0), fiol.AdaGrad()),
     "normalised": FIOL(Squared(), Ridge(0.1), fiol.ScaleFree(fiol.Normalized())),
     "curvature, with noise": FIOL(Squared(), Ridge(0.1), fiol.ScaleFree(fiol.Curvature(noise=0.1))),
+    "coin": fiol.Coin(Logistic(), Ridge(0.1)),
     "entropy": FIOL(Squared(), L1(0.1), Constant(0.1), fiol.SignedEntropy()),
     "simplex": FIOL(Squared(), step_size=Polynomial(), geometry=fiol.Simplex()),
     "RDA ridge": RDA(Logistic(), Ridge(0.1), Polynomial()),

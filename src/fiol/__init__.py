@@ -50,6 +50,7 @@ from fiol.components.step_sizes import (
     AdaGrad,
     Adaptive,
     Anytime,
+    CoinBetting,
     Constant,
     Curvature,
     FixedHorizon,
@@ -66,7 +67,7 @@ from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
-from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
+from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, Coin, FTRLProximal, ImplicitCoin, ImplicitFTRL
 from fiol.step import Step, solve_step
 from fiol.update.anchors import AllIterates, Anchor, LastIterate, Origin
 from fiol.update.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, LossStep, Truncated
@@ -141,6 +142,8 @@ __all__ = [
     "Box",
     "Chunk",
     "ClosedForm",
+    "Coin",
+    "CoinBetting",
     "Constant",
     "CrammerSinger",
     "Curvature",
@@ -158,6 +161,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "IgnoredRegularizer",
+    "ImplicitCoin",
     "ImplicitFTRL",
     "ImplicitLoss",
     "ImplicitRegularizer",

@@ -317,6 +317,7 @@ def check_record(step_size: StepSize, power: int) -> Floats:
             step_size.observe_row(s, length, 1.0)
             h = step_size.h(s, 1.0)
             step_size.observe_bend(s, value, square)
+            step_size.observe_pull(s, value, square**0.5, (0.5 - (x < 0.0)) * square**0.5, 1.0, 1.0)
         here = f"for x = {value:g}, square = {square:g}"
         require(bool(np.isfinite(s).all()), step_size, "observe", f"{here} the record becomes {s}")
         require(isfinite(h) and h >= 0.0, step_size, "h", f"{here} it is {h} with the record {s}")

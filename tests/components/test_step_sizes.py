@@ -85,6 +85,8 @@ BUILT_IN = (
     fiol.ScaleFree(fiol.Normalized()),
     fiol.ScaleFree(fiol.Curvature()),
     fiol.ScaleFree(fiol.Curvature(noise=0.1)),
+    fiol.CoinBetting(),
+    fiol.ScaleFree(fiol.CoinBetting()),
     fiol.ScaleFree(fiol.Polynomial()),
 )
 

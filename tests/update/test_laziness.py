@@ -90,13 +90,13 @@ def steady(draws):
     return draws.pick(fiol.Constant(size), fiol.FixedHorizon(size, 1.0, 10.0))
 
 
-def adaptive(draws, schedule):
+def adaptive(draws, schedule, betting=True):
     size = draws.size()
     adagrad, curvature = (
         fiol.AdaGrad(size, draws.pick(0.0, 1.0)),
         fiol.Curvature(size, draws.size(), draws.pick(0.0, 0.1)),
     )
-    own = draws.pick(adagrad, curvature, fiol.Normalized(size))
+    own = draws.pick(adagrad, curvature, fiol.Normalized(size), *[fiol.CoinBetting(size)] * betting)
     return draws.pick(own, fiol.ScaleFree(own), fiol.ScaleFree(schedule))
 
 
@@ -111,7 +111,7 @@ def up_to_date(draws, loss):
     if draws.pick(False, True):
         return fiol.RDA(loss, boxed(draws, draws.penalty(6, boxed=False)), step, metric(draws)), False
     return fiol.ImplicitFTRL(
-        loss, draws.penalty(6), adaptive(draws, steady(draws)), once=draws.pick(False, True)
+        loss, draws.penalty(6), adaptive(draws, steady(draws), betting=False), once=draws.pick(False, True)
     ), False
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fiol.components.component import Component, PerFeature, at, require
+from fiol.components.component import Component, PerFeature, at, entry, next_score, require, scores_of
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats, Indices, Room, nth
 
@@ -28,7 +28,7 @@ MOST_LOST = 1e30
 #: Names of arrays that every learner has, so that no statistic may be called so.
 TAKEN = ("w", "mark", "total", "statistics")
 #: The methods by which a rule writes the record of a feature.
-OBSERVERS = ("observe", "observe_row", "observe_bend")
+OBSERVERS = ("observe", "observe_row", "observe_bend", "observe_pull")
 
 
 def check_names(owner: str, names: tuple[str, ...]) -> None:
@@ -60,6 +60,7 @@ class StepSize(Component):
         "observe": ("s", "x", "square"),
         "observe_row": ("s", "length", "unit"),
         "observe_bend": ("s", "x", "bend"),
+        "observe_pull": ("s", "x", "pull", "gain", "slope", "stride"),
     }
     required: ClassVar[tuple[str, ...]] = ("eta",)
     #: Whether eta(t) is the same in every round.
@@ -72,6 +73,8 @@ class StepSize(Component):
     kept: ClassVar[int] = 0
     #: Whether there is an `observe_row` of its own.
     sees_rows: ClassVar[bool] = False
+    #: Whether there is an `observe_pull` of its own.
+    sees_pulls: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -84,6 +87,7 @@ class StepSize(Component):
         check_names(cls.__name__, cls.keeps)
         cls.kept = len(cls.keeps)
         cls.sees_rows = cls.observe_row is not StepSize.observe_row
+        cls.sees_pulls = cls.observe_pull is not StepSize.observe_pull
         super().__init_subclass__(**kwargs)
 
     def statistics(self) -> tuple[str, ...]:
@@ -102,6 +106,10 @@ class StepSize(Component):
         """Whether `variance` tells anything."""
         return False
 
+    def watches_pulls(self) -> bool:
+        """Whether steps depend on what rounds did, by `observe_pull`."""
+        return self.sees_pulls
+
     def h(self, s: Floats, unit: float) -> float:
         """The metric of a feature whose record is s, its values divided by the square root of `unit`."""
         return 1.0
@@ -118,6 +126,13 @@ class StepSize(Component):
 
     def observe_bend(self, s: Floats, x: float, bend: float) -> None:
         """Write a feature's new statistics, after a step that adds bend x^2 to its metric."""
+
+    def observe_pull(self, s: Floats, x: float, pull: float, gain: float, slope: float, stride: float) -> None:
+        """Write a feature's new statistics, after a round whose pull on its weight w was beta x.
+
+        `pull` is abs(beta) and `gain` is beta x w, with the weight before the round; of many scores it is the length of
+        beta, and the sum of the gains. `slope` and `stride` are what counts as a derivative of 1 and as a step of 1.
+        """
 
     def step_of_feature(self, eta: float, s: Floats) -> float:
         """eta / h; 0 for a feature about which nothing is known."""
@@ -157,6 +172,10 @@ class StepSize(Component):
         """What counts as a squared derivative of 1, when those of t rounds have added up to `slopes`."""
         return 1.0
 
+    def slope_of(self, unit: float) -> float:
+        """What counts as a derivative of 1 for `observe_pull`, when `unit` is what `square_unit` says."""
+        return 1.0
+
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
         """What steps are multiplied by, when t rounds have added up to `slopes`."""
         return 1.0
@@ -186,8 +205,18 @@ class StepSize(Component):
         """The steps of the first weights in the room as things stand."""
         return eta
 
-    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, room: Room) -> None:
-        """Remember the records of a row's features, after a step; `bend` is what it has shown."""
+    def store(
+        self,
+        feature: Indices,
+        x: Floats,
+        bend: float,
+        beta: Any,
+        slope: float,
+        stride: float,
+        statistics: Any,
+        room: Room,
+    ) -> None:
+        """Remember the records of a row's features, after a step of the pull beta; `bend` is what it has shown."""
 
     def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
         """What nobody knows yet of the weight of a feature with the record s adds so much to the variance of a score.
@@ -313,6 +342,8 @@ class Adaptive(StepSize):
     | `observe(s, x, square)` | writes the new statistics into s, after x with the squared gradient square x^2 |
     | `observe_row(s, length, unit)` | the same, next, for a row of this squared length, intercept included |
     | `observe_bend(s, x, bend)` | the same after the step, which has shown `bend_seen` |
+    | `observe_pull(s, x, pull, gain, slope, stride)` | the same after the step, of the pull beta on the weight w: |
+    | | `pull` is abs(beta), `gain` is beta x w; both are raw, their units `slope` and `slope^2 stride` |
 
     s is the record of the feature: an array of its statistics in the order of `keeps`, all 0 at first. `unit` is the
     square of the feature's own unit, by which a statistic in units of x^2 is divided: 1, unless a `ScaleFree` step
@@ -359,12 +390,48 @@ class Adaptive(StepSize):
             room.step[k] = self.step_of_feature(eta, room.statistics[:, k])
         return room.step[:features]
 
-    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, room: Room) -> None:
+    def store(
+        self,
+        feature: Indices,
+        x: Floats,
+        bend: float,
+        beta: Any,
+        slope: float,
+        stride: float,
+        statistics: Any,
+        room: Room,
+    ) -> None:
+        pull = length_of(beta, room) if self.watches_pulls() else 0.0
         for k in range(feature.shape[0]):
             i = nth(feature, k)
             self.observe_bend(room.statistics[:, k], x[k], bend)
+            if self.watches_pulls():
+                gain = x[k] * along(beta, k, room)
+                self.observe_pull(room.statistics[:, k], x[k], pull, gain, slope, stride)
             for j in range(self.width()):
                 statistics[i, j] = room.statistics[j, k]
+
+
+def length_of(beta: Any, room: Room) -> float:
+    """abs(beta); the length of many."""
+    if scores_of(room.w) == 1:
+        return abs(at(beta, 0))
+    total = 0.0
+    k = 0
+    while k < scores_of(room.w):
+        total += at(beta, k) * at(beta, k)
+        k = next_score(room.w, k)
+    return sqrt(total)
+
+
+def along(beta: Any, j: int, room: Room) -> float:
+    """beta times the weight of the row's j-th feature before the round; the sum over many scores."""
+    total = 0.0
+    k = 0
+    while k < scores_of(room.w):
+        total += at(beta, k) * entry(room.w, j, k)
+        k = next_score(room.w, k)
+    return total
 
 
 class AdaGrad(Adaptive):
@@ -531,6 +598,60 @@ class WalkingCurvature(Curvature):
         return self.size * stride * x * x * (1.0 / h + self.noise)
 
 
+class CoinBetting(Adaptive):
+    """h_i = (D + G) / (endowment D + reward / D): every weight is a bet on the sign of its next pull.
+
+    With pulls beta x_i of feature i, G is the sum of abs(beta x_i), D the largest abs(beta) (and at least 1: `slope`),
+    and reward the sum of beta x_i w_i, what was won so far, never below 0. At the `Origin`, where a weight is its step
+    times the sum of its pulls, with gradient steps (`LinearizedLoss`), that is for abs(beta) <= 1
+
+        w_i = (endowment + reward) (sum of beta x_i) / (1 + G)
+
+    the part of the money that a gambler stakes who believes in the frequencies so far (Orabona and Pal 2016; the steps
+    of COCOB, Orabona and Tommasi 2017): weights grow as fast as they win, and no step size has to be chosen. In
+    `ScaleFree`, values are divided by their largest so far, M, before they count (M (M + G) in place of 1 + G), also
+    those of the row whose score is computed; D is at least a quarter of the unit g of the loss's derivatives, and the
+    endowment has the unit of scores, that of steps times D. `fiol.Coin` puts the three together.
+
+    With a joint loss, the weights of a feature make one bet in as many dimensions: lengths for absolute values, inner
+    products for products.
+
+    >>> step_size = CoinBetting()
+    >>> s = [0.0, 0.0, 0.0]
+    >>> step_size.observe_pull(s, 1.0, 0.5, 0.0, 1.0, 1.0)
+    >>> step_size.observe_pull(s, 1.0, 0.5, 0.25, 1.0, 1.0)
+    >>> s, step_size.h(s, 1.0), step_size.statistics()
+    ([1.0, 1.0, 0.25], 1.6, ('steepest', 'pulled', 'reward'))
+    """
+
+    endowment: float = 1.0
+    constant: ClassVar[bool] = True
+    keeps: ClassVar[tuple[str, ...]] = ("steepest", "pulled", "reward")
+
+    def validate(self) -> None:
+        require("CoinBetting.endowment", self.endowment, 1e-100, 1e100)
+
+    def eta(self, t: float) -> float:
+        return 1.0
+
+    def h(self, s: Floats, unit: float) -> float:
+        largest = 1.0 * s[0]
+        if largest == 0.0:  # no pull yet: nothing is won, nothing is pulled
+            return 1.0 / self.endowment
+        return (largest + s[1] / sqrt(unit)) / (self.endowment * largest + s[2] / largest)
+
+    def observe_pull(self, s: Floats, x: float, pull: float, gain: float, slope: float, stride: float) -> None:
+        s[0] = max(s[0], slope, pull)
+        s[1] = min(s[1] + pull * abs(x), LARGEST)
+        won = s[2] + gain / stride if stride > 0.0 else s[2]
+        s[2] = min(max(won, 0.0), LARGEST)
+
+    def merged(self, statistics: list[Any], share: Floats) -> Any:
+        found = super().merged(statistics, share)
+        found[:, 0] = np.max([record[:, 0] for record in statistics], axis=0)
+        return found
+
+
 class ScaleFree(Adaptive):
     """Another step size as if features and targets had natural units.
 
@@ -608,6 +729,15 @@ class ScaleFree(Adaptive):
 
     def observe_bend(self, s: Floats, x: float, bend: float) -> None:
         self.step_size.observe_bend(s, x, bend)
+
+    def observe_pull(self, s: Floats, x: float, pull: float, gain: float, slope: float, stride: float) -> None:
+        self.step_size.observe_pull(s, x, pull, gain, slope, stride)
+
+    def watches_pulls(self) -> bool:
+        return self.step_size.sees_pulls
+
+    def slope_of(self, unit: float) -> float:
+        return 0.25 * sqrt(unit)
 
     def bend_seen(self, loss: AnyLoss, row: Any, z: Any, after: Any, beta: Any, stride: float) -> float:
         return self.step_size.bend_seen(loss, row, z, after, beta, stride)

@@ -107,9 +107,9 @@ def centers(plan, state, feature, x, square, length, stride, eta, room):  # type
 
 
 @inlined
-def remember(plan, state, feature, x, bend, beta, new, room, clock):  # type: ignore[no-untyped-def]
+def remember(plan, state, feature, x, bend, beta, slope, stride, new, room, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
-    plan.step_size.store(feature, x, bend, state.statistics, room)
+    plan.step_size.store(feature, x, bend, beta, slope, stride, state.statistics, room)
     plan.anchor.finish(plan, state, feature, x, beta, new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for j in range(x.shape[0]):
@@ -162,14 +162,15 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     # 4. Let every other feature meet the regularizer: the clock says what it missed when somebody looks at it.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
-    remember(plan, state, feature, x, bend, beta, new, room, after)
+    slope = plan.step_size.slope_of(unit)
+    remember(plan, state, feature, x, bend, beta, slope, stride, new, room, after)
     if intercept.w.shape[0] > 0:
         intercept_new = intercept_plan.anchor.where(intercept_plan, intercept, intercept_room.new)
         k = 0
         while k < scores_of(intercept.w):
             put_row_entry(intercept_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
             k = next_score(intercept.w, k)
-        remember(intercept_plan, intercept, zero, one, bend, beta, intercept_new, intercept_room, after)
+        remember(intercept_plan, intercept, zero, one, bend, beta, slope, stride, intercept_new, intercept_room, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
 
