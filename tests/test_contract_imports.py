@@ -1,9 +1,7 @@
 """What `import fiol` loads and names."""
 
 import ast
-import importlib.util
 import inspect
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +11,10 @@ import pytest
 import fiol
 from fiol.components.component import Component
 
-MODULES = ["fiol", *(f"fiol.{module.name}" for module in pkgutil.iter_modules(fiol.__path__))]
+SOURCE = Path(fiol.__file__).parent
+FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+#: Names that several modules may define: one meaning each. An experiment is a program with parts of its own.
+SHARED = {"__all__", "Self", "KIND", "FIOLClassifier", "FIOLRegressor"}
 
 IMPORT = """
 import sys, fiol
@@ -55,12 +56,33 @@ def test_every_public_name_is_documented(name):
     assert not value.__doc__.startswith(f"{name}(")  # what a dataclass or a named tuple writes by itself
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", FILES)
 def test_every_module_class_and_function_is_documented(name):
-    tree = ast.parse(Path(importlib.util.find_spec(name).origin).read_text())
+    tree = ast.parse((SOURCE / name).read_text())
     assert ast.get_docstring(tree)
     definitions = [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
     assert [d.name for d in definitions if d.name[0] != "_" and not ast.get_docstring(d)] == []
+
+
+def names_defined_in(tree):
+    """The names of the classes, functions and constants of a module."""
+    for node in tree.body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            yield node.name
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            yield from (part.id for part in getattr(target, "elts", [target]) if isinstance(part, ast.Name))
+
+
+def test_no_name_is_defined_in_two_modules():
+    """One name, one meaning."""
+    places = {}
+    for name in FILES:
+        if not name.startswith("experiments/"):
+            for defined in {*names_defined_in(ast.parse((SOURCE / name).read_text()))} - SHARED:
+                places.setdefault(defined, []).append(name)
+    assert len(places) > 500
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("name", fiol.__all__)

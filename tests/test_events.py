@@ -54,8 +54,8 @@ def outcome(call, *arguments):
 
 def careful(learner):
     """The same learner, which takes a second look at everything."""
-    learner._engine.__class__ = type(
-        "Careful", (type(learner._engine),), {"have_at_hand": lambda *_, **__: NOTHING_AT_HAND}
+    learner.engine.__class__ = type(
+        "Careful", (type(learner.engine),), {"have_at_hand": lambda *_, **__: NOTHING_AT_HAND}
     )
     return learner
 
@@ -185,4 +185,4 @@ def test_nothing_is_at_hand_in_the_interpreter():
     learner = Learner(FIOL(Squared()), compiled=False)
     learner.learn_named({"a": 1.0}, 1.0)
     learner.learn_named({"a": 1.0}, 1.0)
-    assert learner._engine.at_hand.learn is second_look
+    assert learner.engine.at_hand.learn is second_look

@@ -226,7 +226,7 @@ def test_a_file_that_says_nonsense_about_columns_is_refused(width, tmp_path):
 
     model, path = learner(), tmp_path / "model.fiol"
     model.learn(np.ones((2, 5)), Y)
-    files.write_model(path, "learner", {**model._header(), "dense_columns": width}, model.arrays(), {})
+    files.write_model(path, "learner", {**model.header(), "dense_columns": width}, model.arrays(), {})
     with pytest.raises(ModelFileError, match="the columns of its dense rows are given as"):
         Learner.load(path, compiled=False)
 

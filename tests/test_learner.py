@@ -181,7 +181,7 @@ def bits(model):
 
 def whole(model):
     """All there is to a learner, bit by bit."""
-    return model._header(), {name: (a.dtype, a.tobytes()) for name, a in model.arrays().items()}
+    return model.header(), {name: (a.dtype, a.tobytes()) for name, a in model.arrays().items()}
 
 
 def names_of(model):
@@ -550,7 +550,7 @@ def test_averages_are_those_of_all_rounds(update):
     for r in range(ROWS):
         model.learn(*rows.part(r, r + 1))
         seen.append(model.last_weights)
-        shifts.append(model._engine.intercept_weight(False))
+        shifts.append(model.engine.intercept_weight(False))
     np.testing.assert_allclose(model.weights, np.mean(seen, axis=0), rtol=1e-11, atol=1e-13)
     assert model.intercept == pytest.approx(np.mean(shifts), rel=1e-11, abs=1e-13)
     scores = rows.X @ model.weights + model.intercept
@@ -569,7 +569,7 @@ def test_predictions_say_what_the_target_is():
         (Poisson(), 0.3, np.exp(0.3)),
     ]:
         model = learner(FIOL(loss), intercept=False, n_features=1)
-        model._engine.state.w[0] = 1.0
+        model.engine.state.w[0] = 1.0
         assert model.predict([[score]]) == pytest.approx([says])
         assert model.scores([[score]]) == [score]
 
@@ -581,7 +581,7 @@ def test_single_precision_is_close(update):
     np.testing.assert_allclose(single.learn(*rows), double.learn(*rows), rtol=1e-3, atol=1e-3)
     assert single.weights.dtype == np.float64
     assert single.nbytes < double.nbytes
-    assert single.copy()._engine.state.w.dtype == np.float32
+    assert single.copy().engine.state.w.dtype == np.float32
 
 
 ADAGRAD, SCHEDULE = AdaGrad(), Polynomial()
@@ -652,7 +652,7 @@ def test_merging_takes_the_mean(update, average):
 def read(model):
     """The weights, those of features never seen included."""
     geometry = model.update.geometry
-    entered = model.copy()._engine.weights(geometry.entered(D), model.averages)
+    entered = model.copy().engine.weights(geometry.entered(D), model.averages)
     return np.append(geometry.leave_weights(entered), model.intercept)
 
 
@@ -660,7 +660,7 @@ def test_merging_takes_the_largest_scale_and_the_mean_of_squares():
     a, b = (learner(FIOL(Squared()), n_features=2) for _ in range(2))
     a.learn([[8.0, 0.0]], [1.0])
     b.learn([[2.0, 0.5]], [1.0])
-    square, peak = Learner.merge([a, b])._engine.state.statistics.T
+    square, peak = Learner.merge([a, b]).engine.state.statistics.T
     assert list(peak) == [8.0, 0.5]
     # Slopes count in their own unit, a half in a first round, times the length of the row with its intercept.
     np.testing.assert_allclose(square, np.array([(64.0 * 2 + 4.0 * 3) / 2, 0.25 * 3 / 2]) / 4)
@@ -726,7 +726,7 @@ def test_dropping_zeros_changes_nothing():
     for r in range(0, 120, 7):
         scores = bounded.learn(x[r : r + 7], y[r : r + 7])
         assert bounded.n_features <= 12
-        assert bounded._engine.state.w.shape[0] <= 24
+        assert bounded.engine.state.w.shape[0] <= 24
         np.testing.assert_allclose(scores, free.learn(x[r : r + 7], y[r : r + 7]), rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(bounded.scores(x), free.scores(x), rtol=1e-12, atol=1e-15)
     assert free.n_features > 24

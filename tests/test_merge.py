@@ -72,7 +72,7 @@ def record(model):
     """All that merging may depend on, by name and without what reading does not see."""
     model = model.copy()
     model.settle()
-    engine, each = model._engine, model.update.geometry.entered(1)
+    engine, each = model.engine, model.update.geometry.entered(1)
     names = range(model.n_features) if model.names is None else model.names
     engine.grow(each * model.n_features)
     weights = engine.weights(each * model.n_features, False).reshape(-1, each)
@@ -147,7 +147,7 @@ def test_names_in_any_order(name):
 def test_laws_in_float32(name):
     parts = [trained(UPDATES[name], n, n, dtype="float32", average=name == "squared") for n in (5, 9, 2)]
     check_laws(*parts, rtol=1e-5, atol=1e-5)
-    assert Learner.merge(parts)._engine.state.w.dtype == np.float32
+    assert Learner.merge(parts).engine.state.w.dtype == np.float32
 
 
 @settings(max_examples=60, deadline=None)
@@ -205,7 +205,7 @@ def test_sums_of_pulls_are_merged_not_weights():
     a, b = trained(update, 6, 1, intercept=False), trained(update, 2, 2, intercept=False)
     both = Learner.merge([a, b])
     assert (both.rounds, both.rows) == (5, 8)
-    pulls = (3 * a._engine.state.w[:D] + b._engine.state.w[:D]) / 4
+    pulls = (3 * a.engine.state.w[:D] + b.engine.state.w[:D]) / 4
     expected = 0.5 * np.sign(pulls) * np.maximum(np.abs(pulls) - 5 * 0.01, 0.0)
     np.testing.assert_allclose(both.weights, expected, rtol=1e-13, atol=1e-15)
 
@@ -239,18 +239,18 @@ def test_a_clock_in_a_tie_is_the_same_by_every_way(rows, rounds):
     check_laws(*(trained(UPDATES["RDA net"], n, k) for k, n in enumerate(rows)))
     whole = Learner.merge([trained(UPDATES["RDA net"], n, k) for k, n in enumerate(rows)])
     assert whole.rounds == rounds
-    assert abs(whole._engine.uncounted[1]) == pytest.approx(0.5)
+    assert abs(whole.engine.uncounted[1]) == pytest.approx(0.5)
 
 
 def test_neither_learners_nor_names_are_touched_or_shared():
     update = UPDATES["FIOL l1"]
     parts = [trained_by_name(update, 5, k) for k in range(2)]
-    before = [(pickle.dumps(part._header()), [a.tobytes() for a in part.arrays().values()]) for part in parts]
+    before = [(pickle.dumps(part.header()), [a.tobytes() for a in part.arrays().values()]) for part in parts]
     both = Learner.merge(parts, base=new(update))
     both.learn([{"new": 1.0}], [1.0])
     alone = Learner.merge(parts[:1])
     alone.learn([{"other": 1.0}], [1.0])
-    after = [(pickle.dumps(part._header()), [a.tobytes() for a in part.arrays().values()]) for part in parts]
+    after = [(pickle.dumps(part.header()), [a.tobytes() for a in part.arrays().values()]) for part in parts]
     assert after == before
     assert "new" not in parts[0].names
 
@@ -426,7 +426,7 @@ def test_shares_add_up_and_keep_their_order(weights):
 
 def test_weights_that_are_not_finite_do_not_spoil_a_share_of_0():
     a, broken = trained(UPDATES["FIOL"], 3, 0), trained(UPDATES["FIOL"], 3, 1)
-    broken._engine.state.w[:] = math.nan
+    broken.engine.state.w[:] = math.nan
     assert_same(Learner.merge([a, broken], weights=[1, 0]), Learner.merge([a, trained(UPDATES["FIOL"], 3, 1)], [1, 0]))
 
 

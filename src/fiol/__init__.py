@@ -62,7 +62,7 @@ from fiol.components.step_sizes import (
     StepSize,
 )
 from fiol.files.model import load
-from fiol.files.model import register as _register
+from fiol.files.model import register_kind as _register
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner

@@ -40,14 +40,14 @@ from fiol.update.update import Update
 
 SCORES = (-100.0, -10.0, -3.0, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 2.0, 10.0, 100.0)
 #: Scores at which a loss and its slope are finite still, however steep: streams have such outliers.
-FAR = (-1000.0, 1000.0)
+OUTLIERS = (-1000.0, 1000.0)
 TARGETS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
 SLOPES = (0.0, 1e-6, 0.1, 1.0, 10.0, 1e6)
 WEIGHTS = (-20.0, -2.0, -1.0, -0.3, -1e-3, 0.0, 1e-3, 0.1, 0.5, 1.0, 3.0, 20.0)
 STEPS = (1e-3, 0.5, 1.0, 100.0)
 ROUNDS = (1.0, 2.0, 3.0, 10.0, 1e3, 1e6, 1e9)
 #: Relative room for rounding in the inequalities below.
-SLACK = 1e-9
+ROUNDING = 1e-9
 
 
 class CheckError(AssertionError):
@@ -56,7 +56,7 @@ class CheckError(AssertionError):
 
 Check = TypeVar("Check", bound=Callable[..., None])
 #: Where the components of this package are.
-PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+OUR_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def naming_methods(check: Check) -> Check:
@@ -84,7 +84,7 @@ def users_call(trace: TracebackType | None) -> str:
         code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
         names = code.co_varnames[: code.co_argcount]
         owner = values.get(names[0]) if names else None
-        if isinstance(owner, Component) and not code.co_filename.startswith(PACKAGE):
+        if isinstance(owner, Component) and not code.co_filename.startswith(OUR_FOLDER):
             given = ", ".join(f"{name}={values[name]!r}" for name in names[1:])
             found = f"{owner!r}.{code.co_name}: at {given} it"
         trace = trace.tb_next
@@ -102,15 +102,15 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
     """
     check_component(loss, Loss)
     ys = [y for y in TARGETS if loss.accepts(y)] if targets is None else list(targets)
-    require(bool(ys), loss, "accepts", "none of the usual targets is accepted; pass `targets`")
-    for y, z in itertools.product(ys, FAR):
+    must_hold(bool(ys), loss, "accepts", "none of the usual targets is accepted; pass `targets`")
+    for y, z in itertools.product(ys, OUTLIERS):
         for method, found in (("value", loss.value(z, y)), ("grad", loss.grad(z, y))):
-            require(isfinite(found), loss, method, f"at z = {z:g}, y = {y:g} it is {found}")
+            must_hold(isfinite(found), loss, method, f"at z = {z:g}, y = {y:g} it is {found}")
     for y, z in itertools.product(ys, SCORES):
         check_subgradient(loss, "grad", loss.grad(z, y), z, y)
         floor = loss.lower(y)
-        require(
-            loss.value(z, y) >= floor - SLACK * abs(floor), loss, "lower", f"value({z:g}, {y:g}) is below {floor:g}"
+        must_hold(
+            loss.value(z, y) >= floor - ROUNDING * abs(floor), loss, "lower", f"value({z:g}, {y:g}) is below {floor:g}"
         )
         if loss.has("hess"):
             check_derivative(loss, "hess", lambda v, y=y: loss.grad(v, y), loss.hess(z, y), z)  # type: ignore[misc]
@@ -121,7 +121,7 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
                 check_subgradient(loss, "conjugate_grad", -beta, back, y)
     for y, q, p in itertools.product(ys, SCORES, SLOPES):
         beta = loss.dual(q, p, y)
-        require(isfinite(beta), loss, "dual", f"dual({q:g}, {p:g}, {y:g}) is {beta}")
+        must_hold(isfinite(beta), loss, "dual", f"dual({q:g}, {p:g}, {y:g}) is {beta}")
         check_subgradient(loss, "dual", -beta, q + p * beta, y, where=f"for q = {q:g}, p = {p:g}: ")
         if loss.has("flow"):
             check_flow(loss, q, p, y)
@@ -149,15 +149,15 @@ def check_regularizer(regularizer: Regularizer, d: int = 4) -> None:
         best = r.value(w, i) + (w - u) ** 2 / (2 * step_size)
         for v in (*WEIGHTS, w - 1e-3, w + 1e-3, 0.999 * w, 1.001 * w):
             other = r.value(v, i) + (v - u) ** 2 / (2 * step_size)
-            worse = other >= best - SLACK * (1 + abs(best))
-            require(worse, r, "prox", f"{here} it is {w:g}, but v = {v:g} is better: {other:g} < {best:g}")
+            worse = other >= best - ROUNDING * (1 + abs(best))
+            must_hold(worse, r, "prox", f"{here} it is {w:g}, but v = {v:g} is better: {other:g} < {best:g}")
         if r.has("piece"):
             m, b = r.piece(u, step_size, i)
-            require(close(m * u + b, w), r, "piece", f"{here} it gives {m * u + b:g}, but prox is {w:g}")
+            must_hold(close(m * u + b, w), r, "piece", f"{here} it gives {m * u + b:g}, but prox is {w:g}")
             share = r.share(2.0, u, 0.5, step_size, i)
             m, b = r.piece(u + step_size, step_size, i)
             expected = (4.0 * m, 2.0 * (m * u + b))
-            require(
+            must_hold(
                 close(share[0], expected[0]) and close(share[1], expected[1]),
                 r,
                 "share",
@@ -169,13 +169,15 @@ def check_regularizer(regularizer: Regularizer, d: int = 4) -> None:
         for side in (-1, 0, 1) if r.has("slope") else ():
             s = r.slope(inside, side, i)
             for v in map(r.clip, (*WEIGHTS, inside - 1e-4, inside + 1e-4)):
-                above = r.value(v, i) >= r.value(inside, i) + s * (v - inside) - SLACK * (1 + abs(s * v))
-                require(above, r, "slope", f"{here}: slope {s:g} is no subgradient at w = {inside:g}")
+                above = r.value(v, i) >= r.value(inside, i) + s * (v - inside) - ROUNDING * (1 + abs(s * v))
+                must_hold(above, r, "slope", f"{here}: slope {s:g} is no subgradient at w = {inside:g}")
         for begin in {u, inside}:
             looped = begin
             for n in range(4):
                 once = r.catch_up(begin, step_size, n, i)
-                require(close(once, looped), r, "catch_up", f"{here}: {n} rounds give {once:g}, one by one {looped:g}")
+                must_hold(
+                    close(once, looped), r, "catch_up", f"{here}: {n} rounds give {once:g}, one by one {looped:g}"
+                )
                 looped = r.prox(looped, step_size, i)
     check_compiled(r, lambda c: step(loss=Squared(), regularizer=r, d=d, compiled=c))
 
@@ -195,18 +197,18 @@ def check_geometry(geometry: Geometry, d: int = 4) -> None:
         for w in (v for v in WEIGHTS if v > 0.0 or not positive):
             here = f"at w = {w:g}, i = {i}"
             theta = g.mirror(w, i)
-            require(
+            must_hold(
                 close(g.inverse(theta, i), w), g, "inverse", f"{here}: inverse(mirror(w)) = {g.inverse(theta, i):g}"
             )
             check_derivative(g, "mirror, inverse_hess", lambda v, i=i: g.mirror(v, i), 1 / g.inverse_hess(w, i), w)  # type: ignore[misc]
             for ridge in (0.0, 0.5, 10.0):
                 v = g.resolve(theta, ridge, i)
                 left = g.mirror(v, i) + ridge * v
-                near = abs(left - theta) <= SLACK * (1.0 + abs(theta) + abs(ridge * v))
-                require(near, g, "resolve", f"{here}: mirror + {ridge:g} v = {left:g}, not {theta:g}")
+                near = abs(left - theta) <= ROUNDING * (1.0 + abs(theta) + abs(ridge * v))
+                must_hold(near, g, "resolve", f"{here}: mirror + {ridge:g} v = {left:g}, not {theta:g}")
             for u in (v for v in WEIGHTS if v > 0.0 or not positive):
                 b = g.divergence(u, w, i)
-                require(b >= 0.0 and (b > 0.0) == (u != w), g, "divergence", f"B({u:g}, {w:g}) = {b:g}")
+                must_hold(b >= 0.0 and (b > 0.0) == (u != w), g, "divergence", f"B({u:g}, {w:g}) = {b:g}")
                 slope = g.mirror(u, i) - theta
                 check_derivative(g, "divergence", lambda v, w=w, i=i: g.divergence(v, w, i), slope, u)  # type: ignore[misc]
     if type(g).norm is not Geometry.norm:
@@ -239,14 +241,14 @@ def check_solver(solver: Solver, rounds: int = 30) -> None:
             here = f"x = {x.tolist()}, y = {y:g}, w = {w.tolist()}, eta = {eta:g}, {loss}, {regularizer}"
             args: dict[str, Any] = {"loss": loss, "regularizer": regularizer, "eta": eta, "compiled": False}
             got, expected = (solve_step(x, y, w, solver=s, **args) for s in (solver, Bisection()))
-            require(
+            must_hold(
                 np.allclose(got.w, expected.w, rtol=1e-9, atol=1e-11),
                 solver,
                 "solve",
                 f"{here}: {got.w} != {expected.w}",
             )
-            require(got.residual <= 1e-9 * (1 + abs(got.beta)), solver, "solve", f"{here}: residual {got.residual:g}")
-    require(used is not None, solver, "objection", "it objects to everything")
+            must_hold(got.residual <= 1e-9 * (1 + abs(got.beta)), solver, "solve", f"{here}: residual {got.residual:g}")
+    must_hold(used is not None, solver, "objection", "it objects to everything")
     assert used is not None
     check_compiled(solver, lambda c: step(loss=used[0], regularizer=used[1], solver=solver, compiled=c))
 
@@ -262,18 +264,18 @@ def check_step_size(step_size: StepSize) -> None:
     check_copies(step_size)
     for t in ROUNDS:
         eta = step_size.eta(t)
-        require(isfinite(eta) and eta > 0.0, step_size, "eta", f"eta({t:g}) is {eta}")
+        must_hold(isfinite(eta) and eta > 0.0, step_size, "eta", f"eta({t:g}) is {eta}")
         same = not step_size.is_constant() or eta == step_size.eta(1.0)
-        require(same, step_size, "constant", f"eta({t:g}) is {eta:g}, but eta(1) is {step_size.eta(1.0):g}")
+        must_hold(same, step_size, "constant", f"eta({t:g}) is {eta:g}, but eta(1) is {step_size.eta(1.0):g}")
     if step_size.per_feature:
         records = [check_record(step_size, 0)]
         free = step_size if isinstance(step_size, ScaleFree) else ScaleFree(step_size)
         records += [check_record(free, power) for power in (0, -8, 12)]
         for power, found in zip((-8, 12), records[2:], strict=True):
             fits = np.array_equal(found * 4.0**-power, records[1])
-            require(fits, free, "h", f"is {found[-1]:g} for values times 2^{power}, {records[1][-1]:g} without")
+            must_hold(fits, free, "h", f"is {found[-1]:g} for values times 2^{power}, {records[1][-1]:g} without")
     ours, plain = (stream(step_size, compiled) for compiled in (True, False))
-    require(np.allclose(ours, plain, rtol=1e-9, atol=1e-12), step_size, "compiled", f"{ours} is not {plain}")
+    must_hold(np.allclose(ours, plain, rtol=1e-9, atol=1e-12), step_size, "compiled", f"{ours} is not {plain}")
 
 
 # --- single checks ----------------------------------------------------------------------------
@@ -281,7 +283,7 @@ def check_step_size(step_size: StepSize) -> None:
 
 def check_component(component: Component, family: type[Component]) -> None:
     """The family and the methods it requires."""
-    require(isinstance(component, family), component, "class", f"not a {family.__name__}")
+    must_hold(isinstance(component, family), component, "class", f"not a {family.__name__}")
     check_complete(component)
 
 
@@ -292,7 +294,7 @@ def check_copies(component: Component) -> None:
         twins.append(pickle.loads(pickle.dumps(component)))
     for twin in twins:
         same = twin == component and hash(twin) == hash(component) and repr(twin) == repr(component)
-        require(same, component, "copy", f"came back as {twin!r}")
+        must_hold(same, component, "copy", f"came back as {twin!r}")
 
 
 def is_importable(cls: type) -> bool:
@@ -319,13 +321,13 @@ def check_record(step_size: StepSize, power: int) -> Floats:
             step_size.observe_bend(s, value, square)
             step_size.observe_pull(s, value, square**0.5, (0.5 - (x < 0.0)) * square**0.5, 1.0, 1.0)
         here = f"for x = {value:g}, square = {square:g}"
-        require(bool(np.isfinite(s).all()), step_size, "observe", f"{here} the record becomes {s}")
-        require(isfinite(h) and h >= 0.0, step_size, "h", f"{here} it is {h} with the record {s}")
-        require(h > 0.0 or not pulled, step_size, "h", f"{here} it is 0 after gradients: no steps at all")
+        must_hold(bool(np.isfinite(s).all()), step_size, "observe", f"{here} the record becomes {s}")
+        must_hold(isfinite(h) and h >= 0.0, step_size, "h", f"{here} it is {h} with the record {s}")
+        must_hold(h > 0.0 or not pulled, step_size, "h", f"{here} it is 0 after gradients: no steps at all")
         found.append(h)
     own = s[: step_size.step_size.width()] if isinstance(step_size, ScaleFree) else s
     message = f"writes nothing into the record, which stays {own} (it is written to, not returned)"
-    require(not own.size or bool(own.any()), step_size, "observe", message)
+    must_hold(not own.size or bool(own.any()), step_size, "observe", message)
     return np.array(found)
 
 
@@ -334,15 +336,15 @@ def check_subgradient(loss: Loss, method: str, slope: float, z: float, y: float,
     base = loss.value(z, y)
     for v in (*SCORES, z - 1e-3, z + 1e-3, z * 0.99, z * 1.01):
         height = base + slope * (v - z)
-        room = SLACK * (abs(base) + abs(slope) * (abs(v) + abs(z)) + abs(y * z)) + 1e-12
+        slack = ROUNDING * (abs(base) + abs(slope) * (abs(v) + abs(z)) + abs(y * z)) + 1e-12
         message = f"{where}at z = {z:g}, y = {y:g} the line of slope {slope:g} lies above the value at v = {v:g}"
-        require(loss.value(v, y) >= height - room, loss, method, message)
+        must_hold(loss.value(v, y) >= height - slack, loss, method, message)
 
 
 def check_flow(loss: Loss, q: float, p: float, y: float) -> None:
     """The score q + p flow(q, p, y) moves at the speed -phi' while p grows, and starts with -phi'(q)."""
     here, beta = f"for q = {q:g}, p = {p:g}, y = {y:g}", loss.flow(q, p, y)
-    require(isfinite(beta), loss, "flow", f"{here} it is {beta}")
+    must_hold(isfinite(beta), loss, "flow", f"{here} it is {beta}")
     if p == 0.0:
         check_subgradient(loss, "flow", -beta, q, y, where=f"{here}: ")
         return
@@ -351,9 +353,9 @@ def check_flow(loss: Loss, q: float, p: float, y: float) -> None:
     speed = (moves[1] - moves[0]) / (after - before)
     off = 1e-12 * (abs(q) + abs(p * beta) + abs(y) + 1.0)
     least, most = -loss.grad(q + max(moves) + off, y), -loss.grad(q + min(moves) - off, y)
-    room = 1e-7 * abs(beta)
+    slack = 1e-7 * abs(beta)
     message = f"{here} the score moves at speed {speed:g}, but -grad there is between {least:g} and {most:g}"
-    require(least - room <= speed <= most + room, loss, "flow", message)
+    must_hold(least - slack <= speed <= most + slack, loss, "flow", message)
 
 
 def check_link(loss: Loss) -> None:
@@ -361,18 +363,18 @@ def check_link(loss: Loss) -> None:
     for z in SCORES:
         said, found = LINKS[loss.link](loss.link_factor * z), loss.predict(z)
         message = f"at z = {z:g} it is {found:g}, but the link {loss.link!r} says {said:g}"
-        require(close(found, said), loss, "predict", message)
+        must_hold(close(found, said), loss, "predict", message)
 
 
 def check_valley(loss: Loss, y: float) -> None:
     """A loss of straight lines is 0 from a to b, and has one slope on either side."""
     a, b = loss.valley(y)
     left, right = loss.grad(-inf, y), loss.grad(inf, y)
-    require(a <= b, loss, "valley", f"for y = {y:g} it ends at {b:g}, before its start {a:g}")
+    must_hold(a <= b, loss, "valley", f"for y = {y:g} it ends at {b:g}, before its start {a:g}")
     for z in (*SCORES, a, b):
         said, found = max(left * (z - a), right * (z - b), 0.0), loss.value(z, y)
         message = f"for y = {y:g} the value at z = {z:g} is {found:g}, but straight lines have {said:g}"
-        require(close(found, said), loss, "valley", message)
+        must_hold(close(found, said), loss, "valley", message)
 
 
 def check_derivative(
@@ -383,11 +385,11 @@ def check_derivative(
     if is_positive(component) and z - h <= 0.0:
         return
     right, left = (function(z + h) - function(z)) / h, (function(z) - function(z - h)) / h
-    room = 1e-3 * (abs(slope) + abs(right)) + 1e-16 / h * (1 + abs(function(z)))
-    if abs(right - left) <= room:
+    slack = 1e-3 * (abs(slope) + abs(right)) + 1e-16 / h * (1 + abs(function(z)))
+    if abs(right - left) <= slack:
         middle = 0.5 * (right + left)
-        require(
-            abs(middle - slope) <= room, component, method, f"at {z:g} it says {slope:g}, differences say {middle:g}"
+        must_hold(
+            abs(middle - slope) <= slack, component, method, f"at {z:g} it says {slope:g}, differences say {middle:g}"
         )
 
 
@@ -397,10 +399,10 @@ def check_strong_convexity(g: Geometry, d: int) -> None:
     for _ in range(20):
         u, w, x = start_weights(g, d, rng), start_weights(g, d, rng), rng.standard_normal(d)
         distance, bound = g.distance(u, w), 0.5 * g.strong_convexity(u, w) * g.norm(u - w) ** 2
-        require(distance >= bound * (1 - SLACK), g, "strong_convexity", f"B = {distance:g} is less than {bound:g}")
+        must_hold(distance >= bound * (1 - ROUNDING), g, "strong_convexity", f"B = {distance:g} is less than {bound:g}")
         if w.shape == x.shape:
-            inner, room = abs(float(x @ w)), g.norm(w) * g.dual_norm(x)
-            require(inner <= room * (1 + SLACK), g, "dual_norm", f"|<x, w>| = {inner:g} > {room:g}")
+            inner, most = abs(float(x @ w)), g.norm(w) * g.dual_norm(x)
+            must_hold(inner <= most * (1 + ROUNDING), g, "dual_norm", f"|<x, w>| = {inner:g} > {most:g}")
 
 
 def check_pieces(r: Regularizer, step_size: float, i: int) -> None:
@@ -410,17 +412,17 @@ def check_pieces(r: Regularizer, step_size: float, i: int) -> None:
     for low, high in itertools.pairwise(edges):
         a, b, c = (r.prox(low + t * (high - low), step_size, i) for t in (0.01, 0.5, 0.99))
         straight = abs(a + c - 2 * b) <= 1e-9 * (abs(a) + abs(b) + abs(c) + high - low)
-        require(straight, r, "kink", f"the prox bends between {low:g} and {high:g} for step = {step_size:g}, i = {i}")
+        must_hold(straight, r, "kink", f"the prox bends between {low:g} and {high:g} for step = {step_size:g}, i = {i}")
 
 
 def check_compiled(component: Component, solve: Callable[[bool], Step]) -> None:
     """The compiled step gives what the interpreter gives, also for a copy."""
     check_copies(component)
     ours, plain = solve(True), solve(False)
-    require(np.allclose(ours.w, plain.w, rtol=1e-12, atol=1e-14), component, "compiled", f"{ours.w} is not {plain.w}")
+    must_hold(np.allclose(ours.w, plain.w, rtol=1e-12, atol=1e-14), component, "compiled", f"{ours.w} is not {plain.w}")
 
 
-def require(holds: bool, component: Component, method: str, message: str) -> None:
+def must_hold(holds: bool, component: Component, method: str, message: str) -> None:
     """Raise CheckError unless something holds."""
     if not holds:
         raise CheckError(f"{component!r}.{method}: {message}")
@@ -431,7 +433,7 @@ def require(holds: bool, component: Component, method: str, message: str) -> Non
 
 def close(a: float, b: float) -> bool:
     """Equal but for rounding."""
-    return abs(a - b) <= SLACK * (1e-3 + abs(a) + abs(b))
+    return abs(a - b) <= ROUNDING * (1e-3 + abs(a) + abs(b))
 
 
 def is_positive(component: Component) -> bool:

@@ -22,21 +22,19 @@ from fiol.engine.at_hand import second_look
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
-from fiol.files.model import Path, build_model, read_model, register, write_model
-from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
-from fiol.intake.chunk import FEATURES, Chunk
+from fiol.files.model import Path, build_model, read_model, register_kind, write_model
+from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks, padded, scattered
+from fiol.intake.chunk import MOST_FEATURES, Chunk
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.frames import as_list
 from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
-from fiol.intake.transaction import rows_learned, say_learned
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
 from fiol.snapshot import Snapshot, scores_in_turn
-from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
 
@@ -140,16 +138,17 @@ class Learner:
         self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
         self.ledger: Any = None  #: the `fiol.regret.Ledger` that rides along, if there is one
         self._turns: Any = Turns()
-        self._plan = make_plan(update, self.averages)
+        plan = make_plan(update, self.averages)
         if max_features is not None:
             check_size("max_features", max_features)
-        width = fixed_features(update, self._plan, n_features, bits, max_features)
-        self._intake = Intake(width, bits, max_features, self._plan.first_weight(1) != 0.0)
+        width = fixed_features(update, plan, n_features, bits, max_features)
+        self._intake = Intake(width, bits, max_features, plan.first_weight(1) != 0.0)
         labels = self._intake.labels = labels_for(update, classes)
         self._whole_rows = update.geometry.whole_rows  # rows do not enter the geometry as they are
         size = update.geometry.entered(self._intake.features)
-        first, many = self._plan.first_entry(size), None if labels is None else len(labels)
-        self._engine = Engine(self._plan, size, first, bool(intercept), self.averages, self.dtype, compiled, many)
+        first, many = plan.first_entry(size), None if labels is None else len(labels)
+        #: Plan, state and rounds: for the rest of the package, which works with the engine of a learner in its turn.
+        self.engine = Engine(plan, size, first, bool(intercept), self.averages, self.dtype, compiled, many)
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -201,40 +200,40 @@ class Learner:
             return self._learn_bounded(X, y, sample_weights)
         return self._rounds(self._intake.take_in(X), y, sample_weights)
 
-    def _rounds(self, rows: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
+    def _rounds(self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """A round per row of features that were taken in; labels are taken in, too. Call it inside a transaction."""
-        rows, labels = self._entered(rows), self._intake.labels
+        chunk, labels = self._entered(chunk), self._intake.labels
         if labels is None:
-            return self._engine.learn(rows, y, sample_weights, order)
+            return self.engine.learn(chunk, y, sample_weights, order)
         codes, first = labels.code(y if order is IN_ORDER else [y[k] for k in order])
         if order is not IN_ORDER:
-            codes = scattered(codes, order, rows.rows)
+            codes = scattered(codes, order, chunk.rows)
         if not first.size:
-            return self._engine.learn(rows, codes, sample_weights, order)
+            return self.engine.learn(chunk, codes, sample_weights, order)
         if order is not IN_ORDER:
-            scores = self._meet_classes(rows.take(order), codes[order], sample_weights[order], first)
-            return scattered(scores, order, rows.rows)
-        return self._meet_classes(rows, codes, sample_weights, first)
+            scores = self._meet_classes(chunk.take(order), codes[order], sample_weights[order], first)
+            return scattered(scores, order, chunk.rows)
+        return self._meet_classes(chunk, codes, sample_weights, first)
 
-    def _meet_classes(self, rows: Chunk, codes: Any, sample_weights: Floats, first: Any) -> Floats:
+    def _meet_classes(self, chunk: Chunk, codes: Any, sample_weights: Floats, first: Any) -> Floats:
         """A round per row, where a new class appears in each of the rows `first`, and is known from that row on."""
-        before, scores = self._engine, []
-        self._engine = before.copy()
+        before, scores = self.engine, []
+        self.engine = before.copy()
         try:
-            for start, stop in itertools.pairwise([0, *first.tolist(), rows.rows]):
+            for start, stop in itertools.pairwise([0, *first.tolist(), chunk.rows]):
                 if start < stop:
-                    block = rows.row_block(start, stop)
-                    scores.append(self._engine.learn(block, codes[start:stop], sample_weights[start:stop]))
-                if stop < rows.rows:
-                    known = self._engine.trailing[0]
-                    self._engine.add_scores(np.arange(known), known + 1)
+                    block = chunk.row_block(start, stop)
+                    scores.append(self.engine.learn(block, codes[start:stop], sample_weights[start:stop]))
+                if stop < chunk.rows:
+                    known = self.engine.trailing[0]
+                    self.engine.add_scores(np.arange(known), known + 1)
         except BaseException:
-            if self._engine.rounds > before.rounds:  # interrupted: classes that no row had yet are still to come
+            if self.engine.rounds > before.rounds:  # interrupted: classes that no row had yet are still to come
                 labels = self._intake.labels
                 assert labels is not None
-                labels.arrange(labels.classes[: self._engine.trailing[0]])
+                labels.arrange(labels.classes[: self.engine.trailing[0]])
             else:
-                self._engine = before
+                self.engine = before
             raise
         return self._joined(scores)
 
@@ -249,7 +248,7 @@ class Learner:
         scores, before = list[Floats](), None
 
         def mark() -> Any:
-            return before or (self._engine, self._engine.snapshot())
+            return before or (self.engine, self.engine.snapshot())
 
         def drop_zeros() -> int:
             nonlocal before
@@ -257,15 +256,15 @@ class Learner:
             return self.prune()
 
         try:
-            for start, rows in self._intake.blocks(X, drop_zeros):
-                if rows.rows < len(y):
+            for start, chunk in self._intake.blocks(X, drop_zeros):
+                if chunk.rows < len(y):
                     before = mark()
-                stop = start + rows.rows
-                scores.append(self._rounds(rows, y[start:stop], sample_weights[start:stop]))
+                stop = start + chunk.rows
+                scores.append(self._rounds(chunk, y[start:stop], sample_weights[start:stop]))
         except BaseException:
             if before is not None:
-                self._engine, arrays = before
-                self._engine.restore(arrays)
+                self.engine, arrays = before
+                self.engine.restore(arrays)
             raise
         return self._joined(scores)
 
@@ -280,16 +279,7 @@ class Learner:
         >>> learner.learn_chunks(([[float(k)]], [1.0]) for k in range(3)).shape, learner.rounds
         ((3,), 3)
         """
-        scores: list[Floats] = []
-        try:
-            for chunk in chunks:
-                if not isinstance(chunk, (tuple, list)) or isinstance(chunk, Chunk) or len(chunk) not in (2, 3):
-                    raise TypeError("chunks must be pairs (X, y) or triples (X, y, sample_weight)")
-                scores.append(self.learn(*chunk))
-        except BaseException as error:
-            say_learned(error, sum(map(len, scores)) + rows_learned(error), f"in chunk {len(scores)}: ")
-            raise
-        return self._joined(scores)
+        return self._joined(learned_in_chunks(self.learn, chunks))
 
     def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
         """`learn` for a canonical chunk (`fiol.to_chunk`, `Chunk.from_bytes`) of numbered features: cheap checks only.
@@ -303,13 +293,13 @@ class Learner:
         (array([0., 0.]), 1)
         """
         with self._turns, self._intake.transaction(learner=self):
-            rows = self._intake.take_in_chunk(chunk)
-            targets = self._targets(y, rows.rows)
-            sample_weights = check_sample_weights(sample_weight, rows.rows)
-            order = IN_ORDER if order is None else check_order(order, rows.rows)
+            chunk = self._intake.take_in_chunk(chunk)
+            targets = self._targets(y, chunk.rows)
+            sample_weights = check_sample_weights(sample_weight, chunk.rows)
+            order = IN_ORDER if order is None else check_order(order, chunk.rows)
             if order is not IN_ORDER and not order.size:
-                return np.zeros((rows.rows, *self._engine.trailing))
-            scores = self._rounds(rows, targets, sample_weights, order)
+                return np.zeros((chunk.rows, *self.engine.trailing))
+            scores = self._rounds(chunk, targets, sample_weights, order)
             self._watch(scores)
             return scores
 
@@ -327,32 +317,37 @@ class Learner:
 
     def learn_canonical(self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """`learn_chunk` for rows of features there are, with checked targets, or codes of classes there are."""
-        scores = self._engine.learn(self._entered(chunk), y, sample_weights, order)
+        scores = self.engine.learn(self._entered(chunk), y, sample_weights, order)
         self._watch(scores)
         return scores
 
     def score_canonical(self, chunk: Chunk) -> Floats:
         """`score_chunk` for rows that an `Intake` has checked; features beyond those seen weigh as one never seen."""
-        return self._engine.scores(self._entered(chunk))
+        return self.engine.scores(self._entered(chunk))
 
     def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any, grows: bool = False) -> float | None:
         """The round of a row that is in order; None, and no round, if anything about it needs a second look.
 
         So does a feature beyond those seen, unless the learner `grows`, and has room for the feature.
         """
-        if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows:
+        if type(y) not in TARGET_TYPES or type(sample_weight) not in TARGET_TYPES or self._whole_rows:
             return None
         y, sample_weight, intake = float(y), float(sample_weight), self._intake
-        at_hand = self._engine.have_at_hand(len(values), (intake,), learning=True, grows=grows)
+        at_hand = self.engine.have_at_hand(len(values), (intake,), learning=True, grows=grows)
         if at_hand.learn is second_look:
-            return self.watch_one(self._engine.learn_one(indices, values, y, sample_weight, intake.features))
+            return self.watch_one(self.engine.learn_one(indices, values, y, sample_weight, intake.features))
         return self.watch_one(at_hand.learn(indices, values, y, sample_weight))
 
     def try_event(self, row: Any, y: Any, sample_weight: Any, *outer: Intake, grows: bool = True) -> float | None:
         """`try_row` for a dict; its names are numbered by the first of the intakes around the learner, or its own."""
-        if type(y) not in NUMBERS or type(sample_weight) not in NUMBERS or self._whole_rows or type(row) is not dict:
+        if (
+            type(y) not in TARGET_TYPES
+            or type(sample_weight) not in TARGET_TYPES
+            or self._whole_rows
+            or type(row) is not dict
+        ):
             return None
-        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=True, grows=grows)
+        at_hand = self.engine.have_at_hand(len(row), (*outer, self._intake), learning=True, grows=grows)
         return self.watch_one(at_hand.learn(row, float(y), float(sample_weight)))
 
     def score_event(self, row: Any, *outer: Intake, turns: Any, predict: bool = False) -> float | None:
@@ -362,7 +357,7 @@ class Learner:
         """
         if self._whole_rows or type(row) is not dict:
             return None
-        at_hand = self._engine.have_at_hand(len(row), (*outer, self._intake), learning=False, turns=turns)
+        at_hand = self.engine.have_at_hand(len(row), (*outer, self._intake), learning=False, turns=turns)
         found: float | None = at_hand.predict(row) if predict else at_hand.score(row)
         return found
 
@@ -374,12 +369,12 @@ class Learner:
 
     def mark(self) -> Any:
         """Where `rewind` goes back to: see `fiol.intake.transaction`."""
-        return self._engine, self._engine.mark(), self._intake.mark()
+        return self.engine, self.engine.mark(), self._intake.mark()
 
     def rewind(self, mark: Any) -> None:
         """Take back all rounds, features and classes since the mark."""
-        self._engine, rounds, features = mark
-        self._engine.rewind(rounds)
+        self.engine, rounds, features = mark
+        self.engine.rewind(rounds)
         self._intake.rewind(features)
 
     def with_intake(self: Self, intake: Intake) -> Self:
@@ -393,6 +388,11 @@ class Learner:
         if self._intake.width is None:
             self._intake.features = max(self._intake.features, features)
 
+    def rename(self, classes: Sequence[Any]) -> None:
+        """Call the classes there are, in their order, by these labels; for joint losses."""
+        assert self._intake.labels is not None
+        self._intake.labels.arrange(classes)
+
     def codes_of(self, y: Any) -> Any:
         """The code of every label in y: its place in `classes`; KeyError if one is none of them."""
         assert self._intake.labels is not None
@@ -400,7 +400,7 @@ class Learner:
 
     def mean_loss(self, scores: Floats, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> float:
         """The weighted mean loss of scores; y are targets, or the codes of classes."""
-        return self._engine.mean_loss(scores, y, sample_weights, order)
+        return self.engine.mean_loss(scores, y, sample_weights, order)
 
     def _watch(self, scores: Floats) -> None:
         """Warn of the first score that is not finite."""
@@ -423,12 +423,12 @@ class Learner:
         turns = self._turns
         try:
             turns.acquire()
-            intake, at_hand = self._intake, self._engine.at_hand
+            intake, at_hand = self._intake, self.engine.at_hand
             if intake.encoder is None:
                 z = at_hand.learn(indices, values, y, sample_weight) if at_hand.intake is intake else None
                 if z is not None:
                     return z if math.isfinite(z) else self.watch_one(z)
-                if is_vector(indices, INT32) and is_vector(values, FLOAT64):
+                if is_vector(indices, INDEX_TYPE) and is_vector(values, VALUE_TYPE):
                     z = self.try_row(indices, values, y, sample_weight, grows=True)
                 if z is not None:
                     return z
@@ -455,7 +455,7 @@ class Learner:
         turns = self._turns
         try:
             turns.acquire()
-            intake, at_hand = self._intake, self._engine.at_hand
+            intake, at_hand = self._intake, self.engine.at_hand
             if at_hand.intake is intake and at_hand.encoder is intake.encoder:
                 z = at_hand.learn(features, y, sample_weight)
                 if z is not None:
@@ -490,7 +490,7 @@ class Learner:
 
     def _warn(self, what: str, score: Any, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
-        implicit = isinstance(self.update.loss_step, ImplicitLoss)
+        implicit = self.update.loss_step.solves
         held_in = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
         why = f"the weights left the range of {held_in}" if implicit else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
@@ -513,7 +513,7 @@ class Learner:
     def _start_from(self, weights: Any, intercept: Any) -> None:
         if self.rounds or self.update.anchor.keeps_all_rounds or self.update.geometry.whole_rows:
             raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
-        w, many = np.array(weights, np.float64), self._engine.trailing
+        w, many = np.array(weights, np.float64), self.engine.trailing
         given = w.size if not many else w.shape[-1] if w.ndim else 0
         features = self.n_features if self.width is not None else max(self.n_features, given)
         if w.shape != (*many, features):
@@ -524,7 +524,7 @@ class Learner:
             raise ValueError("weights and intercept must be finite")
         if max(np.abs(w).max(initial=0.0), np.abs(shift).max(initial=0.0)) > np.finfo(self.dtype).max:
             raise OverflowError('weights or intercept leave the range of float32: use dtype="float64"')
-        self._engine.start_from(np.ascontiguousarray(w.T), shift)
+        self.engine.start_from(np.ascontiguousarray(w.T), shift)
         self._intake.features = features
 
     def with_update(self: Self, update: Update) -> Self:
@@ -562,14 +562,9 @@ class Learner:
         with self._turns, self._intake.transaction():
             new = labels.take_in(labels_of_rows(classes if isinstance(classes, list) else list(classes), None, labels))
             if new:
-                engine = self._engine.copy()
+                engine = self.engine.copy()
                 engine.add_scores(np.arange(len(labels) - len(new)), len(labels))
-                self._engine = engine
-
-    def rename(self, classes: Sequence[Any]) -> None:
-        """Call the classes there are, in their order, by these labels; for joint losses."""
-        assert self._intake.labels is not None
-        self._intake.labels.arrange(classes)
+                self.engine = engine
 
     def opened(self: Self) -> Self:
         """A copy that takes classes that appear, though they were given; the weights of a new one start at 0."""
@@ -586,7 +581,7 @@ class Learner:
         if geometry.paired or geometry.least_weight() == 0.0 or low != -high:
             return type(self)(self.update, **self._options(), compiled=self.compiled)
         flipped = {name: -a if name.endswith((".w", ".total")) else a for name, a in self.arrays().items()}
-        new._engine.restore(flipped)
+        new.engine.restore(flipped)
         return new
 
     # --- predicting ---------------------------------------------------------------------------
@@ -627,7 +622,7 @@ class Learner:
         if rows is None:
             return np.concatenate([self.uncertainty(block) for block in blocks_of(X)])
         with self._turns:
-            return np.sqrt(self._engine.variances(self._entered(self._intake.read(X))))
+            return np.sqrt(self.engine.variances(self._entered(self._intake.read(X))))
 
     def predict(self, X: Any) -> Any:
         """The prediction for every row: the mean for regression and counts, the probability of +1 for logistic and
@@ -640,7 +635,7 @@ class Learner:
         """The predictions that belong to these scores, in place where predictions are numbers."""
         labels = self._intake.labels
         if labels is None:
-            return self._engine.predictions(scores)
+            return self.engine.predictions(scores)
         loss = self.update.loss
         if loss.link == "logit":
             return softmax(loss.link_factor * scores)
@@ -655,16 +650,16 @@ class Learner:
 
     def score_one(self, indices: Any, values: Any) -> Any:
         """The score of one row, see `learn_one`."""
-        at_hand = self._engine.at_hand
+        at_hand = self.engine.at_hand
         z = at_hand.score(indices, values)
         intake = self._intake
-        if z is not None and at_hand.intake is intake and intake.encoder is None and at_hand is self._engine.at_hand:
+        if z is not None and at_hand.intake is intake and intake.encoder is None and at_hand is self.engine.at_hand:
             return z
-        if not (is_vector(indices, INT32) and is_vector(values, FLOAT64)) or self._whole_rows:
+        if not (is_vector(indices, INDEX_TYPE) and is_vector(values, VALUE_TYPE)) or self._whole_rows:
             return self._only(self.scores(one_row(indices, values)))
         with self._turns:
             if self._intake.encoder is None:
-                at_hand = self._engine.have_at_hand(len(values), (self._intake,), learning=False, turns=self._turns)
+                at_hand = self.engine.have_at_hand(len(values), (self._intake,), learning=False, turns=self._turns)
                 z = at_hand.score(indices, values)
                 if z is not None:
                     return z
@@ -672,14 +667,14 @@ class Learner:
 
     def score_named(self, features: Mapping[Any, Any]) -> Any:
         """The score of a dict of features, see `learn_named`."""
-        at_hand = self._engine.at_hand
+        at_hand = self.engine.at_hand
         z = at_hand.score(features)
         intake = self._intake
         if (
             z is not None
             and at_hand.intake is intake
             and at_hand.encoder is intake.encoder
-            and at_hand is self._engine.at_hand
+            and at_hand is self.engine.at_hand
         ):
             return z
         with self._turns:
@@ -705,14 +700,14 @@ class Learner:
         >>> clicks.predict_named({"site": "news"}) > 0.5, clicks.predict_named({"site": "mail"}) > 0.5
         (True, True)
         """
-        at_hand = self._engine.at_hand
+        at_hand = self.engine.at_hand
         found = at_hand.predict(features)
         intake = self._intake
         if (
             found is not None
             and at_hand.intake is intake
             and at_hand.encoder is intake.encoder
-            and at_hand is self._engine.at_hand
+            and at_hand is self.engine.at_hand
         ):
             return found
         with self._turns:
@@ -742,35 +737,35 @@ class Learner:
         geometry = self.update.geometry
         with self._turns:
             n = geometry.entered(self.n_features if features is None else features)
-            w = geometry.leave_weights(self._engine.weights(n, averaged))
+            w = geometry.leave_weights(self.engine.weights(n, averaged))
         return w if w.ndim == 1 else np.ascontiguousarray(w.T)
 
     @property
     def row_cost(self) -> float:
-        """What a round costs besides the entries of its row: see `Engine.row_cost`."""
-        return self._engine.row_cost
+        """The cost of a round besides the entries of its row: see `Engine.row_cost`."""
+        return self.engine.row_cost
 
     @property
     def intercept(self) -> Any:
         """The intercept (its average, if averages are kept); 0 without one. With a joint loss, an array of them."""
         with self._turns:
-            return self._engine.intercept_weight(self.averages)
+            return self.engine.intercept_weight(self.averages)
 
     @property
     def last_intercept(self) -> Any:
         """The intercept of the last round, also where averages are kept."""
         with self._turns:
-            return self._engine.intercept_weight(False)
+            return self.engine.intercept_weight(False)
 
     @property
     def rounds(self) -> int:
         """Rounds made: rows learned from, or their average where learners were merged."""
-        return self._engine.rounds
+        return self.engine.rounds
 
     @property
     def rows(self) -> int:
         """Rows learned from, those of all merged learners together."""
-        return self._engine.rows
+        return self.engine.rows
 
     @property
     def n_features(self) -> int:
@@ -823,19 +818,19 @@ class Learner:
 
     @property
     def names(self) -> list[str | int] | None:
-        """What the features are called, in the order of `weights`; None if they are numbers."""
+        """The names of the features, in the order of `weights`; None if features are numbers."""
         with self._turns:
             return self._intake.names
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory for everything that is learned (names of features not counted)."""
-        return self._engine.nbytes
+        return self.engine.nbytes
 
     def settle(self) -> None:
         """Bring every stored weight up to date. `weights`, `save` and the rest do not need it."""
         with self._turns:
-            self._engine.settle()
+            self.engine.settle()
 
     def prune(self) -> int:
         """Drop all features whose weight is exactly 0, with what is remembered of them; returns how many.
@@ -847,15 +842,15 @@ class Learner:
         if not isinstance(self._intake.encoder, Vocabulary):
             raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
         with self._turns, self._intake.transaction():
-            kept, state = np.flatnonzero(features_with_weight(self.last_weights)), self._engine.state
+            kept, state = np.flatnonzero(features_with_weight(self.last_weights)), self.engine.state
             dropped = self.n_features - kept.shape[0]
             try:
                 if dropped:
                     each = self.update.geometry.entered(1)
-                    self._engine.select((each * kept[:, None] + np.arange(each)).ravel())
+                    self.engine.select((each * kept[:, None] + np.arange(each)).ravel())
                     self._intake.keep(kept)
             except BaseException:  # both or neither
-                self._engine.state = state
+                self.engine.state = state
                 raise
             return dropped
 
@@ -885,7 +880,7 @@ class Learner:
 
     def _parts(self) -> dict[str, Any]:
         parts = {"update": self.update, "options": self._options(), "compiled": self.compiled}
-        return {**parts, "header": self._header(), "arrays": self.arrays(), "meta": self.meta}
+        return {**parts, "header": self.header(), "arrays": self.arrays(), "meta": self.meta}
 
     def __getstate__(self) -> dict[str, Any]:
         with self._turns:
@@ -947,7 +942,7 @@ class Learner:
         engines = [part._placed(place, intake) for part, place in zip(parts, places[-len(parts) :], strict=True)]
         new = parts[0]
         new._intake = intake
-        new._engine = merge_engines(engines, share, 0 if base is None else base.rows)
+        new.engine = merge_engines(engines, share, 0 if base is None else base.rows)
         if new.max_features is not None and new.n_features > new.max_features:
             new.prune()
             if new.n_features > new.max_features:
@@ -963,7 +958,7 @@ class Learner:
         each = geometry.entered(1)
         features = (each * places.features[:, None] + np.arange(each)).ravel()
         scores = None if intake.labels is None else len(intake.labels)
-        return self._engine.placed(features, geometry.entered(intake.features), places.scores, scores)
+        return self.engine.placed(features, geometry.entered(intake.features), places.scores, scores)
 
     # --- files --------------------------------------------------------------------------------
 
@@ -976,7 +971,7 @@ class Learner:
         if self._intake.labels is not None:
             self._intake.labels.check_storable()
         with self._turns:  # learners wait for the disk: `copy().save(path)` lets them go on
-            write_model(path, KIND, self._header(), self.arrays(), self.meta)
+            write_model(path, KIND, self.header(), self.arrays(), self.meta)
 
     @classmethod
     def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:
@@ -996,18 +991,18 @@ class Learner:
             "dtype": self.dtype.name,
         }
 
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
         kept = list(self.update.statistics())
         parts = {"update": recipe.to_json(self.update), "options": self._options(), "statistics": kept}
         return {**parts, **self._intake.header()}
 
     def arrays(self) -> dict[str, Any]:
         """Everything that changes while learning, by name; not copies."""
-        return self._engine.arrays()
+        return self.engine.arrays()
 
     def _restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         self._intake.restore(header)
-        self._engine.restore(arrays)
+        self.engine.restore(arrays)
 
     @classmethod
     def from_parts(cls: type[Self], header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Self:
@@ -1025,7 +1020,7 @@ class Learner:
         new = cls(update, **header["options"], classes=classes_in(labels), compiled=compiled)
         if new.n_features not in (0, header["features"]):  # 0 if their number is not fixed
             raise ValueError(f"it has {header['features']} features, but its options say {new.n_features}")
-        new._restore(header, records.fill(arrays, new.arrays(), NEEDED_ARRAYS))
+        new._restore(header, records.fill_missing(arrays, new.arrays(), NEEDED_ARRAYS))
         return new
 
     def __repr__(self) -> str:
@@ -1043,9 +1038,9 @@ class Learner:
 
 # --- arguments --------------------------------------------------------------------------------
 
-INT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float64)
+INDEX_TYPE, VALUE_TYPE = np.dtype(np.int32), np.dtype(np.float64)
 #: Types of a target that need no second look.
-NUMBERS = {float, int, np.float64, np.int64}
+TARGET_TYPES = {float, int, np.float64, np.int64}
 
 
 def is_vector(array: Any, dtype: Any) -> bool:
@@ -1103,8 +1098,8 @@ def check_flag(name: str, value: Any) -> None:
 def check_size(name: str, value: Any) -> int:
     """A number of features."""
     size = integer(name, value)
-    if not 1 <= size <= FEATURES:
-        raise ValueError(f"{name} must be from 1 to {FEATURES}, got {size}")
+    if not 1 <= size <= MOST_FEATURES:
+        raise ValueError(f"{name} must be from 1 to {MOST_FEATURES}, got {size}")
     return size
 
 
@@ -1161,4 +1156,4 @@ def check_dtype(dtype: Any) -> Any:
     return found
 
 
-register(KIND, Learner.from_parts)
+register_kind(KIND, Learner.from_parts)

@@ -34,11 +34,11 @@ from fiol.update.regularizer_steps import (
 )
 from fiol.update.update import TUNING_FREE, Update
 
-NONE, EUCLIDEAN = Unregularized(), Euclidean()
+UNREGULARIZED, EUCLIDEAN = Unregularized(), Euclidean()
 DECAYING, ADAPTIVE, BETTING = Polynomial(0.5), AdaGrad(), ScaleFree(CoinBetting())
 
 
-def SGD(loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING) -> Update:
+def SGD(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: StepSize = DECAYING) -> Update:
     """Stochastic (sub)gradient descent: w - eta (f' + r').
 
     >>> from fiol import Logistic
@@ -54,7 +54,7 @@ def PA(loss: AnyLoss = Hinge()) -> Update:  # noqa: B008
     >>> PA().step_size
     Constant(size=1e+100)
     """
-    return Update(loss, NONE, Constant(1e100), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
+    return Update(loss, UNREGULARIZED, Constant(1e100), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
 
 
 def PA1(aggressiveness: float = 1.0, loss: AnyLoss = Hinge()) -> Update:  # noqa: B008
@@ -64,7 +64,7 @@ def PA1(aggressiveness: float = 1.0, loss: AnyLoss = Hinge()) -> Update:  # noqa
     Constant(size=0.1)
     """
     require("aggressiveness", aggressiveness, 0.0, 1e100, open_low=True)
-    return Update(loss, NONE, Constant(aggressiveness), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
+    return Update(loss, UNREGULARIZED, Constant(aggressiveness), ImplicitLoss(), IgnoredRegularizer(), LastIterate())
 
 
 def PA2(aggressiveness: float = 1.0, loss: AnyLoss = SquaredHinge()) -> Update:  # noqa: B008
@@ -86,11 +86,14 @@ def IOL(
     >>> IOL(Squared()).regularizer_step
     IgnoredRegularizer()
     """
-    return Update(loss, NONE, step_size, ImplicitLoss(), IgnoredRegularizer(), LastIterate(), geometry, solver)
+    return Update(loss, UNREGULARIZED, step_size, ImplicitLoss(), IgnoredRegularizer(), LastIterate(), geometry, solver)
 
 
 def COMID(
-    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
+    loss: AnyLoss,
+    regularizer: Regularizer = UNREGULARIZED,
+    step_size: StepSize = DECAYING,
+    geometry: Geometry = EUCLIDEAN,
 ) -> Update:
     """Composite mirror descent: a gradient step, then the prox of the regularizer (Duchi et al. 2010).
 
@@ -102,7 +105,10 @@ def COMID(
 
 
 def RDA(
-    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, geometry: Geometry = EUCLIDEAN
+    loss: AnyLoss,
+    regularizer: Regularizer = UNREGULARIZED,
+    step_size: StepSize = DECAYING,
+    geometry: Geometry = EUCLIDEAN,
 ) -> Update:
     """Regularized dual averaging: all past gradients, the regularizer t times, near the origin (Xiao 2010).
 
@@ -113,7 +119,7 @@ def RDA(
     return Update(loss, regularizer, step_size, LinearizedLoss(), ImplicitRegularizer(), Origin(), geometry)
 
 
-def Coin(loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = BETTING) -> Update:
+def Coin(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: StepSize = BETTING) -> Update:
     """Coin betting: dual averaging whose steps are what was won so far (Orabona and Pal 2016); nothing to tune.
 
     For losses whose derivatives have a bound: of others, such as the squared, `ImplicitCoin` never overshoots.
@@ -127,7 +133,7 @@ def Coin(loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = B
 
 def ImplicitCoin(
     loss: AnyLoss,
-    regularizer: Regularizer = NONE,
+    regularizer: Regularizer = UNREGULARIZED,
     step_size: StepSize = BETTING,
     solver: Solver | None = None,
 ) -> Update:
@@ -142,7 +148,10 @@ def ImplicitCoin(
 
 
 def ISGD(
-    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = DECAYING, solver: Solver | None = None
+    loss: AnyLoss,
+    regularizer: Regularizer = UNREGULARIZED,
+    step_size: StepSize = DECAYING,
+    solver: Solver | None = None,
 ) -> Update:
     """Implicit SGD: the loss exactly, the regularizer linearized (Toulis et al. 2014).
 
@@ -156,7 +165,7 @@ def ISGD(
 
 def FIOL(
     loss: AnyLoss,
-    regularizer: Regularizer = NONE,
+    regularizer: Regularizer = UNREGULARIZED,
     step_size: StepSize = TUNING_FREE,
     geometry: Geometry = EUCLIDEAN,
     solver: Solver | None = None,
@@ -172,7 +181,7 @@ def FIOL(
 
 
 def FTRLProximal(
-    loss: AnyLoss, regularizer: Regularizer = NONE, step_size: StepSize = ADAPTIVE, once: bool = False
+    loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: StepSize = ADAPTIVE, once: bool = False
 ) -> Update:
     """Follow the regularized leader, proximal: all past gradients, near all past weights.
 
@@ -188,7 +197,7 @@ def FTRLProximal(
 
 def ImplicitFTRL(
     loss: AnyLoss,
-    regularizer: Regularizer = NONE,
+    regularizer: Regularizer = UNREGULARIZED,
     step_size: StepSize = ADAPTIVE,
     once: bool = False,
     solver: Solver | None = None,

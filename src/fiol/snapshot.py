@@ -85,7 +85,7 @@ class Snapshot:
 
     @property
     def names(self) -> list[str | int] | None:
-        """What the features are called; None if they are numbers."""
+        """The names of the features; None if features are numbers."""
         return self._model.names  # type: ignore[no-any-return]
 
     @property

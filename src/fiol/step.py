@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from fiol.components.component import Component, per_feature_sizes, place
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.losses import Loss
-from fiol.components.problem import STEEP, Problem, make_problem
+from fiol.components.problem import Problem, make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats, Indices, Row
+from fiol.components.scalars import STEEP
 from fiol.components.solvers import Solver
 
 #: The largest part of themselves by which beta and the terms of the score may miss their equation. Rounding misses by

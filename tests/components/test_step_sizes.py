@@ -178,10 +178,10 @@ def test_statistics_are_saved_copied_and_grow(tmp_path, step_size, dtype):
         parts = pickle.loads(pickle.dumps(fiol.Learner.load(tmp_path / "model", compiled=False)))
         parts = parts.copy()
     assert np.array_equal(whole.weights, parts.weights)
-    own = {name.removeprefix("state."): a for name, a in parts._engine.arrays().items() if name.startswith("state.")}
+    own = {name.removeprefix("state."): a for name, a in parts.engine.arrays().items() if name.startswith("state.")}
     assert list(own) == ["w", "mark", *step_size.statistics(), "total"]
     for k, name in enumerate(step_size.statistics()):
-        assert np.array_equal(own[name], parts._engine.state.statistics[:, k])
+        assert np.array_equal(own[name], parts.engine.state.statistics[:, k])
         assert own[name][:4].all()
         assert own[name].dtype == dtype
 
@@ -192,8 +192,8 @@ def test_merging_takes_means_of_statistics():
     a, b = (fiol.Learner(update, n_features=4, compiled=False) for _ in range(2))
     a.learn(X[:20], y[:20])
     b.learn(X[20:], y[20:])
-    records = [learner._engine.state.statistics for learner in (a, b)]
-    merged = fiol.Learner.merge([a, b])._engine.state.statistics
+    records = [learner.engine.state.statistics for learner in (a, b)]
+    merged = fiol.Learner.merge([a, b]).engine.state.statistics
     np.testing.assert_allclose(merged[:, :2], (records[0] + records[1])[:, :2] / 2)
     np.testing.assert_array_equal(merged[:, 2], np.maximum(*records)[:, 2])
 

@@ -204,7 +204,7 @@ def concrete_components():
     }
 
 
-#: Where a class is meant and no answer would do: which theorems hold for it, what a warning advises.
+#: Where a class is meant and no answer would do: which theorems hold for it, which step size is another one in units.
 MEANT = {
     ("step_sizes.py", "ScaleFree"),
     ("checks.py", "ScaleFree"),
@@ -212,7 +212,6 @@ MEANT = {
     ("bounds.py", "LinearizedLoss"),
     ("bounds.py", "ImplicitRegularizer"),
     ("bounds.py", "Inverse"),
-    ("learner.py", "ImplicitLoss"),
 }
 
 

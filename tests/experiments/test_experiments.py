@@ -14,7 +14,7 @@ from fiol.experiments import regret, solvers, stability, table3, work
 from fiol.experiments.arena import Algorithm, compilations, kind
 from fiol.experiments.lasso import Lasso
 from fiol.experiments.page import page, write_page
-from fiol.experiments.report import Claim, Picture, Report, Table, environment, plain
+from fiol.experiments.report import Claim, Picture, Report, Table, as_json, environment
 from fiol.plots import save_figure
 
 RHOS = (0.0, 0.5, 0.9)
@@ -224,7 +224,7 @@ def coarse_pictures():
 def finished():
     pytest.importorskip("matplotlib")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solvers, "compiled", lambda loop: loop)
+        patch.setattr(solvers, "compiled_loop", lambda loop: loop)
         experiments = tiny_experiments()
         for experiment in experiments.values():
             shares = [share for share, _ in experiment.run()]
@@ -321,7 +321,7 @@ def test_nothing_says_where_it_ran(written):
 @pytest.mark.parametrize("name", list(tiny_experiments()))
 def test_experiments_can_be_cut_short(name, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(solvers, "compiled", lambda loop: loop)
+    monkeypatch.setattr(solvers, "compiled_loop", lambda loop: loop)
     experiment = tiny_experiments()[name]
     before = experiment.report()  # nothing found yet
     assert before.partial
@@ -347,7 +347,7 @@ def test_what_no_clock_enters_is_the_same_again(finished, name):
     first = finished[name].sweeps if name == "stability" else finished[name].curves
     second = again.sweeps if name == "stability" else again.curves
     assert len(second) >= 4
-    assert plain(second) == plain(first[: len(second)])
+    assert as_json(second) == as_json(first[: len(second)])
 
 
 # --- what they say ----------------------------------------------------------------------------

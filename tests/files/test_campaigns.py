@@ -99,7 +99,7 @@ def test_a_sweep_that_is_quicker_is_no_failure(tmp_path, monkeypatch):
     def late(file):
         if len(swept) < 2:
             swept.append(file.name)
-            model_file.sweep(str(tmp_path))
+            model_file.delete_leftovers(str(tmp_path))
         return lock(file)
 
     monkeypatch.setattr(model_file, "lock", late)

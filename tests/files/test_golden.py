@@ -51,7 +51,7 @@ def test_golden_files_hold_what_they_are_for():
     assert "state.square" in fiol.load(GOLDEN / "learner-older.fiol", compiled=False).arrays()
     assert not {"state.square", "seen.square"} & arrays["learner-older"]
     merged = fiol.load(GOLDEN / "learner-merged.fiol", compiled=False)
-    assert (merged.rows, merged.rounds, merged._engine.uncounted.tolist()) == (20, 12, [8.0, 0.5])
+    assert (merged.rows, merged.rounds, merged.engine.uncounted.tolist()) == (20, 12, [8.0, 0.5])
     assert fiol.load(GOLDEN / "learner-older.fiol", compiled=False).rows == 20
     assert "uncounted" not in arrays["learner-older"]
     assert "geometry" not in model_file.read(GOLDEN / "learner-older.fiol")[0]["model"]["update"]["fields"]

@@ -12,7 +12,7 @@ import pytest
 
 import fiol
 from fiol.files import model, model_file
-from fiol.files.model import read_model, register, write_model
+from fiol.files.model import read_model, register_kind, write_model
 from fiol.files.model_file import ModelFileError
 
 
@@ -40,7 +40,7 @@ class Mean:
 @pytest.fixture
 def mean(monkeypatch, path):
     monkeypatch.setattr(model, "BUILDERS", dict(model.BUILDERS))
-    register("mean", Mean.from_parts)
+    register_kind("mean", Mean.from_parts)
     mean = Mean(6.0, 3)
     mean.meta["unit"] = "m"
     mean.save(path)
@@ -64,7 +64,7 @@ def test_another_kind_is_refused_by_name(path, mean):
 
 def test_a_kind_is_registered_once(mean):
     with pytest.raises(ValueError, match=r"^there is a kind of model called 'mean' already$"):
-        register("mean", Mean.from_parts)
+        register_kind("mean", Mean.from_parts)
 
 
 def test_an_unknown_kind_is_refused_by_name(path):

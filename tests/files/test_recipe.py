@@ -19,7 +19,7 @@ import fiol
 from fiol import L1, AdaGrad, Box, Huber, Logistic, Loss, MedianOfMedians, Newton, Partition, Regularizer
 from fiol.components.component import Component, PerFeature
 from fiol.components.problem import Problem
-from fiol.files.recipe import find_class, from_json, name_of, to_json
+from fiol.files.recipe import find_class, from_json, stored_name, to_json
 
 
 class Shifted(Loss):
@@ -250,10 +250,10 @@ def component_classes():
 def test_every_class_of_the_package_has_a_name_of_its_own():
     names = {}
     for cls in component_classes():
-        assert names.setdefault(name_of(cls), cls) is cls
-        assert "." not in name_of(cls)
+        assert names.setdefault(stored_name(cls), cls) is cls
+        assert "." not in stored_name(cls)
         if cls is not Component:
-            assert find_class(name_of(cls)) is cls
+            assert find_class(stored_name(cls)) is cls
     assert len(names) > 60
     assert names["L1"] is L1
     assert names["Update"] is fiol.Update

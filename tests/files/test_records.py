@@ -12,7 +12,7 @@ import fiol
 from fiol.files import model_file, records
 from fiol.files.model import read_model, write_model
 from fiol.files.model_file import ModelFileError
-from fiol.files.records import fill, pack, unpack
+from fiol.files.records import fill_missing, pack, unpack
 
 #: Numbers that are easily confused: zeros of either sign, the smallest, NaNs that differ in their payload.
 SPECIAL = {
@@ -204,8 +204,8 @@ def test_what_an_older_version_did_not_have_is_as_in_a_new_model():
         "clock": np.arange(3.0),
     }
     old = {"state.w": np.ones((5, 2)), "fresh.w": np.zeros((1, 2)), "extra": np.ones(1)}
-    whole = fill(old, new, ("state.w", "clock"))
+    whole = fill_missing(old, new, ("state.w", "clock"))
     added = {"state.n": np.array([[3, 4]] * 5), **{name: new[name] for name in ("fresh.n", "intercept.n")}}
     assert_same(whole, {**old, **added, **{name: new[name] for name in ("state.unused", "fresh.unused")}})
-    assert_same(fill({}, new, ("state.w", "clock")), {})
-    assert_same(fill({"state.w": np.ones(())}, new, ("state.w", "clock")), {"state.w": np.ones(())})
+    assert_same(fill_missing({}, new, ("state.w", "clock")), {})
+    assert_same(fill_missing({"state.w": np.ones(())}, new, ("state.w", "clock")), {"state.w": np.ones(())})

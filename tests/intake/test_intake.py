@@ -41,7 +41,7 @@ def whole(model):
     """All there is to a learner, bit by bit, but for how much room it has to grow."""
     d = model.update.geometry.entered(model.n_features)
     arrays = {name: a[:d] if name.startswith("state.") else a for name, a in model.arrays().items()}
-    return model._header(), {name: (a.dtype, a.tobytes()) for name, a in arrays.items()}
+    return model.header(), {name: (a.dtype, a.tobytes()) for name, a in arrays.items()}
 
 
 # --- all or nothing ---------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_an_interrupt_in_the_middle_of_bounded_rows_is_no_round(monkeypatch):
     model = learner(FIOL(Logistic(), L1(0.2), Constant(0.1)), max_features=3)
     model.learn([{"a": 5.0, "b": 0.1}], [1])
     before, twin = whole(model), model.copy()
-    plain, calls = model._engine.learn, []
+    plain, calls = model.engine.learn, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -111,7 +111,7 @@ def test_an_interrupt_in_the_middle_of_bounded_rows_is_no_round(monkeypatch):
 
     rows = [{f"c{k}": 0.1, "a": 1.0} for k in range(8)]
     with monkeypatch.context() as patch:
-        patch.setattr(model._engine, "learn", interrupted)
+        patch.setattr(model.engine, "learn", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.learn(rows, np.ones(8))
     assert len(calls) == 3

@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,3 +40,20 @@ def test_classes_that_appear_are_those_known_from_the_start(labels, cut):
         for rest in (one, many, closed):
             assert rest.learners[label].weights.tolist() == alone.weights.tolist()
             assert rest.learners[label].intercept == alone.intercept
+
+
+def test_chunks_one_after_another():
+    """As a learner's: to the bit what `learn` of all rows gives, whatever chunk a class appears in."""
+    X, labels = np.random.default_rng(0).standard_normal((9, 2)), list("aababccab")
+    whole, model = (OneVsRest(fiol.FIOL(fiol.Logistic()), compiled=False) for _ in range(2))
+    expected = whole.learn(X, labels)
+    found = model.learn_chunks((X[k : k + 4], labels[k : k + 4]) for k in range(0, 9, 4))
+    assert found.tobytes() == expected.tobytes()
+    assert model.classes == ["a", "b", "c"]
+    assert model.weights.tobytes() == whole.weights.tobytes()
+    for x in X:
+        assert model.score_one([0, 1], x).tobytes() == model.scores(x[None]).tobytes()
+    with pytest.raises(ValueError, match="must be finite") as caught:
+        model.learn_chunks([(X, labels), (X * np.nan, labels)])
+    assert caught.value.rows_learned == 9
+    assert model.rounds == 18

@@ -57,7 +57,7 @@ def stream(seed=0, d=D, rows=T, density=0.4):
 def traced(update, X, y, h, intercept):
     """The weights before every round and after the last, one row at a time and without a ledger."""
     learner = Learner(update, n_features=X.shape[1], intercept=intercept, compiled=False)
-    engine = learner._engine
+    engine = learner.engine
 
     def now():
         w = engine.weights(update.geometry.entered(X.shape[1]), False)
@@ -321,7 +321,7 @@ def test_a_closed_ledger_keeps_its_records_and_lets_the_learner_go():
     with Ledger(learner, every=1) as later:  # a ledger that begins in the middle
         learner.learn(X, y)
     assert later.records.t[-1] == T
-    assert learner.copy()._engine.observer is None
+    assert learner.copy().engine.observer is None
 
 
 def test_no_rounds_no_records():

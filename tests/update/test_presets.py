@@ -54,10 +54,10 @@ def learned(update, stream, intercept=False, average=False, compiled=False):
     d = stream.x.shape[1]
     learner = fiol.Learner(update, n_features=d, intercept=intercept, average=average, compiled=compiled)
     scores = learner.learn(*stream)
-    learner._engine.compiled = False  # reading the weights is not what takes long
+    learner.engine.compiled = False  # reading the weights is not what takes long
     if not average:
         return scores, learner.weights, learner.intercept
-    last = learner._engine.intercept_weight(False)
+    last = learner.engine.intercept_weight(False)
     return scores, learner.last_weights, last, learner.weights, learner.intercept
 
 

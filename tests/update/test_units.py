@@ -49,6 +49,16 @@ def test_scores_have_the_unit_of_targets(name, dtype):
             np.testing.assert_allclose(found, c * one, rtol=close, atol=close * c)
 
 
+def test_outliers_do_not_lengthen_the_steps_of_huber():
+    """Why its steps have no unit: with the mean error as one, the first weight is 0.61 here."""
+    rng = np.random.default_rng(0)
+    X, truth = rng.standard_normal((800, 3)), np.array([1.0, 2.0, 3.0])
+    y = X @ truth + 0.5 * rng.standard_normal(800) + (rng.random(800) < 0.05) * 1e4 * rng.standard_normal(800)
+    learner = fiol.Learner(fiol.FIOL(fiol.Huber()), n_features=3, compiled=False)
+    learner.learn(X, y)
+    np.testing.assert_allclose(learner.weights, truth, atol=0.2)
+
+
 def test_targets_of_any_size_are_learned_in_three_passes():
     X, y, _ = data(rows=200)
     for c in (1e-3, 1.0, 1e6):
@@ -68,7 +78,7 @@ def test_units_of_steps_are_means_over_all_rounds(loss, penalty):
     learner = fiol.Learner(fiol.FIOL(loss, penalty), n_features=4, compiled=False)
     np.testing.assert_allclose(learner.learn(X, y, weight), played.scores, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(learner.weights, played.weights, rtol=1e-8, atol=1e-10)
-    stride = learner._engine.state.statistics[:, 2]
+    stride = learner.engine.state.statistics[:, 2]
     errors, factor = np.abs(played.scores - y), 0.8 if loss == fiol.Quantile(0.2) else 1.0
     seen = [np.flatnonzero(X[:, i])[-1] + 1 for i in range(4)]  # the unit is that of the round a feature was last seen
     expected = [1.0 / y[:t].mean() if loss == fiol.Poisson() else errors[:t].mean() / factor for t in seen]
@@ -107,7 +117,7 @@ def test_units_are_saved_and_merged(tmp_path):
     loaded = fiol.Learner.load(tmp_path / "model", compiled=False)
     np.testing.assert_array_equal(loaded.learn(X, y), learner.learn(X, y))
     merged = fiol.Learner.merge([learner, loaded])
-    np.testing.assert_allclose(merged._engine.state.statistics, learner._engine.state.statistics)
+    np.testing.assert_allclose(merged.engine.state.statistics, learner.engine.state.statistics)
 
 
 # --- counts -----------------------------------------------------------------------------------

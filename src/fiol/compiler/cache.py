@@ -23,7 +23,7 @@ except ImportError:  # no locks: every process compiles for itself
     fcntl = None  # type: ignore[assignment]
 
 #: Compiling is worth a word after so many seconds; the next word comes after so many more.
-PATIENCE, PAUSE = 1.0, 10.0
+WAITS, PAUSE = 1.0, 10.0
 #: So long one process waits for another that compiles the same code, before it compiles for itself.
 LONGEST_WAIT = 120.0
 
@@ -47,13 +47,13 @@ class Kept(FunctionCache):
             if self.take_turn(signature):
                 found = self.read(signature, context)
             if found is None and someone_reads():
-                self.timer = threading.Timer(PATIENCE, tell, [self.cache_path])
+                self.timer = threading.Timer(WAITS, tell, [self.cache_path])
                 self.timer.daemon = True
                 self.timer.start()
         return found
 
     def read(self, signature: Any, context: Any) -> Any:
-        """What is on disk; None if there is nothing, or nothing that can be read."""
+        """The compiled code on disk; None if there is none, or none that can be read."""
         try:
             return super().load_overload(signature, context)
         except Exception as error:

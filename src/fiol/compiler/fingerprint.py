@@ -82,7 +82,7 @@ def code_parts(function: types.FunctionType, reached: set[types.FunctionType]) -
 
 
 def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.FunctionType]) -> Iterator[bytes]:
-    """What `value` adds to a fingerprint: its code, its digits, or else only what it is called."""
+    """The share of `value` in a fingerprint: its code, its digits, or else only its name."""
     value = getattr(value, "py_func", value)
     yield f"{name}: {getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}".encode()
     if isinstance(value, types.FunctionType):

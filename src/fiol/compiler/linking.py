@@ -63,7 +63,7 @@ for _owner, _names in NEEDED.items():
 #: Before llvmlite 0.44, functions are improved by what is made for their module.
 BY_MODULE = "llvm_module" in inspect.signature(CPUCodegen._function_pass_manager).parameters
 #: What operators have one meaning for, whatever the flags.
-NUMBERS = types.Integer, types.Float, types.Boolean
+NUMBER_TYPES = types.Integer, types.Float, types.Boolean
 #: Passes of numba for what this library's own code has none of: `with`, closures, generators, `isinstance`, expressions
 #: of whole arrays, functions to inline as source; or that write reports nobody reads.
 NOT_NEEDED = {
@@ -112,13 +112,18 @@ class Part(JITCodeLibrary):
             self._final_module.link_in(module)
 
     def finalize(self) -> None:
-        for library in self._linking_libraries:
-            if hasattr(library, "_reload_init"):  # in later numbas
-                self._reload_init.update(library._reload_init)
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage.name == "external":
                 function.linkage = "linkonce_odr"  # to be dropped wherever it has been inlined
         self._shared_module, self._finalized = self._final_module, True
+
+    def _get_module_for_linking(self) -> Any:
+        """For somebody else's kernel, which links no more than what it calls: with all parts inside."""
+        self._ensure_finalized()
+        module = self._shared_module.clone()
+        for part in with_their_parts(self._linking_libraries):
+            module.link_in(module_of(part), preserve=True)
+        return module
 
     def get_pointer_to_function(self, name: str) -> int:
         self._ensure_finalized()
@@ -139,8 +144,7 @@ class Loop(Part):
     """
 
     def finalize(self) -> None:
-        for library in with_their_parts(self._linking_libraries):
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        link_parts(self)
         self._optimize_final_module()
         super().finalize()
 
@@ -149,7 +153,7 @@ class Whole(JITCodeLibrary):
     """Machine code with all its parts inside."""
 
     def finalize(self) -> None:
-        self._linking_libraries = with_their_parts(self._linking_libraries)
+        link_parts(self)
         super().finalize()
 
     def _finalize_final_module(self) -> None:
@@ -167,7 +171,7 @@ def with_their_parts(libraries: list[Any]) -> list[Any]:
     def visit(library: Any) -> None:
         if library not in seen:
             seen.add(library)
-            if type(library) is Part:  # the others have their parts inside
+            if isinstance(library, Part):
                 for part in library._linking_libraries:
                     visit(part)
             order.append(library)
@@ -175,6 +179,20 @@ def with_their_parts(libraries: list[Any]) -> list[Any]:
     for library in libraries:
         visit(library)
     return order[::-1]
+
+
+def link_parts(library: Any) -> None:
+    """Link all that a library calls into it."""
+    for part in with_their_parts(library._linking_libraries):
+        if hasattr(part, "_reload_init"):  # in later numbas
+            library._reload_init.update(part._reload_init)
+        library._final_module.link_in(module_of(part), preserve=True)
+    library._linking_libraries = []
+
+
+def module_of(library: Any) -> Any:
+    """What is to be linked of a library, if its parts are linked, too."""
+    return library._shared_module if isinstance(library, Part) else library._get_module_for_linking()
 
 
 class Lean(Lower):
@@ -249,7 +267,7 @@ class Remembering:
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
         """The signature of a call, as the context itself would find it."""
         operator = getattr(getattr(function, "typing_key", None), "__module__", "") == "_operator"
-        if not operator or kws or not all(isinstance(kind, NUMBERS) for kind in args):
+        if not operator or kws or not all(isinstance(kind, NUMBER_TYPES) for kind in args):
             return self.context.resolve_function_type(function, args, kws)
         key = function.typing_key, tuple(args)
         then, found = self.known.get(key, (None, None))

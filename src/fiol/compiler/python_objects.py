@@ -30,11 +30,11 @@ from fiol.compiler.compiled import ComponentType, bind, jit, lent
 intrinsic: Any = typed_intrinsic
 WORD, REAL, POINTER = ir.IntType(64), ir.DoubleType(), ir.IntType(8).as_pointer()
 #: Where Python's objects, and numpy's arrays after that, have what is read of them here.
-KIND, DATA, AXES, SHAPE, DTYPE, FLAGS = 8, 16, 24, 32, 56, 64
+TYPE, DATA, AXES, SHAPE, DTYPE, FLAGS = 8, 16, 24, 32, 56, 64
 #: The same for lists, texts and integers, whose digits are of 30 bits.
 SIZE, ITEMS, HASH, DIGITS = 16, 24, 24, 24
 #: What an array's flags say if it is contiguous and aligned.
-PLAIN = 0x0001 | 0x0100
+PLAIN_ARRAY = 0x0001 | 0x0100
 
 
 @functools.cache
@@ -52,13 +52,13 @@ def usable() -> bool:
 
     shape = (ctypes.c_ssize_t * 2).from_address(word(SHAPE) or 0)
     return (
-        all(word(KIND, thing) == id(type(thing)) for thing in things)
+        all(word(TYPE, thing) == id(type(thing)) for thing in things)
         and all(ctypes.c_double.from_address(id(half) + DATA).value == half for half in (0.5, np.float64(0.25)))
         and word(DATA) == array.ctypes.data
         and ctypes.c_int.from_address(id(array) + AXES).value == 2
         and tuple(shape) == (3, 5)
         and word(DTYPE) == id(array.dtype) == id(np.dtype(np.int32))
-        and ctypes.c_int.from_address(id(array) + FLAGS).value & PLAIN == PLAIN
+        and ctypes.c_int.from_address(id(array) + FLAGS).value & PLAIN_ARRAY == PLAIN_ARRAY
         and word(SIZE, items) == 3
         and list((ctypes.c_ssize_t * 3).from_address(word(ITEMS, items) or 0)) == list(map(id, items))
         and ctypes.c_ssize_t.from_address(id("a") + HASH).value == hash("a")
@@ -69,7 +69,7 @@ def usable() -> bool:
 
 
 def word_of(thing: Any, offset: int) -> int | None:
-    """What an object has so many bytes after its address; None for 0."""
+    """The word that stands `offset` bytes after the address of an object; None for 0."""
     return ctypes.c_void_p.from_address(id(thing) + offset).value
 
 
@@ -79,7 +79,7 @@ def owner_place() -> int | None:
 
     The word changes with the interpreter's lock held alone: a thread that waits takes that first, and then writes.
     """
-    lock, offsets = RLock(), range(KIND + 8, RLock.__basicsize__, 8)
+    lock, offsets = RLock(), range(TYPE + 8, RLock.__basicsize__, 8)
     free = [word_of(lock, offset) for offset in offsets]
     with lock, lock:
         taken = [word_of(lock, offset) for offset in offsets]
@@ -370,7 +370,7 @@ def attempted(typing_context: Any, function: Any, arguments: Any) -> Any:
 
 
 class MethodDef(ctypes.Structure):
-    """What Python knows of a function written in C."""
+    """Python's description of a function written in C."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),

@@ -198,7 +198,7 @@ class Component:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = canonical(f"{type(self).__name__}.{field.name}", getattr(self, field.name), field.type)
+            value = stored_form(f"{type(self).__name__}.{field.name}", getattr(self, field.name), field.type)
             object.__setattr__(self, field.name, value)
         self.validate()
 
@@ -260,7 +260,7 @@ def check_signature(cls: type, name: str, method: Any) -> None:
         raise TypeError(f"{cls.__name__}.{name} must take ({', '.join(expected)}), not ({', '.join(found)})")
 
 
-def canonical(name: str, value: Any, annotation: Any) -> Any:
+def stored_form(name: str, value: Any, annotation: Any) -> Any:
     """The one stored form of a field: int, float, read-only float64 array, or component."""
     kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     if (isinstance(value, Component) and kind not in EXPECTED) or (value is None and "None" in str(annotation)):

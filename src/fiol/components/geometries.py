@@ -26,7 +26,7 @@ import numpy as np
 from fiol.components.component import Component, PerFeature, at, common, own, place, require
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import CSR, Floats, Row, nth
-from fiol.components.scalars import safe_exp, safe_log, wright_omega
+from fiol.components.scalars import HUGE, safe_exp, safe_log, wright_omega
 
 
 class Geometry(Component):
@@ -128,9 +128,9 @@ class Geometry(Component):
         """How many weights the working geometry has for so many features."""
         return features
 
-    def enter_rows(self, rows: CSR, features: int) -> CSR:
+    def enter_rows(self, csr: CSR, features: int) -> CSR:
         """The rows as the working geometry sees them."""
-        return rows
+        return csr
 
     def enter_strengths(self, regularizer: Regularizer) -> Regularizer:
         """The regularizer with a strength for every weight of the working geometry."""
@@ -225,8 +225,8 @@ class Separable(Geometry):
         for _ in range(200):
             gap = self.mirror(w, i) + ridge * w - theta
             low, high = (low, w) if gap > 0.0 else (w, high)
-            room = self.inverse_hess(w, i)
-            new = w - gap * room / (1.0 + ridge * room)
+            inverse_hess = self.inverse_hess(w, i)
+            new = w - gap * inverse_hess / (1.0 + ridge * inverse_hess)
             if not low <= new <= high:
                 new = low + 0.5 * (high - low)
             if abs(new - w) <= 1e-16 * abs(new):
@@ -262,8 +262,8 @@ class Separable(Geometry):
         """(v, a): v = w(beta), and x v moves by step a per unit of beta there."""
         free = self.unclipped(regularizer, w, x, beta, step, i)
         v = regularizer.clip(free)
-        room = self.inverse_hess(v, i) if v == free and v != 0.0 else 0.0
-        return v, room / (1.0 + step * regularizer.l2(i) * room) * x * x
+        inverse_hess = self.inverse_hess(v, i) if v == free and v != 0.0 else 0.0
+        return v, inverse_hess / (1.0 + step * regularizer.l2(i) * inverse_hess) * x * x
 
     def share_of(
         self, regularizer: Regularizer, w: float, x: float, beta: float, step: float, i: int
@@ -468,7 +468,7 @@ class DiagonalMetric(Quadratic):
     h: PerFeature
 
     def validate(self) -> None:
-        require("DiagonalMetric.h", self.h, 0.0, np.finfo(float).max, open_low=True)
+        require("DiagonalMetric.h", self.h, 0.0, HUGE, open_low=True)
 
     def metric(self, i: int) -> float:
         return at(self.h, i)
@@ -537,9 +537,9 @@ class Mahalanobis(Geometry):
         move, basis = solved - entered, self.eigen[1]
         return w + basis @ move if np.abs(move).max(initial=0.0) < np.abs(solved).max(initial=0.0) else basis @ solved
 
-    def enter_rows(self, rows: CSR, features: int) -> CSR:
+    def enter_rows(self, csr: CSR, features: int) -> CSR:
         # Row by row: the last bits of a product of matrices depend on how many rows there are.
-        turned = [row @ self.eigen[1] for row in dense_rows(rows, features)]
+        turned = [row @ self.eigen[1] for row in dense_rows(csr, features)]
         return all_entries(np.array(turned).reshape(-1, features))
 
     def leave_weights(self, w: Floats) -> Floats:
@@ -665,8 +665,8 @@ class SignedEntropy(Entropy):
     def entered(self, features: int) -> int:
         return 2 * features
 
-    def enter_rows(self, rows: CSR, features: int) -> CSR:
-        indptr, indices, data = rows
+    def enter_rows(self, csr: CSR, features: int) -> CSR:
+        indptr, indices, data = csr
         pairs = 2 * np.repeat(indices, 2)
         pairs[1::2] += 1
         signed = np.repeat(data, 2)
@@ -789,8 +789,8 @@ class Simplex(Geometry):
             p += row.center[k] * (row.x[k] - q) * (row.x[k] - q)
         return common(row.steps) * p + row.lift, q + row.shift
 
-    def enter_rows(self, rows: CSR, features: int) -> CSR:
-        return all_entries(dense_rows(rows, features))
+    def enter_rows(self, csr: CSR, features: int) -> CSR:
+        return all_entries(dense_rows(csr, features))
 
     def first_weight(self, features: int) -> float:
         return 1.0 / features
@@ -828,9 +828,9 @@ def in_pairs(component: Any) -> Any:
 # --- rows that hold every feature -------------------------------------------------------------
 
 
-def dense_rows(rows: CSR, features: int) -> Floats:
+def dense_rows(csr: CSR, features: int) -> Floats:
     """CSR rows as a matrix."""
-    indptr, indices, data = rows
+    indptr, indices, data = csr
     matrix = np.zeros((indptr.shape[0] - 1, features))
     matrix[np.repeat(np.arange(matrix.shape[0]), np.diff(indptr)), indices] = data
     return matrix

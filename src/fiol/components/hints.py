@@ -1,4 +1,4 @@
-"""What a text or a number in the place of a component may have meant, for error messages."""
+"""The component that a text or a number in its place may have meant, for error messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def spelled(name: str) -> str:
 
 
 def called(kind: type) -> str:
-    """What other libraries call a component, its own name if they have none."""
+    """The name that other libraries have for a component, its own if they have none."""
     return getattr(kind, "called", "") or kind.__name__
 
 

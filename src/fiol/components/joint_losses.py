@@ -14,12 +14,10 @@ from math import exp, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component
-from fiol.components.losses import EPS, MARGIN
+from fiol.components.losses import MARGIN
 from fiol.components.row import Floats
-from fiol.components.scalars import between, wright_omega
+from fiol.components.scalars import EPS, STEEP, between, wright_omega
 
-#: Beyond this slope, a score plus the slope leaves the score too few digits.
-STEEP = 1e4
 #: Below this slope, scores do not move.
 FLAT = 1e-20
 
@@ -268,7 +266,7 @@ class CrammerSinger(JointLoss):
     def steep_threshold(self, y: int, out: Floats) -> float:
         """The same where p is large, from what classes lead by: all that lead by more than a level come down to it.
 
-        What they come down is what the right class goes up, the level itself.
+        The right class goes up by as much as they come down, all together: by the level itself.
         """
         level = 0.0
         while True:  # the level only rises

@@ -24,9 +24,8 @@ from math import copysign, exp, expm1, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, require
-from fiol.components.scalars import HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
+from fiol.components.scalars import EPS, HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
 
-EPS = 2.220446049250313e-16
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
 MARGIN = 4.0
 #: What a score says about the target, by the name of the link; see `Loss.link`.
@@ -245,7 +244,7 @@ class Loss(Component):
 
 
 class Binary(Loss):
-    """Losses of the margin m = y z, for targets -1 and +1."""
+    """Losses of the margin y z, for targets -1 and +1."""
 
     targets: ClassVar[str] = "-1 or +1"
     link: ClassVar[str] = "sign"
@@ -549,7 +548,7 @@ class Logistic(Binary):
     """Logistic loss: phi(z; y) = log(1 + exp(-y z)).
 
     dual: beta = y c where c = sigmoid(-(y q + p c)) lies between 0 and 1.
-    flow: beta = y d / p where the margin m = y q rises by d, and d + exp(m) (exp(d) - 1) = p.
+    flow: beta = y d / p where the margin, y q, rises by d, and d + exp(margin) (exp(d) - 1) = p.
 
     >>> Logistic().predict(0.0), round(Logistic().dual(0.0, 1.0, 1.0), 6), round(Logistic().flow(0.0, 1.0, 1.0), 6)
     (0.5, 0.401058, 0.442854)
@@ -573,16 +572,16 @@ class Logistic(Binary):
         return self.near(q, p, y, y if y * q < -0.5 * p else 0.0)  # q itself is not far
 
     def guess(self, q: float, p: float, y: float) -> float:
-        m = y * q
+        margin = y * q
         # Where c would exceed a half, solve for 1 - c instead: the same equation, reflected.
-        high = m < -0.5 * p
-        c = rough_logistic_root(-m - p if high else m, p)
+        high = margin < -0.5 * p
+        c = rough_logistic_root(-margin - p if high else margin, p)
         return y * (1.0 - c if high else c)
 
     def near(self, q: float, p: float, y: float, beta: float) -> float:
-        m, c = y * q, y * beta
-        high = m < -0.5 * p
-        c = logistic_root(-m - p if high else m, p, 1.0 - c if high else c)
+        margin, c = y * q, y * beta
+        high = margin < -0.5 * p
+        c = logistic_root(-margin - p if high else margin, p, 1.0 - c if high else c)
         return y * (1.0 - c if high else c)
 
     def flow(self, q: float, p: float, y: float) -> float:
@@ -626,16 +625,16 @@ class Exponential(Binary):
         return safe_exp(-y * z)
 
     def dual(self, q: float, p: float, y: float) -> float:
-        m = y * q
-        if p == 0.0 or log(p) - m < -36.0:  # p c is below the rounding error of m
-            return y * safe_exp(-m)
-        return y * min(wright_omega(log(p) - m) / p, HUGE)
+        margin = y * q
+        if p == 0.0 or log(p) - margin < -36.0:  # p c is below the rounding error of the margin
+            return y * safe_exp(-margin)
+        return y * min(wright_omega(log(p) - margin) / p, HUGE)
 
     def flow(self, q: float, p: float, y: float) -> float:
-        m = y * q
-        if p == 0.0 or log(p) - m < -36.0:  # p exp(-m) is below the rounding error of 1
-            return y * safe_exp(-m)
-        return y * min(softplus(log(p) - m) / p, HUGE)
+        margin = y * q
+        if p == 0.0 or log(p) - margin < -36.0:  # p exp(-margin) is below the rounding error of 1
+            return y * safe_exp(-margin)
+        return y * min(softplus(log(p) - margin) / p, HUGE)
 
     def conjugate_grad(self, beta: float, y: float) -> float:
         return y * log(y * beta) if y * beta > 0.0 else -y * inf
@@ -751,36 +750,36 @@ def barrier(beta: float, low: float, high: float) -> float:
     return -inf if beta < low else (inf if beta > high else 0.0)
 
 
-def rough_logistic_root(m: float, p: float) -> float:
-    """The c <= 1/2 with c = sigmoid(-(m + p c)), for m >= -p/2, to two digits or so where p is not large.
+def rough_logistic_root(margin: float, p: float) -> float:
+    """The c <= 1/2 with c = sigmoid(-(margin + p c)), for margin >= -p/2, to two digits or so where p is not large.
 
-    The root u of u = m + p / (2 + 1.2 u), then a step of Newton's method with three more terms of 1 + exp(u).
+    The root u of u = margin + p / (2 + 1.2 u), then a step of Newton's method with three more terms of 1 + exp(u).
     """
-    if p > 1000.0 or m > 40.0:
-        return logistic_root(m, p, 0.0)
-    a = 0.6 * m - 1.0
-    u = (a + sqrt(a * a + 1.2 * (2.0 * m + p))) * (1.0 / 1.2)
+    if p > 1000.0 or margin > 40.0:
+        return logistic_root(margin, p, 0.0)
+    a = 0.6 * margin - 1.0
+    u = (a + sqrt(a * a + 1.2 * (2.0 * margin + p))) * (1.0 / 1.2)
     d = 2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0)))
-    u = max(u - ((u - m) * d - p) * d / (d * d + p * (1.0 + u * (1.0 + 0.5 * u))), 0.0)
+    u = max(u - ((u - margin) * d - p) * d / (d * d + p * (1.0 + u * (1.0 + 0.5 * u))), 0.0)
     return 1.0 / (2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0))))
 
 
-def logistic_root(m: float, p: float, c: float) -> float:
-    """The c <= 1/2 with c = sigmoid(-(m + p c)), for m >= -p/2, from a guess.
+def logistic_root(margin: float, p: float, c: float) -> float:
+    """The c <= 1/2 with c = sigmoid(-(margin + p c)), for margin >= -p/2, from a guess.
 
-    Householder's method of third order for u = m + p sigmoid(-u): two or three exponentials from a rough guess.
+    Householder's method of third order for u = margin + p sigmoid(-u): two or three exponentials from a rough guess.
     """
     if p > 1000.0:
-        return steep_logistic_root(m, p)
-    if m > 40.0:  # p c is below the rounding error of m
-        return sigmoid(-m)
-    least = max(m, 0.0)  # to its right the equation is concave, so that no step goes astray
-    u = max(m + p * min(c, 0.5), least)
+        return steep_logistic_root(margin, p)
+    if margin > 40.0:  # p c is below the rounding error of the margin
+        return sigmoid(-margin)
+    least = max(margin, 0.0)  # to its right the equation is concave, so that no step goes astray
+    u = max(margin + p * min(c, 0.5), least)
     for _ in range(40):
         e = exp(-u)
         c = e / (1.0 + e)
         k = c * (1.0 - c)
-        f, f1, f2, f3 = u - m - p * c, 1.0 + p * k, -p * k * (1.0 - 2.0 * c), p * k * (1.0 - 6.0 * k)
+        f, f1, f2, f3 = u - margin - p * c, 1.0 + p * k, -p * k * (1.0 - 2.0 * c), p * k * (1.0 - 6.0 * k)
         step = f * (6.0 * f1 * f1 - 3.0 * f * f2) / (6.0 * f1 * (f1 * f1 - f * f2) + f * f * f3)
         if abs(step) <= 1e-4:  # the next one would be of the order of its fourth power
             break
@@ -788,37 +787,40 @@ def logistic_root(m: float, p: float, c: float) -> float:
     return c + k * step * (1.0 + step * ((0.5 - c) + step * (1.0 / 6.0 - k)))
 
 
-def steep_logistic_root(m: float, p: float) -> float:
-    """The same for large p, by Newton's method on log(c / (1 - c)) + m + p c.
+def steep_logistic_root(margin: float, p: float) -> float:
+    """The same for large p, by Newton's method on log(c / (1 - c)) + margin + p c.
 
     The start solves the same equation with log(1 - c) replaced by -c.
     """
-    c = min(wright_omega(log1p(p) - m) / (1.0 + p), 0.5)
+    c = min(wright_omega(log1p(p) - margin) / (1.0 + p), 0.5)
     if p * c < EPS:
-        return sigmoid(-m)
+        return sigmoid(-margin)
     for _ in range(20):
-        step = (log(c) - log1p(-c) + m + p * c) / (1.0 / (1.0 - c) + p * c)
+        step = (log(c) - log1p(-c) + margin + p * c) / (1.0 / (1.0 - c) + p * c)
         c *= 1.0 - step
         if abs(step) <= 1e-9:  # the next step would be of the order of its square
             break
     return c
 
 
-def logistic_flow(m: float, p: float) -> float:
-    """d / p for the d >= 0 with d + exp(m) (exp(d) - 1) = p; d lies between log(1 + p c) and p c, c = sigmoid(-m)."""
-    c = sigmoid(-m)
+def logistic_flow(margin: float, p: float) -> float:
+    """d / p for the d >= 0 with d + exp(margin) (exp(d) - 1) = p.
+
+    d lies between log(1 + p c) and p c, c = sigmoid(-margin).
+    """
+    c = sigmoid(-margin)
     if p * c < EPS:
         return c
-    d = log1p(p * c)  # for m >= 0 off by log(2) at most
-    if m < 0.0:
+    d = log1p(p * c)  # for margin >= 0 off by log(2) at most
+    if margin < 0.0:
         # The new margin u has u + exp(u) = end. This loses digits of d, but never comes out far from it.
-        end = m + p + exp(m)
+        end = margin + p + exp(margin)
         e = wright_omega(end)
-        d = clamp((end - e if end < 1.0 else log(e)) - m, d, p * c)
+        d = clamp((end - e if end < 1.0 else log(e)) - margin, d, p * c)
     for _ in range(20):
-        # Halley's method, all divided by the derivative 1 + exp(m + d), so that nothing overflows.
-        bend = sigmoid(m + d)
-        step = (d - p) * sigmoid(-m - d) - bend * expm1(-d)
+        # Halley's method, all divided by the derivative 1 + exp(margin + d), so that nothing overflows.
+        bend = sigmoid(margin + d)
+        step = (d - p) * sigmoid(-margin - d) - bend * expm1(-d)
         step /= 1.0 - 0.5 * step * bend
         d -= step
         if abs(step) <= 1e-5 * min(d, 1.0):  # the next one would be of the order of its cube

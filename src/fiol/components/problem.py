@@ -11,14 +11,12 @@ from fiol.components.component import Component, PerFeature, at, center_entry, c
 from fiol.components.geometries import Geometry
 from fiol.components.hints import meant
 from fiol.components.joint_losses import JointLoss
-from fiol.components.losses import EPS, Loss
+from fiol.components.losses import Loss
 from fiol.components.regularizers import Elastic, Regularizer
-from fiol.components.row import Floats, Indices, JointRow, Room, Row, nth
-from fiol.components.scalars import HUGE, between, clamp
+from fiol.components.row import Desk, Floats, Indices, JointRow, Row, nth
+from fiol.components.scalars import EPS, HUGE, STEEP, between, clamp
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
 
-#: Slopes of scores below this leave a score enough digits, whatever the regularizer takes away.
-STEEP = 1e4
 #: How far beta and the score may be from solving the equation before they are looked at again, as a part of themselves.
 SLACK = 1e-11
 #: No score is that small.
@@ -58,7 +56,7 @@ class Problem(Component):
         shift: float,
         z: float,
         doubt: float,
-        room: Room,
+        desk: Desk,
     ) -> Row:
         """A row as solvers take it; z is the score of the weights before the round, to within `doubt`."""
         return Row(feature, x, center, steps, y, weight, rounds, lift, shift, doubt)
@@ -92,15 +90,15 @@ class Problem(Component):
         """How far (beta, z) is from beta in -weight phi'(z), also where phi has a kink."""
         return abs(self.dual(row, 1.0, z - beta) - beta)
 
-    def solves(self, row: Row, beta: float, z: float, room: float, near: float) -> bool:
-        """Whether beta in -weight phi'(z), give or take `room` for beta and `near` for z."""
+    def solves(self, row: Row, beta: float, z: float, slack: float, near: float) -> bool:
+        """Whether beta in -weight phi'(z), give or take `slack` for beta and `near` for z."""
         # A pull that is no double counts as the largest one: bounds may keep a score where a loss is as steep as that.
         left = beta + clamp(row.weight * self.loss.grad(z - near, row.y), -HUGE, HUGE)
         right = beta + clamp(row.weight * self.loss.grad(z + near, row.y), -HUGE, HUGE)
-        return left <= room and right >= -room
+        return left <= slack and right >= -slack
 
     def landed(self, row: Row, steep: float, beta: float, z: float, n: int, out: Floats) -> tuple[float, float, int]:
-        """What a solver returns that found beta and its score z in n passes, and wrote w(beta) into `out`.
+        """Beta, score and passes, the answer of a solver that found beta and z in n passes, w(beta) being in `out`.
 
         `steep` is the slope of the score without a regularizer. Where that is large, a weight may be the difference of
         numbers so much larger that no double beta gives the score it asks for: then the rest of beta is looked for.
@@ -248,16 +246,16 @@ class JointProblem(Component):
         shift: Floats,
         z: Floats,
         doubt: float,
-        room: Room,
+        desk: Desk,
     ) -> JointRow:
         """A row as solvers take it; z are the scores of the weights before the round, to within `doubt`."""
         score = z
         if self.at_weights == 0:
-            score = copied(shift, room.score)
+            score = copied(shift, desk.score)
             for j in range(x.shape[0]):
                 for k in range(z.shape[0]):
                     score[k] += x[j] * row_entry(center, nth(feature, j), j, k)
-        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, score, room.score, room.beta, doubt)
+        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, score, desk.score, desk.beta, doubt)
 
     def step(self, row: JointRow, out: Any) -> tuple[Any, Any, int]:
         """Write the minimiser into `out`; return (beta, the scores without any pull, passes over the row)."""

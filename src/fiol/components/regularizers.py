@@ -18,7 +18,7 @@ import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, check_complete, require
 from fiol.components.row import Floats, Indices, nth
-from fiol.components.scalars import clamp, decay, is_mild, mild_decay, power_sums
+from fiol.components.scalars import HUGE, clamp, decay, is_mild, mild_decay, power_sums
 
 
 class Regularizer(Component):
@@ -247,11 +247,11 @@ class Elastic(Regularizer):
             w[k] = self.caught_up(w[k], steps[k], n[k], kept, lost, i)
 
     def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
-        """The sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, up to the round m where w meets 0."""
-        tau, rate, m = step * self.l1(i), step * self.l2(i), n
+        """The sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, up to the last before w meets 0."""
+        tau, rate, last = step * self.l1(i), step * self.l2(i), n
         if tau > 0.0:
-            m = min(n, floor(log1p(abs(w) * rate / tau) / log1p(rate) if rate > 0.0 else abs(w) / tau))
-        kept, lost = power_sums(rate, m)
+            last = min(n, floor(log1p(abs(w) * rate / tau) / log1p(rate) if rate > 0.0 else abs(w) / tau))
+        kept, lost = power_sums(rate, last)
         return copysign(abs(w) * kept - tau * lost, w)
 
     def strengths(self) -> tuple[PerFeature, PerFeature] | None:
@@ -296,7 +296,7 @@ class L1(Elastic):
     lam: PerFeature
 
     def validate(self) -> None:
-        require("L1.lam", self.lam, 0.0, np.finfo(float).max)
+        require("L1.lam", self.lam, 0.0, HUGE)
 
     def l1(self, i: int) -> float:
         return at(self.lam, i)
@@ -319,7 +319,7 @@ class Ridge(Elastic):
     linear: ClassVar[bool] = True
 
     def validate(self) -> None:
-        require("Ridge.lam", self.lam, 0.0, np.finfo(float).max)
+        require("Ridge.lam", self.lam, 0.0, HUGE)
 
     def l2(self, i: int) -> float:
         return at(self.lam, i)
@@ -356,8 +356,8 @@ class ElasticNet(Elastic):
     lam2: PerFeature
 
     def validate(self) -> None:
-        require("ElasticNet.lam1", self.lam1, 0.0, np.finfo(float).max)
-        require("ElasticNet.lam2", self.lam2, 0.0, np.finfo(float).max)
+        require("ElasticNet.lam1", self.lam1, 0.0, HUGE)
+        require("ElasticNet.lam2", self.lam2, 0.0, HUGE)
 
     def l1(self, i: int) -> float:
         return at(self.lam1, i)

@@ -50,10 +50,10 @@ class JointRow(NamedTuple):
     doubt: float = 0.0
 
 
-class Room(NamedTuple):
-    """Where one row is worked on: arrays as long as the longest row, or longer.
+class Desk(NamedTuple):
+    """The desk that one row is worked on: arrays as long as the longest row, or longer.
 
-    What is known of its features is read from the state once, side by side, so that loops over it vectorise.
+    The records of the row's features are read from the state once, side by side, so that loops over them vectorise.
     With many scores, weights are [place in the row, score], unless they are worked on in place (`InPlace`).
     """
 

@@ -7,6 +7,10 @@ HUGE = 1.7976931348623157e308
 LOG_HUGE = 709.782712893384
 #: Below this, a positive number has lost digits to underflow.
 TINY = 2.2250738585072014e-308
+#: The distance from 1 to the next double.
+EPS = 2.220446049250313e-16
+#: Slopes of scores beyond this leave a score too few digits: what is added to it, or taken away, is so much larger.
+STEEP = 1e4
 
 
 def safe_exp(x: float) -> float:
@@ -66,7 +70,7 @@ def between(a: float, b: float) -> float:
 
 
 def decay(rate: float, n: float) -> tuple[float, float]:
-    """What n rounds of 1 / (1 + rate) leave and take: s = (1 + rate)^-n and 1 - s, both to full relative precision.
+    """The parts that n rounds of 1 / (1 + rate) leave and take: s = (1 + rate)^-n and 1 - s, both to all digits.
 
     >>> decay(1.0, 2.0)
     (0.25, 0.75)

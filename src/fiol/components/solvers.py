@@ -23,7 +23,7 @@ from fiol.components.component import Component, at, require
 from fiol.components.geometries import Geometry
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats, Row, nth
-from fiol.components.scalars import between, clamp
+from fiol.components.scalars import EPS, between, clamp
 
 if TYPE_CHECKING:
     from fiol.components.problem import Problem
@@ -154,7 +154,7 @@ class Bisection(Solver):
 
 
 class Breakpoints(Solver):
-    """What `Sorting` and `Partition` share: they look for the linear piece of g that holds the root."""
+    """The common part of `Sorting` and `Partition`: both look for the linear piece of g that holds the root."""
 
     def objection(self, regularizer: Regularizer, geometry: Geometry) -> str:
         name = type(self).__name__
@@ -273,22 +273,21 @@ class Partition(Breakpoints):
             else:
                 right = pivot
             mu = keep_inside(mu, left, right)
-            middle, m = inside(left, right), 0
+            middle, count = inside(left, right), 0
             for k in undecided:
                 if turns_inside(problem, row, k, left, right):
-                    undecided[m] = k
-                    m += 1
+                    undecided[count] = k
+                    count += 1
                 else:
                     a, b = problem.share_at(row, k, middle)
                     p += at(row.steps, k) * a
                     q += b
-            undecided = undecided[:m]
+            undecided = undecided[:count]
         return land(problem, row, left, right, n, out)
 
 
 # --- pieces of the above ----------------------------------------------------------------------
 
-EPS = 2.220446049250313e-16
 #: So many passes may go by before steps are asked to shrink by half.
 PATIENCE = 12
 #: A root is taken when the next step would change it by less than this part of itself.
@@ -320,14 +319,14 @@ def breakpoints(problem: Problem, row: Row) -> Floats:
     """All beta at which a weight of the row changes its piece (Lemma 2, without the x_i = 0)."""
     kinks = problem.regularizer.kinks()
     mu = np.empty(row.x.shape[0] * kinks)
-    m = 0
+    count = 0
     for k in range(row.x.shape[0]):
         for j in range(kinks):
             beta = breakpoint(problem, row, k, j)
             if abs(beta) < inf:
-                mu[m] = beta
-                m += 1
-    return mu[:m]
+                mu[count] = beta
+                count += 1
+    return mu[:count]
 
 
 def breakpoint(problem: Problem, row: Row, k: int, j: int) -> float:
@@ -351,13 +350,13 @@ def turns_inside(problem: Problem, row: Row, k: int, left: float, right: float) 
 
 def keep_inside(values: Floats, left: float, right: float) -> Floats:
     """The values strictly between left and right, moved to the front of the same array."""
-    m = 0
+    count = 0
     for k in range(values.shape[0]):
         value = values[k]
         if left < value < right:
-            values[m] = value
-            m += 1
-    return values[:m]
+            values[count] = value
+            count += 1
+    return values[:count]
 
 
 def select(values: Floats, k: int) -> float:

@@ -14,11 +14,11 @@ import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, entry, next_score, require, scores_of
 from fiol.components.joint_losses import AnyLoss
-from fiol.components.row import Floats, Indices, Room, nth
+from fiol.components.row import Desk, Floats, Indices, nth
+from fiol.components.scalars import HUGE
 
-MOST = np.finfo(float).max
 #: Sums of squares go no further: what is infinite leaves no difference.
-LARGEST = 1e300
+LARGEST_SUM = 1e300
 #: Derivatives count as no larger than this where they are squared; so many squares may be added up.
 STEEPEST = 1e145
 #: Steps in units of a loss are no longer than this, whatever the units: their products with strengths are doubles.
@@ -143,7 +143,7 @@ class StepSize(Component):
         """Take a value into account before anything else happens in its round."""
 
     def shrink_for(self, x: float, s: Floats) -> float:
-        """What becomes of the last iterate, before anything else, when its feature takes the value x."""
+        """The factor of a feature's weight, before all else in a round, when the feature has the value x."""
         return 1.0
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
@@ -158,29 +158,29 @@ class StepSize(Component):
         return 0.0
 
     def added(self, loss: AnyLoss, z: Any, y: Any, square: float) -> float:
-        """What a round adds to the clock's `slopes`; `square` is the squared derivative."""
+        """The term that a round adds to the clock's `slopes`; `square` is the squared derivative."""
         return square
 
     def bend_seen(self, loss: AnyLoss, row: Any, z: Any, after: Any, beta: Any, stride: float) -> float:
-        """What times x^2 is added to the metric of a row's features, after a step with the pull beta from z to `after`.
+        """The curvature that a step by beta from z to `after` has shown: x^2 times this is added to the metric.
 
         `stride` is the unit of steps.
         """
         return 0.0
 
     def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
-        """What counts as a squared derivative of 1, when those of t rounds have added up to `slopes`."""
+        """The square of the unit of derivatives, when the squares of t rounds have added up to `slopes`."""
         return 1.0
 
     def slope_of(self, unit: float) -> float:
-        """What counts as a derivative of 1 for `observe_pull`, when `unit` is what `square_unit` says."""
+        """The unit of pulls, for `observe_pull`, when `unit` is what `square_unit` says."""
         return 1.0
 
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
-        """What steps are multiplied by, when t rounds have added up to `slopes`."""
+        """The unit of steps, a factor of each, when t rounds have added up to `slopes`."""
         return 1.0
 
-    def row_length(self, x: Floats, more: float, room: Room) -> float:
+    def row_length(self, x: Floats, more: float, desk: Desk) -> float:
         """The squared length of a row, whose values are met, in the units of its features, if it is of interest.
 
         The row has `more` entries of 1.
@@ -188,21 +188,21 @@ class StepSize(Component):
         return 1.0
 
     def square_length(self, length: float) -> float:
-        """What multiplies the squared derivative for a row of this squared length."""
+        """The factor of the squared derivative of a row of this squared length."""
         return 1.0
 
-    def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
+    def collect(self, feature: Indices, statistics: Any, desk: Desk) -> None:
         """Read the records of a row's features."""
 
-    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, desk: Desk) -> PerFeature:
         """The steps of a row's weights, after its squared gradients, square * x^2, and its length have been observed.
 
         `stride` is the unit of steps.
         """
         return eta
 
-    def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
-        """The steps of the first weights in the room as things stand."""
+    def steps_now(self, features: int, eta: float, desk: Desk) -> PerFeature:
+        """The steps of the first weights on the desk, by the records as they are."""
         return eta
 
     def store(
@@ -214,12 +214,12 @@ class StepSize(Component):
         slope: float,
         stride: float,
         statistics: Any,
-        room: Room,
+        desk: Desk,
     ) -> None:
-        """Remember the records of a row's features, after a step of the pull beta; `bend` is what it has shown."""
+        """Write the records of a row's features back, after a pull beta that has shown the curvature `bend`."""
 
     def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
-        """What nobody knows yet of the weight of a feature with the record s adds so much to the variance of a score.
+        """The share of a feature with the record s in the variance of a score: its weight is not known exactly.
 
         `unit` is that of `h`, and x, the value of the feature, is in units of its root; `stride` is the unit of steps
         now. Step sizes that add up no curvature do not know.
@@ -270,7 +270,7 @@ class FixedHorizon(Schedule):
 
     def validate(self) -> None:
         for name in ("diameter", "gradient", "horizon", "convexity"):
-            require(f"FixedHorizon.{name}", getattr(self, name), 0.0, MOST, open_low=True)
+            require(f"FixedHorizon.{name}", getattr(self, name), 0.0, HUGE, open_low=True)
 
     def eta(self, t: float) -> float:
         return sqrt(2.0 * self.convexity / self.horizon) * self.diameter / self.gradient
@@ -289,7 +289,7 @@ class Anytime(Schedule):
 
     def validate(self) -> None:
         for name in ("diameter", "gradient", "convexity"):
-            require(f"Anytime.{name}", getattr(self, name), 0.0, MOST, open_low=True)
+            require(f"Anytime.{name}", getattr(self, name), 0.0, HUGE, open_low=True)
 
     def eta(self, t: float) -> float:
         return sqrt(self.convexity / t) * self.diameter / self.gradient
@@ -305,7 +305,7 @@ class Inverse(Schedule):
     sigma: float
 
     def validate(self) -> None:
-        require("Inverse.sigma", self.sigma, 0.0, MOST, open_low=True)
+        require("Inverse.sigma", self.sigma, 0.0, HUGE, open_low=True)
 
     def eta(self, t: float) -> float:
         return 1.0 / (self.sigma * t)
@@ -366,29 +366,29 @@ class Adaptive(StepSize):
         slope = min(loss.least_slope(z, doubt, y), STEEPEST)
         return slope * slope
 
-    def collect(self, feature: Indices, statistics: Any, room: Room) -> None:
+    def collect(self, feature: Indices, statistics: Any, desk: Desk) -> None:
         for k in range(feature.shape[0]):
             i = nth(feature, k)
             for j in range(self.width()):
-                room.statistics[j, k] = statistics[i, j]
+                desk.statistics[j, k] = statistics[i, j]
 
-    def row_length(self, x: Floats, more: float, room: Room) -> float:
+    def row_length(self, x: Floats, more: float, desk: Desk) -> float:
         total = more
         if self.sees_rows:
             for k in range(x.shape[0]):
                 total += x[k] * x[k]
         return total
 
-    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, desk: Desk) -> PerFeature:
         for k in range(x.shape[0]):
-            self.observe(room.statistics[:, k], x[k], square)
-            self.observe_row(room.statistics[:, k], length, 1.0)
-        return self.steps_now(x.shape[0], eta, room)
+            self.observe(desk.statistics[:, k], x[k], square)
+            self.observe_row(desk.statistics[:, k], length, 1.0)
+        return self.steps_now(x.shape[0], eta, desk)
 
-    def steps_now(self, features: int, eta: float, room: Room) -> PerFeature:
+    def steps_now(self, features: int, eta: float, desk: Desk) -> PerFeature:
         for k in range(features):
-            room.step[k] = self.step_of_feature(eta, room.statistics[:, k])
-        return room.step[:features]
+            desk.step[k] = self.step_of_feature(eta, desk.statistics[:, k])
+        return desk.step[:features]
 
     def store(
         self,
@@ -399,38 +399,38 @@ class Adaptive(StepSize):
         slope: float,
         stride: float,
         statistics: Any,
-        room: Room,
+        desk: Desk,
     ) -> None:
-        pull = length_of(beta, room) if self.watches_pulls() else 0.0
+        pull = length_of(beta, desk) if self.watches_pulls() else 0.0
         for k in range(feature.shape[0]):
             i = nth(feature, k)
-            self.observe_bend(room.statistics[:, k], x[k], bend)
+            self.observe_bend(desk.statistics[:, k], x[k], bend)
             if self.watches_pulls():
-                gain = x[k] * along(beta, k, room)
-                self.observe_pull(room.statistics[:, k], x[k], pull, gain, slope, stride)
+                gain = x[k] * along(beta, k, desk)
+                self.observe_pull(desk.statistics[:, k], x[k], pull, gain, slope, stride)
             for j in range(self.width()):
-                statistics[i, j] = room.statistics[j, k]
+                statistics[i, j] = desk.statistics[j, k]
 
 
-def length_of(beta: Any, room: Room) -> float:
+def length_of(beta: Any, desk: Desk) -> float:
     """abs(beta); the length of many."""
-    if scores_of(room.w) == 1:
+    if scores_of(desk.w) == 1:
         return abs(at(beta, 0))
     total = 0.0
     k = 0
-    while k < scores_of(room.w):
+    while k < scores_of(desk.w):
         total += at(beta, k) * at(beta, k)
-        k = next_score(room.w, k)
+        k = next_score(desk.w, k)
     return sqrt(total)
 
 
-def along(beta: Any, j: int, room: Room) -> float:
+def along(beta: Any, j: int, desk: Desk) -> float:
     """beta times the weight of the row's j-th feature before the round; the sum over many scores."""
     total = 0.0
     k = 0
-    while k < scores_of(room.w):
-        total += at(beta, k) * entry(room.w, j, k)
-        k = next_score(room.w, k)
+    while k < scores_of(desk.w):
+        total += at(beta, k) * entry(desk.w, j, k)
+        k = next_score(desk.w, k)
     return total
 
 
@@ -450,7 +450,7 @@ class AdaGrad(Adaptive):
 
     def validate(self) -> None:
         require("AdaGrad.size", self.size, 0.0, 1e100, open_low=True)
-        require("AdaGrad.kappa", self.kappa, 0.0, MOST)
+        require("AdaGrad.kappa", self.kappa, 0.0, HUGE)
 
     def eta(self, t: float) -> float:
         return self.size
@@ -459,7 +459,7 @@ class AdaGrad(Adaptive):
         return self.kappa + sqrt(s[0] / unit)
 
     def observe(self, s: Floats, x: float, square: float) -> None:
-        s[0] = min(s[0] + square * (x * x), LARGEST)
+        s[0] = min(s[0] + square * (x * x), LARGEST_SUM)
 
 
 class Normalized(Adaptive):
@@ -535,7 +535,7 @@ class Curvature(Adaptive):
 
     def validate(self) -> None:
         require("Curvature.size", self.size, 0.0, 1e100, open_low=True)
-        require("Curvature.prior", self.prior, 0.0, MOST, open_low=True)
+        require("Curvature.prior", self.prior, 0.0, HUGE, open_low=True)
         require("Curvature.noise", self.noise, 0.0, 1e100)
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
@@ -549,11 +549,11 @@ class Curvature(Adaptive):
         return self.prior + s[0] / unit
 
     def observe(self, s: Floats, x: float, square: float) -> None:
-        s[0] = min(s[0] + s[1], LARGEST)
+        s[0] = min(s[0] + s[1], LARGEST_SUM)
         s[1] = 0.0
 
     def observe_bend(self, s: Floats, x: float, bend: float) -> None:
-        s[1] = min(bend * (x * x), LARGEST)
+        s[1] = min(bend * (x * x), LARGEST_SUM)
 
     def knows_variance(self) -> bool:
         return True
@@ -565,7 +565,7 @@ class Curvature(Adaptive):
         p = row.lift
         for k in range(row.x.shape[0]):
             p += at(row.steps, k) * (row.x[k] * row.x[k])
-        b = min(loss.bend(z, after, beta, row.doubt, stride, row.y, row.weight), LARGEST)
+        b = min(loss.bend(z, after, beta, row.doubt, stride, row.y, row.weight), LARGEST_SUM)
         return stride / (1.0 / b + p) if b > 0.0 else 0.0
 
 
@@ -642,9 +642,9 @@ class CoinBetting(Adaptive):
 
     def observe_pull(self, s: Floats, x: float, pull: float, gain: float, slope: float, stride: float) -> None:
         s[0] = max(s[0], slope, pull)
-        s[1] = min(s[1] + pull * abs(x), LARGEST)
+        s[1] = min(s[1] + pull * abs(x), LARGEST_SUM)
         won = s[2] + gain / stride if stride > 0.0 else s[2]
-        s[2] = min(max(won, 0.0), LARGEST)
+        s[2] = min(max(won, 0.0), LARGEST_SUM)
 
     def merged(self, statistics: list[Any], share: Floats) -> Any:
         found = super().merged(statistics, share)
@@ -756,11 +756,11 @@ class ScaleFree(Adaptive):
     def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.square_slope_unit(slopes, t)
 
-    def row_length(self, x: Floats, more: float, room: Room) -> float:
+    def row_length(self, x: Floats, more: float, desk: Desk) -> float:
         total = more
         for k in range(x.shape[0]):
-            self.meet(room.statistics[:, k], x[k])
-            peak = self.peak(room.statistics[:, k])
+            self.meet(desk.statistics[:, k], x[k])
+            peak = self.peak(desk.statistics[:, k])
             total += (x[k] / peak) * (x[k] / peak)
         return total
 
@@ -809,14 +809,14 @@ class ScaleFreeSteps(ScaleFree):
         return min(eta * self.stride(s) / h, LONGEST) if h > 0.0 else 0.0
 
     def added(self, loss: AnyLoss, z: Any, y: Any, square: float) -> float:
-        return min(loss.gauge(z, y), LARGEST)
+        return min(loss.gauge(z, y), LARGEST_SUM)
 
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.step_unit(slopes, t)
 
-    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, room: Room) -> PerFeature:
+    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, desk: Desk) -> PerFeature:
         for k in range(x.shape[0]):
-            self.observe(room.statistics[:, k], x[k], square)
-            self.observe_row(room.statistics[:, k], length, 1.0)
-            room.statistics[self.step_size.width() + 1, k] = stride
-        return self.steps_now(x.shape[0], eta, room)
+            self.observe(desk.statistics[:, k], x[k], square)
+            self.observe_row(desk.statistics[:, k], length, 1.0)
+            desk.statistics[self.step_size.width() + 1, k] = stride
+        return self.steps_now(x.shape[0], eta, desk)

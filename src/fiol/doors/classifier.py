@@ -24,16 +24,16 @@ from fiol.components.losses import Logistic, Loss
 from fiol.components.row import Floats
 from fiol.doors.estimators import LinearEstimator, with_weights
 from fiol.doors.fitting import accuracy, continued
-from fiol.doors.parameters import CLASSIFICATION, JOINT, named
+from fiol.doors.parameters import CLASSIFICATION, JOINT, component_named
 from fiol.doors.validation import (
-    CSR,
+    CSR_TYPES,
     THREADS,
     all_or_nothing,
     check_labels,
+    class_weights,
     one_array,
     unless_refused,
     validate_data,
-    weights_of,
 )
 from fiol.intake.chunk import HEAVIEST
 from fiol.intake.containers import to_chunk
@@ -158,7 +158,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             plain = plain and self.geometry is None and self.solver is None and self.record_every is None
             many = getattr(self, "_closed", False) and len(self.classes_) > 2
             return Softmax() if many and plain else Logistic()
-        return named(self.loss, {**CLASSIFICATION, **JOINT})
+        return component_named(self.loss, {**CLASSIFICATION, **JOINT})
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> FIOLClassifier:
         """One round per row for every learner; an error before the first of them, and then nothing has changed."""
-        if type(X) in CSR and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
+        if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
             return self
         with unless_refused(self):
             chunk = to_chunk(X, n_features=self.n_features_in_)
@@ -281,7 +281,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         """Fix the classes, and the weights that a dict gives them."""
         weights = None
         if isinstance(self.class_weight, dict):
-            weights = np.array(weights_of(self.class_weight, classes.tolist(), closed), np.float64)
+            weights = np.array(class_weights(self.class_weight, classes.tolist(), closed), np.float64)
         self.classes_, self._closed, self._class_weights = classes, closed, weights
 
     def _codes(self, y: Any) -> Any:
@@ -350,12 +350,12 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return self._read(X, self._scores)
 
     def _scores(self, X: Any) -> Floats:
-        rows = to_chunk(X, n_features=self.n_features_in_)
+        chunk = to_chunk(X, n_features=self.n_features_in_)
         model = self._model
         if not isinstance(model, OneVsRest):
-            scores = model.score_canonical(rows)[:, self._places(model)]
+            scores = model.score_canonical(chunk)[:, self._places(model)]
             return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else np.ascontiguousarray(scores)
-        found = self._map(lambda learner: learner.scores(rows), self._scorers())
+        found = self._map(lambda learner: learner.scores(chunk), self._scorers())
         return found[0] if len(found) == 1 else np.column_stack(found)
 
     def predict(self, X: Any) -> Any:

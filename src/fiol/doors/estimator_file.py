@@ -42,7 +42,7 @@ from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
 
 #: The models that an estimator may have inside, by kind.
-INNER: dict[str, Any] = {"learner": Learner, "one-vs-rest": OneVsRest}
+MODELS: dict[str, Any] = {"learner": Learner, "one-vs-rest": OneVsRest}
 #: Arrays that are not the model's.
 OWN_ARRAYS = ("losses", "classes", "class_weights")
 
@@ -159,8 +159,8 @@ def parts_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         **common_parts(estimator),
         "rounds_before": int(estimator._rounds_before_fit),
         "sparse": bool(estimator._sparse),
-        "inner": next(kind for kind, of in INNER.items() if isinstance(model, of)),
-        "model": model._header(),
+        "inner": next(kind for kind, of in MODELS.items() if isinstance(model, of)),
+        "model": model.header(),
     }
     arrays = {**model.arrays(), "losses": np.array(estimator._losses, np.float64)}
     if not hasattr(estimator, "classes_"):
@@ -176,7 +176,7 @@ def parts_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 def restore(estimator: Any, header: dict[str, Any], arrays: dict[str, Any], compiled: bool) -> None:
     """Let an estimator before its first fit be the one of a header and arrays; ValueError if these make no sense."""
     own = {name: arrays.pop(name) for name in OWN_ARRAYS if name in arrays}
-    inner = INNER.get(header["inner"])
+    inner = MODELS.get(header["inner"])
     if inner is None:
         raise ValueError(f"its model is of the unknown kind {header['inner']!r}")
     model = inner.from_parts(header["model"], arrays, compiled)
@@ -220,7 +220,7 @@ def passive_parts_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         "steps": float(estimator.t_),
         "sparse": bool(sparse.issparse(estimator.coef_)),
         "sparse_rows": estimator._stretch != 1.0,
-        "learners": [learner._header() for learner in learners],
+        "learners": [learner.header() for learner in learners],
     }
     arrays = {f"{k}/{name}": a for k, learner in enumerate(learners) for name, a in learner.arrays().items()}
     before = [np.append(np.broadcast_to(w, columns), b) for w, b in estimator._before]

@@ -31,7 +31,7 @@ from fiol.components.step_sizes import StepSize
 from fiol.doors import estimator_file
 from fiol.doors.fitting import Progress, held_out, learn_once
 from fiol.doors.parameters import ALGORITHMS, GEOMETRIES, PENALTIES, SOLVERS, STEP_SIZES, make_update
-from fiol.doors.validation import CSR, LARGEST_SEED, OF_PASSES, validate_data
+from fiol.doors.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, validate_data
 from fiol.intake.chunk import Chunk
 from fiol.intake.targets import check_sample_weights
 from fiol.learner import Learner
@@ -114,7 +114,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
 
     def _plain(self, X: Any) -> bool:
         """Whether X needs no checks but those that an intake makes."""
-        if type(X) not in CSR and not (type(X) is np.ndarray and X.dtype == np.float64):
+        if type(X) not in CSR_TYPES and not (type(X) is np.ndarray and X.dtype == np.float64):
             return False
         shape = X.shape
         return (
@@ -172,23 +172,23 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         self._rounds_before_fit = 0
 
     def _run(
-        self, rows: Chunk, tasks: list[tuple[Any, Any]], sample_weights: Floats, held_out: Any, score: Any
+        self, chunk: Chunk, tasks: list[tuple[Any, Any]], sample_weights: Floats, held_out: Any, score: Any
     ) -> None:
         """Let every learner pass over the rows with its targets until nothing improves.
 
-        `score(learner, rows, targets, sample_weights)` says how good the learner is on the rows held out.
+        `score(learner, chunk, targets, sample_weights)` says how good the learner is on the rows held out.
         """
         self._rounds_before_fit = self._rounds()
-        rest = None if held_out is None else rows.take(np.flatnonzero(held_out))
+        rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
         courses = []
         for learner, y in tasks:
             judge = None if rest is None else partial(score, learner, rest, y[held_out], sample_weights[held_out])
-            courses.append(Course(partial(learn_once, learner, rows, y, sample_weights), judge))
+            courses.append(Course(partial(learn_once, learner, chunk, y, sample_weights), judge))
         stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change, relative=is_regressor(self))
         seed = check_random_state(self.random_state).randint(LARGEST_SEED) if self.shuffle else None
         tell = Progress() if self.verbose else None
         kept = None if held_out is None else ~held_out
-        self.n_iter_ = run(courses, rows.rows, stopping, seed, kept, self._map, tell)
+        self.n_iter_ = run(courses, chunk.rows, stopping, seed, kept, self._map, tell)
         for k in range(self.n_iter_):
             self._losses.append(float(np.mean([c.losses[k] for c in courses if k < len(c.losses)])))
         self._coef = None

@@ -17,29 +17,29 @@ from fiol.models.epochs import Course
 from fiol.models.one_vs_rest import OneVsRest
 
 
-def learn_once(learner: Learner, rows: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> float:
+def learn_once(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> float:
     """One pass over rows that have been checked, in this order; the mean loss of their scores before."""
-    scores = learner.learn_canonical(rows, y, sample_weights, order)
-    return learner.mean_loss(scores, y, sample_weights, order if len(order) < rows.rows else IN_ORDER)
+    scores = learner.learn_canonical(chunk, y, sample_weights, order)
+    return learner.mean_loss(scores, y, sample_weights, order if len(order) < chunk.rows else IN_ORDER)
 
 
-def accuracy(learner: Learner, rows: Chunk, y: Any, sample_weights: Floats) -> float:
+def accuracy(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> float:
     """The weighted share of rows whose score has the sign of their target, or is the highest for their class."""
-    scores = learner.score_canonical(rows)
+    scores = learner.score_canonical(chunk)
     right = (scores > 0.0) == (y > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == y
     return float(np.average(right, weights=sample_weights))
 
 
-def r2(learner: Learner, rows: Chunk, y: Floats, sample_weights: Floats) -> float:
+def r2(learner: Learner, chunk: Chunk, y: Floats, sample_weights: Floats) -> float:
     """The weighted coefficient of determination."""
     from sklearn.metrics import r2_score
 
-    return float(r2_score(y, predictions(learner, rows), sample_weight=sample_weights))
+    return float(r2_score(y, predictions(learner, chunk), sample_weight=sample_weights))
 
 
-def predictions(learner: Learner, rows: Chunk) -> Floats:
+def predictions(learner: Learner, chunk: Chunk) -> Floats:
     """The predicted targets."""
-    return learner.predictions(learner.score_canonical(rows))
+    return learner.predictions(learner.score_canonical(chunk))
 
 
 def held_out(estimator: Any, y: Any, splitter: Any) -> Any:

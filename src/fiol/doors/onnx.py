@@ -43,15 +43,15 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
     (['MatMul', 'Add'], ['variable'])
     """
     number = name_of_dtype(dtype)
-    w, b, loss = parts_of(model)
+    w, intercepts, loss = weights_and_loss(model)
     graph = Graph(number)
     graph.input("X", w.shape[1])
     graph.node("MatMul", ["X", graph.constant("weights", w.T)], "products")
-    scores = graph.node("Add", ["products", graph.constant("intercepts", b)], "scores")
+    scores = graph.node("Add", ["products", graph.constant("intercepts", intercepts)], "scores")
     if hasattr(model, "classes_"):
-        add_classes(graph, scores, np.asarray(model.classes_), loss, len(b))
+        add_classes(graph, scores, np.asarray(model.classes_), loss, len(intercepts))
     else:
-        graph.output(graph.rename(add_mean(graph, scores, loss), "variable"), len(b))
+        graph.output(graph.rename(add_mean(graph, scores, loss), "variable"), len(intercepts))
     return graph.model()
 
 
@@ -90,7 +90,7 @@ def check_is_ours(model: Any) -> None:
         raise TypeError(f"model must be a fitted estimator or a Learner, got {name}")
 
 
-def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
+def weights_and_loss(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
     """Weights, one row per score, intercepts, and the loss; TypeError if a graph cannot say what it predicts."""
     loss: Loss | JointLoss | None
     if isinstance(model, Learner):
@@ -100,16 +100,16 @@ def parts_of(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | None]:
             raise TypeError(
                 "a Learner of several classes has labels, and its graph would have none: fit a FIOLClassifier"
             )
-        w, b, loss = model.weights[None, :], np.array([model.intercept]), model.update.loss
+        w, intercepts, loss = model.weights[None, :], np.array([model.intercept]), model.update.loss
     else:
         check_is_ours(model)
         coef = model.coef_
         w = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
-        b = np.atleast_1d(model.intercept_)
+        intercepts = np.atleast_1d(model.intercept_)
         loss = model._fitted_loss() if hasattr(model, "_fitted_loss") else None  # passive ones have no link
     if isinstance(loss, Loss) and not loss.says_link():
         raise TypeError(f"{type(loss).__name__} has a predict of its own, which has no graph")
-    return w, b, loss
+    return w, intercepts, loss
 
 
 def add_mean(graph: Graph, scores: str, loss: Loss | JointLoss | None) -> str:

@@ -92,8 +92,8 @@ def make_update(
     regularizer = make_regularizer(penalty, alpha, l1_ratio, positive)
     given: dict[str, tuple[str, Any, Any]] = {
         "regularizer": ("positive", positive, regularizer) if penalty is None else ("penalty", penalty, regularizer),
-        "geometry": ("geometry", geometry, named(geometry, GEOMETRIES)),
-        "solver": ("solver", solver, named(solver, SOLVERS)),
+        "geometry": ("geometry", geometry, component_named(geometry, GEOMETRIES)),
+        "solver": ("solver", solver, component_named(solver, SOLVERS)),
     }
     if regularizer == Unregularized():
         del given["regularizer"]
@@ -122,7 +122,7 @@ def make_step_size(given: Any) -> StepSize:
     >>> make_step_size(2)
     Constant(size=2.0)
     """
-    return Constant(given) if isinstance(given, Real) else named(given, STEP_SIZES)  # type: ignore[arg-type]
+    return Constant(given) if isinstance(given, Real) else component_named(given, STEP_SIZES)  # type: ignore[arg-type]
 
 
 def make_regularizer(penalty: Any, alpha: float, l1_ratio: float | None, positive: bool = False) -> Regularizer:
@@ -152,6 +152,6 @@ def elastic(lam1: float, lam2: float) -> Regularizer:
     return L1(lam1) if lam1 else Ridge(lam2) if lam2 else Unregularized()
 
 
-def named(given: Any, known: dict[str, Any]) -> Any:
+def component_named(given: Any, known: dict[str, Any]) -> Any:
     """The component that a parameter names, or is."""
     return known[given] if isinstance(given, str) else given

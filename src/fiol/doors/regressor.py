@@ -19,8 +19,8 @@ from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.doors.estimators import LinearEstimator, with_weights
 from fiol.doors.fitting import continued, learn_once, predictions, r2
-from fiol.doors.parameters import REGRESSION, named
-from fiol.doors.validation import CSR, all_or_nothing, one_array, unless_refused, validate_data
+from fiol.doors.parameters import REGRESSION, component_named
+from fiol.doors.validation import CSR_TYPES, all_or_nothing, one_array, unless_refused, validate_data
 from fiol.intake.containers import to_chunk
 from fiol.intake.targets import check_targets
 from fiol.intake.transaction import Transaction
@@ -117,7 +117,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.learners_ = [model]
 
     def _loss(self) -> Any:
-        return named(self.loss, REGRESSION)
+        return component_named(self.loss, REGRESSION)
 
     def _takes_positive_targets_only(self) -> bool:
         """Whether the loss has no use for targets below 0."""
@@ -177,7 +177,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> FIOLRegressor:
         """One round per row; an error before the first of them."""
         learner, loss = self.learners_[0], self._fitted_loss()
-        if type(X) in CSR and X.shape[0] == len(y) == 1:
+        if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1:
             target, weight = float(y[0]), 1.0 if sample_weight is None else float(sample_weight[0])
             z = learner.learn_one(X.indices, X.data, target, weight)
             self._note([loss.value(z, target)])

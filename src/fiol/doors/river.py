@@ -37,8 +37,8 @@ from fiol.doors.parameters import (
     REGRESSION,
     SOLVERS,
     STEP_SIZES,
+    component_named,
     make_update,
-    named,
 )
 from fiol.intake.chunk import Chunk
 from fiol.intake.frames import (
@@ -69,7 +69,7 @@ NAMED: dict[str, tuple[tuple[str, ...], type]] = {
     "solver": (tuple(SOLVERS), Solver),
 }
 #: Parameters that are True or False.
-FLAGS = ("average", "positive", "fit_intercept")
+YES_OR_NO = ("average", "positive", "fit_intercept")
 #: What a step size that is a number is called where it is checked, and here.
 STEP_SIZE_CALLED = {"Constant.size": "step_size", "aggressiveness": "step_size"}
 #: The same for the arguments of one round, and of many.
@@ -129,14 +129,14 @@ class LinearModel(base.Estimator):
             value, number = getattr(self, name), name == "step_size"
             if value is not None or number:
                 check_choice(name, value, known, (kind,), number)
-        for name in FLAGS:
+        for name in YES_OR_NO:
             check_flag(name, getattr(self, name))
-        check_number("alpha", self.alpha, 0.0, np.inf)
+        check_in_range("alpha", self.alpha, 0.0, np.inf)
         if self.l1_ratio is not None:
-            check_number("l1_ratio", self.l1_ratio, 0.0, 1.0)
+            check_in_range("l1_ratio", self.l1_ratio, 0.0, 1.0)
         with calling_it({} if isinstance(self.step_size, StepSize) else STEP_SIZE_CALLED):
             return make_update(
-                named(self.loss, dict(self._losses)), **{name: getattr(self, name) for name in OF_UPDATE}
+                component_named(self.loss, dict(self._losses)), **{name: getattr(self, name) for name in OF_UPDATE}
             )
 
     def _new_learner(self) -> Learner:
@@ -211,12 +211,12 @@ class LinearModel(base.Estimator):
         """`_round` for every row of a frame."""
         called = {"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED
         with self._turns, calling_it(called), self._intake.transaction(learner=self):
-            rows = self._intake.take_in(frame)
-            return self._taught(model, rows, y, np.full(rows.rows, w) if is_number(w) else w)
+            chunk = self._intake.take_in(frame)
+            return self._taught(model, chunk, y, np.full(chunk.rows, w) if is_number(w) else w)
 
-    def _taught(self, model: Any, rows: Chunk, y: Any, w: Any) -> Any:
+    def _taught(self, model: Any, chunk: Chunk, y: Any, w: Any) -> Any:
         """The model after a round per row of features that were taken in."""
-        model.learn_chunk(rows, y, w)
+        model.learn_chunk(chunk, y, w)
         return model
 
     def _scores_one(self, model: Model, x: Any) -> Floats:
@@ -229,9 +229,9 @@ class LinearModel(base.Estimator):
 
     def _event(self, learner: Learner, x: Any, predict: bool) -> float | None:
         """The score of one row by a learner of one score, or its prediction; None if it needs a second look."""
-        at_hand, intake = learner._engine.at_hand, self._intake
+        at_hand, intake = learner.engine.at_hand, self._intake
         found = at_hand.predict(x) if predict else at_hand.score(x)
-        current = at_hand.intake is intake and at_hand.encoder is intake.encoder and at_hand is learner._engine.at_hand
+        current = at_hand.intake is intake and at_hand.encoder is intake.encoder and at_hand is learner.engine.at_hand
         return found if current else None
 
     def _scores_many(self, model: Model, frame: Frame) -> Floats:
@@ -336,7 +336,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
             turns.acquire()
             model, pair = self._model, self._pair()
             if pair is not None and (y is True or y is False):
-                intake, at_hand = self._intake, pair._engine.at_hand
+                intake, at_hand = self._intake, pair.engine.at_hand
                 if at_hand.intake is intake and at_hand.encoder is intake.encoder:
                     z = at_hand.learn(x, 1.0 if y else -1.0, w)
                     if z is not None:
@@ -391,16 +391,16 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     def rounds(self) -> int:
         return 0 if self._model is None else self._model.rounds
 
-    def _taught(self, model: Any, rows: Chunk, y: Any, w: Any) -> Any:
+    def _taught(self, model: Any, chunk: Chunk, y: Any, w: Any) -> Any:
         """A round per row; the first label that is none of two given classes opens a copy of the model to others."""
         known = set(model.classes)
         new = next((k for k, label in enumerate(y) if label not in known), None) if model.closed else None
         if new is None:
-            return super()._taught(model, rows, y, w)
+            return super()._taught(model, chunk, y, w)
         model = model.copy()
         if new:
-            model.learn_chunk(rows.row_block(0, new), AnyLabels(y[:new]), w[:new])
-        return super()._taught(model.opened(), rows.row_block(new, rows.rows), AnyLabels(y[new:]), w[new:])
+            model.learn_chunk(chunk.row_block(0, new), AnyLabels(y[:new]), w[:new])
+        return super()._taught(model.opened(), chunk.row_block(new, chunk.rows), AnyLabels(y[new:]), w[new:])
 
     def _new_model(self, label: Any) -> Model:
         """A model before its first round; a label that is a bool says which two there are."""
@@ -497,18 +497,20 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     @property
     def weights(self) -> dict[Any, dict[Any, float]]:
         """For every class, or True, the weights that are not 0 by feature."""
-        model = self._model
-        if model is not None and not isinstance(model, OneVsRest):
-            return dict(zip(self.classes, map(self._named_weights, model.weights), strict=True))
-        return {label: self._named_weights(learner.weights) for label, learner in self.learners.items()}
+        with self._turns:
+            model = self._model
+            if model is not None and not isinstance(model, OneVsRest):
+                return dict(zip(self.classes, map(self._named_weights, model.weights), strict=True))
+            return {label: self._named_weights(learner.weights) for label, learner in self.learners.items()}
 
     @property
     def intercept(self) -> dict[Any, float]:
         """The intercept of every class, or that of True."""
-        model = self._model
-        if model is not None and not isinstance(model, OneVsRest):
-            return dict(zip(self.classes, model.intercept.tolist(), strict=True))
-        return {label: learner.intercept for label, learner in self.learners.items()}
+        with self._turns:
+            model = self._model
+            if model is not None and not isinstance(model, OneVsRest):
+                return dict(zip(self.classes, model.intercept.tolist(), strict=True))
+            return {label: learner.intercept for label, learner in self.learners.items()}
 
 
 class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
@@ -578,7 +580,7 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
         try:
             turns.acquire()
             learner, intake = self._learner, self._intake
-            at_hand = learner._engine.at_hand
+            at_hand = learner.engine.at_hand
             if at_hand.intake is intake and at_hand.encoder is intake.encoder:
                 z = at_hand.learn(x, y, w)
                 if z is not None:
@@ -607,13 +609,13 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The predicted target: the score, or exp(score) for counts."""
         learner, intake = self._learner, self._intake
-        at_hand = learner._engine.at_hand
+        at_hand = learner.engine.at_hand
         found = at_hand.predict(x)
         if (
             found is not None
             and at_hand.intake is intake
             and at_hand.encoder is intake.encoder
-            and at_hand is learner._engine.at_hand
+            and at_hand is learner.engine.at_hand
         ):
             return found  # type: ignore[no-any-return]
         with self._turns:
@@ -633,12 +635,14 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
     @property
     def weights(self) -> dict[Any, float]:
         """The weights that are not 0, by feature."""
-        return self._named_weights(self._learner.weights)
+        with self._turns:
+            return self._named_weights(self._learner.weights)
 
     @property
     def intercept(self) -> float:
         """The intercept."""
-        return float(self._learner.intercept)
+        with self._turns:
+            return float(self._learner.intercept)
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -674,7 +678,7 @@ def check_choice(name: str, value: Any, known: tuple[str, ...], kinds: tuple[typ
     raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}{other}; got {value!r}")
 
 
-def check_number(name: str, value: Any, low: float, high: float) -> None:
+def check_in_range(name: str, value: Any, low: float, high: float) -> None:
     """ValueError unless a parameter is a number in a range."""
     if not (is_number(value) and low <= value <= high):
         wanted = f"at least {low:g}" if high == np.inf else f"from {low:g} to {high:g}"

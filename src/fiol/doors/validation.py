@@ -18,7 +18,7 @@ from fiol.intake.frames import converted
 from fiol.intake.transaction import Transaction, rows_learned, say_learned
 
 #: Rows that need no conversion.
-CSR = tuple(getattr(sparse, name) for name in ("csr_matrix", "csr_array") if hasattr(sparse, name))
+CSR_TYPES = tuple(getattr(sparse, name) for name in ("csr_matrix", "csr_array") if hasattr(sparse, name))
 LARGEST_SEED = np.iinfo(np.int32).max
 #: What scikit-learn's estimators that make passes over rows have in common, and what it may be.
 OF_PASSES: dict[str, list[Any]] = {
@@ -107,24 +107,24 @@ def check_labels(classes: Any) -> None:
         check_classification_targets(np.repeat(classes, 2))  # once each, it would take many for numbers
 
 
-def plain(value: Any) -> Any:
+def without_numpy(value: Any) -> Any:
     """A value without numpy's type, to show."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def weights_of(class_weight: dict[Any, Any], classes: list[Any], closed: bool) -> list[float]:
+def class_weights(class_weight: dict[Any, Any], classes: list[Any], closed: bool) -> list[float]:
     """The weight of every class, 1 by default.
 
     As in scikit-learn, a key that is no class is an error where another class has no weight: it may be misspelt.
 
-    >>> weights_of({"pear": 2.0}, ["apple", "pear"], closed=True)
+    >>> class_weights({"pear": 2.0}, ["apple", "pear"], closed=True)
     [1.0, 2.0]
     """
     for label, weight in class_weight.items():
         if not (isinstance(weight, Real) and 0.0 <= float(weight) < np.inf):
-            where = f"class_weight[{plain(label)!r}]"
-            raise ValueError(f"{where} must be a finite number of at least 0, got {plain(weight)!r}")
-    strange = [plain(label) for label in class_weight if label not in classes]
+            where = f"class_weight[{without_numpy(label)!r}]"
+            raise ValueError(f"{where} must be a finite number of at least 0, got {without_numpy(weight)!r}")
+    strange = [without_numpy(label) for label in class_weight if label not in classes]
     if closed and strange and len(class_weight) - len(strange) < len(classes):
         raise ValueError(f"class_weight has keys that are no classes: {strange}; the classes are {classes}")
     return [class_weight.get(label, 1.0) for label in classes]

@@ -1,4 +1,4 @@
-"""What an engine keeps at hand for single events."""
+"""The functions that an engine keeps at hand for single events."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from fiol.update.state import (
     Clock,
     State,
     Uncounted,
+    arrays_by_name,
     assembled,
     grown,
-    make_room,
-    named,
+    make_desk,
     placed,
     realigned,
     spread,
@@ -30,7 +30,7 @@ from fiol.update.state import (
 
 #: What `Engine.at_hand` has a share in, or depends on.
 AT_HAND = frozenset(
-    ("plan", "intercept_plan", "state", "intercept", "fresh", "ticks", "room", "intercept_room", "observer")
+    ("plan", "intercept_plan", "state", "intercept", "fresh", "ticks", "desk", "intercept_desk", "observer")
 )
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
@@ -51,7 +51,7 @@ class Observer(Protocol):
 
     @property
     def row_cost(self) -> float:
-        """What observing a round costs besides the entries of its row, see `Engine.row_cost`."""
+        """The cost of observing a round besides the entries of its row, see `Engine.row_cost`."""
 
     def mark(self) -> Any:
         """A token for `rewind`."""
@@ -89,7 +89,7 @@ class Engine:
             plan.step_size.meet(record, 1.0)  # its values are all 1
         self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
         self.uncounted = np.array(Uncounted(0.0, 0.0))
-        self.room, self.intercept_room = self.make_room(16), self.make_room(1)
+        self.desk, self.intercept_desk = self.make_desk(16), self.make_desk(1)
         self.bound: dict[Any, Any] = {}  # kernels, by name or themselves, compiled for this engine's types
         self.observer: Observer | None = None  # makes the rounds, if there is one
 
@@ -132,27 +132,27 @@ class Engine:
             self.call("learn_rows", *self.plans, chunk, order, y, sample_weights, *self.memory, scores)
             return scores
         for start, stop in paced(chunk, order, self.row_cost):
-            rows = slice(0, chunk.rows) if len(order) else slice(start, stop)
-            piece = piece_of(chunk, rows.start, rows.stop), order[start:stop], y[rows], sample_weights[rows]
-            self.call("learn_rows", *self.plans, *piece, *self.memory, scores[rows])
+            some = slice(0, chunk.rows) if len(order) else slice(start, stop)
+            piece = piece_of(chunk, some.start, some.stop), order[start:stop], y[some], sample_weights[some]
+            self.call("learn_rows", *self.plans, *piece, *self.memory, scores[some])
         return scores
 
     @property
     def row_cost(self) -> float:
-        """What a round costs besides the entries of its row, in entries: all weights if it visits them."""
+        """The cost of a round besides the entries of its row, in entries: all weights if the round visits them."""
         return float(self.state.w.size) if self.plan.laziness.everywhere else 1.0
 
     def have_at_hand(
         self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
     ) -> AtHand:
-        """What one event needs: a row of so many entries whose names the first of `intakes` numbers.
+        """Functions for one event: a row of at most so many entries, whose names the first of `intakes` numbers.
 
         All `intakes` are told how many features there are when a new name gets a number; none does unless it `grows`.
         Whoever reads without a turn says whose lock `turns` is: that of the model that the first intake belongs to.
         """
         intake, found = intakes[0], self.at_hand
         if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
-            found = AtHand(intake, max(2 * entries, self.room.shape[1]))
+            found = AtHand(intake, max(2 * entries, self.desk.shape[1]))
         if self.trailing or not self.compiled or (learning and self.observer is not None):
             return found
         if (found.learn if learning else found.score) is second_look:
@@ -165,7 +165,7 @@ class Engine:
     def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
         """A round for one row, and its score before; None, and no round, if the row needs a second look.
 
-        That is so too if it has a feature beyond the first `features`, for which there must be room.
+        A row with a feature beyond the first `features` does; for these there must be room.
         """
         if self.observer is not None or self.trailing:
             return None
@@ -274,7 +274,7 @@ class Engine:
         self.state = spread(self.state, places, scores, first)
         self.fresh = spread(self.fresh, places, scores, first)
         self.intercept = spread(self.intercept, places, scores, 0.0)
-        self.room, self.intercept_room = self.make_room(self.room.shape[1]), self.make_room(1)
+        self.desk, self.intercept_desk = self.make_desk(self.desk.shape[1]), self.make_desk(1)
 
     def fit_in(self, chunk: Chunk) -> None:
         """Make room for the features and the longest row of a chunk."""
@@ -286,17 +286,17 @@ class Engine:
     def make_place(self, features: int, longest: int) -> None:
         """Make room for so many features, and for rows of so many entries."""
         self.grow(features)
-        if longest > self.room.shape[1]:
-            self.room = self.make_room(2 * longest)
+        if longest > self.desk.shape[1]:
+            self.desk = self.make_desk(2 * longest)
 
-    def make_room(self, entries: int) -> Any:
-        """Working space for rows of so many entries."""
-        return make_room(entries, self.plan.step_size.width(), self.trailing)
+    def make_desk(self, entries: int) -> Any:
+        """A desk for rows of so many entries, as an array."""
+        return make_desk(entries, self.plan.step_size.width(), self.trailing)
 
     def arrays(self) -> dict[str, Any]:
         """Everything that changes while learning, by name."""
         kept, parts = self.plan.step_size.statistics(), (self.state, self.intercept, self.fresh)
-        found = {f"{p}.{n}": a for p, s in zip(PARTS, parts, strict=True) for n, a in named(s, kept).items()}
+        found = {f"{p}.{n}": a for p, s in zip(STATES, parts, strict=True) for n, a in arrays_by_name(s, kept).items()}
         return {**found, "clock": self.ticks, "uncounted": self.uncounted}
 
     def snapshot(self) -> dict[str, Any]:
@@ -320,7 +320,8 @@ class Engine:
         if not (rows >= 0.0 and rows.is_integer() and abs(rounds) <= 1.0):
             raise ValueError(f"what its clock does not count is given as {rows} rows and {rounds} rounds")
         self.state, self.intercept, self.fresh = (
-            assembled({name: arrays[f"{part}.{name}"] for name in named(self.fresh, kept)}, kept) for part in PARTS
+            assembled({name: arrays[f"{part}.{name}"] for name in arrays_by_name(self.fresh, kept)}, kept)
+            for part in STATES
         )
         self.ticks, self.uncounted = arrays["clock"].copy(), arrays["uncounted"].copy()
         if self.observer is not None and "mark" in arrays:
@@ -348,7 +349,7 @@ class Engine:
         new = copy.copy(self)
         new.observer = None
         new.restore(self.arrays())
-        new.room, new.intercept_room = new.make_room(self.room.shape[1]), new.make_room(1)
+        new.desk, new.intercept_desk = new.make_desk(self.desk.shape[1]), new.make_desk(1)
         return new
 
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> Engine:
@@ -372,7 +373,7 @@ class Engine:
 
     @property
     def memory(self) -> tuple[Any, ...]:
-        return self.state, self.intercept, self.ticks, self.room, self.intercept_room
+        return self.state, self.intercept, self.ticks, self.desk, self.intercept_desk
 
     def call(self, kernel: Any, *arguments: Any) -> Any:
         """Call a kernel of this package by name, or any kernel; its types never change, so they are looked at once."""
@@ -401,4 +402,4 @@ class Engine:
 
 
 #: The states that `Engine.arrays` names, in this order.
-PARTS = ("state", "intercept", "fresh")
+STATES = ("state", "intercept", "fresh")

@@ -19,10 +19,10 @@ from fiol.compiler.python_objects import (
     FLAGS,
     HASH,
     ITEMS,
-    KIND,
-    PLAIN,
+    PLAIN_ARRAY,
     SHAPE,
     SIZE,
+    TYPE,
     attempted,
     attribute,
     block_in,
@@ -56,9 +56,8 @@ from fiol.compiler.python_objects import (
     word_of,
 )
 from fiol.engine.reading import prediction, score_one_row
-from fiol.engine.rounds import clock_from, clock_into, in_order, learn_row, rooms
-from fiol.intake.chunk import FEATURES as MOST
-from fiol.intake.chunk import LARGEST, SMALLEST
+from fiol.engine.rounds import clock_from, clock_into, desk_on, in_order, learn_row
+from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST
 from fiol.intake.scan import arrange
 from fiol.intake.turns import Free, Turns
 
@@ -79,7 +78,7 @@ FREE, UNSEEN = np.zeros(1, np.int64), np.full(1, -1)
 
 
 class Values(NamedTuple):
-    """What the functions work on."""
+    """The numbers and arrays of an engine that the functions work on."""
 
     predicting: int  #: whether the prediction is wanted, not the score
     plan: Any
@@ -88,8 +87,8 @@ class Values(NamedTuple):
     intercept: Any
     fresh: Any
     ticks: Any
-    room: Any
-    intercept_room: Any
+    desk: Any
+    intercept_desk: Any
     low: float  #: limits of what needs no second look when it is learned from
     high: float
     heaviest: float
@@ -107,7 +106,7 @@ class Values(NamedTuple):
 @inlined
 def number_in(facts, value):  # type: ignore[no-untyped-def]
     """Whether an object is a number that needs no second look, and this number."""
-    kind = word_at(value, KIND)
+    kind = word_at(value, TYPE)
     if kind == facts[FLOAT] or kind == facts[FLOAT64]:
         return True, real_at(value, DATA)  # where a float has its value, as an array has its data
     if kind == facts[INT]:
@@ -127,7 +126,7 @@ def is_name(facts, name, key, kind):  # type: ignore[no-untyped-def]
     """Whether the key of a dict, of this kind, is a name: one object, as a rule, or one text."""
     if name == key:
         return True
-    if kind != facts[STR] or word_at(name, KIND) != kind or word_at(name, HASH) != word_at(key, HASH):
+    if kind != facts[STR] or word_at(name, TYPE) != kind or word_at(name, HASH) != word_at(key, HASH):
         return False
     return order_of_texts(name, key) == 0
 
@@ -141,13 +140,13 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
     n, new, place, known, names, missed = 0, 0, 0, word_at(facts[NAMES], SIZE), word_at(facts[NAMES], ITEMS), False
     last: Any = -1
     rising: Any = True
-    if word_at(row, KIND) != facts[DICT] or dict_size(row) > x.shape[0]:
+    if word_at(row, TYPE) != facts[DICT] or dict_size(row) > x.shape[0]:
         return -1, 0, True
     while True:
         more, place, key, value = next_item(row, place)
         if more == 0:
             break
-        kind = word_at(key, KIND)
+        kind = word_at(key, TYPE)
         fine, number = number_in(facts, value)
         fine &= kind == facts[STR] or kind == facts[INT]
         fine &= number == 0.0 or SMALLEST <= abs(number) <= LARGEST
@@ -185,12 +184,12 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
 @inlined
 def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-def]
     """`read_dict` for an array of int32 and one of float64."""
-    fine = word_at(indices, KIND) == facts[ARRAY] and word_at(values, KIND) == facts[ARRAY]
+    fine = word_at(indices, TYPE) == facts[ARRAY] and word_at(values, TYPE) == facts[ARRAY]
     if not fine:
         return -1, 0, True
     fine = word_at(indices, DTYPE) == facts[INT32_VALUES] and word_at(values, DTYPE) == facts[FLOAT64_VALUES]
     fine &= half_at(indices, AXES) == 1 and half_at(values, AXES) == 1
-    fine &= half_at(indices, FLAGS) & half_at(values, FLAGS) & PLAIN == PLAIN
+    fine &= half_at(indices, FLAGS) & half_at(values, FLAGS) & PLAIN_ARRAY == PLAIN_ARRAY
     if not fine:
         return -1, 0, True
     n = word_at(word_at(indices, SHAPE), 0)
@@ -210,7 +209,7 @@ def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-
 def sort_by_rank(feature, x, n, held):  # type: ignore[no-untyped-def]
     """Sort entries by the number of smaller features, which a bit for each feature tells; whether that was done.
 
-    It is not if a feature comes twice, or if there are too many bits.
+    Rows in which a feature comes twice, or which need too many bits, are left as they are.
     """
     top = np.int32(0)
     for k in range(n):
@@ -254,7 +253,7 @@ def sort_few(feature, x, n):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def arranged(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
+def sort_entries(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
     """Bring entries into order; return how many are left, -1 if the row needs a second look."""
     if n < 0 or rising or (sort_few(feature, x, n) if n <= FEW else sort_by_rank(feature, x, n, held)):
         return n
@@ -298,7 +297,7 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
     names, before, done = facts[NAMES], word_at(facts[NAMES], SIZE), 0
     fine = True
     for k in range(new):
-        table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
+        table = facts[STRINGS] if word_at(keys[k], TYPE) == facts[STR] else facts[INTEGERS]
         number = new_int(before + k)
         if number == 0:
             fine = False
@@ -313,7 +312,7 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
         return True
     forget_error()
     for k in range(done):
-        table = facts[STRINGS] if word_at(keys[k], KIND) == facts[STR] else facts[INTEGERS]
+        table = facts[STRINGS] if word_at(keys[k], TYPE) == facts[STR] else facts[INTEGERS]
         dict_remove(table, keys[k])
     list_replace(names, before, word_at(names, SIZE), 0)
     forget_error()
@@ -336,7 +335,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
         n, _, rising = read_dict(facts, first, feature, x, keys, guesses)
     else:
         n, _, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
-    n = arranged(feature, x, n, rising, held)
+    n = sort_entries(feature, x, n, rising, held)
     if n < 0:
         return share(facts[NONE])
     row = held.plan, held.intercept_plan, feature[:n], x[:n], held.state, held.intercept, held.fresh, held.ticks
@@ -354,26 +353,27 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     first, target, weight = word_at(arguments, 0), word_at(arguments, 8 * count - 16), word_at(arguments, 8 * count - 8)
     fine, y = number_in(facts, target)
     also, w = number_in(facts, weight)
-    if not (fine and also) or word_at(target, KIND) == facts[BOOL] or word_at(weight, KIND) == facts[BOOL]:
+    if not (fine and also) or word_at(target, TYPE) == facts[BOOL] or word_at(weight, TYPE) == facts[BOOL]:
         return share(facts[NONE])
     if count == 3:
         n, new, rising = read_dict(facts, first, feature, x, keys, guesses)
     else:
         n, new, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
-    n = arranged(feature, x, n, rising, held)
+    n = sort_entries(feature, x, n, rising, held)
     if n < 0:
         return share(facts[NONE])
     row, values, features = feature[:n], x[:n], features_with(facts, feature[:n], new)
     more = count == 4 and n > 0 and facts[UNKNOWN] == ANY_NUMBER and feature[n - 1] >= features
     if more:
         features = np.int64(feature[n - 1]) + 1
-    checked = held.plan, row, values, y, w, held.state, held.room, features, held.low, held.high, held.heaviest
+    checked = held.plan, row, values, y, w, held.state, held.desk, features, held.low, held.high, held.heaviest
     failed, fine = attempted(in_order, checked)
     if failed:
         return 0
     if not fine or (new > 0 and not number_names(facts, keys, new)) or (more and not have_features(facts, features)):
         return share(facts[NONE])
-    memory = held.state, held.intercept, clock_from(held.ticks), rooms(held.room), rooms(held.intercept_room), 0.0
+    desks = desk_on(held.desk), desk_on(held.intercept_desk)
+    memory = held.state, held.intercept, clock_from(held.ticks), *desks, 0.0
     failed, (z, clock) = attempted(learn_row, (held.plan, held.intercept_plan, row, values, y, w, *memory))
     if failed:
         return 0
@@ -403,7 +403,7 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
         unknown = ANY_NUMBER
     elif not learning and own.leaves_new_names_out:
         unknown = LEFT_OUT
-    features, width = min(intake.features for intake in intakes), MOST if own.width is None else own.width
+    features, width = min(intake.features for intake in intakes), MOST_FEATURES if own.width is None else own.width
     numbers = features, width, unknown, place_of_owner(turns), word_of(1, SIZE)
     facts, entries = np.array([*map(id, things), *numbers]), at_hand.entries
     row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
@@ -414,8 +414,8 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
         engine.intercept,
         engine.fresh,
         engine.ticks,
-        engine.room,
-        engine.intercept_room,
+        engine.desk,
+        engine.intercept_desk,
     )
 
     def function(kernel: Any, predicting: int = 0) -> Any:

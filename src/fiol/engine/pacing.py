@@ -52,7 +52,7 @@ def paced(chunk: Chunk, order: Any, row_cost: float = 1.0) -> Iterator[tuple[int
 
 
 def cost_up_to(indptr: Any, row_cost: float, start: int, last: int) -> float:
-    """What rows `start` to `last` cost, the last one included."""
+    """The cost of rows `start` to `last`, the last one included."""
     return float(indptr[last + 1] - indptr[start] + row_cost * (last + 1 - start))
 
 

@@ -18,7 +18,7 @@ def predict_all(loss, scores):  # type: ignore[no-untyped-def]
 
 @inlined
 def prediction(loss, score):  # type: ignore[no-untyped-def]
-    """What the loss predicts from a score."""
+    """The prediction that a loss makes from a score."""
     return loss.predict(score)
 
 

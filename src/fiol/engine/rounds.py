@@ -20,7 +20,7 @@ from fiol.components.component import (
     row_entry,
     scores_of,
 )
-from fiol.components.row import Room
+from fiol.components.row import Desk
 from fiol.update.state import Clock
 
 #: The intercept as a row of its own: feature 0 with value 1.
@@ -48,25 +48,25 @@ def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
 
 @inlined
 def uses_of(space):  # type: ignore[no-untyped-def]
-    """Working space by its uses. With many scores most of them waste some, for the sake of one array."""
+    """A desk, by the uses of the array. With many scores most of them waste some, for the sake of one array."""
     if space.ndim == 2:
-        return Room(space[0], space[1], space[2], space[3], space[4], space[5], space[6:], 0.0, 0.0)
+        return Desk(space[0], space[1], space[2], space[3], space[4], space[5], space[6:], 0.0, 0.0)
     size, last = space.shape[1] * space.shape[2], space.shape[0] - 1
     step, before, passed = space[3].reshape(size), space[4].reshape(size), space[5].reshape(size)
     records, rest = space[6:last].reshape((last - 6, size)), space[last]
-    return Room(space[0], space[1], space[2], step, before, passed, records, rest[0], rest[1])
+    return Desk(space[0], space[1], space[2], step, before, passed, records, rest[0], rest[1])
 
 
 @inlined
-def rooms(space):  # type: ignore[no-untyped-def]
-    """Working space for one row, as an array has it between calls."""
+def desk_on(space):  # type: ignore[no-untyped-def]
+    """The desk of one row, which is an array between calls."""
     return uses_of(borrowed(space))
 
 
 @inlined
-def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-untyped-def]
+def begin(plan, state, feature, x, eta, clock, desk, z):  # type: ignore[no-untyped-def]
     """Bring the weights of a row up to date, and add their score to z."""
-    plan.step_size.collect(feature, state.statistics, room)
+    plan.step_size.collect(feature, state.statistics, desk)
     if state.total.shape[0] > 0:
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
@@ -74,7 +74,7 @@ def begin(plan, state, feature, x, eta, clock, room, z):  # type: ignore[no-unty
             while k < scores_of(state.w):
                 put(state.total, i, k, entry(state.total, i, k) + plan.laziness.missed(plan, state, i, k, clock))
                 k = next_score(state.w, k)
-    return plan.anchor.gather(plan, state, feature, x, eta, clock, room, z)
+    return plan.anchor.gather(plan, state, feature, x, eta, clock, desk, z)
 
 
 @inlined
@@ -98,18 +98,18 @@ def doubt_about(plan, x, w, z, own, y):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def centers(plan, state, feature, x, square, length, stride, eta, room):  # type: ignore[no-untyped-def]
+def centers(plan, state, feature, x, square, length, stride, eta, desk):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
-    steps = plan.step_size.steps(x, square, length, stride, eta, room)
-    held = plan.anchor.where(plan, state, room.w[: x.shape[0]])
-    start = plan.anchor.centers_of_row(plan, state, feature, held, steps, eta, room)
+    steps = plan.step_size.steps(x, square, length, stride, eta, desk)
+    held = plan.anchor.where(plan, state, desk.w[: x.shape[0]])
+    start = plan.anchor.centers_of_row(plan, state, feature, held, steps, eta, desk)
     return steps, start
 
 
 @inlined
-def remember(plan, state, feature, x, bend, beta, slope, stride, new, room, clock):  # type: ignore[no-untyped-def]
+def remember(plan, state, feature, x, bend, beta, slope, stride, new, desk, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
-    plan.step_size.store(feature, x, bend, beta, slope, stride, state.statistics, room)
+    plan.step_size.store(feature, x, bend, beta, slope, stride, state.statistics, desk)
     plan.anchor.finish(plan, state, feature, x, beta, new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for j in range(x.shape[0]):
@@ -117,16 +117,14 @@ def remember(plan, state, feature, x, bend, beta, slope, stride, new, room, cloc
             k = 0
             while k < scores_of(state.w):
                 w = row_entry(new, i, j, k)
-                if (
-                    plan.step_size.watches_pulls()
-                ):  # the round has changed the step that a sum of pulls is multiplied by
+                if plan.step_size.watches_pulls():  # after the round, the steps of sums of pulls are others
                     w = plan.anchor.weight_of_score(plan, state, i, k, clock)
                 put(state.total, i, k, entry(state.total, i, k) + w)
                 k = next_score(state.w, k)
 
 
 @inlined
-def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clock, room, intercept_room, z):  # type: ignore[no-untyped-def]
+def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clock, desk, intercept_desk, z):  # type: ignore[no-untyped-def]
     """One round; returns the score before it, and the clock after it. `intercept` is the intercept's state, or empty.
 
     The numbers are those of docs/streams.md. A score is a number, or, where there are many, the array z.
@@ -137,54 +135,55 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     clock = plan.laziness.before_round(plan, state, clock, eta)
     own = begun(z)
     if intercept.w.shape[0] > 0:
-        own = begin(intercept_plan, intercept, zero, one, eta, clock, intercept_room, own)
-    z = ended(begin(plan, state, feature, x, eta, clock, room, again(own)), own)
+        own = begin(intercept_plan, intercept, zero, one, eta, clock, intercept_desk, own)
+    z = ended(begin(plan, state, feature, x, eta, clock, desk, again(own)), own)
     plan.laziness.visit_all(plan, state, eta, clock)
     # 2. Give every feature its step: `square` times x^2 counts as squared gradient, `stride` is the unit of steps.
-    doubt = doubt_about(plan, x, room.w, z, own, y)
+    doubt = doubt_about(plan, x, desk.w, z, own, y)
     square = plan.step_size.square_slope(plan.problem.loss, z, doubt, y)
     slopes = clock.slopes + plan.step_size.added(plan.problem.loss, z, y, square)
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
-    length = plan.step_size.row_length(x, 1.0 * intercept.w.shape[0], room)
+    length = plan.step_size.row_length(x, 1.0 * intercept.w.shape[0], desk)
     square *= weight * weight * plan.step_size.square_length(length)
     square = square / unit if unit > 0.0 else 0.0
     stride = plan.step_size.unit_of_steps(plan.problem.loss, slopes, clock.t + 1.0)
     if intercept.w.shape[0] > 0:
         plan.laziness.visit_all(intercept_plan, intercept, eta, clock)
         intercept_steps, intercept_start = centers(
-            intercept_plan, intercept, zero, one, square, length, stride, eta, intercept_room
+            intercept_plan, intercept, zero, one, square, length, stride, eta, intercept_desk
         )
         lift, shift = at(intercept_steps, 0), first_weights(intercept_start)
     else:
-        lift, shift = 0.0, begun(intercept_room.score)
-    steps, start = centers(plan, state, feature, x, square, length, stride, eta, room)
+        lift, shift = 0.0, begun(intercept_desk.score)
+    steps, start = centers(plan, state, feature, x, square, length, stride, eta, desk)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
-    row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, doubt, room)
-    new = plan.anchor.where(plan, state, room.new[: x.shape[0]])
+    row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, doubt, desk)
+    new = plan.anchor.where(plan, state, desk.new[: x.shape[0]])
     beta, score = plan.loss_step.pull(plan.problem, row, z, new)
     bend = plan.step_size.bend_seen(plan.problem.loss, row, z, score, beta, stride)
     # 4. Let every other feature meet the regularizer: the clock says what it missed when somebody looks at it.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
     slope = plan.step_size.slope_of(unit)
-    remember(plan, state, feature, x, bend, beta, slope, stride, new, room, after)
+    remember(plan, state, feature, x, bend, beta, slope, stride, new, desk, after)
     if intercept.w.shape[0] > 0:
-        intercept_new = intercept_plan.anchor.where(intercept_plan, intercept, intercept_room.new)
+        intercept_new = intercept_plan.anchor.where(intercept_plan, intercept, intercept_desk.new)
         k = 0
         while k < scores_of(intercept.w):
             put_row_entry(intercept_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
             k = next_score(intercept.w, k)
-        remember(intercept_plan, intercept, zero, one, bend, beta, slope, stride, intercept_new, intercept_room, after)
+        remember(intercept_plan, intercept, zero, one, bend, beta, slope, stride, intercept_new, intercept_desk, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
 
 
 @jit
-def learn_rows(plan, intercept_plan, chunk, order, y, weight, state, intercept, ticks, room, intercept_room, scores):  # type: ignore[no-untyped-def]
+def learn_rows(plan, intercept_plan, chunk, order, y, weight, state, intercept, ticks, desk, intercept_desk, scores):  # type: ignore[no-untyped-def]
     """A round for every row, in `order` unless that is empty; writes the scores before each."""
     (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
-    state, intercept, room, intercept_room = borrowed(state), borrowed(intercept), rooms(room), rooms(intercept_room)
+    state, intercept = borrowed(state), borrowed(intercept)
+    desk, intercept_desk = desk_on(desk), desk_on(intercept_desk)
     clock, scores = clock_from(ticks), borrowed(scores)
     shuffled = order.shape[0] > 0
     for turn in range(order.shape[0] if shuffled else y.shape[0]):
@@ -201,21 +200,21 @@ def learn_rows(plan, intercept_plan, chunk, order, y, weight, state, intercept, 
         feature, x = indices[first:last], data[first:last]
         z = scores[r]
         z, clock = learn_row(
-            plan, intercept_plan, feature, x, y[r], weight[r], state, intercept, clock, room, intercept_room, z
+            plan, intercept_plan, feature, x, y[r], weight[r], state, intercept, clock, desk, intercept_desk, z
         )
         put_score(scores, r, z)
     clock_into(ticks, clock)
 
 
 @inlined
-def in_order(plan, feature, x, y, weight, state, room, features, low, high, heaviest):  # type: ignore[no-untyped-def]
+def in_order(plan, feature, x, y, weight, state, desk, features, low, high, heaviest):  # type: ignore[no-untyped-def]
     """Whether a round can be made for a row that nobody has looked at, and that has none but the first `features`.
 
     Out of order is whatever needs a second look: indices that do not rise or have no place yet, values that
     are 0 or out of range, a target or weight that may be wrong.
     """
     n = x.shape[0]
-    fine = feature.shape[0] == n and n <= room.shape[1]
+    fine = feature.shape[0] == n and n <= desk.shape[1]
     fine &= abs(y) <= high and 0.0 <= weight <= heaviest and plan.problem.loss.accepts(y)
     last = -1
     if fine:
@@ -236,8 +235,8 @@ def learn_one_row(  # type: ignore[no-untyped-def]
     state,
     intercept,
     ticks,
-    room,
-    intercept_room,
+    desk,
+    intercept_desk,
     features,
     low,
     high,
@@ -247,12 +246,12 @@ def learn_one_row(  # type: ignore[no-untyped-def]
 
     If it is not, nothing has happened. (`fiol.engine.events` does this for whatever Python has.)
     """
-    if not in_order(plan, feature, x, y, weight, state, room, features, low, high, heaviest):
+    if not in_order(plan, feature, x, y, weight, state, desk, features, low, high, heaviest):
         return False, 0.0
     feature, x, state, intercept = borrowed(feature), borrowed(x), borrowed(state), borrowed(intercept)
-    room, intercept_room, clock = rooms(room), rooms(intercept_room), clock_from(ticks)
+    desk, intercept_desk, clock = desk_on(desk), desk_on(intercept_desk), clock_from(ticks)
     z, clock = learn_row(
-        plan, intercept_plan, feature, x, y, weight, state, intercept, clock, room, intercept_room, 0.0
+        plan, intercept_plan, feature, x, y, weight, state, intercept, clock, desk, intercept_desk, 0.0
     )
     clock_into(ticks, clock)
     return True, z

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fiol.experiments.report import VERDICTS, Report, Table, environment
 
-STYLE = """
+CSS = """
 :root { color-scheme: light dark; --text: #1b1b1b; --soft: #555; --back: #fff; --line: #d0d0d0; --band: #f4f6f8;
   --good: #00684b; --bad: #b13c00; }
 @media (prefers-color-scheme: dark) { :root { --text: #e8e8e8; --soft: #b0b0b0; --back: #16181c; --line: #3a3f47;
@@ -43,7 +43,7 @@ def page(reports: Sequence[Report], folder: Path) -> str:
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>fiol: the paper, reproduced</title><style>{STYLE}</style></head><body>",
+        f"<title>fiol: the paper, reproduced</title><style>{CSS}</style></head><body>",
         "<h1>Fully implicit online learning: the paper, reproduced</h1>",
         "<p>Written by <code>fiol reproduce</code>. Every algorithm is a preset of the library,",
         "every stream is seeded. Times, and whatever was reached within a time, depend on the machine;",
@@ -75,12 +75,12 @@ def section(report: Report, folder: Path) -> str:
         width = f"max-width: {6.5 * p.size[0]:g}rem"
         parts.append(f'<figure><img alt="{escape(p.alt)}" style="{width}" src="{source}">')
         parts.append(f"<figcaption>{escape(p.title)}</figcaption></figure>")
-    parts += [html_table(table) for table in report.tables]
+    parts += [titled_table(table) for table in report.tables]
     parts += [paragraph(text) for text in report.remarks]
     return "\n".join([*parts, "</section>"])
 
 
-def html_table(table: Table) -> str:
+def titled_table(table: Table) -> str:
     """A table with its title and note."""
     head = cells("th", table.head)
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)

@@ -35,7 +35,7 @@ LAM, SIGMA = 0.01, 0.1
 #: What the steps of Theorem 1 are told about distances and gradients; the bounds use the measured ones.
 DIAMETER, GRADIENT = 2.0, 1.5
 #: Rounds with one constant step, at most.
-FEW = 1000
+ROUNDS_OVERLARGE = 1000
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Overlarge(NamedTuple):
     bound: float
 
 
-Found = Union[Curve, Overlarge]
+Finding = Union[Curve, Overlarge]
 
 
 def growth(t: Sequence[float], values: Sequence[float]) -> float:
@@ -156,15 +156,15 @@ def measure_curve(s: Settings, case: Case) -> Iterator[Curve]:
 def measure_overlarge(s: Settings, algorithm: str, eta: float) -> Iterator[Overlarge]:
     """A task: the regret of one constant step."""
     x, y = rows(s, "squared")
-    n = min(s.rounds, FEW)
+    n = min(s.rounds, ROUNDS_OVERLARGE)
     preset, bound = (FIOL, "proposition 1") if algorithm == "FIOL" else (COMID, "linearized")
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the learner warns of scores that overflow
         found = audit(preset(Squared(), L1(LAM), Constant(eta)), x[:n], y[:n], compiled=s.compiled)
-        yield Overlarge(algorithm, eta, finite(found.regret[-1]), finite(found.bounds[bound][-1]))
+        yield Overlarge(algorithm, eta, finite_or_inf(found.regret[-1]), finite_or_inf(found.bounds[bound][-1]))
 
 
-def finite(value: float) -> float:
+def finite_or_inf(value: float) -> float:
     """The value, or infinity for what is no number."""
     return float(value) if np.isfinite(value) else float("inf")
 
@@ -226,7 +226,7 @@ def summary(s: Settings) -> list[str]:
         what the learner paid, penalties included, minus what the best fixed weights for these T rounds would have
         paid; {len(s.times())} horizons up to {s.rounds:,}, each a run of its own. Convex: L1({LAM:g}) and the steps
         of Theorem 1. Strongly convex: Ridge({SIGMA:g}) and the steps 1/(sigma t) of Theorem 2. Over-large: squared
-        loss, L1({LAM:g}), one constant step for {min(s.rounds, FEW):,} rounds."""
+        loss, L1({LAM:g}), one constant step for {min(s.rounds, ROUNDS_OVERLARGE):,} rounds."""
     )
 
 

@@ -56,7 +56,7 @@ class Report:
     title: str
     summary: list[str]  #: paragraphs: what was done
     settings: dict[str, Any]
-    results: Any  #: whatever `plain` understands
+    results: Any  #: whatever `as_json` understands
     tables: list[Table] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
@@ -69,10 +69,10 @@ class Report:
             "experiment": self.name,
             "title": self.title,
             "partial": self.partial,
-            "settings": plain(self.settings),
+            "settings": as_json(self.settings),
             "environment": environment(),
-            "results": plain(self.results),
-            "claims": plain(self.claims),
+            "results": as_json(self.results),
+            "claims": as_json(self.claims),
         }
 
     def markdown(self) -> str:
@@ -128,20 +128,20 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(text)
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Named tuples, arrays and numbers as JSON knows them; what is not finite becomes null.
 
-    >>> plain({"gap": np.float64(np.inf), "claim": Claim("a", True, "b"), "t": np.arange(2)})
+    >>> as_json({"gap": np.float64(np.inf), "claim": Claim("a", True, "b"), "t": np.arange(2)})
     {'gap': None, 'claim': {'text': 'a', 'holds': True, 'measured': 'b'}, 't': [0, 1]}
     """
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [as_json(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

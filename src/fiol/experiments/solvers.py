@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import partial
 from math import copysign
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.compiler.when_needed import compiled_loop
 from fiol.components.component import Component, borrowed
 from fiol.components.geometries import Euclidean
 from fiol.components.losses import Squared
@@ -110,14 +111,6 @@ class NoPenalty(Component):
         return 0.0
 
 
-@cache
-def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """The same loop, compiled."""
-    from fiol.compiler.compiled import jit
-
-    return jit(loop)
-
-
 # --- the streams ------------------------------------------------------------------------------
 
 
@@ -179,7 +172,7 @@ class Run(Contestant):
 
         def prepare() -> Callable[[], Any]:
             w[:] = 0.0
-            return lambda: compiled(loop)(method, *data, w, a, b)
+            return lambda: compiled_loop(loop)(method, *data, w, a, b)
 
         super().__init__(prepare)
 

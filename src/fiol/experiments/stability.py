@@ -31,7 +31,7 @@ EXPLICIT = ("SGD", "COMID")
 IMPLICIT = ("PA-I", "IOL", "FIOL", "implicit FTRL")
 
 
-class Problem(NamedTuple):
+class Lesson(NamedTuple):
     """A stream and what to learn from it."""
 
     name: str
@@ -62,8 +62,8 @@ class Problem(NamedTuple):
 
 
 PROBLEMS = (
-    Problem("lasso", Squared(), L1(0.1), EpsilonInsensitive(0.1)),
-    Problem("classification", Logistic(), L1(0.01), Hinge()),
+    Lesson("lasso", Squared(), L1(0.1), EpsilonInsensitive(0.1)),
+    Lesson("classification", Logistic(), L1(0.01), Hinge()),
 )
 
 
@@ -108,7 +108,7 @@ class Sweep(NamedTuple):
     points: list[Point]
 
 
-def sweep(s: Settings, problem: Problem, algorithm: Algorithm) -> Iterator[Sweep]:
+def try_step_sizes(s: Settings, problem: Lesson, algorithm: Algorithm) -> Iterator[Sweep]:
     """A task: learn the stream with every step size."""
     x, y = problem.rows(s)
     chunk, ones, points = to_chunk(x), np.ones(s.rows), []
@@ -139,7 +139,7 @@ class Stability:
 
     def run(self) -> Iterator[tuple[float, str]]:
         """The whole experiment; yields the share that is done, and what is being done."""
-        tasks = [partial(sweep, self.settings, *pair) for pair in self.all]
+        tasks = [partial(try_step_sizes, self.settings, *pair) for pair in self.all]
         for _, found in follow(tasks, self.settings.workers):
             self.sweeps.append(found)
             yield len(self.sweeps) / len(tasks), f"{found.algorithm}, {found.problem}"

@@ -115,7 +115,7 @@ class Outcome(NamedTuple):
     overflowed: bool
 
 
-class Snapshot(NamedTuple):
+class Standing(NamedTuple):
     """How far a race is: the share of its time that is used up, and all outcomes so far."""
 
     share: float
@@ -167,7 +167,7 @@ class Run:
         )
 
 
-def race(settings: Settings, rho: float, algorithms: Sequence[Algorithm] = ALGORITHMS) -> Iterator[Snapshot]:
+def race(settings: Settings, rho: float, algorithms: Sequence[Algorithm] = ALGORITHMS) -> Iterator[Standing]:
     """All runs on one stream, in turns; yields a snapshot every now and then, and at the end."""
     problem = Lasso(settings.d, rho)
     stream = problem.chunks(settings.rows, settings.seed)
@@ -184,7 +184,7 @@ def race(settings: Settings, rho: float, algorithms: Sequence[Algorithm] = ALGOR
         if time.monotonic() - told > 0.3 or not running:
             told = time.monotonic()
             share = np.mean([1.0 if r.overflowed else min(1.0, r.seconds / settings.seconds) for r in runs])
-            yield Snapshot(float(share), [run.outcome() for run in runs])
+            yield Standing(float(share), [run.outcome() for run in runs])
 
 
 class Table3:
@@ -194,7 +194,7 @@ class Table3:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.found = {rho: Snapshot(0.0, []) for rho in settings.rhos}
+        self.found = {rho: Standing(0.0, []) for rho in settings.rhos}
 
     def run(self) -> Iterator[tuple[float, str]]:
         """The whole experiment; yields the share that is done, and what is being done."""

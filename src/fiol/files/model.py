@@ -34,7 +34,7 @@ BUILDERS: dict[str, Builder] = {}
 
 
 class StoredModel(NamedTuple):
-    """What a file holds."""
+    """The parts of a file: a model of some kind, as text and arrays."""
 
     kind: str
     header: dict[str, Any]
@@ -42,7 +42,7 @@ class StoredModel(NamedTuple):
     meta: dict[str, Any]
 
 
-def register(kind: str, build: Builder) -> None:
+def register_kind(kind: str, build: Builder) -> None:
     """Let `load` make models of this kind by `build`, which raises ValueError for what makes no sense."""
     if kind in BUILDERS:
         raise ValueError(f"there is a kind of model called {kind!r} already")
@@ -89,7 +89,7 @@ def write_model(
 
 
 def read_model(path: Path, kind: str | None = None) -> StoredModel:
-    """What a file holds; ModelFileError if that is damaged, no model, or a model of another kind than asked for."""
+    """The parts of a file; ModelFileError if they are damaged, no model, or a model of another kind than asked for."""
     whole, arrays = model_file.read(path)
     try:
         found, header, meta = whole.get("kind"), whole.get("model"), whole.get("meta", {})

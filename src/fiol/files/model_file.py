@@ -110,7 +110,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
     mode = permissions(target)
     initial = 0o666 if mode is None else mode
     folder, done = os.path.dirname(target), False
-    sweep(folder)
+    delete_leftovers(folder)
     while not done:
         temporary = os.path.join(folder, f".fiol-{secrets.token_hex(8)}.tmp")
         try:
@@ -120,7 +120,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
                     os.chmod(temporary, mode)  # what the umask took away
                 is_locked = lock(file)
                 if is_locked and not os.path.exists(temporary):
-                    continue  # somebody's sweep was quicker
+                    continue  # somebody deleted it as a leftover
                 pour(file, text.encode("ascii"), entries, arrays)
                 file.flush()
                 os.fsync(file.fileno())
@@ -172,7 +172,7 @@ def plain_text(name: str, value: Any, kind: type = dict) -> str:
 
 
 def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
-    """What the header says of each array; TypeError or ValueError if one cannot be written.
+    """The entry of each array in the header; TypeError or ValueError if one cannot be written.
 
     >>> layout({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[1]
     {'name': 'w', 'dtype': '<f8', 'shape': [2, 2], 'offset': 64, 'length': 32}
@@ -189,7 +189,7 @@ def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
             raise TypeError(f"{name!r} must hold booleans, integers or floats of at most 64 bits, got {array.dtype}")
         if source.ndim > MAX_NDIM:
             raise ValueError(f"{name!r} must have at most {MAX_NDIM} dimensions, got {source.ndim}")
-        shape, offset = list(array.shape), aligned(offset)
+        shape, offset = list(array.shape), aligned_offset(offset)
         entries.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset, "length": array.nbytes})
         offset += array.nbytes
     return entries
@@ -205,7 +205,7 @@ def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: M
         file.write(data)
         position += len(data)
 
-    start = aligned(PREFIX.size + len(header))
+    start = aligned_offset(PREFIX.size + len(header))
     end = start + (entries[-1]["offset"] + entries[-1]["length"] if entries else 0)
     emit(PREFIX.pack(MAGIC, FORMAT, end + CHECKSUM_SIZE, len(header)))
     emit(header)
@@ -230,7 +230,7 @@ def chunks(array: Array | Selected, dtype: np.dtype[Any]) -> Iterator[Array]:
         yield entries[first : first + size].astype(dtype, copy=False).view(np.uint8)
 
 
-def aligned(offset: int) -> int:
+def aligned_offset(offset: int) -> int:
     """The next place where an array may begin."""
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
@@ -247,7 +247,7 @@ def permissions(target: str) -> int | None:
 
 
 def lock(file: BinaryIO) -> bool:
-    """Lock a file that is written, so that no `sweep` takes it; False where files cannot be locked."""
+    """Lock a file that is written, so that no `delete_leftovers` takes it; False where files cannot be locked."""
     if fcntl is None:
         return False
     try:
@@ -257,7 +257,7 @@ def lock(file: BinaryIO) -> bool:
     return True
 
 
-def sweep(directory: str) -> None:
+def delete_leftovers(directory: str) -> None:
     """Delete what processes that were killed left of the files they wrote: those that nobody has locked."""
     if fcntl is None:
         return
@@ -285,25 +285,25 @@ def read_header(file: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, Any], i
     """The checked entries of the arrays, the caller's header, and where the arrays start."""
     size, prefix = os.fstat(file.fileno()).st_size, file.read(PREFIX.size)
     if not prefix.startswith(MAGIC[: len(prefix)]):
-        refuse("not a fiol model file")
+        refuse_file("not a fiol model file")
     if len(prefix) < PREFIX.size:
-        refuse(f"truncated: expected at least {PREFIX.size + CHECKSUM_SIZE} bytes, found {size}")
+        refuse_file(f"truncated: expected at least {PREFIX.size + CHECKSUM_SIZE} bytes, found {size}")
     _, version, promised, length = PREFIX.unpack(prefix)
     if version > FORMAT:
-        refuse(f"written by a newer fiol (format {version}); this one reads format {FORMAT}")
+        refuse_file(f"written by a newer fiol (format {version}); this one reads format {FORMAT}")
     if version < 1:
-        refuse(f"not a fiol model file: there is no format {version}")
+        refuse_file(f"not a fiol model file: there is no format {version}")
     if size != promised:
-        refuse(f"{'truncated' if size < promised else 'too long'}: expected {promised} bytes, found {size}")
-    start = aligned(PREFIX.size + length)
+        refuse_file(f"{'truncated' if size < promised else 'too long'}: expected {promised} bytes, found {size}")
+    start = aligned_offset(PREFIX.size + length)
     if start + CHECKSUM_SIZE > size:
-        refuse(f"nonsense in the header: its size is given as {length} bytes")
+        refuse_file(f"nonsense in the header: its size is given as {length} bytes")
     check_checksum(file, size)
     file.seek(PREFIX.size)
     entries, header = parse(file.read(length))
     end = check_entries(entries)
     if start + end + CHECKSUM_SIZE != size:
-        refuse(f"nonsense in the header: the arrays take {end} bytes, the file has {size - CHECKSUM_SIZE - start}")
+        refuse_file(f"nonsense in the header: the arrays take {end} bytes, the file has {size - CHECKSUM_SIZE - start}")
     return entries, header, start
 
 
@@ -314,11 +314,11 @@ def check_checksum(file: BinaryIO, size: int) -> None:
     while left > 0:
         data = file.read(min(left, CHUNK))
         if not data:
-            refuse(f"truncated: expected {size} bytes, found {size - CHECKSUM_SIZE - left}")
+            refuse_file(f"truncated: expected {size} bytes, found {size - CHECKSUM_SIZE - left}")
         checksum.update(data)
         left -= len(data)
     if file.read(CHECKSUM_SIZE) != checksum.digest():
-        refuse("damaged: its checksum does not match")
+        refuse_file("damaged: its checksum does not match")
 
 
 def parse(text: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -326,11 +326,11 @@ def parse(text: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
-        refuse(f"nonsense in the header: {error}", error)
+        refuse_file(f"nonsense in the header: {error}", error)
     if not isinstance(value, dict) or value.keys() != {"header", "arrays"}:
-        refuse('nonsense in the header: it is not {"header": ..., "arrays": ...}')
+        refuse_file('nonsense in the header: it is not {"header": ..., "arrays": ...}')
     if not isinstance(value["header"], dict) or not isinstance(value["arrays"], list):
-        refuse('nonsense in the header: "header" is no object or "arrays" is no list')
+        refuse_file('nonsense in the header: "header" is no object or "arrays" is no list')
     return value["arrays"], value["header"]
 
 
@@ -340,19 +340,19 @@ def check_entries(entries: list[Any]) -> int:
     for k, entry in enumerate(entries):
         where = f"nonsense in the header: arrays[{k}]"
         if not isinstance(entry, dict) or entry.keys() != {"name", "dtype", "shape", "offset", "length"}:
-            refuse(f"{where} is not name, dtype, shape, offset and length")
+            refuse_file(f"{where} is not name, dtype, shape, offset and length")
         name, dtype, shape, offset, length = (entry[key] for key in ("name", "dtype", "shape", "offset", "length"))
         if not isinstance(name, str) or name in names:
-            refuse(f"{where} has no name of its own")
+            refuse_file(f"{where} has no name of its own")
         names.add(name)
         if not isinstance(dtype, str) or dtype not in DTYPES:
-            refuse(f"{where} has a dtype other than {' '.join(DTYPES)}")
+            refuse_file(f"{where} has a dtype other than {' '.join(DTYPES)}")
         if not isinstance(shape, list) or len(shape) > MAX_NDIM or not all(map(is_size, shape)):
-            refuse(f"{where} has an impossible shape")
+            refuse_file(f"{where} has an impossible shape")
         if not is_size(length) or length != np.dtype(dtype).itemsize * math.prod(shape):
-            refuse(f"{where} has a length that is not that of its shape")
-        if not is_size(offset) or offset != aligned(end):
-            refuse(f"{where} does not follow the array before it")
+            refuse_file(f"{where} has a length that is not that of its shape")
+        if not is_size(offset) or offset != aligned_offset(end):
+            refuse_file(f"{where} does not follow the array before it")
         end = offset + length
     return end
 
@@ -363,10 +363,10 @@ def read_array(file: BinaryIO, entry: dict[str, Any], start: int) -> Array:
     try:
         array = np.empty(entry["shape"], np.uint8 if dtype.kind == "b" else dtype)
     except (ValueError, OverflowError) as error:  # no entries, but an absurd extent
-        refuse(f"nonsense in the header: {entry['name']!r} cannot have its shape: {error}", error)
+        refuse_file(f"nonsense in the header: {entry['name']!r} cannot have its shape: {error}", error)
     file.seek(start + entry["offset"])
     if file.readinto(array.reshape(-1).view(np.uint8)) != entry["length"]:  # type: ignore[attr-defined]
-        refuse("truncated while it was read")
+        refuse_file("truncated while it was read")
     if dtype.kind == "b":
         return np.minimum(array, np.uint8(1), out=array).view(np.bool_)  # numpy's booleans must be 0 or 1
     return array.astype(dtype.newbyteorder("="), copy=False)
@@ -382,6 +382,6 @@ def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def refuse(reason: str, cause: BaseException | None = None) -> NoReturn:
+def refuse_file(reason: str, cause: BaseException | None = None) -> NoReturn:
     """Raise ModelFileError."""
     raise ModelFileError(reason) from cause

@@ -28,7 +28,7 @@ import numpy as np
 from fiol.components.component import Component
 
 INFINITIES = {"inf": math.inf, "-inf": -math.inf}
-FLOAT64 = np.dtype("<f8")
+STORED_FLOAT = np.dtype("<f8")
 #: The modules of classes with registered names.
 PACKAGE = "fiol."
 
@@ -47,7 +47,7 @@ def to_json(component: Component) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(component)]  # type: ignore[arg-type]
     own = type(component).__name__
     fields = {name: field_to_json(f"{own}.{name}", getattr(component, name)) for name in names}
-    return {"component": name_of(type(component)), "fields": fields}
+    return {"component": stored_name(type(component)), "fields": fields}
 
 
 def from_json(value: Any) -> Component:
@@ -81,7 +81,7 @@ def field_to_json(path: str, value: Any) -> Any:
     if isinstance(value, Component):
         return to_json(value)
     if isinstance(value, np.ndarray) and value.dtype == np.float64:
-        data = value.astype(FLOAT64, copy=False).tobytes()
+        data = value.astype(STORED_FLOAT, copy=False).tobytes()
         return {"array": base64.b64encode(data).decode("ascii"), "shape": list(value.shape)}
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
@@ -143,7 +143,7 @@ def array_from_json(path: str, value: dict[str, Any]) -> np.ndarray[Any, np.dtyp
     if len(data) != 8 * math.prod(shape):
         raise ValueError(f"{path} must have 8 bytes per entry, got {len(data)} for the shape {reprlib.repr(shape)}")
     try:
-        return np.frombuffer(data, FLOAT64).astype(np.float64).reshape(shape)
+        return np.frombuffer(data, STORED_FLOAT).astype(np.float64).reshape(shape)
     except (ValueError, OverflowError) as error:  # an empty array, but of absurd extent
         raise ValueError(f"{path} cannot have the shape {reprlib.repr(shape)}: {error}") from error
 
@@ -154,7 +154,7 @@ def check_keys(path: str, value: Any, keys: tuple[str, str]) -> None:
         raise ValueError(f'{path} must be {{"{keys[0]}": ..., "{keys[1]}": ...}}, got {reprlib.repr(value)}')
 
 
-def name_of(cls: type) -> str:
+def stored_name(cls: type) -> str:
     """The name of a class in recipes: the registered one of a class of this package, else `module.Class`.
 
     A registered name is not inherited: a class derived from a renamed one has a name of its own.
@@ -170,7 +170,7 @@ def find_class(name: str) -> type[Component] | None:
     >>> find_class("Huber"), find_class("os.system")
     (<class 'fiol.components.losses.Huber'>, None)
     """
-    found = [cls for cls in subclasses(Component) if name_of(cls) == name]
+    found = [cls for cls in subclasses(Component) if stored_name(cls) == name]
     # Siblings are listed in order of definition, cousins are not: there, the name in the module tells the newest.
     return next((cls for cls in found if is_bound(cls)), found[-1] if found else None)
 

@@ -72,18 +72,18 @@ def unpack(arrays: dict[str, Array]) -> dict[str, Array]:
             records, fresh = arrays.pop(f"{owner}seen.{x}"), arrays[f"{owner}fresh.{x}"]
             if records.shape[0] != seen.shape[0]:
                 raise ValueError(f"array '{owner}seen.{x}' has not one record for each feature of '{owner}seen'")
-            arrays[f"{owner}state.{x}"] = spread(int(n[0]), seen, records, fresh)  # type: ignore[index]
+            arrays[f"{owner}state.{x}"] = all_records(int(n[0]), seen, records, fresh)  # type: ignore[index]
     return arrays
 
 
-def fill(arrays: Mapping[str, Array], new: Mapping[str, Array], needed: tuple[str, ...]) -> dict[str, Array]:
+def fill_missing(arrays: Mapping[str, Array], new: Mapping[str, Array], needed: tuple[str, ...]) -> dict[str, Array]:
     """The arrays of a file, and those of the `new` model of the same recipe that the file's version did not have.
 
-    What is missing of a feature is as in the record of a feature never seen. Arrays that every version had are
+    Statistics that are missing have the values of a feature never seen. Arrays that every version had are
     `needed`, the first of them one of all features: they are never filled.
 
     >>> new = {"state.w": np.zeros(0), "fresh.w": np.zeros(1), "state.peak": np.zeros(0), "fresh.peak": np.ones(1)}
-    >>> fill({"state.w": np.array([5.0, 6.0])}, new, ("state.w",))["state.peak"]
+    >>> fill_missing({"state.w": np.array([5.0, 6.0])}, new, ("state.w",))["state.peak"]
     array([1., 1.])
     """
     whole, some = dict(arrays), arrays.get(needed[0])
@@ -141,7 +141,7 @@ def check_seen(owner: str, n: Array | None, seen: Array) -> None:
         raise ValueError(f"array '{owner}seen' does not name different features of {n[0]}, in their order")
 
 
-def spread(n: int, seen: Array, records: Array, fresh: Array) -> Array:
+def all_records(n: int, seen: Array, records: Array, fresh: Array) -> Array:
     """n records: those given for the features seen, and the fresh one for all others."""
     whole = np.zeros((n, *fresh.shape[1:]), fresh.dtype)  # memory is used when touched
     if bits(fresh).any():

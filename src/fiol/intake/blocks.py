@@ -1,14 +1,15 @@
-"""Rows block by block: those of a generator, those that an order names, and their scores put together again."""
+"""Rows block by block: those of a generator, chunk after chunk, or those an order names; and their scores together."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.intake.chunk import Chunk
 from fiol.intake.intake import counted
 from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import rows_learned, say_learned
@@ -44,6 +45,20 @@ def learned_in_blocks(learn: Learn, X: Iterator[Any], y: Any, sample_weight: Any
     except BaseException as error:
         if start:
             say_learned(error, start + rows_learned(error))
+        raise
+    return scores
+
+
+def learned_in_chunks(learn: Callable[..., Floats], chunks: Iterable[Any]) -> list[Floats]:
+    """The scores of one pair (X, y), or triple (X, y, sample_weight), after another; `learn` is all or nothing."""
+    scores = list[Floats]()
+    try:
+        for chunk in chunks:
+            if not isinstance(chunk, (tuple, list)) or isinstance(chunk, Chunk) or len(chunk) not in (2, 3):
+                raise TypeError("chunks must be pairs (X, y) or triples (X, y, sample_weight)")
+            scores.append(learn(*chunk))
+    except BaseException as error:
+        say_learned(error, sum(map(len, scores)) + rows_learned(error), f"in chunk {len(scores)}: ")
         raise
     return scores
 

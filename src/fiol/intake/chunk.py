@@ -21,13 +21,13 @@ Names = tuple[str, ...]
 #: Values are 0 or in this range: exact steps, which multiply them with each other, do not overflow there.
 SMALLEST, LARGEST = 1e-100, 1e100
 #: One more than the largest index.
-FEATURES = 2**31 - 1
+MOST_FEATURES = 2**31 - 1
 #: The largest sample weight.
 HEAVIEST = 1e30
 #: So many entries are looked at, sorted or moved in one call of compiled code.
 AT_ONCE = 2**20
 #: What the bytes of a chunk begin with; then the checksum, the number of rows and the number of entries.
-MAGIC = b"FIOLROWS"
+CHUNK_MAGIC = b"FIOLROWS"
 HEADER = struct.Struct("<8sQQQ")
 
 
@@ -91,7 +91,7 @@ class Chunk(NamedTuple):
         """
         arrays = [np.ascontiguousarray(a, t).tobytes() for a, t in zip(self, self.layout(), strict=True)]
         body = b"".join([struct.pack("<QQ", self.rows, self.data.shape[0]), arrays[0], arrays[2], arrays[1]])
-        return b"".join([MAGIC, struct.pack("<Q", zlib.crc32(body)), body])
+        return b"".join([CHUNK_MAGIC, struct.pack("<Q", zlib.crc32(body)), body])
 
     @classmethod
     def from_bytes(cls, data: Any) -> Chunk:
@@ -106,8 +106,8 @@ class Chunk(NamedTuple):
         ValueError: the bytes of a chunk of 1 rows and 1 entries are 60, got 59
         """
         view = memoryview(data).cast("B")
-        if len(view) < HEADER.size or bytes(view[: len(MAGIC)]) != MAGIC:
-            raise ValueError(f"these are not the bytes of a chunk: they do not begin with {MAGIC.decode()}")
+        if len(view) < HEADER.size or bytes(view[: len(CHUNK_MAGIC)]) != CHUNK_MAGIC:
+            raise ValueError(f"these are not the bytes of a chunk: they do not begin with {CHUNK_MAGIC.decode()}")
         _, checksum, rows, entries = HEADER.unpack_from(view)
         wanted = HEADER.size + 8 * (rows + 1) + 12 * entries
         if len(view) != wanted:
@@ -144,7 +144,7 @@ class Chunk(NamedTuple):
                 f"a canonical chunk has as many indices as values, and none to spare: use to_chunk; got {entries} "
                 f"indices, {self.data.shape[0]} values and {self.indptr[-1]} entries in all rows"
             )
-        check_indices(self.indptr, self.indices, FEATURES if n_features is None else n_features)
+        check_indices(self.indptr, self.indices, MOST_FEATURES if n_features is None else n_features)
         return self
 
 
@@ -172,7 +172,7 @@ def from_csr(X: Chunk, rows: int, width: int, names: Names | None, n_features: i
     indices, data = X.indices[: indptr[-1]], X.data[: indptr[-1]]
     if data.dtype.kind not in "biuf":
         raise TypeError(f"X must hold numbers, got {data.dtype}")
-    check_indices(indptr, indices, min(width, FEATURES if n_features is None else n_features, FEATURES))
+    check_indices(indptr, indices, min(width, MOST_FEATURES if n_features is None else n_features, MOST_FEATURES))
     chunk = Chunk(indptr, kernel_array(indices, np.int32), kernel_array(data, np.float64))
     return canonical(chunk, functools.partial(spot, names=names))
 
@@ -186,7 +186,7 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
     if data.shape[0] <= AT_ONCE:  # as a rule
         falls, zeros, wrong = loops().flaws(*chunk, SMALLEST, LARGEST)
     else:
-        found = [loops().flaws(*rows, SMALLEST, LARGEST) for rows in pieces(chunk)]
+        found = [loops().flaws(*piece, SMALLEST, LARGEST) for piece in pieces(chunk)]
         falls, zeros, wrong = map(sum, zip(*found, strict=True))
     if wrong:
         k = first_wrong(data)
@@ -281,7 +281,7 @@ def check_indptr(indptr: Any, rows: int, entries: int) -> None:
 def check_indices(indptr: Pointers, indices: Any, limit: int) -> None:
     """Raise ValueError unless every index is from 0 to `limit` - 1."""
     if indices.dtype.kind == "O" and any(isinstance(v, int) and abs(v) >= 2**63 for v in indices.flat):
-        raise ValueError(f"X.indices must be from 0 to {FEATURES - 1}, got an integer of more than 64 bits")
+        raise ValueError(f"X.indices must be from 0 to {MOST_FEATURES - 1}, got an integer of more than 64 bits")
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         raise TypeError(f"X.indices must be one-dimensional integers, got {indices.dtype} of shape {indices.shape}")
     if not indices.size or (indices.min() >= 0 and indices.max() < limit):
@@ -291,8 +291,8 @@ def check_indices(indptr: Pointers, indices: Any, limit: int) -> None:
     reason = f"there are {limit} features"
     if index < 0:
         reason = "an index is at least 0"
-    elif index >= FEATURES:
-        reason = f"index overflow, the largest is {FEATURES - 1}"
+    elif index >= MOST_FEATURES:
+        reason = f"index overflow, the largest is {MOST_FEATURES - 1}"
     raise ValueError(f"X[{row_of(indptr, k)}, {index}] is no entry: {reason}")
 
 

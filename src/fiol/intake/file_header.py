@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fiol.intake.chunk import FEATURES
+from fiol.intake.chunk import MOST_FEATURES
 from fiol.intake.hashing import Hashing
 from fiol.intake.labels import AnyLabels
 
@@ -14,7 +14,7 @@ NEEDED_KEYS = ("update", "options", "features", "columns", "names")
 #: Options that every header has.
 NEEDED_OPTIONS = ("n_features", "bits", "intercept", "average")
 #: The types of options in a file; those that are integers may also be null.
-OPTIONS = {
+OPTION_TYPES = {
     **dict.fromkeys(("n_features", "bits", "max_features"), (int, "an integer or null")),
     **dict.fromkeys(("intercept", "average"), (bool, "true or false")),
     "dtype": (str, "a name"),
@@ -33,10 +33,10 @@ def check_header(header: dict[str, Any]) -> None:
         if name not in options:
             raise ValueError(f"{name!r} is missing from its options")
     for name, value in options.items():
-        kind, wanted = OPTIONS.get(name, (object, "anything"))  # the constructor refuses those it does not know
+        kind, wanted = OPTION_TYPES.get(name, (object, "anything"))  # the constructor refuses those it does not know
         if type(value) is not kind and kind is not object and not (value is None and kind is int):
             raise ValueError(f"its {name} must be {wanted}, got {value!r}")
-    if type(features) is not int or not 0 <= features <= FEATURES:
+    if type(features) is not int or not 0 <= features <= MOST_FEATURES:
         raise ValueError(f"its number of features is given as {features!r}")
     for what, found, kinds in (("columns", columns, (str,)), ("names", names, (str, int))):
         if found is None:
@@ -46,7 +46,7 @@ def check_header(header: dict[str, Any]) -> None:
         if len(set(found)) < len(found):
             raise ValueError(f"its {what} are not all different")
     width = header.get("dense_columns")
-    if width is not None and (type(width) is not int or not 1 <= width <= FEATURES):
+    if width is not None and (type(width) is not int or not 1 <= width <= MOST_FEATURES):
         raise ValueError(f"the columns of its dense rows are given as {width!r}")
     hashed, bounded = options.get("bits") is not None, options.get("max_features") is not None
     fixed = Hashing(options["bits"]).size if hashed else options.get("n_features")

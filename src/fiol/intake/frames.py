@@ -23,7 +23,7 @@ CONVERSIONS: dict[type | str, Callable[[Any], Any]] = {
     "pandas.ExtensionArray": lambda array: pandas().Series(array),
 }
 #: Types that need no narwhals.
-PLAIN = (np.ndarray, list, tuple, str, bytes, type(None))
+NO_FRAMES = (np.ndarray, list, tuple, str, bytes, type(None))
 
 
 def register(container: type | str, convert: Callable[[Any], Any]) -> None:
@@ -52,7 +52,7 @@ def register(container: type | str, convert: Callable[[Any], Any]) -> None:
 def converted(values: Any) -> Any:
     """A container that `register` was told about as one that is known; any other as it is."""
     kind: Any = type(values)
-    convert = None if isinstance(values, PLAIN) else conversion_of(kind)
+    convert = None if isinstance(values, NO_FRAMES) else conversion_of(kind)
     return values if convert is None else convert(values)
 
 
@@ -156,7 +156,7 @@ def as_frame(X: Any) -> Frame | None:
     X = converted(X)
     if isinstance(X, Frame):
         return X
-    if isinstance(X, PLAIN) or hasattr(X, "tocsr"):
+    if isinstance(X, NO_FRAMES) or hasattr(X, "tocsr"):
         return None
     nw = narwhals()
     if nw.dependencies.is_pandas_dataframe(X):
@@ -169,7 +169,7 @@ def as_frame(X: Any) -> Frame | None:
 
 
 def eager(X: Any) -> str:
-    """What to do about a lazy frame, for the end of an error message; '' for anything else."""
+    """Advice about a lazy frame, for the end of an error message; '' for anything else."""
     return ": collect() it first" if hasattr(X, "collect") else ""
 
 
@@ -230,7 +230,7 @@ def sparse_entries(column: Any) -> tuple[Any, Any] | None:
 
 def as_series(values: Any) -> Any:
     """A series as narwhals sees it; None if it is of no library that narwhals knows."""
-    if isinstance(values, PLAIN):
+    if isinstance(values, NO_FRAMES):
         return None
     nw = narwhals()
     found = nw.from_native(values, series_only=True, pass_through=True)
@@ -318,7 +318,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def series_name(values: Any) -> Any:
-    """What a series is called; None if it has no name."""
+    """The name of a series; None if it has none."""
     return getattr(values, "name", None)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.intake.chunk import FEATURES, Chunk, canonical, spot
+from fiol.intake.chunk import MOST_FEATURES, Chunk, canonical, spot
 from fiol.intake.vocabulary import Encoder
 
 #: How many hashed names are remembered.
@@ -32,7 +32,7 @@ class Hashing(Encoder):
         self.bits = integer("bits", bits)
         if not 1 <= self.bits <= 31:
             raise ValueError(f"bits must be from 1 to 31, got {bits}")
-        self.size = min(2**self.bits, FEATURES)
+        self.size = min(2**self.bits, MOST_FEATURES)
         self.known = Remembered(self.size)
 
     def number(self, name: str | int, owner: str = "x") -> int:

@@ -20,7 +20,7 @@ from fiol.intake.frames import Frame, as_frame, converted, eager
 from fiol.intake.hashing import Hashing
 from fiol.intake.labels import Labels
 from fiol.intake.transaction import Counting, Rewindable, Transaction
-from fiol.intake.vocabulary import NAMES, Vocabulary
+from fiol.intake.vocabulary import NAME_TYPES, Vocabulary
 
 #: No rows.
 NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
@@ -81,7 +81,7 @@ class Intake:
 
     @property
     def names(self) -> list[str | int] | None:
-        """What the features are called, in the order of their numbers; None if they are numbers."""
+        """The names of the features, in the order of their numbers; None if they are numbers."""
         if isinstance(self.encoder, Vocabulary):
             return list(self.encoder.names)
         return None if self.columns is None else list(self.columns)
@@ -158,10 +158,10 @@ class Intake:
 
     def take_in_chunk(self, chunk: Chunk) -> Chunk:
         """A canonical chunk of numbered features, which are taken in; TypeError or ValueError unless it is one."""
-        rows = self.read_chunk(chunk)
+        found = self.read_chunk(chunk)
         if self.width is None:
-            self.features = max(self.features, int(rows.indices.max(initial=-1)) + 1)
-        return rows
+            self.features = max(self.features, int(found.indices.max(initial=-1)) + 1)
+        return found
 
     def take_in_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
         """Indices, which rise, and values of a dict, its names taken in; call it inside a transaction."""
@@ -298,10 +298,10 @@ class Intake:
         """Rows whose features are numbers or columns: as a frame if they are one, its names, and the chunk."""
         if isinstance(self.encoder, Vocabulary):
             raise TypeError("this learner has named features: pass dicts")
-        names, rows = (None, X) if frame is None else (frame.names, frame)
-        chunk = to_chunk(rows, columns=self.columns or names, n_features=self.width)
+        names, held = (None, X) if frame is None else (frame.names, frame)
+        chunk = to_chunk(held, columns=self.columns or names, n_features=self.width)
         self.check_width(X, frame)
-        return rows, names, chunk
+        return held, names, chunk
 
     def check_width(self, X: Any, frame: Frame | None) -> None:
         """ValueError if rows of an array, which has all columns of its table, are others than those learned from."""
@@ -327,7 +327,7 @@ class Intake:
 
     def with_names(self, row: Any) -> Any:
         """A row whose keys are names."""
-        if self.any_names and isinstance(row, Mapping) and not NAMES.issuperset(map(type, row)):
+        if self.any_names and isinstance(row, Mapping) and not NAME_TYPES.issuperset(map(type, row)):
             return {name_of(key): value for key, value in row.items()}
         return row
 
@@ -352,7 +352,7 @@ def named_columns(encoder: Vocabulary | Hashing, frame: Frame, grow: bool = True
 
 
 def name_of(key: Any) -> str | int:
-    """What a feature is called: River allows any hashable, such as the pairs of words of a `BagOfWords`.
+    """The name of a feature: River allows any hashable, such as the pairs of words of a `BagOfWords`.
 
     >>> name_of("age"), name_of(7), name_of(("new", "york"))
     ('age', 7, "('new', 'york')")

@@ -79,7 +79,7 @@ class Labels:
     def array(self) -> Any:
         """The classes as an array: of one type if they have one, else of objects."""
         classes = self.classes
-        same = len({type(label) for label in classes}) == 1 and type(classes[0]) in PLAIN
+        same = len({type(label) for label in classes}) == 1 and type(classes[0]) in LABEL_TYPES
         found = np.empty(len(classes), object)
         found[:] = classes
         return np.array(classes) if same else found
@@ -91,7 +91,7 @@ class Labels:
     def check_storable(self) -> None:
         """TypeError unless a file can hold all labels, and give them back as they are."""
         for label in self.codes:
-            if type(label) not in PLAIN:
+            if type(label) not in LABEL_TYPES:
                 raise TypeError(f"a file holds labels that are str, int or bool, got {label!r}")
 
     def arrange(self, classes: Iterable[Any]) -> None:
@@ -108,7 +108,7 @@ class Labels:
 
 
 #: Types of labels that a file holds.
-PLAIN = (str, int, bool)
+LABEL_TYPES = (str, int, bool)
 
 
 class AnyLabels(list[Any]):
@@ -126,8 +126,8 @@ def check_kinds(labels: list[Any], name: str, known: Iterable[Any] = ()) -> None
     TypeError: y[0]: True equals the label 1: use int or bool for both
     """
     kinds, before = set(map(type, labels)), set(map(type, known))
-    if not kinds <= set(PLAIN):
-        k = next(k for k, label in enumerate(labels) if type(label) not in PLAIN)
+    if not kinds <= set(LABEL_TYPES):
+        k = next(k for k, label in enumerate(labels) if type(label) not in LABEL_TYPES)
         raise TypeError(f"{name}[{k}] must be a label: str, int or bool, got {labels[k]!r}")
     if {int, bool} <= kinds | before:
         first = {label: label for label in reversed([*known, *labels])}
@@ -157,7 +157,7 @@ def labels_from_header(value: Any) -> dict[str, Any] | None:
     if not isinstance(value, Mapping) or value.keys() != {"classes", "closed"} or type(value["closed"]) is not bool:
         raise ValueError(f"its labels are given as {value!r}")
     classes = value["classes"]
-    if not isinstance(classes, list) or not all(type(label) in PLAIN for label in classes):
+    if not isinstance(classes, list) or not all(type(label) in LABEL_TYPES for label in classes):
         raise ValueError("its classes are not str, int or bool")
     if len(set(classes)) < len(classes) or (value["closed"] and not classes):
         raise ValueError("its classes are not all different, or there are none")

@@ -13,7 +13,7 @@ from fiol.intake.chunk import HEAVIEST, LARGEST, kernel_array, loops
 from fiol.intake.frames import as_frame, as_numbers
 
 #: What to do about values that are no targets, for the end of an error message.
-NUMBERS, ANY_LABELS = "it must be numbers", "fiol.OneVsRest and fiol.FIOLClassifier take any labels"
+MUST_BE_NUMBERS, ANY_LABELS = "it must be numbers", "fiol.OneVsRest and fiol.FIOLClassifier take any labels"
 
 
 def check_targets(y: Any, rows: int | None, loss: Loss) -> Floats:
@@ -28,7 +28,7 @@ def check_targets(y: Any, rows: int | None, loss: Loss) -> Floats:
     """
     binary = isinstance(loss, Binary)
     wanted = f"must be {loss.targets} for {type(loss).__name__}"
-    array = one_per_row("y", y, rows, f"it {wanted}; {ANY_LABELS}" if binary else NUMBERS)
+    array = one_per_row("y", y, rows, f"it {wanted}; {ANY_LABELS}" if binary else MUST_BE_NUMBERS)
     targets: Floats = kernel_array(array, np.float64)
     rows = len(targets)
     if array.dtype.kind != "b" and loops().refused(loss, targets, LARGEST) == rows:
@@ -70,7 +70,7 @@ def check_sample_weights(sample_weight: Any, rows: int) -> Floats:
     return weights
 
 
-def one_per_row(name: str, values: Any, rows: int | None, advice: str = NUMBERS) -> Any:
+def one_per_row(name: str, values: Any, rows: int | None, advice: str = MUST_BE_NUMBERS) -> Any:
     """A series with as many numbers as there are rows; `advice` ends the error of one that holds no numbers."""
     frame = as_frame(values)
     array = as_numbers(values, lambda k: f"{name}[{k}]", name, advice) if frame is None else frame

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.intake.chunk import FEATURES, LARGEST, SMALLEST, Chunk, canonical, loops, refuse_value
+from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk, canonical, loops, refuse_value
 from fiol.intake.transaction import Transaction
 
 #: Types of names that need no second look.
-NAMES = frozenset((str, int))
+NAME_TYPES = frozenset((str, int))
 
 
 class Encoder:
@@ -89,7 +89,7 @@ class Encoder:
         owner = "x" if number is None else f"X[{number}]"
         if not isinstance(row, Mapping):
             raise TypeError(f"{owner} must be a dict, got {type(row).__name__}")
-        entries = [entry(owner, key, value) for key, value in row.items()]
+        entries = [checked_entry(owner, key, value) for key, value in row.items()]
         keep = grow or unseen is not None
         entries = [(name, value) for name, value in entries if value != 0.0 and (keep or self.knows(name))]
         with Transaction(self):
@@ -141,7 +141,7 @@ def arranged(indices: Indices, data: Floats) -> tuple[Indices, Floats] | None:
     return (indices, data) if n == len(data) else (indices[:n], data[:n])
 
 
-def entry(owner: str, key: Any, value: Any) -> tuple[str | int, float]:
+def checked_entry(owner: str, key: Any, value: Any) -> tuple[str | int, float]:
     """Name and value of a feature, checked."""
     name: str | int = key if type(key) is str or type(key) is int else check_name(owner, key)
     if isinstance(value, str):
@@ -222,8 +222,10 @@ class Vocabulary(Encoder):
         found = table.get(name)
         if found is None:
             found = len(self.names)
-            if found >= FEATURES:
-                raise ValueError(f"{owner} has the new key {name!r}: index overflow, there are {FEATURES} features")
+            if found >= MOST_FEATURES:
+                raise ValueError(
+                    f"{owner} has the new key {name!r}: index overflow, there are {MOST_FEATURES} features"
+                )
             plain = str.__str__(name) if isinstance(name, str) else int(name)  # looking it up must run no code
             self.names.append(plain)
             table[plain] = found

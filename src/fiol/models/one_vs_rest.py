@@ -17,8 +17,8 @@ from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER
 from fiol.engine.pacing import paced
 from fiol.files import recipe
-from fiol.files.model import Path, build_model, read_model, register, write_model
-from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, padded, scattered
+from fiol.files.model import Path, build_model, read_model, register_kind, write_model
+from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks, padded, scattered
 from fiol.intake.chunk import Chunk
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
@@ -27,7 +27,7 @@ from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import Transaction
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import united
-from fiol.learner import FLOAT64, INT32, Learner, check_parts, html_table, is_vector
+from fiol.learner import INDEX_TYPE, VALUE_TYPE, Learner, check_parts, html_table, is_vector
 from fiol.models.epochs import Map
 from fiol.snapshot import Snapshot, scores_in_turn
 from fiol.update.update import Update
@@ -54,7 +54,7 @@ class OneVsRest:
     n_features, bits, intercept, average, dtype, compiled : as for a `Learner`.
 
     Unless the classes are given, one more learner is told -1 in every round. A class starts from a copy of it, so that
-    the model is exactly the one that knew all classes from the start. What holds the rows is looked at once for all
+    the model is exactly the one that knew all classes from the start. The container of the rows is read once for all
     learners, and if anything is wrong with a chunk, nothing has been learned from it.
 
     Threads take turns, and signals stop learning in the middle of a chunk, as for a `Learner`: whatever happens, all
@@ -134,16 +134,26 @@ class OneVsRest:
     def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
         """`learn` for a canonical chunk of numbered features: see `Learner.learn_chunk`."""
         with self._turns, self._intake.transaction(self, learner=self):
-            rows = self._intake.take_in_chunk(chunk)
+            chunk = self._intake.take_in_chunk(chunk)
             labels, sample_weights = (
-                labels_of_rows(y, rows.rows, self.labels),
-                check_sample_weights(sample_weight, rows.rows),
+                labels_of_rows(y, chunk.rows, self.labels),
+                check_sample_weights(sample_weight, chunk.rows),
             )
             if order is None:
-                return self._rounds(rows, labels, sample_weights)
-            order = check_order(order, rows.rows)
-            scores = self._rounds(rows.take(order), [labels[k] for k in order], sample_weights[order])
-            return scattered(scores, order, rows.rows)
+                return self._rounds(chunk, labels, sample_weights)
+            order = check_order(order, chunk.rows)
+            scores = self._rounds(chunk.take(order), [labels[k] for k in order], sample_weights[order])
+            return scattered(scores, order, chunk.rows)
+
+    def learn_chunks(self, chunks: Iterable[Any]) -> Floats:
+        """`learn` for one pair (X, y), or triple (X, y, sample_weight), after another: see `Learner.learn_chunks`.
+
+        >>> from fiol import FIOL, Hinge, OneVsRest
+        >>> model = OneVsRest(FIOL(Hinge()))
+        >>> model.learn_chunks(([[float(k)]], [label]) for k, label in enumerate(["a", "b", "a"])).shape, model.rounds
+        ((3, 2), 3)
+        """
+        return padded(learned_in_chunks(self.learn, chunks), len(self.labels))
 
     def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Floats:
         """One round for the row with these values at these indices; returns its scores before, one per class.
@@ -152,7 +162,7 @@ class OneVsRest:
         >>> OneVsRest(FIOL(Hinge()), classes=["a", "b", "c"]).learn_one([3, 5], [1.0, 2.0], y="b")
         array([0., 0., 0.])
         """
-        if self._intake.encoder is None and is_vector(indices, INT32) and is_vector(values, FLOAT64):
+        if self._intake.encoder is None and is_vector(indices, INDEX_TYPE) and is_vector(values, VALUE_TYPE):
             with self._turns:
                 scores = self.try_row(indices, values, y, sample_weight)
             if scores is not None:
@@ -177,7 +187,7 @@ class OneVsRest:
     def try_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> list[float] | None:
         """The round of a row that is in order, and the score of every class's learner; None, and no round, otherwise.
 
-        What is not in order needs a second look, such as a label that is new.
+        A row that is not in order, such as one with a new label, needs a second look.
         """
 
         def attempt(learner: Learner, target: float) -> float | None:
@@ -222,12 +232,12 @@ class OneVsRest:
             raise
         return scores if self.standby is None else scores[:-1]
 
-    def _rounds(self, rows: Chunk, y: list[Any], sample_weights: Floats) -> Floats:
+    def _rounds(self, chunk: Chunk, y: list[Any], sample_weights: Floats) -> Floats:
         """A round per row of features that were taken in; labels are taken in, too. Call it inside a transaction."""
         before = len(self.labels)
         codes, first = self.labels.code(y)
         self._give_learners()
-        scores = self.learn_each(rows, codes, sample_weights)
+        scores = self.learn_each(chunk, codes, sample_weights)
         found = self._by_class(np.column_stack(scores if self.standby is None else scores[:-1] or [np.empty((0, 0))]))
         for k, row in enumerate(first, start=before):
             found[:row, k] = 0.0
@@ -235,7 +245,7 @@ class OneVsRest:
 
     # For the rest of the package: rounds that each learner makes on its own.
 
-    def learn_each(self, rows: Chunk, codes: Any, sample_weights: Floats, each: Map = map) -> list[Floats]:
+    def learn_each(self, chunk: Chunk, codes: Any, sample_weights: Floats, each: Map = map) -> list[Floats]:
         """A round per row and learner, all of whose classes there are; the scores of every learner, as in `told_all`.
 
         The learners go through the rows together, a piece at a time, so that an interrupt finds none far behind.
@@ -244,9 +254,9 @@ class OneVsRest:
         tasks = self.told_all(codes)
         for learner, _ in tasks:
             learner.extend(self._intake.features)
-        passage = Passage(rows, tasks, sample_weights, self.rounds)
+        passage = Passage(chunk, tasks, sample_weights, self.rounds)
         with Transaction(*([] if self.compiled else self._all())):
-            for start, stop in paced(rows, IN_ORDER, tasks[0][0].row_cost * len(tasks)):
+            for start, stop in paced(chunk, IN_ORDER, tasks[0][0].row_cost * len(tasks)):
                 try:
                     for _ in each(partial(passage.learn, start, stop), range(len(tasks))):
                         pass
@@ -348,6 +358,10 @@ class OneVsRest:
         for k, learner in enumerate(self.learners.values()):
             found[:, k] = learner.score_canonical(chunk)
         return self._by_class(found)
+
+    def score_one(self, indices: Any, values: Any) -> Floats:
+        """The scores of one row, one per class: see `learn_one`."""
+        return self.scores(one_row(indices, values))[0]  # type: ignore[no-any-return]
 
     def score_named(self, features: Mapping[Any, Any]) -> Floats:
         """The scores of a dict of features, one per class: see `Learner.score_named`."""
@@ -468,7 +482,7 @@ class OneVsRest:
 
     @property
     def names(self) -> list[str | int] | None:
-        """What the features are called, in the order of `weights`; None if they are numbers."""
+        """The names of the features, in the order of `weights`; None if they are numbers."""
         with self._turns:
             return self._intake.names
 
@@ -572,9 +586,9 @@ class OneVsRest:
         """Write everything, `meta` included, to a file: see `Learner.save`. Labels must be str, int or bool."""
         with self._turns:
             self.labels.check_storable()
-            write_model(path, KIND, self._header(), self.arrays(), self.meta)
+            write_model(path, KIND, self.header(), self.arrays(), self.meta)
 
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
         return {"update": recipe.to_json(self.update), "options": self._options(), **self._intake.header()}
 
     def arrays(self) -> dict[str, Any]:
@@ -635,9 +649,9 @@ class Passage:
     so `end` lets all learn what one has. Their clocks tell how far each is.
     """
 
-    def __init__(self, rows: Chunk, tasks: list[tuple[Learner, Any]], sample_weights: Floats, rounds: int) -> None:
-        self.rows, self.tasks, self.sample_weights, self.rounds = rows, tasks, sample_weights, rounds
-        self.scores = [np.zeros(rows.rows) for _ in tasks]
+    def __init__(self, chunk: Chunk, tasks: list[tuple[Learner, Any]], sample_weights: Floats, rounds: int) -> None:
+        self.chunk, self.tasks, self.sample_weights, self.rounds = chunk, tasks, sample_weights, rounds
+        self.scores = [np.zeros(chunk.rows) for _ in tasks]
         self.ended = False
 
     def learn(self, start: int, stop: int, k: int) -> None:
@@ -645,8 +659,8 @@ class Passage:
         learner, y = self.tasks[k]
         with learner._turns:
             if not self.ended:
-                rows = self.rows if stop - start == self.rows.rows else self.rows.row_block(start, stop)
-                scores = learner.learn_canonical(rows, y[start:stop], self.sample_weights[start:stop])
+                chunk = self.chunk if stop - start == self.chunk.rows else self.chunk.row_block(start, stop)
+                scores = learner.learn_canonical(chunk, y[start:stop], self.sample_weights[start:stop])
                 self.scores[k][start:stop] = scores
 
     def end(self) -> None:
@@ -659,8 +673,8 @@ class Passage:
             rest = slice(learner.rounds - self.rounds, furthest)
             if rest.start < furthest:
                 with contextlib.suppress(BaseException):  # one more interrupt: the first is raised in the end
-                    rows = self.rows.row_block(rest.start, furthest)
-                    learner.learn_canonical(rows, y[rest], self.sample_weights[rest])
+                    chunk = self.chunk.row_block(rest.start, furthest)
+                    learner.learn_canonical(chunk, y[rest], self.sample_weights[rest])
 
 
 def check_two_classes(update: Update) -> None:
@@ -683,4 +697,4 @@ def normalized(p: Floats) -> Floats:
     return np.divide(p, mass, out=np.full(p.shape, 1.0 / p.shape[1]), where=mass > 0.0)
 
 
-register(KIND, OneVsRest.from_parts)
+register_kind(KIND, OneVsRest.from_parts)

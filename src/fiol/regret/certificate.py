@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fiol.components.losses import EPS
 from fiol.components.row import Floats
-from fiol.regret.libraries import load
+from fiol.components.scalars import EPS
+from fiol.regret.libraries import library
 from fiol.regret.objective import Objective, fill_bends, fill_slopes, fill_values
 
 #: The relative error from which on a warning says so.
@@ -114,7 +114,7 @@ def excess(o: Objective, c: Floats) -> Floats:
 
 def moved(o: Objective, at: Primal, dual: Dual, noise: Floats) -> Dual:
     """The dual point with the least change of beta, by the curvature of the losses, where T r* is finite."""
-    linalg, diags = load("scipy.sparse.linalg"), load("scipy.sparse").diags
+    linalg, diags = library("scipy.sparse.linalg"), library("scipy.sparse").diags
     beta, wrong = dual.beta, np.zeros(noise.size, bool)
     for _ in range(5):
         dual = paired(o, at, beta)

@@ -14,7 +14,7 @@ import numpy as np
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.row import Floats
-from fiol.engine.rounds import clock_from, clock_into, learn_row, rooms
+from fiol.engine.rounds import clock_from, clock_into, desk_on, learn_row
 from fiol.update.state import aligned
 
 
@@ -65,7 +65,7 @@ ENDS_PER_ROUND = 32.0
 
 
 @inlined
-def place(absent, k, i, key):  # type: ignore[no-untyped-def]
+def put_in_heap(absent, k, i, key):  # type: ignore[no-untyped-def]
     """Put feature i in place k of the heap."""
     absent.queue[k] = i
     absent.key[k] = key
@@ -77,9 +77,9 @@ def sift_up(absent, k, i, key):  # type: ignore[no-untyped-def]
     """Put feature i into the heap, starting at place k, which is free."""
     while k > 0 and key < absent.key[(k - 1) // 2]:
         up = (k - 1) // 2
-        place(absent, k, absent.queue[up], absent.key[up])
+        put_in_heap(absent, k, absent.queue[up], absent.key[up])
         k = up
-    place(absent, k, i, key)
+    put_in_heap(absent, k, i, key)
 
 
 @inlined
@@ -92,9 +92,9 @@ def sift_down(absent, i, key):  # type: ignore[no-untyped-def]
             down += 1
         if key <= absent.key[down]:
             break
-        place(absent, k, absent.queue[down], absent.key[down])
+        put_in_heap(absent, k, absent.queue[down], absent.key[down])
         k = down
-    place(absent, k, i, key)
+    put_in_heap(absent, k, i, key)
 
 
 @inlined
@@ -149,7 +149,7 @@ def add_to(sums, times, u, rate, along):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def count(absent, sums, i, w, rate, clock):  # type: ignore[no-untyped-def]
+def count_in(absent, sums, i, w, rate, clock):  # type: ignore[no-untyped-def]
     """Add weight i to the sums: its feature is absent from now on."""
     if w == 0.0:
         return sums
@@ -164,8 +164,8 @@ def count(absent, sums, i, w, rate, clock):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def uncount(absent, sums, i, u, positive, rate):  # type: ignore[no-untyped-def]
-    """Take weight i out of the sums. Its end, not the last bit of the weight, says whether it is in them."""
+def count_out(absent, sums, i, u, positive, rate):  # type: ignore[no-untyped-def]
+    """Take weight i out of the sums; the end of the weight, not its last bit, says whether the sums hold it."""
     if absent.end[i] < 0.0:
         return sums
     absent.end[i] = NOT_COUNTED
@@ -182,7 +182,7 @@ def count_all(plan, state, absent, clock):  # type: ignore[no-untyped-def]
     absent.near[0] = 0.0
     for i in range(np.uint64(state.w.shape[0])):
         w = plan.anchor.weight_of_feature(plan, state, i, clock)
-        sums = count(absent, sums, i, w, rate_of(plan, state, i), clock)
+        sums = count_in(absent, sums, i, w, rate_of(plan, state, i), clock)
     return sums
 
 
@@ -202,7 +202,7 @@ def pass_round(plan, state, absent, sums, clock, after):  # type: ignore[no-unty
         if end >= 0.0:
             rate = rate_of(plan, state, i)
             u = rate * (end - clock.shrunk)
-            sums = uncount(absent, sums, i, u, state.w[i] > 0.0, rate)
+            sums = count_out(absent, sums, i, u, state.w[i] > 0.0, rate)
             moved += (clock.scale * u) * (clock.scale * u)
     lost = clock.scale - after.scale
     taken = after.scale * more
@@ -229,8 +229,8 @@ def measure_rows(  # type: ignore[no-untyped-def]
     state,
     intercept,
     ticks,
-    room,
-    intercept_room,
+    desk,
+    intercept_desk,
     absent,
     l1,
     l2,
@@ -247,7 +247,8 @@ def measure_rows(  # type: ignore[no-untyped-def]
     the sums over absent weights have to be made anew.
     """
     (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
-    state, intercept, room, intercept_room = borrowed(state), borrowed(intercept), rooms(room), rooms(intercept_room)
+    state, intercept = borrowed(state), borrowed(intercept)
+    desk, intercept_desk = desk_on(desk), desk_on(intercept_desk)
     absent = borrowed(absent)
     loss, clock, zero, kept = plan.problem.loss, clock_from(ticks), np.uint64(0), absent.sums
     sums = Sums(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7])
@@ -255,15 +256,15 @@ def measure_rows(  # type: ignore[no-untyped-def]
         first, last = indptr[r], indptr[r + 1]
         feature, x, row_weight = indices[first:last], data[first:last], weight[r]
         eta = plan.step_size.eta(clock.t + 1.0)
-        ready = plan.laziness.before_round(plan, state, clock, eta)
-        if stale or ready.scale != clock.scale:
-            sums = count_all(plan, state, absent, ready)
-        clock = ready
+        now = plan.laziness.before_round(plan, state, clock, eta)
+        if stale or now.scale != clock.scale:
+            sums = count_all(plan, state, absent, now)
+        clock = now
         # The weights of the row leave the sums.
         for k in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[k]))
             w = plan.anchor.weight_of_feature(plan, state, i, clock)
-            sums = uncount(absent, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
+            sums = count_out(absent, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
             absent.before[k] = plan.anchor.weight_for_value(plan, state, i, x[k], w)
         old_intercept = (
             intercept_plan.anchor.weight_of_feature(intercept_plan, intercept, zero, clock)
@@ -276,7 +277,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
         norm = l1 * l1 * sums.number + l2 * scale * (2.0 * l1 * sums.size + l2 * scale * sums.square)
         distance = far + scale * (scale * sums.square - 2.0 * sums.along)
         z, new = learn_row(
-            plan, intercept_plan, feature, x, y[r], row_weight, state, intercept, clock, room, intercept_room, 0.0
+            plan, intercept_plan, feature, x, y[r], row_weight, state, intercept, clock, desk, intercept_desk, 0.0
         )
         after = plan.laziness.tick(plan, clock, eta)
         moved, sums = pass_round(plan, state, absent, sums, clock, after)
@@ -299,7 +300,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
             square += x[k] * x[k]
             z_after += x[k] * w
             z_best += x[k] * best
-            sums = count(absent, sums, i, w, rate_of(plan, state, i), after)
+            sums = count_in(absent, sums, i, w, rate_of(plan, state, i), after)
         if intercept.w.shape[0] > 0:
             z_after += intercept_plan.anchor.weight_of_feature(intercept_plan, intercept, zero, new)
             z_best += intercept_best

@@ -21,7 +21,6 @@ import numpy as np
 
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
-from fiol.engine.engine import Engine
 from fiol.intake.chunk import Chunk
 from fiol.intake.transaction import Transaction
 from fiol.learner import Learner
@@ -73,7 +72,7 @@ class Ledger:
             self._ride_along(learner, comparator, every)
 
     def _ride_along(self, learner: Learner, comparator: Comparator | Any, every: int) -> None:
-        engine, update = engine_of(learner), learner.update
+        engine, update = learner.engine, learner.update
         if engine.observer is not None:
             raise ValueError("this learner has a ledger already: close() it first")
         check_learner(learner, engine.plan, comparator)
@@ -142,7 +141,7 @@ class Ledger:
 
     @property
     def row_cost(self) -> float:
-        """What measuring a round costs besides the entries of its row."""
+        """The cost of measuring a round besides the entries of its row."""
         return self.measuring.row_cost
 
     def mark(self) -> Any:
@@ -206,11 +205,6 @@ def running(start: Any, values: Floats) -> Floats:
     return np.cumsum(np.concatenate([[start], values]))[1:]
 
 
-def engine_of(learner: Learner) -> Engine:
-    """The engine of a learner, with its plan: all of a learner's inside that measuring needs."""
-    return learner._engine
-
-
 def check_learner(learner: Learner, plan: Plan, comparator: Any) -> None:
     """Refuse learners whose weights cannot be compared."""
     if learner.classes is not None:
@@ -228,7 +222,7 @@ def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float
     """The comparator's weights and intercept, as the working geometry has them."""
     if comparator is None:
         return np.zeros(0), 0.0
-    w, intercept = weights_of(comparator)
+    w, intercept = comparator_weights(comparator)
     if learner.width is not None and w.shape[0] != learner.width:
         raise ValueError(f"comparator has {w.shape[0]} weights, but there are {learner.width} features")
     if intercept and not learner.intercept_fitted:
@@ -236,7 +230,7 @@ def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float
     return learner.update.geometry.enter_weights(w), intercept
 
 
-def weights_of(comparator: Any) -> tuple[Floats, float]:
+def comparator_weights(comparator: Any) -> tuple[Floats, float]:
     """Weights and intercept of a comparator, or of an array of weights."""
     if isinstance(comparator, Comparator):
         return comparator.w, comparator.intercept

@@ -7,7 +7,7 @@ import importlib
 from typing import Any
 
 
-def load(module: str) -> Any:
+def library(module: str) -> Any:
     """A module of the libraries that solve, or an ImportError that says how to get them."""
     try:
         return importlib.import_module(module)
@@ -24,5 +24,5 @@ def one_thread() -> Any:
 @functools.cache
 def controller() -> Any:
     """The control over the libraries of linear algebra, which must have been loaded before."""
-    load("scipy.linalg")
-    return load("threadpoolctl").ThreadpoolController()
+    library("scipy.linalg")
+    return library("threadpoolctl").ThreadpoolController()

@@ -22,7 +22,7 @@ from fiol.update.state import aligned
 
 
 class Measurement(NamedTuple):
-    """What round t cost, with w the weights before the round and w_new those after.
+    """The cost of round t in all its parts, with w the weights before the round and w_new those after.
 
     An array of measurements has a row per round and a column per field; `Measurement(*rounds.T)` names the columns.
     """
@@ -55,7 +55,7 @@ class Measuring:
 
     @property
     def row_cost(self) -> float:
-        """What measuring a round costs besides the entries of its row, in entries."""
+        """The cost of measuring a round besides the entries of its row, in entries."""
         return 16.0
 
     def __init__(
@@ -77,10 +77,10 @@ def choose_measuring(
     return kind(engine, geometry, regularizer, best, intercept_best)
 
 
-def padded(w: Floats, features: int) -> Floats:
+def with_zeros(w: Floats, features: int) -> Floats:
     """The weights of so many features; a feature without a weight has 0.
 
-    >>> padded(np.array([1.0, 2.0]), 3), padded(np.array([1.0, 2.0]), 1)
+    >>> with_zeros(np.array([1.0, 2.0]), 3), with_zeros(np.array([1.0, 2.0]), 1)
     (array([1., 2., 0.]), array([1.]))
     """
     found = np.zeros(features)
@@ -120,9 +120,9 @@ class MeasuringBySums(Measuring):
         engine = self.engine
         stale = self.is_stale()
         if stale:
-            self.absent = no_absent(padded(self.best, engine.state.w.shape[0]))
-        if self.absent.before.shape[0] < engine.room.shape[1]:
-            self.absent = self.absent._replace(before=aligned(engine.room.shape[1], np.float64))
+            self.absent = no_absent(with_zeros(self.best, engine.state.w.shape[0]))
+        if self.absent.before.shape[0] < engine.desk.shape[1]:
+            self.absent = self.absent._replace(before=aligned(engine.desk.shape[1], np.float64))
         scores, out = np.empty(chunk.rows), np.ones((chunk.rows, len(Measurement._fields)))
         l1, l2 = self.regularizer.strengths()  # type: ignore[misc]
         far = float(self.best @ self.best)
@@ -157,10 +157,10 @@ class MeasuringEveryWeight(Measuring):
         engine, loss = self.engine, self.engine.plan.problem.loss
         here = engine.state.w.shape[0]
         features = max(here, self.best.shape[0])  # the comparator may know features that are yet to come
-        w, best = padded(self.weights_before(row), features), padded(self.best, features)
+        w, best = with_zeros(self.weights_before(row), features), with_zeros(self.best, features)
         intercept, has_intercept = engine.intercept_weight(False), engine.intercept.w.shape[0] > 0
         z = float(engine.learn_plainly(row, np.array([y]), np.array([weight]))[0])
-        w_new, intercept_new = padded(engine.weights(here, False), features), engine.intercept_weight(False)
+        w_new, intercept_new = with_zeros(engine.weights(here, False), features), engine.intercept_weight(False)
         x = np.zeros(features)
         x[row.indices] = row.data
 

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from fiol.compiler.when_needed import compiled_loop
 from fiol.components.geometries import Geometry
-from fiol.components.losses import EPS, Loss
+from fiol.components.losses import Loss
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
+from fiol.components.scalars import EPS
 from fiol.intake.chunk import Chunk
-from fiol.regret.libraries import load
+from fiol.regret.libraries import library
 
 #: Loops over fewer rows than this are not worth compiling.
 ROWS_TO_COMPILE = 3000
@@ -41,14 +43,6 @@ def fill_bends(loss, z, y, out):  # type: ignore[no-untyped-def]
     """The second derivative of the loss at every score."""
     for k in range(out.shape[0]):
         out[k] = loss.hess(z[k], y[k])
-
-
-@functools.cache
-def compiled(loop: Any) -> Any:
-    """The same loop, compiled."""
-    from fiol.compiler.compiled import jit  # imported here: `import fiol` loads no compiler
-
-    return jit(loop)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +111,7 @@ class Objective:
         if z.size < ROWS_TO_COMPILE:  # as lists of plain numbers, on which the interpreter is fast
             loop(self.loss, z.tolist(), self.y.tolist(), out)
         else:
-            compiled(loop)(self.loss, z, self.y, out)
+            compiled_loop(loop)(self.loss, z, self.y, out)
         return out
 
     def scores_of(self, beta: Floats) -> Floats:
@@ -178,33 +172,33 @@ def make_objective(
     loss: Loss,
     regularizer: Regularizer,
     geometry: Geometry,
-    rows: Chunk,
+    chunk: Chunk,
     d: int,
     y: Floats,
     weight: Floats,
     intercept: bool,
 ) -> Objective:
     """The objective over the weights of a geometry, and an intercept behind them."""
-    sparse = load("scipy.sparse")
+    sparse = library("scipy.sparse")
     signed, known = geometry.paired, regularizer.strengths() is not None
-    indptr, indices, data = geometry.enter_rows(rows, d) if signed and not known else rows
+    indptr, indices, data = geometry.enter_rows(chunk, d) if signed and not known else chunk
     if signed and not known:
         regularizer, d = geometry.enter_strengths(regularizer), geometry.entered(d)
     lam, lo, hi, constant = np.zeros((2, d + intercept)), np.full(d + intercept, -inf), np.full(d + intercept, inf), 0.0
     lo[:d], hi[:d] = regularizer.bounds()
     lo[:d] = np.maximum(lo[:d], geometry.least_weight())
     if known:
-        lam[:, :d] = rows.rows * np.array([[regularizer.l1(i), regularizer.l2(i)] for i in range(d)]).T
+        lam[:, :d] = chunk.rows * np.array([[regularizer.l1(i), regularizer.l2(i)] for i in range(d)]).T
     if signed and known:  # one of u and v is at lo, so that the other's penalty is one of w = u - v
         least = lo[:d].copy()
         constant = float(np.sum((2.0 * lam[0, :d] + lam[1, :d] * least) * least))
         lam[0, :d] += lam[1, :d] * least
         lo[:d], hi[:d] = least - hi[:d], hi[:d] - least
-    A = sparse.csr_matrix((data, indices, indptr), shape=(rows.rows, d))
+    A = sparse.csr_matrix((data, indices, indptr), shape=(chunk.rows, d))
     if intercept:
-        A = sparse.hstack([A, np.ones((rows.rows, 1))], format="csr")
+        A = sparse.hstack([A, np.ones((chunk.rows, 1))], format="csr")
     on = weight > 0.0
-    parts = loss, A[on], y[on], weight[on], rows.rows, d, lam[0], lam[1], lo, hi
+    parts = loss, A[on], y[on], weight[on], chunk.rows, d, lam[0], lam[1], lo, hi
     return Objective(*parts, constant, geometry.sums_to_one, None if known else regularizer)
 
 

@@ -8,7 +8,7 @@ from fiol.components.row import Floats
 
 
 class Records(NamedTuple):
-    """What a ledger knows after `t` rounds, for every recorded t.
+    """The sums of a ledger after `t` rounds, for every recorded t.
 
     f_t is the weighted loss of round t, r the penalty, w_t the weights before the round, w* the comparator.
     """
@@ -38,7 +38,7 @@ class Records(NamedTuple):
 
     @property
     def objective(self) -> Floats:
-        """What the learner paid: the sum of f_t(w_t) + r(w_t)."""
+        """The price that the learner paid: the sum of f_t(w_t) + r(w_t)."""
         return self.loss + self.penalty
 
     @property

@@ -17,7 +17,7 @@ from fiol.components.component import (
     scores_of,
     working_place,
 )
-from fiol.components.row import Floats, Indices, Room, nth
+from fiol.components.row import Desk, Floats, Indices, nth
 from fiol.update.state import Clock, State
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Anchor(Component):
-    """What keeps the new weights near where they were, and what of them is remembered.
+    """The part of a round that keeps new weights near the old ones, and decides what is stored of them.
 
     | method | meaning |
     |---|---|
@@ -33,8 +33,8 @@ class Anchor(Component):
     | `shared_factor(plan, state, i, clock)` | the factor by which missed rounds changed all weights of feature i |
     | `weight_times(plan, state, i, k, clock, factor)` | that weight times a factor, the shared one included |
     | `weight_for_value(plan, state, i, x, w)` | what becomes of w, before anything else, when its feature is x |
-    | `gather(plan, state, feature, x, eta, clock, room, z)` | the weights of a row into `room.w`, their score onto z |
-    | `centers_of_row(plan, state, feature, w, steps, eta, room)` | where the paths of its weights start |
+    | `gather(plan, state, feature, x, eta, clock, desk, z)` | the weights of a row into `desk.w`, their score onto z |
+    | `centers_of_row(plan, state, feature, w, steps, eta, desk)` | where the paths of its weights start |
     | `where(plan, state, space)` | where the weights of a row are while it is worked on: in that space, or in place |
     | `finish(plan, state, feature, x, beta, new, clock)` | remember the outcome of the round |
     | `pass_by(plan, state, i, eta, clock)` | a round for feature i alone, for `Eager` |
@@ -72,13 +72,13 @@ class Anchor(Component):
         return space
 
     def gather(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room, z: Any
+        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
     ) -> Any:
         for j in range(x.shape[0]):
             k = 0
             while k < scores_of(state.w):
                 w = plan.anchor.weight_of_score(plan, state, nth(feature, j), k, clock)
-                put(room.w, j, k, w)
+                put(desk.w, j, k, w)
                 z = plus(z, k, x[j] * w)
                 k = next_score(state.w, k)
         return z
@@ -103,32 +103,32 @@ class LastIterate(Anchor):
         return plan.regularizer.clip(w * plan.step_size.shrink_for(x, state.statistics[i]))
 
     def gather(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room, z: Any
+        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
     ) -> Any:
         by_row = plan.laziness.by_row and plan.step_size.per_feature and scores_of(state.w) == 1
         if by_row:
-            plan.laziness.load_row(plan, state, feature, clock, room)
-        held = self.where(plan, state, room.w)
+            plan.laziness.load_row(plan, state, feature, clock, desk)
+        held = self.where(plan, state, desk.w)
         for j in range(x.shape[0]):
             i = nth(feature, j)
-            kept = plan.step_size.shrink_for(x[j], room.statistics[:, j])
+            kept = plan.step_size.shrink_for(x[j], desk.statistics[:, j])
             if not by_row:
                 kept = plan.laziness.shared_factor(plan, state, i, clock) * kept
             k = 0
             while k < scores_of(state.w):
-                w = entry(room.w, j, k) * kept if by_row else plan.laziness.load_times(plan, state, i, k, clock, kept)
+                w = entry(desk.w, j, k) * kept if by_row else plan.laziness.load_times(plan, state, i, k, clock, kept)
                 w = plan.regularizer.clip(w)
                 put_row_entry(held, i, j, k, w)
                 if plan.step_size.watches_pulls():  # which may be worked on in place
-                    put(room.w, j, k, w)
+                    put(desk.w, j, k, w)
                 z = plus(z, k, x[j] * w)
                 k = next_score(state.w, k)
         return z
 
     def centers_of_row(
-        self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, room: Room
+        self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, desk: Desk
     ) -> Any:
-        return plan.regularizer_step.centers(plan, feature, w, steps, room.center)
+        return plan.regularizer_step.centers(plan, feature, w, steps, desk.center)
 
     def where(self, plan: Plan, state: State, space: Any) -> Any:
         return working_place(plan.laziness, state.w, space)
@@ -177,35 +177,35 @@ class Origin(Anchor):
         return plan.problem.geometry.weight(plan.problem.regularizer, center, 0.0, 0.0, count * step, i)
 
     def gather(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room, z: Any
+        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
     ) -> Any:
         for j in range(x.shape[0]):
             i = nth(feature, j)
             step = 0.0
             if plan.step_size.watches_pulls():  # bets are made in the unit of the value that they are for
-                plan.step_size.meet(room.statistics[:, j], x[j])
-                step = plan.step_size.step_of_feature(clock.eta, room.statistics[:, j])
+                plan.step_size.meet(desk.statistics[:, j], x[j])
+                step = plan.step_size.step_of_feature(clock.eta, desk.statistics[:, j])
             k = 0
             while k < scores_of(state.w):
                 if plan.step_size.watches_pulls():
                     w = self.weight_of_step(plan, state, i, k, clock, step)
                 else:
                     w = plan.anchor.weight_of_score(plan, state, i, k, clock)
-                put(room.w, j, k, w)
+                put(desk.w, j, k, w)
                 z = plus(z, k, x[j] * w)
                 k = next_score(state.w, k)
         return z
 
     def centers_of_row(
-        self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, room: Room
+        self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, desk: Desk
     ) -> Any:
         for j in range(feature.shape[0]):
             i = nth(feature, j)
             k = 0
             while k < scores_of(state.w):
-                put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
+                put(desk.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
                 k = next_score(state.w, k)
-        return room.center[: feature.shape[0]]
+        return desk.center[: feature.shape[0]]
 
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(x.shape[0]):
@@ -224,50 +224,50 @@ class Origin(Anchor):
 
 
 class AllIterates(Origin):
-    """C(w) = sum of sigma_s B(w, w_s) over all rounds, sigma_s = 1/step_s - 1/step_(s-1): near all past weights.
+    """C(w) = sum of hold_s B(w, w_s) over all rounds, hold_s = 1/step_s - 1/step_(s-1): near all past weights.
 
     (Follow the proximally regularized leader; the first term is centered at the origin.) `state.w` holds the sum of
-    the pulls and the mirrored past weights, sum of sigma_s psi'(w_s), together.
+    the pulls and the mirrored past weights, sum of hold_s psi'(w_s), together.
     """
 
     follows_eta: ClassVar[bool] = True
 
     def gather(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, room: Room, z: Any
+        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
     ) -> Any:
         for j in range(x.shape[0]):
             i = nth(feature, j)
-            # Where eta changes, `pass_by` has already taken that part of sigma to its account.
-            room.before[j] = plan.step_size.h(room.statistics[:, j], 1.0) / eta
+            # Where eta changes, `pass_by` has already taken that part of the hold to its account.
+            desk.before[j] = plan.step_size.h(desk.statistics[:, j], 1.0) / eta
             k = 0
             while k < scores_of(state.w):
                 w = self.weight_of_score(plan, state, i, k, clock)
-                put(room.w, j, k, w)
+                put(desk.w, j, k, w)
                 z = plus(z, k, x[j] * w)
                 k = next_score(state.w, k)
         return z
 
     def centers_of_row(
-        self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, room: Room
+        self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, desk: Desk
     ) -> Any:
         for j in range(feature.shape[0]):
             i = nth(feature, j)
-            sigma = plan.step_size.h(room.statistics[:, j], 1.0) / eta - room.before[j]
+            hold = plan.step_size.h(desk.statistics[:, j], 1.0) / eta - desk.before[j]
             k = 0
             while k < scores_of(state.w):
-                if sigma != 0.0:
+                if hold != 0.0:
                     mirrored = plan.problem.geometry.mirror(entry(w, j, k), i)
-                    put(state.w, i, k, entry(state.w, i, k) + sigma * mirrored)
-                put(room.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
+                    put(state.w, i, k, entry(state.w, i, k) + hold * mirrored)
+                put(desk.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
                 k = next_score(state.w, k)
-        return room.center[: feature.shape[0]]
+        return desk.center[: feature.shape[0]]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
-        sigma = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)
+        hold = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)
         k = 0
         while k < scores_of(state.w):
             w = self.weight_of_score(plan, state, i, k, clock)
             put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
-            if sigma != 0.0:
-                put(state.w, i, k, entry(state.w, i, k) + sigma * plan.problem.geometry.mirror(w, i))
+            if hold != 0.0:
+                put(state.w, i, k, entry(state.w, i, k) + hold * plan.problem.geometry.mirror(w, i))
             k = next_score(state.w, k)

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from fiol.components.component import Component, at, column, entry, next_score, put, scores_of
-from fiol.components.row import Indices, Room, nth
+from fiol.components.row import Desk, Indices, nth
 from fiol.components.scalars import clamp
 from fiol.update.state import Clock, State
 
@@ -94,7 +94,7 @@ class Laziness(Component):
     | `load(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
     | `shared_factor(plan, state, i, clock)` | the factor by which missed rounds changed all weights of feature i |
     | `load_times(plan, state, i, k, clock, factor)` | `load` times a factor, in which the shared one is included |
-    | `load_row(plan, state, feature, clock, room)` | `load` for a row whose steps differ, into `room.w`, if `by_row` |
+    | `load_row(plan, state, feature, clock, desk)` | `load` for a row whose steps differ, into `desk.w`, if `by_row` |
     | `keep(plan, state, i, k, w, clock)` | store w as that weight after `clock.t` rounds |
     | `set_mark(state, i, clock)` | note that the weights of feature i were kept after `clock.t` rounds |
     | `missed(plan, state, i, k, clock)` | sum of that weight over the rounds since the mark of its feature |
@@ -133,7 +133,7 @@ class Laziness(Component):
     def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         return 1.0
 
-    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
+    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, desk: Desk) -> None:
         pass
 
     def set_mark(self, state: State, i: int, clock: Clock) -> None:
@@ -254,17 +254,17 @@ class BySums(Laziness):
         step = plan.step_of(state, i, 1.0) * (clock.shrunk - state.mark[i])
         return plan.problem.geometry.weight(plan.regularizer, entry(state.w, i, k), 0.0, 0.0, step, i)
 
-    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
-        if not collect_marks(state, feature, clock.shrunk, room):
+    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, desk: Desk) -> None:
+        if not collect_marks(state, feature, clock.shrunk, desk):
             return
-        step = plan.step_size.steps_now(feature.shape[0], 1.0, room)
+        step = plan.step_size.steps_now(feature.shape[0], 1.0, desk)
         for j in range(feature.shape[0]):
-            i, passed = nth(feature, j), at(step, j) * room.passed[j]
+            i, passed = nth(feature, j), at(step, j) * desk.passed[j]
             k = 0
-            while k < scores_of(room.w):
-                w = plan.problem.geometry.weight(plan.regularizer, entry(room.w, j, k), 0.0, 0.0, passed, i)
-                put(room.w, j, k, w)
-                k = next_score(room.w, k)
+            while k < scores_of(desk.w):
+                w = plan.problem.geometry.weight(plan.regularizer, entry(desk.w, j, k), 0.0, 0.0, passed, i)
+                put(desk.w, j, k, w)
+                k = next_score(desk.w, k)
 
     def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
         put(state.w, i, k, w)
@@ -390,13 +390,13 @@ class ByRounds(Laziness):
     def exact_for(self, facts: Facts) -> bool:
         return facts.replays and facts.quadratic and facts.constant and facts.replayable and not facts.linearized
 
-    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, room: Room) -> None:
-        if not collect_marks(state, feature, clock.t, room):
+    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, desk: Desk) -> None:
+        if not collect_marks(state, feature, clock.t, desk):
             return
-        step = plan.step_size.steps_now(feature.shape[0], clock.eta, room)
+        step = plan.step_size.steps_now(feature.shape[0], clock.eta, desk)
         for k in range(feature.shape[0]):
-            room.step[k] = at(step, k) / plan.problem.geometry.metric(nth(feature, k))
-        plan.regularizer.catch_up_row(feature, room.step, room.passed, column(room.w, 0))
+            desk.step[k] = at(step, k) / plan.problem.geometry.metric(nth(feature, k))
+        plan.regularizer.catch_up_row(feature, desk.step, desk.passed, column(desk.w, 0))
 
     def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
         if state.w.ndim == 1 or not plan.regularizer.linear:
@@ -424,17 +424,17 @@ class ByRounds(Laziness):
         return plan.regularizer.catch_up_sum(entry(state.w, i, k), plan.euclidean_step(state, i, clock.eta), n, i)
 
 
-def collect_marks(state: State, feature: Indices, now: float, room: Room) -> bool:
-    """The stored weights of a row into `room.w`, what passed since their marks into `room.passed`; whether any did."""
+def collect_marks(state: State, feature: Indices, now: float, desk: Desk) -> bool:
+    """The stored weights of a row into `desk.w`, what passed since their marks into `desk.passed`; whether any did."""
     most = 0.0
     for j in range(feature.shape[0]):
         i = nth(feature, j)
         k = 0
         while k < scores_of(state.w):
-            put(room.w, j, k, entry(state.w, i, k))
+            put(desk.w, j, k, entry(state.w, i, k))
             k = next_score(state.w, k)
-        room.passed[j] = now - state.mark[i]
-        most = max(most, room.passed[j])
+        desk.passed[j] = now - state.mark[i]
+        most = max(most, desk.passed[j])
     return most > 0.0
 
 

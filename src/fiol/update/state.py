@@ -58,8 +58,8 @@ def empty_state(shape: tuple[int, ...], start: float, dtype: Any, marks: bool, s
     )
 
 
-def make_room(entries: int, statistics: int, trailing: tuple[int, ...] = ()) -> Any:
-    """Working space for rows of so many entries, each use of it beginning at a cache line; see `rounds.uses_of`."""
+def make_desk(entries: int, statistics: int, trailing: tuple[int, ...] = ()) -> Any:
+    """A desk for rows of so many entries, each use of it beginning at a cache line; see `rounds.uses_of`."""
     width = -(-max(entries, 1) // 8) * 8
     return aligned((6 + statistics + len(trailing), width, *trailing), np.float64)
 
@@ -91,14 +91,14 @@ def spread(state: State, places: Any, scores: int, start: float) -> State:
     return State(w, state.mark.copy(), realigned(state.statistics), total)
 
 
-def named(state: State, statistics: tuple[str, ...]) -> dict[str, Any]:
+def arrays_by_name(state: State, statistics: tuple[str, ...]) -> dict[str, Any]:
     """The arrays of a state by name, one for each statistic."""
     records = {name: state.statistics[:, k] for k, name in enumerate(statistics)}
     return {"w": state.w, "mark": state.mark, **records, "total": state.total}
 
 
 def assembled(arrays: dict[str, Any], statistics: tuple[str, ...]) -> State:
-    """A state of copies of the arrays that `named` gives, each at a cache line."""
+    """A state of copies of the arrays that `arrays_by_name` gives, each at a cache line."""
     records = aligned((arrays["w"].shape[0], len(statistics)), arrays["w"].dtype)
     for k, name in enumerate(statistics):
         records[:, k] = arrays[name]
@@ -115,8 +115,8 @@ def realigned(array: Any) -> Any:
 def aligned(shape: int | tuple[int, ...], dtype: Any) -> Any:
     """Zeros that start at a cache line, which is worth a fifth of the time of a row; memory is used when touched."""
     dtype, size = np.dtype(dtype), int(np.prod(shape))
-    room = size * dtype.itemsize + 64
-    raw = np.frombuffer(untouched(room), np.uint8) if room >= LARGE else np.zeros(room, np.uint8)
+    length = size * dtype.itemsize + 64
+    raw = np.frombuffer(untouched(length), np.uint8) if length >= LARGE else np.zeros(length, np.uint8)
     start = -raw.ctypes.data % 64
     return raw[start : start + size * dtype.itemsize].view(dtype).reshape(shape)
 

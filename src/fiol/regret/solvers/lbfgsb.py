@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.regret.libraries import load
+from fiol.regret.libraries import library
 from fiol.regret.objective import Objective, fill_slopes, fill_values
 from fiol.regret.solvers.found import Found
 from fiol.regret.solvers.split import split
@@ -31,6 +31,6 @@ def by_lbfgsb(o: Objective) -> Found:
 
     v = o.start if o.simplex else np.clip(0.0, low, high)
     options = {"maxcor": 20, "maxiter": 5000, "maxfun": 10_000, "ftol": 1e-15, "gtol": 1e-13}
-    minimize, bounds = load("scipy.optimize").minimize, np.column_stack([low, high])
+    minimize, bounds = library("scipy.optimize").minimize, np.column_stack([low, high])
     found = minimize(value_and_slope, v, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return Found("scipy L-BFGS-B", np.asarray(S @ found.x))

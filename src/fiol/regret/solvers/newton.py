@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from fiol.components.losses import EPS
 from fiol.components.row import Floats
-from fiol.regret.libraries import load
+from fiol.components.scalars import EPS
+from fiol.regret.libraries import library
 from fiol.regret.objective import Objective, fill_bends, fill_slopes, fill_values
 
 #: Up to so many unknowns a step is solved for directly; more are approached by iterations.
@@ -44,7 +44,7 @@ def newton(o: Objective, w: Floats) -> Floats:
 
 def newton_on_simplex(o: Objective, w: Floats) -> Floats:
     """The same where the largest weight is what the others leave of 1: its column is taken off theirs."""
-    csr = load("scipy.sparse").csr_matrix
+    csr = library("scipy.sparse").csr_matrix
     k = int(np.argmax(w[: o.d]))
     others = np.where(np.arange(w.size) < o.d, 1.0, 0.0)
     others[k] = 0.0
@@ -80,7 +80,7 @@ def solve_bent(columns: Any, bend: Floats, ridge: Floats, slope: Floats) -> Floa
     n, diagonal = slope.size, np.asarray(columns.multiply(columns).T @ bend) + ridge
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     if n > MOST_UNKNOWNS:
-        sparse = load("scipy.sparse.linalg")
+        sparse = library("scipy.sparse.linalg")
 
         def times(v: Floats) -> Floats:
             v = scale * v

@@ -13,7 +13,7 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.regret.certificate import maximizer
-from fiol.regret.libraries import load
+from fiol.regret.libraries import library
 from fiol.regret.objective import Objective
 from fiol.regret.solvers.found import Found
 from fiol.regret.solvers.split import Split, split
@@ -21,7 +21,7 @@ from fiol.regret.solvers.split import Split, split
 #: The simplex method is for fewer rows than this, interior points for more.
 ROWS_FOR_SIMPLEX_METHOD = 3000
 #: No more unknowns than this are solved for to get the last digits.
-MOST_UNKNOWNS = 1000
+MOST_TO_POLISH = 1000
 
 
 class Program(NamedTuple):
@@ -39,7 +39,7 @@ def straight_program(o: Objective, variables: Split) -> Program:
 
     The rows say  <A_t, S v> + below - above - between = first kink;  below and above cost as the loss falls and rises.
     """
-    sparse = load("scipy.sparse")
+    sparse = library("scipy.sparse")
     S, cost, low, high = variables
     (least, most), n = o.ends, o.y.size
     first, second = np.array([o.loss.valley(y) for y in o.y.tolist()]).T
@@ -65,7 +65,7 @@ def by_highs(o: Objective) -> Found:
     matrix, right, cost, least, most = straight_program(o, variables)
     method, bounds = "highs-ds" if o.y.size < ROWS_FOR_SIMPLEX_METHOD else "highs-ipm", np.column_stack([least, most])
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    linprog = load("scipy.optimize").linprog
+    linprog = library("scipy.optimize").linprog
     found = linprog(cost, A_eq=matrix, b_eq=right, bounds=bounds, method=method, options=tight)
     if found.x is None:
         return Found("scipy HiGHS", o.start, np.zeros(o.y.size))
@@ -75,7 +75,7 @@ def by_highs(o: Objective) -> Found:
 
 def by_clarabel(o: Objective) -> Found:
     """The quadratic program, by interior points."""
-    clarabel, sparse = load("clarabel"), load("scipy.sparse")
+    clarabel, sparse = library("clarabel"), library("scipy.sparse")
     variables = split(o)
     matrix, right, cost, least, most = straight_program(o, variables)
     S, n = variables.S, variables.cost.size
@@ -98,7 +98,7 @@ def settled(o: Objective, w: Floats, beta: Floats) -> tuple[Floats, Floats]:
     A score is at a kink if beta is no slope of the loss. A weight rests, at 0 or at a bound, if the pull allows nothing
     else. The other weights balance their pulls, and scores at a kink stay there: linear equations.
     """
-    (least, most), sparse = o.ends, load("scipy.sparse")
+    (least, most), sparse = o.ends, library("scipy.sparse")
     slopes = np.array([least, np.where(o.scores_of(least) > o.scores_of(most), 0.0, least), most])
     nearest = slopes[np.argmin(np.abs(slopes - beta), axis=0), np.arange(beta.size)]
     kinked = np.flatnonzero(np.abs(beta - nearest) > 1e-6 * (most - least))
@@ -106,14 +106,14 @@ def settled(o: Objective, w: Floats, beta: Floats) -> tuple[Floats, Floats]:
     less, more = maximizer(o, c - doubt), maximizer(o, c + doubt)
     rests = (less == more) & np.isfinite(less)
     free = np.flatnonzero(~rests)
-    if kinked.size + free.size > MOST_UNKNOWNS or o.simplex:
+    if kinked.size + free.size > MOST_TO_POLISH or o.simplex:
         return w, beta
     w, beta = np.where(rests, less, w), np.where(np.isin(np.arange(beta.size), kinked), beta, nearest)
     kinks = o.scores_of(beta)[kinked]
     block = o.A[kinked][:, free]
     matrix = sparse.bmat([[sparse.diags(o.lam2[free]), -block.T], [block, None]]).toarray()
     unbalanced = o.pull(beta) - o.lam1 * np.sign(w) - o.lam2 * w
-    change = load("scipy.linalg").lstsq(matrix, np.append(unbalanced[free], kinks - o.scores(w)[kinked]))[0]
+    change = library("scipy.linalg").lstsq(matrix, np.append(unbalanced[free], kinks - o.scores(w)[kinked]))[0]
     w[free] += change[: free.size]
     beta[kinked] += change[free.size :] / o.weight[kinked]
     return o.inside(w), beta

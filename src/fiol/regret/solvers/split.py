@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.regret.libraries import load
+from fiol.regret.libraries import library
 from fiol.regret.objective import Objective
 
 
@@ -22,7 +22,7 @@ class Split(NamedTuple):
 
 def split(o: Objective) -> Split:
     """The variables of solvers that know no l1 penalty, scaled to columns of size 1 unless they share a simplex."""
-    sparse = load("scipy.sparse")
+    sparse = library("scipy.sparse")
     both = (o.lam1 > 0.0) & (o.lo < 0.0) & (o.hi > 0.0)
     one = sparse.identity(o.lam1.size, format="csc")
     S = sparse.hstack([one, -one[:, both]], format="csc")
