@@ -96,8 +96,6 @@ def play(loss, penalty, exact, free, endowment, X, y, weight):
 @pytest.mark.parametrize("exact", [False, True], ids=["explicit", "exact"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_weights_are_bets(loss, exact, penalty):
-    if exact and isinstance(loss, fiol.Absolute):
-        pytest.skip("the oracle's root is not where a derivative jumps")
     for free, endowment in ((True, 1.0), (True, 0.3), (False, 0.5)):
         X, y, weight = data(loss)
         if not free:
