@@ -13,9 +13,9 @@ from fiol.components.stacks import OVERFLOWN
 from fiol.engine.stacking import MASS, NEXT, T, forget, invert, invert_all, share_out, take_out
 
 #: Newton's method takes at most so many steps, and halves each at most so often.
-STEPS, HALVINGS = 50, 40
+NEWTON_STEPS, HALVINGS = 50, 40
 #: A kinked loss is looked at so often; its pulls are then known to so many digits.
-LOOKS, DIGITS = 2000, 1e-13
+LOOKS, PULL_DIGITS = 2000, 1e-13
 #: A loss with kinks counts as smooth over this length of margins, where its curvature is asked for.
 MARGIN_REACH = 1.0
 
@@ -105,7 +105,7 @@ def smooth_step(loss, Z, y, weight, A, center, v, least, room):  # type: ignore[
     q, beta, H, inverse = room.q, room.beta[0], room.H[0], room.H[1]
     scores_into(Z, v, q)
     value = weight * loss.value(q, y) + distance(A, v, center, away)
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         loss.duals(q, 0.0, y, beta)
         pull_into(Z, beta, g)
         for k in range(K):
@@ -204,7 +204,7 @@ def kinked_step(loss, Z, y, weight, P, center, v, room):  # type: ignore[no-unty
             ahead[c] = new[c] + (momentum - 1.0) / following * (new[c] - beta[c])
             beta[c] = new[c]
         momentum = following
-        if not moved * p > DIGITS * size:
+        if not moved * p > PULL_DIGITS * size:
             break
     pull_into(Z, beta, g)
     for k in range(K):
