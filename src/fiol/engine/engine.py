@@ -395,11 +395,11 @@ class Engine:
     def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled
-        from fiol.engine import reading, rounds, stacking  # imported here: `import fiol` loads no compiler
+        from fiol.engine import lanes, reading, rounds, stacking  # imported here: `import fiol` loads no compiler
 
         if isinstance(kernel, str):
             name = kernel.removeprefix("intercept: ")
-            kernel = next(getattr(file, name) for file in (rounds, reading, stacking) if hasattr(file, name))
+            kernel = next(getattr(file, name) for file in (rounds, reading, stacking, lanes) if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)
         plain = compiled.interpreted(kernel)
