@@ -69,10 +69,12 @@ from fiol.components.lanes import (
     anywhere,
     choose,
     exponential,
+    is_short,
     lane,
     lane_exponential,
     lanes,
     larger,
+    like_lanes,
     load,
     near_one,
     rough_log2,
@@ -590,6 +592,12 @@ def _define_lanes() -> None:
         overload(function, strict=False, jit_options=METHOD)(lambda *args: made)
 
     form(lanes, lambda numbers: vectors.from_tuple(numbers))
+    form(like_lanes, lambda values, like: vectors.converted(values, like))
+
+    @overload(is_short, strict=False, jit_options=METHOD)
+    def _is_short(like: Any) -> Any:
+        return (lambda like: True) if like.element == types.float32 else lambda like: False
+
     form(load, lambda values, place, like: vectors.loaded(values, place, like))
     form(store, lambda values, place, new: vectors.stored(values, place, new))
     form(lane, lambda values, k: vectors.lane_of(values, k))

@@ -166,17 +166,28 @@ def root_of(typing_context: Any, x: Any) -> Any:
 
 @intrinsic
 def from_tuple(typing_context: Any, numbers: Any) -> Any:
-    """A lane per number of a tuple."""
-    to = Lanes(len(numbers), types.float64)
+    """A lane per number of a tuple: floats if all are."""
+    single = all(kind == types.float32 for kind in numbers.types)
+    to = Lanes(len(numbers), types.float32 if single else types.float64)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         found = ir.Constant(context.get_value_type(to), ir.Undefined)
         for k, value in enumerate(cgutils.unpack_tuple(builder, args[0])):
-            number = context.cast(builder, value, numbers.types[k], types.float64)
+            number = context.cast(builder, value, numbers.types[k], to.element)
             found = builder.insert_element(found, number, INT(k))
         return found
 
     return to(numbers), codegen
+
+
+@intrinsic
+def converted(typing_context: Any, values: Any, like: Any) -> Any:
+    """The same numbers in lanes of another type."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return spread(context, builder, args[0], values, like)
+
+    return like(values, like), codegen
 
 
 def place_in(context: Any, builder: Any, kinds: Any, args: Any, to: Lanes) -> Any:
@@ -188,7 +199,7 @@ def place_in(context: Any, builder: Any, kinds: Any, args: Any, to: Lanes) -> An
 
 @intrinsic
 def loaded(typing_context: Any, values: Any, place: Any, like: Any) -> Any:
-    """Numbers of an array, side by side, as lanes of doubles."""
+    """Numbers of an array, side by side, as lanes of the type of `like`."""
     kept = Lanes(like.count, values.dtype)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -61,9 +61,19 @@ def lanes(numbers: tuple[float, ...]) -> Any:
     return np.array(numbers)
 
 
+def like_lanes(values: Any, like: Any) -> Any:
+    """The same numbers with as many digits as `like` has."""
+    return values.astype(like.dtype)
+
+
+def is_short(like: Any) -> bool:
+    """Whether numbers in lanes like these have the digits of a float."""
+    return bool(like.dtype.itemsize == 4)
+
+
 def load(values: Any, place: Any, like: Any) -> Any:
     """As many numbers of an array of one axis as `like` has lanes, from a place on."""
-    return values[int(place) : int(place) + len(like)].astype(np.float64)
+    return values[int(place) : int(place) + len(like)].astype(like.dtype)
 
 
 def store(values: Any, place: Any, new: Any) -> None:
@@ -164,5 +174,19 @@ A11, B2, B3, B4, B5 = (
 )
 
 #: The functions whose compiled forms are not their sources.
-BY_LANES: tuple[Any, ...] = (choose, larger, smaller, anywhere, square_root, lanes, load, store, lane, with_lane, total)
+BY_LANES: tuple[Any, ...] = (
+    choose,
+    larger,
+    smaller,
+    anywhere,
+    square_root,
+    lanes,
+    like_lanes,
+    is_short,
+    load,
+    store,
+    lane,
+    with_lane,
+    total,
+)
 BY_LANES += (whole_power, rough_log2, exponential)

@@ -22,6 +22,8 @@ from fiol.update.state import START, Clock, State, aligned, realigned
 
 #: How many lanes there may be, one of which is no member.
 WIDTHS = (4, 8)
+#: Of weights in float32, steps have no more digits if the bases of all `LaneRule`s are between these.
+SMALL_BASE, LARGE_BASE = 1e-15, 1e15
 #: Whether lanes are used in the interpreter, too, where they gain nothing.
 INTERPRETED = False
 
@@ -75,19 +77,26 @@ class LaneGroup:
         self.has_intercept = engines[0].intercept.w.shape[0] > 0
         self.rules = coefficients([engine.plan for engine in engines], self.width)
         self.zero = (0.0,) * self.width
+        self.digits = tuple(self.zero if self.has_long_steps() else map(np.float32, self.zero))
         self.spare = aligned(6 * self.width, np.float64)
-        self.steps = aligned(16 * self.width, np.float64)
+        self.steps, self.parts = aligned(16 * self.width, np.asarray(self.digits).dtype), aligned(32, np.float64)
         self.records = aligned(0, self.dtype)
         self.intercept = aligned(2 * self.width, self.dtype)
         self.ticks = np.zeros(1 + self.width)
+
+    def has_long_steps(self) -> bool:
+        """Whether steps need all digits of a double, or its range: where weights are doubles, or steps unusual."""
+        base = self.rules[self.width : 2 * self.width]
+        usual = (base > SMALL_BASE) & (base < LARGE_BASE) & (self.rules[: self.width] < LARGE_BASE)
+        return self.dtype.itemsize == 8 or not usual.all()
 
     # --- learning and reading -----------------------------------------------------------------
 
     def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, scores: Floats) -> None:
         """A round per row of all members; `scores` is [row, lane], as one axis."""
-        rows = self.loss, self.zero, self.rules, chunk, y, sample_weights
-        known = self.records, self.intercept, float(self.has_intercept), self.ticks, self.steps, self.spare
-        self.engines[0].call("learn_lanes", *rows, *known, scores)
+        rows = self.loss, self.zero, self.digits, self.rules, chunk, y, sample_weights
+        known = self.records, self.intercept, float(self.has_intercept), self.ticks
+        self.engines[0].call("learn_lanes", *rows, *known, self.steps, self.parts, self.spare, scores)
 
     def new_scores(self, rows: int) -> Floats:
         """Where the scores of so many rows go."""
@@ -140,7 +149,8 @@ class LaneGroup:
         """Make room for so many features, and for rows of so many entries."""
         self.grow(features)
         if longest * self.width > self.steps.shape[0]:
-            self.steps = aligned(2 * longest * self.width, np.float64)
+            self.steps = aligned(2 * longest * self.width, self.steps.dtype)
+            self.parts = aligned(4 * longest, np.float64)
 
     def select(self, kept: Any) -> None:
         """Keep these features only, in this order."""
@@ -151,7 +161,7 @@ class LaneGroup:
         new = copy.copy(self)
         new.engines = [engine.copy() for engine in self.engines]
         new.records, new.intercept, new.ticks = realigned(self.records), realigned(self.intercept), self.ticks.copy()
-        new.steps, new.spare = realigned(self.steps), realigned(self.spare)
+        new.steps, new.parts, new.spare = map(realigned, (self.steps, self.parts, self.spare))
         return new
 
     def unpacked(self) -> list[Engine]:
@@ -239,14 +249,9 @@ def without_features(engine: Engine) -> Engine:
 
 def coefficients(plans: Sequence[Plan], width: int) -> Floats:
     """The `Table` of `fiol.engine.lanes` as an array: lanes without a member have steps of 0."""
-    table = np.zeros((10, width))
+    table = np.zeros((8, width))
     table[1] = 1.0
     for k, plan in enumerate(plans):
         rule: Any = plan.step_size.lane_rule()
-        free, plain = float(rule.scale_free), float(not rule.scale_free)
-        bases, roots = (rule.base * plain, rule.base * free), (rule.root * plain, rule.root * free)
-        table[:, k] = (
-            *(rule.size, *bases, *roots, rule.part),
-            *(rule.adds_squares, rule.adds_bends, rule.adaptive, rule.scale_free),
-        )
+        table[:, k] = rule
     return table.reshape(-1)
