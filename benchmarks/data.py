@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import lzma
-from collections.abc import Callable, Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -17,7 +21,7 @@ CACHE = Path(__file__).parents[1] / "build" / "data"
 
 
 class Rows(NamedTuple):
-    """A data set in memory: CSR, and -1 or +1 for every row."""
+    """A data set in memory: CSR, and a target for every row: -1 or +1, a number, or a class counted from 0."""
 
     name: str
     d: int
@@ -87,7 +91,31 @@ class Lines(NamedTuple):
     values: Any
 
 
-def parse_libsvm(file: IO[str], first: int = 1) -> Lines:
+#: From labels as they are in a file to targets.
+Targets = Callable[[Any], Any]
+
+
+def binary(labels: Any) -> Any:
+    """+1 for labels above 0, -1 for the others."""
+    return np.where(labels > 0.0, 1.0, -1.0)
+
+
+def second_class(labels: Any) -> Any:
+    """+1 for class 2, -1 for the others."""
+    return np.where(labels == 2.0, 1.0, -1.0)
+
+
+def numbers(labels: Any) -> Any:
+    """Labels that are targets."""
+    return np.asarray(labels, np.float64)
+
+
+def classes(labels: Any) -> Any:
+    """The place of every label among all there are, from 0."""
+    return np.unique(labels, return_inverse=True)[1].astype(np.float64)
+
+
+def parse_libsvm(file: Iterable[str], first: int = 1) -> Lines:
     """Lines of `label index:value ...`, empty ones left out; indices count from `first`."""
     lines = [line for line in file if line.strip()]
     numbers = np.array(" ".join(lines).replace(":", " ").split(), np.float64)
@@ -97,11 +125,11 @@ def parse_libsvm(file: IO[str], first: int = 1) -> Lines:
     return Lines(numbers[label], indptr, entries[:, 0].astype(np.int32) - first, entries[:, 1].copy())
 
 
-def read_libsvm(file: IO[str], first: int = 1) -> Rows:
-    """The same with -1 and +1 for labels."""
+def read_libsvm(file: Iterable[str], first: int = 1, targets: Targets = binary) -> Rows:
+    """The same as rows."""
     labels, indptr, indices, values = parse_libsvm(file, first)
     d = int(indices.max(initial=-1)) + 1
-    return Rows("", d, indptr, indices, values, np.where(labels > 0.0, 1.0, -1.0))
+    return Rows("", d, indptr, indices, values, targets(labels))
 
 
 def read_libfm(file: IO[str]) -> Rows:
@@ -109,16 +137,58 @@ def read_libfm(file: IO[str]) -> Rows:
     return read_libsvm(file, first=0)
 
 
-def read_covtype(file: IO[str], scaled: bool = True) -> Rows:
-    """Class 2, the label in the last column, against the rest; `scaled`: columns divided by their largest size."""
+def read_vw(file: IO[str]) -> Rows:
+    """Lines of `label |namespace index:value ...`, one namespace only, indices counted from 0."""
+    return read_libsvm((re.sub(r"\|\S*", "", line) for line in file), first=0)
+
+
+def from_array(x: Any, y: Any) -> Rows:
+    """Rows of a table; zeros are left out."""
+    there = x != 0.0
+    indptr = np.append(0, np.cumsum(there.sum(axis=1)))
+    return Rows("", x.shape[1], indptr, np.nonzero(there)[1].astype(np.int32), x[there], y)
+
+
+def read_covtype(file: IO[str], scaled: bool = True, targets: Targets = second_class) -> Rows:
+    """Labels in the last column; `scaled`: columns divided by their largest size."""
     numbers = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
     x = numbers[:, :-1]
     if scaled:
         x /= np.maximum(np.abs(x).max(axis=0), 1e-300)
-    there = x != 0.0
-    indptr = np.append(0, np.cumsum(there.sum(axis=1)))
-    indices = np.nonzero(there)[1].astype(np.int32)
-    return Rows("", x.shape[1], indptr, indices, x[there], np.where(numbers[:, -1] == 2.0, 1.0, -1.0))
+    return from_array(x, targets(numbers[:, -1]))
+
+
+def columns(file: IO[str], target: str | None = None, drop: tuple[str, ...] = ()) -> tuple[Any, Any]:
+    """A table with a header; the target is its last column by default. Values stay in their units."""
+    names, *rows = list(csv.reader(file))
+    target = names[-1] if target is None else target
+    y = np.array([row[names.index(target)] for row in rows])
+    keep = [k for k, name in enumerate(names) if name != target and name not in drop]
+    return np.array([[row[k] for k in keep] for row in rows], np.float64), y
+
+
+BIKE = partial(columns, target="cnt", drop=("instant", "dteday", "casual", "registered"))
+CASP = partial(columns, target="RMSD")
+
+
+def read_table(file: IO[str], read: Callable[[IO[str]], tuple[Any, Any]] = columns, targets: Targets = numbers) -> Rows:
+    """The same as rows."""
+    x, y = read(file)
+    return from_array(x, targets(y.astype(np.float64)))
+
+
+def read_messages(file: IO[str], bits: int = 18) -> Rows:
+    """A header, then lines of `ham` or `spam`, a tab and a message: how often it has each word, words by their hash."""
+    next(file)
+    y, indptr, indices, values = [], [0], list[int](), list[int]()
+    for line in file:
+        label, _, message = line.partition("\t")
+        words = Counter(crc32(word.encode()) % 2**bits for word in re.findall(r"\w+", message.lower()))
+        y.append(1.0 if label == "spam" else -1.0)
+        indices += sorted(words)
+        values += [words[word] for word in sorted(words)]
+        indptr.append(len(indices))
+    return Rows("", 2**bits, np.array(indptr), np.array(indices, np.int32), np.array(values, np.float64), np.array(y))
 
 
 class Source(NamedTuple):
@@ -140,6 +210,25 @@ SOURCES = (
 )
 #: The same rows in the units they came in: metres and degrees beside 0 and 1.
 RAW_COVTYPE = Source("covtype raw", "covtype.csv", partial(read_covtype, scaled=False))
+#: More sets of two classes.
+MORE_BINARY = (
+    RAW_COVTYPE,
+    Source("elec", "elec.csv", partial(read_table, targets=binary)),
+    Source("rcv1", "rcv1_small.dat", read_vw),
+    Source("sms", "SMSSpamCollection.tsv", read_messages),
+)
+#: Targets are numbers.
+NUMBERS = (
+    Source("flights", "nycflights13_arrdelay.svm", partial(read_libsvm, targets=numbers)),
+    Source("bike", "bike_hour.csv", partial(read_table, read=BIKE)),
+    Source("casp", "casp_protein.csv", partial(read_table, read=CASP)),
+)
+#: Targets are classes.
+MANY_CLASSES = (
+    Source("news20", "news20_bydate.svm", partial(read_libsvm, targets=classes)),
+    Source("sector", "sector.scale", partial(read_libsvm, targets=classes)),
+    Source("covtype 7", "covtype.csv", partial(read_covtype, targets=classes)),
+)
 
 
 def load(folder: Path, cache: Path = CACHE, sources: tuple[Source, ...] = SOURCES) -> Iterator[Rows]:
@@ -157,7 +246,7 @@ def find(folder: Path, name: str) -> Path | None:
 
 def open_text(path: Path) -> IO[str]:
     """A file to read, packed or not."""
-    return lzma.open(path, "rt") if path.suffix == ".xz" else open(path)
+    return lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else open(path, encoding="utf-8")
 
 
 def read(source: Source, path: Path, cache: Path = CACHE) -> Rows:

@@ -6,7 +6,6 @@ python -m benchmarks.estimators [--quick] [--data FOLDER] [--json FILE] [--no-ti
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import time
 import warnings
@@ -58,15 +57,6 @@ def svmlight(file: IO[str], first: int = 1) -> tuple[Any, Any]:
     return sparse.csr_matrix((values, indices, indptr.astype(np.int32))), labels
 
 
-def columns(file: IO[str], target: str | None = None, drop: tuple[str, ...] = ()) -> tuple[Any, Any]:
-    """A table with a header; the target is its last column by default. Values stay in their units."""
-    names, *rows = list(csv.reader(file))
-    target = names[-1] if target is None else target
-    y = np.array([row[names.index(target)] for row in rows])
-    keep = [k for k, name in enumerate(names) if name != target and name not in drop]
-    return np.array([[row[k] for k in keep] for row in rows], np.float64), y
-
-
 def cut(X: Any, y: Any, shuffle: bool, share: float = 0.7) -> tuple[Any, Any, Any, Any]:
     """The first part for learning and the rest for tests, after shuffling unless the rows are a stream."""
     order = np.random.default_rng(1).permutation(len(y)) if shuffle else np.arange(len(y))
@@ -89,7 +79,6 @@ def opened(path: Path, read: Reader) -> tuple[Any, Any]:
         return read(file)
 
 
-BIKE = partial(columns, target="cnt", drop=("instant", "dteday", "casual", "registered"))
 LIBFM = partial(svmlight, first=0)
 
 
@@ -113,11 +102,11 @@ def load(folder: Path) -> Iterator[Task]:
         ("w8a", svmlight, "w8a", True, False),
         ("reuters", svmlight, "reuters21578_earn.svm", True, False),
         ("spam", svmlight, "spam_drift_40k.svm", False, False),
-        ("elec", columns, "elec.csv", False, False),
-        ("covtype", columns, "covtype.csv", True, False),
+        ("elec", data.columns, "elec.csv", False, False),
+        ("covtype", data.columns, "covtype.csv", True, False),
         ("flights", svmlight, "nycflights13_arrdelay.svm", False, True),
-        ("bike", BIKE, "bike_hour.csv", False, True),
-        ("casp", partial(columns, target="RMSD"), "casp_protein.csv", True, True),
+        ("bike", data.BIKE, "bike_hour.csv", False, True),
+        ("casp", data.CASP, "casp_protein.csv", True, True),
     )
     for name, read, file, shuffle, numeric in sets:
         if path := data.find(folder, file):

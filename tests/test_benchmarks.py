@@ -56,7 +56,7 @@ def quick(step, solvers, tmp_path_factory):
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("bench") / "new"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solvers, "compiled", lambda loop: loop)
+        patch.setattr(solvers, "compiled_loop", lambda loop: loop)
         step.main(["--quick", "--json", str(folder / "step.json"), "--plot", str(folder / "step.png")])
     return folder
 
@@ -86,14 +86,14 @@ def test_compiled_loops_agree_with_the_interpreter(solvers, monkeypatch):
     streams = solvers.paper_stream(30, 20, 0.0, 1e-3), solvers.sparse_stream(100, 10, 20, 0.1)
     names = ("Newton", solvers.EXPLICIT)
     found = [solvers.contestants(stream)[name].once()[0].copy() for stream, name in zip(streams, names, strict=True)]
-    monkeypatch.setattr(solvers, "compiled", lambda loop: loop)
+    monkeypatch.setattr(solvers, "compiled_loop", lambda loop: loop)
     expected = [solvers.contestants(stream)[name].once()[0].copy() for stream, name in zip(streams, names, strict=True)]
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-12)
 
 
 def test_solvers_that_disagree_are_noticed(solvers, monkeypatch):
-    monkeypatch.setattr(solvers, "compiled", lambda loop: loop)
+    monkeypatch.setattr(solvers, "compiled_loop", lambda loop: loop)
     monkeypatch.setitem(solvers.SOLVERS, "Bisection", solvers.Bisection(1e-2))
     with pytest.raises(AssertionError, match="Bisection ends"):
         solvers.measure("paper", solvers.paper_stream(30, 20, 0.0, 1e-3), 1)
@@ -329,14 +329,14 @@ def estimators():
     return importlib.import_module("benchmarks.estimators")
 
 
-def test_estimators_read_their_data_sets(estimators, folder):
+def test_estimators_read_their_data_sets(estimators, data, folder):
     (folder / "a9a.t").write_text("-1 1:1\n+1 5:2\n")
     tasks = {task.name: task for task in estimators.load(folder)}
     assert tasks.keys() == {"a9a", "covtype", "covtype, class 2"}
     assert tasks["a9a"].X.shape[1] == tasks["a9a"].X_test.shape[1] >= 5
     assert tasks["a9a"].y_test.tolist() == [-1, 1]
     assert not any(task.numeric for task in tasks.values())
-    X, y = estimators.columns(io.StringIO("a,target,b\n1,2,3\n4,5,6\n"), target="target", drop=("b",))
+    X, y = data.columns(io.StringIO("a,target,b\n1,2,3\n4,5,6\n"), target="target", drop=("b",))
     assert (X.tolist(), y.tolist()) == ([[1.0], [4.0]], ["2", "5"])
 
 
@@ -494,10 +494,275 @@ def test_raw_covtype_keeps_its_units(data, folder, tmp_path):
     np.testing.assert_array_equal(rows.y, [1.0, -1.0, 1.0])
 
 
+# --- benchmarks.tuning ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tuning():
+    return load("tuning")
+
+
+def small_tasks(tuning, rows=30):
+    """A task of each kind, in the interpreter: sparse rows of two classes, a table of numbers, a table of classes."""
+    return [tuning.Task(*made, compiled=False) for made in tuning.made_up(rows)]
+
+
+@pytest.fixture(scope="module")
+def tuned(tuning, tmp_path_factory):
+    """A whole quick run in the interpreter, without others' libraries: its report and its numbers."""
+    path = tmp_path_factory.mktemp("bench") / "new" / "tuning.json"
+    with redirect_stdout(io.StringIO()) as printed:
+        tuning.main(["--quick", "--no-vw", "--no-river", "--json", str(path)], compiled=False)
+    return printed.getvalue(), json.loads(path.read_text())
+
+
+def test_tuning_json_holds_every_number_and_where_it_comes_from(tuning, tuned):
+    report, found = tuned
+    assert found["command"].startswith("python -m benchmarks.tuning --quick --no-vw")
+    assert [r["name"] for r in found["results"]] == ["synthetic", "numbers", "three classes"]
+    for result in found["results"]:
+        assert list(result["columns"]) == ["sklearn", "sklearn scaled", *tuning.NAMED, tuning.SINGLE]
+        assert {name for names in result["columns"].values() for name in names} == result["losses"].keys()
+        assert result["losses"].keys() > tuning.MODELS.keys()
+        others = [name for column in ("sklearn", "sklearn scaled") for name in result["columns"][column]]
+        assert result["best_other"] == min(result["losses"][name] for name in others)
+        assert len(others) == 13 * (6 if result["name"] == "synthetic" else 4)
+    assert "mean log ratio" in report
+    assert "not installed" not in report
+
+
+def test_what_is_missing_is_said(tuning, monkeypatch, capsys):
+    monkeypatch.setattr(tuning, "find_spec", lambda name: None)
+    monkeypatch.setattr(tuning.shutil, "which", lambda name: None)
+    monkeypatch.setattr(tuning, "tasks", lambda options, compiled: small_tasks(tuning, 2)[:1])
+    tuning.main(["--quick"], compiled=False)
+    printed = capsys.readouterr().out
+    assert "Vowpal Wabbit is not installed" in printed
+    assert "River is not installed: left out." in printed
+
+
+def test_numbers_of_scores(tuning):
+    y = np.array([1.0, -1.0, -1.0])
+    assert tuning.log_loss(np.zeros(3), y) == pytest.approx(np.log(2.0))
+    assert tuning.log_loss(np.array([2.0, -1.0, 3.0]), y) == pytest.approx(
+        np.mean(np.log1p(np.exp([-2.0, -1.0, 3.0]))), rel=1e-12
+    )
+    targets = np.array([3.0, 5.0, -2.0, 8.0])
+    so_far = np.array([0.0, 3.0, 4.0, 2.0])
+    assert tuning.relative_error(so_far, targets) == 1.0
+    assert tuning.relative_error(targets + 2.0, targets) == pytest.approx(16.0 / (9.0 + 4.0 + 36.0 + 36.0))
+    scores = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+    p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    assert tuning.class_loss(scores, np.array([1.0, 2.0])) == pytest.approx(-np.log(p[0, 1] * p[1, 2]) / 2.0)
+    shares = 1.0 / (1.0 + np.exp(-scores))
+    expected = np.log(shares / shares.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(tuning.one_vs_rest(scores), expected, rtol=1e-12)
+
+
+def test_overflow_is_an_infinite_loss(tuning):
+    task = small_tasks(tuning)[1]
+    overflows = tuning.Contestant("", "", lambda task: (_ for _ in ()).throw(OverflowError))
+    assert task.judge(tuning.run(overflows, task)) == np.inf
+    assert task.judge(np.full(30, 1e200)) == np.inf
+    assert tuning.number(np.inf, 3) == "overflow"
+
+
+def test_rows_are_predicted_before_they_are_learned_from(tuning):
+    for task in small_tasks(tuning):
+        y = task.rows.y.copy()
+        y[-1] = -y[-1] if task.kind is not tuning.CLASSES else (y[-1] + 1.0) % task.classes
+        other = tuning.Task(task.rows._replace(y=y), task.kind, compiled=False)
+        for c in (*tuning.own("")["fiol"], *tuning.scikit_learn(task)["sklearn"][5:6]):
+            np.testing.assert_array_equal(c.scores(task), c.scores(other))
+            assert c.scores(task)[-1].any()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_scikit_learn_makes_the_same_constant_steps(tuning, kind, sparse):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    task = small_tasks(tuning, 200)[kind]
+    x, y = task.rows.matrix(), task.labels
+    eta = 0.1 / (1.0 + x.multiply(x).sum() / 200)
+    x = x if sparse else x.toarray()
+    options = {"learning_rate": "constant", "eta0": eta, "penalty": None}
+    if task.kind is tuning.NUMBERS:
+        model, more = linear_model.SGDRegressor(**options), {}
+    else:
+        model, more = linear_model.SGDClassifier(loss="log_loss", **options), {"classes": np.unique(y)}
+    scores = tuning.sgd_scores(0.1, tuning.as_it_is, sparse, task)
+    first = {tuning.NUMBERS: 0.0, tuning.BINARY: 0.0, tuning.CLASSES: -np.log(3.0)}[task.kind]
+    np.testing.assert_allclose(scores[0], first)
+    for t in range(200):
+        if t and task.kind is tuning.NUMBERS:
+            np.testing.assert_allclose(scores[t], model.predict(x[t : t + 1])[0], rtol=1e-9, atol=1e-12)
+        elif t and task.kind is tuning.BINARY:
+            np.testing.assert_allclose(scores[t], model.decision_function(x[t : t + 1])[0], rtol=1e-9, atol=1e-12)
+        elif t:
+            np.testing.assert_allclose(np.exp(scores[t]), model.predict_proba(x[t : t + 1])[0], rtol=1e-9)
+        model.partial_fit(x[t : t + 1], y[t : t + 1], **more)
+
+
+def test_rows_are_scaled_as_by_scikit_learn(tuning):
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    sparse, numbers, _ = small_tasks(tuning)
+    x, scaler = sparse.rows.matrix(), preprocessing.StandardScaler(with_mean=False)
+    np.testing.assert_allclose(
+        tuning.standardized(sparse).matrix().toarray(), scaler.fit_transform(x).toarray(), rtol=1e-9
+    )
+    for task in (sparse, numbers):
+        expected = preprocessing.MaxAbsScaler().fit_transform(task.rows.matrix()).toarray()
+        np.testing.assert_allclose(tuning.largest_one(task).matrix().toarray(), expected)
+    x = numbers.rows.matrix().toarray()
+    np.testing.assert_array_equal(numbers.array, x)
+    expected = preprocessing.StandardScaler().fit_transform(x)
+    np.testing.assert_allclose(tuning.standardized(numbers).matrix().toarray(), expected, atol=1e-12)
+    found = tuning.standardized_so_far(numbers).matrix().toarray()
+    for t in range(len(x)):
+        expected = preprocessing.StandardScaler().fit(x[: t + 1]).transform(x[t : t + 1])[0]
+        np.testing.assert_allclose(found[t], expected, atol=1e-9)
+
+
+def test_columns_that_never_change_are_not_blown_up(tuning):
+    rows = tuning.data.from_array(np.array([[0.1, 0.0], [0.1, 1.0], [0.1, 0.0]]), np.ones(3))
+    task = tuning.Task(rows, tuning.NUMBERS, compiled=False)
+    for scaled in (tuning.standardized, tuning.standardized_so_far):
+        assert np.abs(scaled(task).matrix().toarray()[:, 0]).max() < 1e-9
+
+
+def test_river_makes_steps_of_its_default(tuning):
+    pytest.importorskip("river")
+    task, numbers, classes = small_tasks(tuning)
+    assert list(tuning.river(task)) == ["River", "River best"]
+    update = tuning.SGD(tuning.Logistic(), step_size=tuning.Constant(0.01))
+    expected = tuning.Learner(update, compiled=False).learn(task.rows.matrix(), task.rows.y)
+    np.testing.assert_allclose(tuning.river_scores("SGD", (0.01,), task), expected, atol=1e-9)
+    scaled = tuning.standardized_so_far(numbers).matrix().toarray()
+    rows = np.array([[x[k] for k in range(8)] for x in tuning.river_rows(numbers)])
+    np.testing.assert_allclose(rows, scaled, atol=1e-9)
+    first = tuning.river_scores("SGD", (0.01,), classes)[0]
+    np.testing.assert_allclose(first, -np.log(3.0))
+
+
+def test_vowpal_wabbit_sees_the_rows_and_its_scores_are_read(tuning, tmp_path):
+    """By a program that writes back how many features a row has, negated for class 2."""
+    script = tmp_path / "vw.py"
+    script.write_text(
+        "import sys\n"
+        "options = dict(zip(sys.argv[1:-1], sys.argv[2:]))\n"
+        "if '-d' in options:\n"
+        "    lines = [line.count(':') for line in open(options['-d'])]\n"
+        "    if '--oaa' in options:\n"
+        "        text = ''.join(f' 1:{n} 2:{-n} 3:0\\n' for n in lines)\n"
+        "    else:\n"
+        "        text = ''.join(f'{n}\\n' for n in lines)\n"
+        "    open(options['-r' if '--oaa' in options else '-p'], 'w').write(text)\n"
+    )
+    folder = tmp_path / "text"
+    folder.mkdir()
+    vw = tuning.VowpalWabbit([sys.executable, str(script)], folder)
+    binary, numbers, classes = small_tasks(tuning)
+    for task in (binary, numbers):
+        np.testing.assert_array_equal(vw.scores(("-l", "2"), task), np.diff(task.rows.indptr))
+    expected = tuning.one_vs_rest(np.diff(classes.rows.indptr)[:, None] * [1.0, -1.0, 0.0])
+    np.testing.assert_allclose(vw.scores(("--coin",), classes), expected)
+    columns = vw.columns()
+    assert [c.name for c in columns["VW"]] == ["VW -l 0.5"]
+    assert len(columns["VW best"]) == 6
+
+
+def test_vowpal_wabbit_reads_what_libsvm_had(tuning, data):
+    rows = data.read_libsvm(io.StringIO("2 2:1 5:0.5\n-1.25 1:2\n7\n"), targets=data.numbers)
+    lines = list(tuning.vw_lines(tuning.Task(rows, tuning.NUMBERS)))
+    assert lines == ["2 | 1:1 4:0.5\n", "-1.25 | 0:2\n", "7 | \n"]
+    coded = tuning.Task(rows._replace(y=data.classes(rows.y)), tuning.CLASSES)
+    assert [line.partition(" ")[0] for line in tuning.vw_lines(coded)] == ["2", "1", "3"]
+    read = data.read_vw(io.StringIO("1 |f 1:1 4:0.5\n-1 |f 0:2\n"))
+    np.testing.assert_array_equal(read.matrix().toarray(), rows.matrix().toarray()[:2])
+    assert read.y.tolist() == [1.0, -1.0]
+
+
+def test_numbers_are_kept_with_what_they_were_made_from(tuning, tmp_path):
+    task, asked = small_tasks(tuning)[0], []
+
+    def contestant(name, made_from):
+        return tuning.Contestant(name, made_from, lambda task: asked.append(name) or np.zeros(task.rows.size))
+
+    def losses(*contestants, keep=False):
+        asked.clear()
+        return dict(tuning.Kept(tmp_path, keep).losses(task, contestants)), list(asked)
+
+    a, b = contestant("a", "1"), contestant("b", "1")
+    log2 = pytest.approx(np.log(2.0))
+    assert losses(a) == ({"a": log2}, ["a"])
+    assert losses(a, b) == ({"a": log2, "b": log2}, ["b"])
+    assert losses(a, b) == ({"a": log2, "b": log2}, [])
+    assert losses(contestant("a", "2"), keep=True)[1] == []
+    assert losses(contestant("a", "2"), b)[1] == ["a"]
+    task = tuning.Task(task.rows.take(np.arange(29)), task.kind, compiled=False)
+    assert losses(b)[1] == ["b"]  # other rows
+
+
+def test_tuning_compares_with_the_best_of_the_others(tuning):
+    columns = {"VW": ["a"], "VW best": ["a", "b"], "sklearn": ["c"], "fiol": ["fiol"], tuning.SINGLE: ["d", "e"]}
+    first = tuning.Found("s", 9, "u", {"a": 0.5, "b": 0.2, "c": np.inf, "fiol": 0.1, "d": 0.3, "e": 0.4}, columns)
+    second = first._replace(name="t", losses={**first.losses, "fiol": 0.2 * np.exp(0.5), "d": 0.4, "e": 0.2})
+    assert (first.peer, first.winner("VW best"), first.best(tuning.SINGLE)) == (0.2, "b", 0.3)
+    assert first.ratio(0.3) == pytest.approx(1.5)
+    assert np.isnan(first.best("River"))
+    lines = tuning.report([first, second]).splitlines()
+    shown = " ".join(lines[2].split())
+    assert shown == "s 9 0.5000 2.500 0.2000 1.000 overflow overflow 0.1000 0.500 0.3000 1.500"
+    means = [np.log(2.5), 0.0, np.inf, (np.log(0.5) + 0.5) / 2.0, np.log(1.5) / 2.0]
+    assert lines[4].split()[3:] == [f"{mean:+.4f}" for mean in means]
+    summary = {line.split()[0]: line.split()[1:] for line in lines[8:]}
+    assert summary["fiol"] == [f"{means[3]:+.4f}", "1.649", "(t)", "1", "of", "2"]
+    assert summary["d"][1:] == ["2.000", "(t)", "0", "of", "2"]
+
+
+def test_tuning_needs_data_that_is_there(tuning, tmp_path, capsys):
+    for options, message in (
+        (["--data", str(tmp_path / "none")], "no folder"),
+        (["--data", str(tmp_path), "--sets", "bike"], "has none of bike_hour.csv"),
+        (["--rows", "0"], "must be at least 1"),
+        (["--sets", "what"], "invalid choice"),
+    ):
+        with pytest.raises(SystemExit):
+            tuning.main([*options, "--no-vw", "--no-river"])
+        assert message in capsys.readouterr().err
+
+
+def test_tuning_takes_the_first_rows_of_the_sets_it_is_asked_for(tuning, data, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "load", partial(data.load, cache=tmp_path))
+    _, options = tuning.parse(["--data", str(folder), "--sets", "covtype 7", "a9a", "--rows", "2"])
+    first, second = tuning.tasks(options, compiled=False)
+    assert [first.rows.name, second.rows.name] == ["a9a", "covtype 7"]
+    assert first.rows.y.tolist() == [-1.0, 1.0]
+    assert (second.kind, second.classes, second.labels.tolist()) == (tuning.CLASSES, 2, [0, 1])
+
+
+def test_messages_are_words_by_their_hash(data):
+    rows = data.read_messages(io.StringIO("Label\tSMS\nham\tOk ok, lar\nspam\tWin\tlar!\n"))
+    assert rows.y.tolist() == [-1.0, 1.0]
+    assert np.diff(rows.indptr).tolist() == [2, 2]
+    assert sorted(rows.data[:2].tolist()) == [1.0, 2.0]
+    assert len(set(rows.indices[:2]) & set(rows.indices[2:])) == 1
+    assert rows.indices.max() < rows.d == 2**18
+
+
+def test_tables_are_read_in_their_units(data):
+    text = "instant,dteday,hr,temp,casual,registered,cnt\n1,1/1/2011,0,0.24,3,13,16\n2,1/1/2011,1,0.22,8,32,40\n"
+    rows = data.read_table(io.StringIO(text), data.BIKE)
+    np.testing.assert_array_equal(rows.matrix().toarray(), [[0.0, 0.24], [1.0, 0.22]])
+    assert rows.y.tolist() == [16.0, 40.0]
+    rows = data.read_table(io.StringIO("a,class\n2,1\n3,0\n"), targets=data.binary)
+    assert rows.y.tolist() == [1.0, -1.0]
+
+
 # --- all --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["step", "stream", "step_sizes"])
+@pytest.mark.parametrize("name", ["step", "stream", "step_sizes", "tuning"])
 def test_help_loads_no_compiler(name):
     code = (
         "import sys, runpy\n"

@@ -4,15 +4,19 @@ import copy
 import os
 import pickle
 import random
+import sys
 import threading
+import time
 
 import numpy as np
+import pandas as pd
 import pytest
-from campaigns.threads import KINDS, Calls, campaign, moments
+from campaigns.threads import KINDS, Calls, Noted, campaign, moments
+from interpreted import interpret
 from scipy import sparse
 
 import fiol
-from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax, snapshot
+from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax, river, snapshot
 from fiol.engine.engine import Engine
 
 LASSO = FIOL(Logistic(), L1(0.02))
@@ -89,6 +93,72 @@ def test_a_lock_that_does_not_lock_is_found_out(monkeypatch):
             campaign("named", 400, threads=8, seed=seed, compiled=False)
 
 
+RIVERS = {
+    "regressor": lambda: river.FIOLRegressor(),
+    "two labels": lambda: river.FIOLClassifier(),
+    "open labels": lambda: river.FIOLClassifier("hinge"),
+    "joint": lambda: river.FIOLClassifier("softmax"),
+}
+
+
+def river_call(model, number, writing):
+    """The answer of a River model to call `number`: a row or a frame, learned from or not."""
+    rng = random.Random(number)
+    X = [{f"f{rng.randrange(30)}": rng.gauss(0, 1) for _ in range(3)} for _ in range(3)]
+    if isinstance(model, river.FIOLRegressor):
+        y = [rng.gauss(0, 1) for _ in X]
+    else:
+        labels = [False, True] if model.loss is None else [False, True, "pear", 3][: 2 + number % 3]
+        y = [rng.choice(labels) for _ in X]
+    if not writing:
+        return rng.choice(
+            [
+                lambda: model.predict_one(X[0]),
+                lambda: model.predict_many(pd.DataFrame(X).fillna(0.0)).tolist(),
+                lambda: pickle.dumps(model),
+                lambda: model.weights,
+                lambda: model.intercept,
+            ]
+        )()
+    return (
+        model.learn_many(pd.DataFrame(X).fillna(0.0), pd.Series(y)) if number % 4 == 0 else model.learn_one(X[0], y[0])
+    )
+
+
+@pytest.mark.parametrize("kind", RIVERS)
+def test_calls_of_rivers_models_are_those_of_one_thread_in_some_order(kind, monkeypatch):
+    interpret(monkeypatch)
+    model, noted, answers, barrier = RIVERS[kind](), Noted(), {}, threading.Barrier(8)
+    river_call(model, 1, writing=True)  # before any class there is no turn to take
+    model._turns = noted
+
+    def run(thread):
+        barrier.wait()
+        for number in range(100 * thread, 100 * thread + 25):
+            noted.local.call = number
+            answers[number] = river_call(model, number, writing=number % 3 > 0)
+            time.sleep(0)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        workers = [threading.Thread(target=run, args=(thread,)) for thread in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(before)
+    other = RIVERS[kind]()
+    river_call(other, 1, writing=True)
+    last = {number: place for place, number in enumerate(noted.turns)}
+    assert len(answers) == len(last) == 200
+    for number in sorted(last, key=last.get):
+        assert river_call(other, number, writing=number % 3 > 0) == answers[number], number
+    noted.local.call = None
+    assert pickle.dumps(model) == pickle.dumps(other)
+
+
 # --- reading writes nothing -------------------------------------------------------------------
 
 
@@ -138,6 +208,26 @@ def test_reading_changes_nothing_at_all(kind, tmp_path):
         read()
         assert everything(model) == before
     assert model.scores(X).tobytes() == said.tobytes()
+
+
+@pytest.mark.parametrize("kind", RIVERS)
+def test_reading_rivers_models_changes_nothing_at_all(kind, monkeypatch):
+    interpret(monkeypatch)
+    model, rng = RIVERS[kind](), random.Random(3)
+    for number in range(20):
+        river_call(model, number, writing=True)
+    strange = [{"never seen": 1.0, "f1": "text"}, {"f2": 1e30, "f3": True}, {}]
+    before, said = everything(model), [model.predict_one(x) for x in strange]
+    for read in (
+        lambda: kind in ("two labels", "joint") and [model.predict_proba_one(x) for x in strange],
+        lambda: model.predict_many(pd.DataFrame({"f1": [1.0], "new": [2.0]})),
+        lambda: (model.weights, model.intercept, repr(model), str(model)),
+        lambda: (pickle.dumps(model), copy.deepcopy(model), model.clone()),
+        lambda: [river_call(model, rng.randrange(1000), writing=False) for _ in range(20)],
+    ):
+        read()
+        assert everything(model) == before
+    assert [model.predict_one(x) for x in strange] == said
 
 
 def test_weights_of_features_without_a_place_yet():

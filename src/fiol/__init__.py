@@ -51,10 +51,12 @@ from fiol.components.step_sizes import (
     AdaGrad,
     Adaptive,
     Anytime,
+    CoinBetting,
     Constant,
     Curvature,
     FixedHorizon,
     Inverse,
+    Normalized,
     Polynomial,
     ScaleFree,
     Schedule,
@@ -66,7 +68,7 @@ from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
-from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
+from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, Coin, FTRLProximal, ImplicitCoin, ImplicitFTRL
 from fiol.step import Step, solve_step
 from fiol.update.anchors import AllIterates, Anchor, LastIterate, Origin
 from fiol.update.ensemble import Ensemble
@@ -142,6 +144,8 @@ __all__ = [
     "Box",
     "Chunk",
     "ClosedForm",
+    "Coin",
+    "CoinBetting",
     "Constant",
     "CrammerSinger",
     "Curvature",
@@ -160,6 +164,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "IgnoredRegularizer",
+    "ImplicitCoin",
     "ImplicitFTRL",
     "ImplicitLoss",
     "ImplicitRegularizer",
@@ -177,6 +182,7 @@ __all__ = [
     "MedianOfMedians",
     "Newton",
     "NewtonStack",
+    "Normalized",
     "OneVsRest",
     "Origin",
     "Partition",

@@ -38,6 +38,7 @@ def warmup(losses: tuple[str, ...], penalties: tuple[str, ...], models: tuple[st
     Without options the usual combinations: log_loss, squared_error and softmax, with no penalty, l1 and l2. The cache
     is where NUMBA_CACHE_DIR says, else beside the library or in the user's cache.
     """
+    from fiol.files.model_file import ModelFileError
     from fiol.warmup import combinations, warm_up
 
     try:
@@ -46,7 +47,11 @@ def warmup(losses: tuple[str, ...], penalties: tuple[str, ...], models: tuple[st
         raise click.UsageError(str(error)) from error
     for number, (name, make) in enumerate(chosen, 1):
         click.echo(f"{number} of {len(chosen)}: {name} ... ", nl=False)
-        seconds, directory = warm_up(make)
+        try:
+            seconds, directory = warm_up(make)
+        except ModelFileError as error:
+            click.echo()
+            raise click.UsageError(str(error)) from error
         click.echo(f"{seconds:.1f} s")
     click.echo(f"Kept in {directory}")
 

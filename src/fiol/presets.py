@@ -1,4 +1,4 @@
-"""The algorithms of the paper's Table 1 by name, and two that followed: each is an `Update` and nothing more.
+"""The algorithms of the paper's Table 1 by name, and some that followed: each is an `Update` and nothing more.
 
 | preset | loss | regularizer | anchor |
 |---|---|---|---|
@@ -7,6 +7,8 @@
 | `IOL` | implicit | none | last iterate |
 | `COMID` | linearized | implicit | last iterate |
 | `RDA` | linearized | implicit, every round | origin |
+| `Coin` | linearized | implicit, every round | origin, steps by `CoinBetting` |
+| `ImplicitCoin` | implicit | implicit, every round | origin, steps by `CoinBetting` |
 | `ISGD` | implicit | linearized | last iterate, Euclidean |
 | `FIOL` | implicit | implicit | last iterate |
 | `FTRLProximal` | linearized | implicit, every round or once | all past iterates |
@@ -21,7 +23,7 @@ from fiol.components.joint_losses import AnyLoss
 from fiol.components.losses import Hinge, SquaredHinge
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.solvers import Solver
-from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, StepSize
+from fiol.components.step_sizes import AdaGrad, CoinBetting, Constant, Polynomial, ScaleFree, StepSize
 from fiol.update.anchors import AllIterates, LastIterate, Origin
 from fiol.update.loss_steps import ImplicitLoss, LinearizedLoss
 from fiol.update.regularizer_steps import (
@@ -33,7 +35,7 @@ from fiol.update.regularizer_steps import (
 from fiol.update.update import TUNING_FREE, Update
 
 UNREGULARIZED, EUCLIDEAN = Unregularized(), Euclidean()
-DECAYING, ADAPTIVE = Polynomial(0.5), AdaGrad()
+DECAYING, ADAPTIVE, BETTING = Polynomial(0.5), AdaGrad(), ScaleFree(CoinBetting())
 
 
 def SGD(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: StepSize = DECAYING) -> Update:
@@ -115,6 +117,34 @@ def RDA(
     Origin()
     """
     return Update(loss, regularizer, step_size, LinearizedLoss(), ImplicitRegularizer(), Origin(), geometry)
+
+
+def Coin(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: StepSize = BETTING) -> Update:
+    """Coin betting: dual averaging whose steps are what was won so far (Orabona and Pal 2016); nothing to tune.
+
+    For losses whose derivatives have a bound: of others, such as the squared, `ImplicitCoin` never overshoots.
+
+    >>> from fiol import Logistic
+    >>> Coin(Logistic()).step_size
+    ScaleFree(step_size=CoinBetting(endowment=1.0))
+    """
+    return RDA(loss, regularizer, step_size)
+
+
+def ImplicitCoin(
+    loss: AnyLoss,
+    regularizer: Regularizer = UNREGULARIZED,
+    step_size: StepSize = BETTING,
+    solver: Solver | None = None,
+) -> Update:
+    """Coin betting with the newest loss exactly instead of its gradient.
+
+    >>> from fiol import Squared
+    >>> ImplicitCoin(Squared()).loss_step, ImplicitCoin(Squared()).anchor
+    (ImplicitLoss(), Origin())
+    """
+    switches = ImplicitLoss(), ImplicitRegularizer(), Origin()
+    return Update(loss, regularizer, step_size, *switches, EUCLIDEAN, solver)
 
 
 def ISGD(

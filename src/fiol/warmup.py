@@ -12,6 +12,8 @@ import numpy as np
 from fiol.components.joint_losses import JointLoss
 from fiol.doors.parameters import CLASSIFICATION, JOINT, PENALTIES, REGRESSION, make_update
 from fiol.files.model import load
+from fiol.intake.chunk import Chunk, loops
+from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
 
 #: What is compiled unless something else is asked for.
@@ -52,20 +54,36 @@ def warm_up(make: Callable[[], Any]) -> tuple[float, str]:
     from fiol.engine import rounds  # imported here: a list of combinations needs no compiler
 
     start = time.perf_counter()
-    model = make()
-    like = next(iter(getattr(model, "learners", {}).values()), model)  # of one model per class, one stands for all
+    like = one_of(make())
     names = {"intercept": "intercept_fitted", "average": "averages", "dtype": "dtype"}
-    options = {option: getattr(like, name) for option, name in names.items() if hasattr(like, name)}
-    rows, named = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 4.0]]), {"a": 1.0, "b": 2.0}
-    loss = model.update.loss
+    options = {option: getattr(like, name) for option, name in names.items()}
+    loss = like.update.loss
     y = [0, 1] if isinstance(loss, JointLoss) else [1.0, -1.0 if loss.accepts(-1.0) else 1.0]
-    learner = Learner(model.update, **options)
+    learner = Learner(like.update, **options)
+    rows = np.resize([1.0, 0.0, 2.0, 0.0, 3.0, 4.0], (2, learner.width or 3))
     learner.learn(rows, y)
+    chunk, codes, ones = to_chunk(Chunk(*to_chunk(rows))), np.array(y), np.ones(2)  # looked at as sparse rows are
+    order = np.arange(2)
+    loops().shuffle(order, 1)
+    learner.mean_loss(learner.learn_canonical(chunk, codes, ones, order), codes, ones)
     learner.predict(rows)
-    _ = learner.weights
-    learner = Learner(model.update, **options)
-    for target in y:  # new names go another way than known ones
-        learner.score_named(named)
-        learner.learn_named(named, target)
+    _ = learner.weights, learner.intercept
+    numbered = Learner(like.update, **options)
+    for target in y:
+        numbered.score_one([0], [1.0])
+        numbered.learn_one([0], [1.0], target)
+    if learner.width is None:  # a recipe with a number per feature has no names
+        named, row = Learner(like.update, **options), {"a": 1.0, "b": 2.0}
+        for target in y:  # new names go another way than known ones
+            named.score_named(row)
+            named.learn_named(row, target)
     stats = getattr(rounds.learn_rows, "stats", None)  # none where the compiler is switched off
     return time.perf_counter() - start, str(getattr(stats, "cache_path", None) or "memory only")
+
+
+def one_of(model: Any) -> Learner:
+    """The learner that stands for all of a model: those of several classes differ in what they have learned alone."""
+    of_estimator = getattr(model, "learners_", None) or getattr(model, "_learners", None)
+    several = of_estimator or list(getattr(model, "learners", {}).values())
+    found: Learner = several[0] if several else model
+    return found

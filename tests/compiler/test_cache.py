@@ -125,7 +125,7 @@ def test_the_line_comes_when_it_takes_long_and_not_before(folder, monkeypatch, c
     monkeypatch.setattr(cache, "_told", -cache.PAUSE)
     fresh()(2.0)  # in a tenth of a second
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(cache, "PATIENCE", 0.0)
+    monkeypatch.setattr(cache, "WAITS", 0.0)
     fresh()(2)
     fresh()(2j)
     (line,) = capsys.readouterr().err.splitlines()  # the second one comes too soon after the first

@@ -326,6 +326,15 @@ def test_rivers_log_loss_with_weights():
 # --- Vowpal Wabbit ------------------------------------------------------------------------------
 
 
+def test_the_weight_of_a_hashed_name():
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()), bits=18, compiled=False)
+    learner.learn([{"price": 2.0}, {"price": 3.0, "sqft": 1.0}], [1.0, 2.0])
+    assert learner.names is None
+    w = learner.weights[fiol.intake.hashing.Hashing(18).number("price")]
+    assert w * 2.0 + learner.intercept == pytest.approx(learner.score_named({"price": 2.0}))
+    assert w > 0.0
+
+
 def test_ftrl_proximal_as_vowpal_wabbit_has_it():
     """Its formulas: z += g - sigma w, and w from z by l1, l2, alpha and beta."""
     alpha, beta, l1, l2 = 0.1, 1.0, 4.0, 0.2

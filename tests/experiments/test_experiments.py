@@ -224,7 +224,7 @@ def coarse_pictures():
 def finished():
     pytest.importorskip("matplotlib")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solvers, "compiled", lambda loop: loop)
+        patch.setattr(solvers, "compiled_loop", lambda loop: loop)
         experiments = tiny_experiments()
         for experiment in experiments.values():
             shares = [share for share, _ in experiment.run()]
@@ -321,7 +321,7 @@ def test_nothing_says_where_it_ran(written):
 @pytest.mark.parametrize("name", list(tiny_experiments()))
 def test_experiments_can_be_cut_short(name, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(solvers, "compiled", lambda loop: loop)
+    monkeypatch.setattr(solvers, "compiled_loop", lambda loop: loop)
     experiment = tiny_experiments()[name]
     before = experiment.report()  # nothing found yet
     assert before.partial

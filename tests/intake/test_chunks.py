@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 from material import LOSSES
 
 import fiol
-from fiol.intake import scan
+from fiol.intake import containers, scan
 from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk, check_indices
 from fiol.intake.containers import to_chunk
 from fiol.intake.frames import column_names, match_columns
@@ -824,6 +824,43 @@ def test_rows_are_the_same_looked_at_in_pieces(at_once, monkeypatch):
     monkeypatch.setattr("fiol.intake.chunk.AT_ONCE", at_once)
     with pytest.raises(ValueError, match=r"X\[\d, \d\] must be finite, got nan"):
         fiol.to_chunk(wrong)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7])
+def test_dense_rows_are_the_same_looked_at_in_pieces(at_once, monkeypatch):
+    """With zeros and without, of every type and in either order, one row at a time or several."""
+    draw = np.random.default_rng(at_once)
+    arrays = [draw.integers(low, 3, (draw.integers(0, 9), draw.integers(0, 4))) for low in (0, 1) for _ in range(20)]
+    for x in [kind(x) for x in arrays for kind in (np.float64, np.float32, np.int8, np.asfortranarray)]:
+        whole = fiol.to_chunk(x)
+        with monkeypatch.context() as patch:
+            patch.setattr("fiol.intake.containers.AT_ONCE", at_once)
+            found = fiol.to_chunk(x)
+        for a, b in zip(found, whole, strict=True):
+            assert a.dtype == b.dtype
+            assert a.tolist() == b.tolist()
+    monkeypatch.setattr("fiol.intake.containers.AT_ONCE", at_once)
+    with pytest.raises(ValueError, match=r"^X\[5, 1\] must be finite, got nan$"):
+        fiol.to_chunk(np.where(np.arange(18).reshape(9, 2) == 11, np.nan, 1.0))
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_an_interrupt_between_pieces_of_dense_rows(zeros, monkeypatch):
+    """A single call for millions of rows took seconds, in which no signal was seen."""
+    monkeypatch.setattr("fiol.intake.containers.AT_ONCE", 8)
+    learner, pieces, real = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False), [], containers.doubles
+
+    def interrupted(array):
+        if len(pieces) == 7:  # the second time, when entries are written
+            raise KeyboardInterrupt
+        pieces.append(array.size)
+        return real(array)
+
+    monkeypatch.setattr(containers, "doubles", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn(np.ones((10, 4)) - zeros * np.eye(10, 4), np.ones(10))
+    assert pieces == [8] * 7
+    assert (learner.rounds, learner.n_features) == (0, 0)
 
 
 def test_the_largest_value_is_none_too_large():

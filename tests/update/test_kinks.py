@@ -145,17 +145,17 @@ def test_the_shuffle_check_of_river(kind, monkeypatch):
     from river.checks.common import check_shuffle_features_no_impact
 
     from fiol import river
-    from fiol.doors.parameters import CLASSIFICATION, REGRESSION
+    from fiol.doors.parameters import CLASSIFICATION, JOINT, REGRESSION
 
     interpret(monkeypatch)
     rows = [({"a": 0.7, "b": 3.0, "c": 0.1}, 1.0), ({"a": 1.0, "b": -1.0, "c": 0.5}, 3.0)]
     rows = [rows[k] for k in (0, 0, 1, 1, 0, 1)]
     if kind == "FIOLClassifier":
         rows = [(x, y > 2.0) for x, y in rows]
-    for name in REGRESSION if kind == "FIOLRegressor" else CLASSIFICATION:
-        for seed in range(4):
-            random.seed(seed)
-            check_shuffle_features_no_impact(getattr(river, kind)(name), rows)
+    names = list(REGRESSION) if kind == "FIOLRegressor" else [*CLASSIFICATION, *JOINT]
+    for seed in range(100):
+        random.seed(seed)
+        check_shuffle_features_no_impact(getattr(river, kind)(names[seed % len(names)]), rows)
 
 
 def test_near_is_not_on_a_kink():

@@ -49,6 +49,16 @@ def test_scores_have_the_unit_of_targets(name, dtype):
             np.testing.assert_allclose(found, c * one, rtol=close, atol=close * c)
 
 
+def test_outliers_do_not_lengthen_the_steps_of_huber():
+    """Why its steps have no unit: with the mean error as one, the first weight is 0.61 here."""
+    rng = np.random.default_rng(0)
+    X, truth = rng.standard_normal((800, 3)), np.array([1.0, 2.0, 3.0])
+    y = X @ truth + 0.5 * rng.standard_normal(800) + (rng.random(800) < 0.05) * 1e4 * rng.standard_normal(800)
+    learner = fiol.Learner(fiol.FIOL(fiol.Huber()), n_features=3, compiled=False)
+    learner.learn(X, y)
+    np.testing.assert_allclose(learner.weights, truth, atol=0.2)
+
+
 def test_targets_of_any_size_are_learned_in_three_passes():
     X, y, _ = data(rows=200)
     for c in (1e-3, 1.0, 1e6):

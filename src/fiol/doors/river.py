@@ -497,18 +497,20 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     @property
     def weights(self) -> dict[Any, dict[Any, float]]:
         """For every class, or True, the weights that are not 0 by feature."""
-        model = self._model
-        if model is not None and not isinstance(model, OneVsRest):
-            return dict(zip(self.classes, map(self._named_weights, model.weights), strict=True))
-        return {label: self._named_weights(learner.weights) for label, learner in self.learners.items()}
+        with self._turns:
+            model = self._model
+            if model is not None and not isinstance(model, OneVsRest):
+                return dict(zip(self.classes, map(self._named_weights, model.weights), strict=True))
+            return {label: self._named_weights(learner.weights) for label, learner in self.learners.items()}
 
     @property
     def intercept(self) -> dict[Any, float]:
         """The intercept of every class, or that of True."""
-        model = self._model
-        if model is not None and not isinstance(model, OneVsRest):
-            return dict(zip(self.classes, model.intercept.tolist(), strict=True))
-        return {label: learner.intercept for label, learner in self.learners.items()}
+        with self._turns:
+            model = self._model
+            if model is not None and not isinstance(model, OneVsRest):
+                return dict(zip(self.classes, model.intercept.tolist(), strict=True))
+            return {label: learner.intercept for label, learner in self.learners.items()}
 
 
 class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
@@ -633,12 +635,14 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
     @property
     def weights(self) -> dict[Any, float]:
         """The weights that are not 0, by feature."""
-        return self._named_weights(self._learner.weights)
+        with self._turns:
+            return self._named_weights(self._learner.weights)
 
     @property
     def intercept(self) -> float:
         """The intercept."""
-        return float(self._learner.intercept)
+        with self._turns:
+            return float(self._learner.intercept)
 
 
 # --- rows ---------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from fiol.update.state import START, Clock, State, aligned, realigned
 WIDTHS = (4, 8)
 #: Of weights in float32, steps have no more digits if the bases of all `LaneRule`s are between these.
 SMALL_BASE, LARGE_BASE = 1e-15, 1e15
+#: The largest value of features that were seen, where nobody knows it.
+SEEN = 1e-30
 #: Whether lanes are used in the interpreter, too, where they gain nothing.
 INTERPRETED = False
 
@@ -82,11 +84,12 @@ class LaneGroup:
         self.steps, self.parts = aligned(16 * self.width, np.asarray(self.digits).dtype), aligned(32, np.float64)
         self.records = aligned(0, self.dtype)
         self.intercept = aligned(2 * self.width, self.dtype)
-        self.ticks = np.zeros(1 + self.width)
+        self.ticks = np.zeros(1 + 2 * self.width)
 
     def has_long_steps(self) -> bool:
         """Whether steps need all digits of a double, or its range: where weights are doubles, or steps unusual."""
         base = self.rules[self.width : 2 * self.width]
+        base = base + self.rules[4 * self.width : 5 * self.width]  # rows have a length of about 1 or more
         usual = (base > SMALL_BASE) & (base < LARGE_BASE) & (self.rules[: self.width] < LARGE_BASE)
         return self.dtype.itemsize == 8 or not usual.all()
 
@@ -187,7 +190,9 @@ class LaneGroup:
         state.w[...] = table[:, 0, k]
         peak = table[:, 0, self.width - 1]
         stride = engine.plan.step_size.unit_of_steps(self.loss, clock.slopes, clock.t) if clock.t > 0.0 else 0.0
-        found = {"peak": peak, "stride": np.where(peak > 0.0, stride, 0.0), "pending": 0.0}
+        length = self.ticks[1 + self.width + k]
+        found = {"peak": peak, "pending": 0.0}
+        found |= {"stride": np.where(peak > 0.0, stride, 0.0), "length": np.where(peak > 0.0, length, 0.0)}
         for j, name in enumerate(kept):
             state.statistics[:, j] = found.get(name, table[:, 1, k])
         return state
@@ -213,11 +218,15 @@ class LaneGroup:
             for table, state in ((records, engine.state), (intercept, engine.intercept)):
                 if state.w.shape[0]:
                     self.take_over(table.reshape(-1, 2, self.width), k, state, engine)
-        if peaks:
-            records.reshape(-1, 2, self.width)[:, 0, -1] = peaks[0]
+        met = records.reshape(-1, 2, self.width)
+        met[:, 0, -1] = peaks[0] if peaks else np.where(met.any(axis=(1, 2)), SEEN, 0.0)
         intercept[self.width - 1] = 1.0
-        ticks = np.zeros(1 + self.width)
+        ticks = np.zeros(1 + 2 * self.width)
         ticks[0], ticks[1 : 1 + len(engines)] = clocks[0].t, [clock.slopes for clock in clocks]
+        for k, engine in enumerate(engines):
+            ticks[1 + self.width + k] = (
+                engine.state.statistics[:, of("length", engine)].max(initial=0.0) if of("length", engine) >= 0 else 0.0
+            )
         self.engines = [without_features(engine) for engine in engines]
         self.records, self.intercept, self.ticks = records, intercept, ticks
         return True
@@ -249,7 +258,7 @@ def without_features(engine: Engine) -> Engine:
 
 def coefficients(plans: Sequence[Plan], width: int) -> Floats:
     """The `Table` of `fiol.engine.lanes` as an array: lanes without a member have steps of 0."""
-    table = np.zeros((8, width))
+    table = np.zeros((9, width))
     table[1] = 1.0
     for k, plan in enumerate(plans):
         rule: Any = plan.step_size.lane_rule()

@@ -42,7 +42,8 @@ class Table(NamedTuple):
     size: Any  #: the numerator of steps
     base: Any  #: their denominator is base,
     root: Any  #: and root times the root of s,
-    part: Any  #: and part times s
+    part: Any  #: and part times s,
+    length: Any  #: and length times that of the row
     squares: Any  #: 1 where s adds up squared gradients,
     bends: Any  #: 1 where it adds up curvatures
     adaptive: Any  #: 1 where derivatives are of interest
@@ -64,20 +65,21 @@ def table_from(rules, zero):  # type: ignore[no-untyped-def]
         load(rules, 5 * n, like),
         load(rules, 6 * n, like),
         load(rules, 7 * n, like),
-        1.0 - load(rules, 7 * n, like),
+        load(rules, 8 * n, like),
+        1.0 - load(rules, 8 * n, like),
     )
 
 
 @inlined
-def lane_steps(table, size, s, unit):  # type: ignore[no-untyped-def]
+def lane_steps(table, base, size, s, unit):  # type: ignore[no-untyped-def]
     """The steps of a feature's weights, whose sums are s and whose values are multiplied by `unit`: size / h."""
     root = square_root(s) * unit
-    h = table.base + root * (table.root + table.part * root)
+    h = base + root * (table.root + table.part * root)
     return choose(h > 0.0, size / h, 0.0)
 
 
 @inlined
-def row_steps(loss, rules, digits, feature, x, parts, square, longest, records, steps, p):  # type: ignore[no-untyped-def]
+def row_steps(loss, rules, digits, feature, x, parts, square, base, longest, records, steps, p):  # type: ignore[no-untyped-def]
     """Write the steps of a row's weights; returns p, and what they move the score by, per pull."""
     table, like, width, room = (
         table_from(rules, digits),
@@ -85,11 +87,11 @@ def row_steps(loss, rules, digits, feature, x, parts, square, longest, records, 
         np.uint64(len(digits)),
         np.uint64(2 * len(digits)),
     )
-    gain, size = like_lanes(square, like), like_lanes(longest, like)
+    gain, base, size = like_lanes(square, like), like_lanes(base, like), like_lanes(longest, like)
     for j in range(x.shape[0]):
         i, value, part, unit = np.uint64(np.uint32(feature[j])) * room, x[j], parts[2 * j], parts[2 * j + 1]
         s = smaller(load(records, i + width, like) + gain * (value * value), LARGEST_SUM)
-        step = lane_steps(table, size, s, table.plain + table.free * unit)
+        step = lane_steps(table, base, size, s, table.plain + table.free * unit)
         if loss.has_stride:
             step = smaller(step, choose(table.free > 0.5, like + LONGEST / (unit * unit), INFINITE))
         store(steps, np.uint64(j) * width, step)
@@ -174,10 +176,11 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     rules,
     digits,
 ):
-    """One round of all members; returns their scores before it, and what `Clock.slopes` is after it."""
+    """One round of all members; returns their scores before it, `Clock.slopes` after it, and the length of the row."""
     like, width, room, last = lanes(zero), np.uint64(len(zero)), np.uint64(2 * len(zero)), np.uint64(len(zero) - 1)
     # 1. Scores, and how long the row is in units of the largest values.
-    own, length, z = load(intercept, 0, like) * has_intercept, has_intercept, like
+    own, z = load(intercept, 0, like) * has_intercept, like
+    length = raw = has_intercept
     far = False
     for j in range(x.shape[0]):
         i, value = np.uint64(np.uint32(feature[j])) * room, x[j]
@@ -192,6 +195,7 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
         part = value * unit
         parts[2 * j], parts[2 * j + 1] = part, unit
         length += part * part
+        raw += value * value
         far = far or peak > FAR or size < 1.0 / FAR
         z = z + load(records, i, like) * value
     z = with_lane(z + own, last, 0.0)
@@ -207,6 +211,8 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     slopes = slopes + added
     unit = table.plain + table.free * loss.square_slope_unit(slopes, t)
     square = square * table.squares * (weight * weight) * (table.plain + table.free * length)
+    lengths = table.plain * raw + table.free * length
+    base = table.base + table.length * lengths
     square = choose(unit > 0.0, square / choose(unit > 0.0, unit, 1.0), 0.0)
     stride = like + 1.0
     if loss.has_stride:
@@ -214,13 +220,13 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     longest = stride * table.size
     # 3. Steps, and the pull of each member.
     own_sums = smaller(load(intercept, width, like) + square, LARGEST_SUM)
-    lift = lane_steps(table, longest, own_sums, 1.0) * has_intercept
+    lift = lane_steps(table, base, longest, own_sums, 1.0) * has_intercept
     if is_short(lanes(digits)):
-        far = far or anywhere((square > FAR) | (longest > FAR))
+        far = far or anywhere((square > FAR) | (longest > FAR) | (base > FAR))
     if far and is_short(lanes(digits)):
-        p = row_steps(loss, rules, zero, feature, x, parts, square, longest, records, steps, lift)
+        p = row_steps(loss, rules, zero, feature, x, parts, square, base, longest, records, steps, lift)
     else:
-        p = row_steps(loss, rules, digits, feature, x, parts, square, longest, records, steps, lift)
+        p = row_steps(loss, rules, digits, feature, x, parts, square, base, longest, records, steps, lift)
     if loss.lane_exact(z, weight * p):
         beta, seen = loss.lane_step(z, p, doubt, stride, y, weight)
         bend = smaller(seen + like, LARGEST_SUM)
@@ -235,7 +241,7 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
         move_row(rules, digits, feature, x, parts, beta, more, records, steps)
     store(intercept, 0, with_lane(load(intercept, 0, like) + lift * beta, last, 1.0))
     store(intercept, width, smaller(load(intercept, width, like) + more, LARGEST_SUM))
-    return z, slopes
+    return z, slopes, lengths
 
 
 @jit
@@ -245,13 +251,13 @@ def learn_lanes(  # type: ignore[no-untyped-def]
     """A round for every row; writes the scores before each: [row, lane], as one axis. `zero` has a 0 for every lane,
     and so has `digits`, which says by its type how many digits the steps have.
 
-    `ticks` is the number of rounds, then `Clock.slopes` of every lane.
+    `ticks` is the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
     """
     (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
     records, intercept, steps, spare = borrowed(records), borrowed(intercept), borrowed(steps), borrowed(spare)
     parts, rules = borrowed(parts), borrowed(rules)
     scores, table, like, width = borrowed(scores), table_from(rules, zero), lanes(zero), len(zero)
-    t, slopes, ahead = ticks[0], load(ticks, 1, like), records.nbytes > CACHE
+    t, slopes, lengths, ahead = ticks[0], load(ticks, 1, like), load(ticks, 1 + width, like), records.nbytes > CACHE
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         if ahead and r + 1 < y.shape[0]:
@@ -260,12 +266,13 @@ def learn_lanes(  # type: ignore[no-untyped-def]
                 prefetch(records, i)
                 prefetch(records, i + np.uint64(width))
         t += 1.0
-        z, slopes = learn_lane_row(
+        z, slopes, lengths = learn_lane_row(
             loss, table, zero, indices[first:last], data[first:last], y[r], weight[r],
             records, intercept, has_intercept, t, slopes, steps, parts, spare, rules, digits,
         )  # fmt: skip
         store(scores, r * width, z)
     store(ticks, 1, slopes)
+    store(ticks, 1 + width, lengths)
     ticks[0] = t
 
 

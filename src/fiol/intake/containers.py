@@ -6,13 +6,14 @@ already, and never written to. To add a container, see `fiol.intake.frames.regis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from fiol.components.component import place
 from fiol.intake.chunk import (
+    AT_ONCE,
     LARGEST,
     MOST_FEATURES,
     SMALLEST,
@@ -137,19 +138,47 @@ def from_dense(array: Any, names: Names | None, n_features: int | None) -> Chunk
     """A two-dimensional array of numbers as a chunk."""
     rows, width = array.shape
     check_width(width, n_features)
+    if array.size <= AT_ONCE:  # as a rule
+        x = doubles(array)
+        return write_entries([x], rows, width, count_zeros(x, 0, names))
+    some = AT_ONCE // width or 1  # at a time, so that an interrupt need not wait for all
+    zeros = sum(count_zeros(doubles(array[k : k + some]), k, names) for k in range(0, rows, some))
+    return write_entries((doubles(array[k : k + some]) for k in range(0, rows, some)), rows, width, zeros)
+
+
+def doubles(array: Any) -> Any:
+    """`array` for a kernel."""
     x = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED", "ENSUREARRAY"]).view()
     x.flags.writeable = False  # so that kernels see one type
+    return x
+
+
+def count_zeros(x: Any, start: int, names: Names | None) -> int:
+    """How many values of the rows from `start` on are 0; an error names the first that is out of range."""
     zeros, wrong = loops().survey(x.reshape(-1), SMALLEST, LARGEST)
     if wrong:
-        row, column = divmod(first_wrong(x), width)
-        refuse_value(spot(row, column, names), float(x[row, column]))
-    if not zeros:
-        indices = np.tile(np.arange(width, dtype=np.int32), rows)
-        return Chunk(width * np.arange(rows + 1, dtype=np.int64), indices, x.flatten())
-    indptr = np.empty(rows + 1, np.int64)
-    loops().count(x, indptr)
-    indices, data = np.empty(indptr[-1] + 1, np.int32), np.empty(indptr[-1] + 1)
-    loops().fill(x, indices, data)
+        row, column = divmod(first_wrong(x), x.shape[1])
+        refuse_value(spot(start + row, column, names), float(x[row, column]))
+    return int(zeros)
+
+
+def write_entries(pieces: Iterable[Any], rows: int, width: int, zeros: int) -> Chunk:
+    """The chunk of dense pieces that have so many rows together, of which so many values are 0."""
+    entries, row, n = rows * width - zeros, 0, 0
+    indptr = np.zeros(rows + 1, np.int64)
+    indices, data = np.empty(entries + 1, np.int32), np.empty(entries + 1)  # `fill` needs one place more
+    for x in pieces:
+        starts = indptr[row : row + x.shape[0] + 1]
+        if zeros:
+            loops().count(x, starts)
+            loops().fill(x, indices[n:], data[n:])
+        else:
+            starts[:] = width * np.arange(starts.shape[0])
+            indices[n : n + x.size].reshape(x.shape)[...] = np.arange(width, dtype=np.int32)
+            data[n : n + x.size].reshape(x.shape)[...] = x
+        if n:
+            starts += n
+        row, n = row + x.shape[0], int(starts[-1])
     return Chunk(indptr, indices[:-1], data[:-1])
 
 
