@@ -8,7 +8,7 @@ is absent.
 from __future__ import annotations
 
 from math import nan, sqrt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,33 @@ def check_names(owner: str, names: tuple[str, ...]) -> None:
     twice = next((name for k, name in enumerate(names) if name in (*TAKEN, *names[:k])), "")
     if twice:
         raise TypeError(f"{owner} cannot have a statistic {twice!r}: that name is taken")
+
+
+class LaneRule(NamedTuple):
+    """A step size of the kind that can be a lane of an ensemble (`fiol.engine.lanes`).
+
+    The step of a weight is size / h with h = base + length L + root sqrt(s / unit) + part s / unit, where L is the
+    squared length of the row (see `Adaptive`), and s a sum over the feature's rows: of the squared gradients square x^2,
+    each before its step, if it `adds_squares`; of bend x^2, each after it, if it `adds_bends`. `adaptive` says whether
+    derivatives are of interest at all, and `scale_free` whether values have the unit of the largest: those of a
+    `ScaleFree` step size.
+    """
+
+    size: float
+    base: float
+    root: float = 0.0
+    part: float = 0.0
+    length: float = 0.0
+    adds_squares: bool = False
+    adds_bends: bool = False
+    adaptive: bool = True
+    scale_free: bool = False
+
+
+#: What a `LaneRule` says of a step size: a class with one of these of its own says its rule anew, or has none.
+RULED: tuple[str, ...] = ("eta", "h", "observe", "observe_bend", "square_slope", "added", "bend_seen", "square_unit")
+RULED += ("unit_of_steps", "square_length", "steps", "steps_now", "step_of_feature", "meet", "shrink_for", "store")
+RULED += ("collect", "for_loss", "observe_row", "observe_pull", "row_length", "slope_of")
 
 
 class StepSize(Component):
@@ -86,6 +113,8 @@ class StepSize(Component):
             raise TypeError(f"{cls.__name__} has `{own}`, which is for steps that differ: derive it from fiol.Adaptive")
         check_names(cls.__name__, cls.keeps)
         cls.kept = len(cls.keeps)
+        if "lane_rule" not in vars(cls) and any(name in vars(cls) for name in RULED):
+            cls.lane_rule = StepSize.lane_rule  # type: ignore[method-assign]
         cls.sees_rows = cls.observe_row is not StepSize.observe_row
         cls.sees_pulls = cls.observe_pull is not StepSize.observe_pull
         super().__init_subclass__(**kwargs)
@@ -105,6 +134,10 @@ class StepSize(Component):
     def knows_variance(self) -> bool:
         """Whether `variance` tells anything."""
         return False
+
+    def lane_rule(self) -> LaneRule | None:
+        """This step size as a lane of an ensemble has it; None if it is of another kind."""
+        return None
 
     def watches_pulls(self) -> bool:
         """Whether steps depend on what rounds did, by `observe_pull`."""
@@ -247,6 +280,9 @@ class Constant(Schedule):
 
     def validate(self) -> None:
         require("Constant.size", self.size, 0.0, 1e100, open_low=True)
+
+    def lane_rule(self) -> LaneRule | None:
+        return LaneRule(self.size, 1.0, adaptive=False)
 
     def eta(self, t: float) -> float:
         return self.size
@@ -452,6 +488,9 @@ class AdaGrad(Adaptive):
         require("AdaGrad.size", self.size, 0.0, 1e100, open_low=True)
         require("AdaGrad.kappa", self.kappa, 0.0, HUGE)
 
+    def lane_rule(self) -> LaneRule | None:
+        return LaneRule(self.size, self.kappa, root=1.0, adds_squares=True)
+
     def eta(self, t: float) -> float:
         return self.size
 
@@ -485,6 +524,9 @@ class Normalized(Adaptive):
 
     def validate(self) -> None:
         require("Normalized.size", self.size, 0.0, 1e100, open_low=True)
+
+    def lane_rule(self) -> LaneRule | None:
+        return LaneRule(self.size, 0.0, length=1.0)
 
     def eta(self, t: float) -> float:
         return self.size
@@ -541,6 +583,9 @@ class Curvature(Adaptive):
     def for_loss(self, loss: AnyLoss) -> StepSize:
         walks = self.noise > 0.0 and type(self) is Curvature
         return WalkingCurvature(self.size, self.prior, self.noise) if walks else self
+
+    def lane_rule(self) -> LaneRule | None:
+        return LaneRule(self.size, self.prior, part=1.0, adds_bends=True) if self.noise == 0.0 else None
 
     def eta(self, t: float) -> float:
         return self.size
@@ -707,6 +752,10 @@ class ScaleFree(Adaptive):
         """The largest absolute value of a feature."""
         return 1.0 * s[self.step_size.width()]  # whose square needs double precision, whatever s is stored in
 
+    def lane_rule(self) -> LaneRule | None:
+        rule = self.step_size.lane_rule()
+        return None if rule is None else rule._replace(adaptive=True, scale_free=True)
+
     def eta(self, t: float) -> float:
         return self.step_size.eta(t)
 
@@ -789,6 +838,9 @@ class ScaleFreeSteps(ScaleFree):
     >>> ScaleFreeSteps(Constant(0.5)).statistics(), ScaleFreeSteps(Constant(0.5)).h([10.0, 2.0], 1.0)
     (('peak', 'stride'), 50.0)
     """
+
+    def lane_rule(self) -> LaneRule | None:
+        return ScaleFree.lane_rule(self)
 
     def statistics(self) -> tuple[str, ...]:
         return (*self.step_size.statistics(), "peak", "stride")

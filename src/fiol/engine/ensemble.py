@@ -13,11 +13,12 @@ from fiol.components.row import Floats
 from fiol.components.step_sizes import Constant
 from fiol.engine.at_hand import AtHand
 from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.lane_group import LaneGroup, chosen_lanes
 from fiol.engine.pacing import paced, piece_of
 from fiol.intake.chunk import Chunk
 from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, intercept_plan, make_plan
-from fiol.update.state import State
+from fiol.update.state import START
 from fiol.update.update import Update
 
 
@@ -53,33 +54,70 @@ class EnsembleEngine(Engine):
         #: The plan of the one linear model: rounds are made by the members' own.
         self.plan = make_plan(Update(ensemble.loss, step_size=Constant(1.0)))
         self.intercept_plan = intercept_plan(self.plan)
+        self.compiled = compiled
+        #: Which members are lanes, and these; the others by their places.
+        self.in_lanes: list[int] = []
+        self.group: LaneGroup | None = None
+        self.beside: dict[int, Engine] = {}
         self.members = [
             Engine(plan, features, plan.first_entry(features), intercept, False, dtype, compiled, scores)
             for plan in plans
         ]
-        self.ensemble, self.compiled = ensemble, compiled
+        self.ensemble = ensemble
         stack: Any = ensemble.stack
         self.stack = stack
         self.mixed = new_stack_state(stack, len(plans))
         self.has_intercept = intercept
         self.bound, self.observer = {}, None
 
+    # --- members ------------------------------------------------------------------------------
+
+    @property
+    def members(self) -> list[Engine]:
+        """An engine per member; those of lanes are copies."""
+        found = dict(self.beside)
+        if self.group is not None:
+            found.update(zip(self.in_lanes, self.group.unpacked(), strict=True))
+        return [found[k] for k in sorted(found)]
+
+    @members.setter
+    def members(self, engines: list[Engine]) -> None:
+        self.in_lanes, self.group = chosen_lanes([engine.plan for engine in engines], self.compiled), None
+        if self.in_lanes:
+            together = [engines[k] for k in self.in_lanes]
+            group = LaneGroup(together)
+            if group.pack(together):
+                self.group = group
+            else:
+                self.in_lanes = []
+        self.beside = {k: engine for k, engine in enumerate(engines) if k not in self.in_lanes}
+
+    @property
+    def runners(self) -> list[Any]:
+        """Those who learn: engines of members, and the group of lanes."""
+        return [*([] if self.group is None else [self.group]), *self.beside.values()]
+
+    @property
+    def engines(self) -> list[Engine]:
+        """The engine of every member for what all engines of its plan have in common."""
+        return [*([] if self.group is None else self.group.engines), *self.beside.values()]
+
     # --- what members have together -----------------------------------------------------------
 
     @property
     def dtype(self) -> Any:  # type: ignore[override]
         """How weights are stored."""
-        return self.members[0].dtype
+        return self.engines[0].dtype
 
     @property
     def trailing(self) -> tuple[int, ...]:  # type: ignore[override]
         """() for one score, (scores,) for many."""
-        return self.members[0].trailing
+        return self.engines[0].trailing
 
     @property
     def longest(self) -> float:  # type: ignore[override]
         """The largest step that any member begins with."""
-        return max(member.longest for member in self.members)
+        return max(engine.longest for engine in self.engines)
 
     @property
     def ticks(self) -> Any:  # type: ignore[override]
@@ -87,26 +125,26 @@ class EnsembleEngine(Engine):
         return self.mixed.ticks
 
     @property  # type: ignore[override]
-    def state(self) -> list[State]:
-        """The states of all members."""
-        return [member.state for member in self.members]
+    def state(self) -> list[Any]:
+        """The states of all members, for going back to them."""
+        return [runner.records if isinstance(runner, LaneGroup) else runner.state for runner in self.runners]
 
     @state.setter
-    def state(self, states: list[State]) -> None:
-        for member, state in zip(self.members, states, strict=True):
-            member.state = state
+    def state(self, states: list[Any]) -> None:
+        for runner, state in zip(self.runners, states, strict=True):
+            setattr(runner, "records" if isinstance(runner, LaneGroup) else "state", state)
 
     @property
     def rows(self) -> int:
-        return self.members[0].rows
+        return self.runners[0].rows
 
     @property
     def nbytes(self) -> int:
-        return sum(member.nbytes for member in self.members) + sum(array.nbytes for array in self.mixed)
+        return sum(runner.nbytes for runner in self.runners) + sum(array.nbytes for array in self.mixed)
 
     @property
     def row_cost(self) -> float:
-        return STACK_COST + sum(member.row_cost for member in self.members)
+        return STACK_COST + sum(engine.row_cost for engine in self.engines)
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -126,9 +164,10 @@ class EnsembleEngine(Engine):
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """A round per row of every member and of the stack; a signal is heard when all have made them."""
-        ends = [member.rounds + chunk.rows for member in self.members], self.rounds + chunk.rows
-        found = np.zeros((len(self.members), chunk.rows, *self.trailing))
-        scores = np.zeros((chunk.rows, *self.trailing))
+        ends = [runner.rounds + chunk.rows for runner in self.runners], self.rounds + chunk.rows
+        shape = chunk.rows, *self.trailing
+        lanes = [] if self.group is None else [self.group.new_scores(chunk.rows)]
+        found, scores = [*lanes, *(np.zeros(shape) for _ in self.beside)], np.zeros(shape)
         try:
             self.end_piece(chunk, y, sample_weights, found, scores, *ends)
         except BaseException:
@@ -141,17 +180,39 @@ class EnsembleEngine(Engine):
         return scores
 
     def end_piece(
-        self, chunk: Chunk, y: Floats, sample_weights: Floats, found: Floats, scores: Floats, ends: list[int], end: int
+        self,
+        chunk: Chunk,
+        y: Floats,
+        sample_weights: Floats,
+        found: list[Floats],
+        scores: Floats,
+        ends: list[int],
+        end: int,
     ) -> None:
         """The rounds of a piece that have not been made yet: the clocks tell who has made its own."""
-        for member, its_end, its_scores in zip(self.members, ends, found, strict=True):
-            if member.rounds < its_end:
-                rows = *member.plans, chunk, IN_ORDER, y, sample_weights
-                member.call("learn_rows", *rows, *member.memory, its_scores)
+        for runner, its_end, its_scores in zip(self.runners, ends, found, strict=True):
+            if runner.rounds < its_end:
+                if isinstance(runner, LaneGroup):
+                    runner.learn(chunk, y, sample_weights, its_scores)
+                else:
+                    rows = *runner.plans, chunk, IN_ORDER, y, sample_weights
+                    runner.call("learn_rows", *rows, *runner.memory, its_scores)
         if self.rounds < end:
-            Z = np.ascontiguousarray(np.moveaxis(found, 0, -1))
+            Z = self.side_by_side(found)
             known = self.stack, self.plan.problem.loss, Z, y, sample_weights, self.mixed
             self.call("joint_stack_rows" if self.trailing else "stack_rows", *known, scores)
+
+    def side_by_side(self, found: list[Floats]) -> Floats:
+        """The scores of all members, in their order: [row, member], or [row, score, member]."""
+        rest, lanes = found[len(found) - len(self.beside) :], self.in_lanes
+        if self.group is not None and not self.beside:
+            return np.ascontiguousarray(self.group.scores_of_members(found[0]))
+        Z = np.empty((*rest[0].shape, len(self.beside) + len(lanes)))
+        if self.group is not None:
+            Z[..., lanes] = self.group.scores_of_members(found[0])
+        for k, its_scores in zip(self.beside, rest, strict=True):
+            Z[..., k] = its_scores
+        return Z
 
     def have_at_hand(
         self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
@@ -163,11 +224,13 @@ class EnsembleEngine(Engine):
         return
 
     def start_from(self, w: Floats, intercept: Any) -> None:
-        for member in self.members:
+        members = self.members
+        for member in members:
             member.start_from(w, intercept)
+        self.members = members
 
     def settle(self) -> None:
-        for member in self.members:
+        for member in self.beside.values():  # weights in lanes always are up to date
             member.settle()
 
     # --- reading ------------------------------------------------------------------------------
@@ -190,18 +253,23 @@ class EnsembleEngine(Engine):
     def weights_of(self, features: Any, v: Floats) -> Floats:
         """The weights of these features in the one linear model."""
         out = np.zeros((len(features), *self.trailing))
-        for member, part in zip(self.members, v, strict=True):
-            if part != 0.0:
+        if self.group is not None:
+            self.group.add_weights(features, v[self.in_lanes], out)
+        for k, member in self.beside.items():
+            if v[k] != 0.0:
                 known = member.plan, member.state, member.fresh, member.ticks
-                member.call("add_weights", *known, features, float(part), out)
+                member.call("add_weights", *known, features, float(v[k]), out)
         return out
 
     def intercept_of(self, v: Floats) -> Any:
         """The intercept of every score in the one linear model."""
         out = np.zeros(self.trailing)
-        for member, part in zip(self.members, v, strict=True):
-            if part != 0.0:
-                out = out + part * np.asarray(member.intercept_weight(False))
+        found = {k: np.asarray(member.intercept_weight(False)) for k, member in self.beside.items()}
+        if self.group is not None and self.has_intercept:
+            found.update(zip(self.in_lanes, self.group.intercepts(), strict=True))
+        for k in sorted(found):
+            if v[k] != 0.0:
+                out = out + v[k] * found[k]
         return out
 
     def scores(self, chunk: Chunk) -> Floats:
@@ -211,13 +279,13 @@ class EnsembleEngine(Engine):
         intercept = self.intercept_plan.new_state((int(self.has_intercept), *many), 0.0, dtype, False)
         intercept.w[...] = self.intercept_of(v)
         fresh = self.plan.new_state((1, *many), first, dtype, False)
-        for start, stop in paced(chunk, IN_ORDER, float(len(self.members))):
+        for start, stop in paced(chunk, IN_ORDER, float(len(v))):
             begin, end = int(chunk.indptr[start]), int(chunk.indptr[stop])
             state = self.plan.new_state((0, *many), first, dtype, False)
             state = state._replace(w=self.weights_of(chunk.indices[begin:end], v))
             places = np.arange(end - begin, dtype=np.int32)
             piece = Chunk(chunk.indptr[start : stop + 1] - begin, places, chunk.data[begin:end])
-            known = state, intercept, fresh, self.members[0].ticks
+            known = state, intercept, fresh, np.array(START)
             self.call(kernel, *self.plans, piece, *known, scores[start:stop])
         return scores
 
@@ -231,20 +299,20 @@ class EnsembleEngine(Engine):
     # --- the state as a whole -----------------------------------------------------------------
 
     def grow(self, features: int) -> None:
-        for member in self.members:
-            member.grow(features)
+        for runner in self.runners:
+            runner.grow(features)
 
     def make_place(self, features: int, longest: int) -> None:
-        for member in self.members:
-            member.make_place(features, longest)
+        for runner in self.runners:
+            runner.make_place(features, longest)
 
     def add_scores(self, places: Any, scores: int) -> None:
-        for member in self.members:
+        for member in self.beside.values():  # lanes have one score
             member.add_scores(places, scores)
 
     def select(self, kept: Any) -> None:
-        for member in self.members:
-            member.select(kept)
+        for runner in self.runners:
+            runner.select(kept)
 
     def arrays(self) -> dict[str, Any]:
         own = {f"{k}/{name}": a for k, member in enumerate(self.members) for name, a in member.arrays().items()}
@@ -252,7 +320,7 @@ class EnsembleEngine(Engine):
 
     @property
     def needed_arrays(self) -> tuple[str, ...]:
-        return tuple(f"{k}/{name}" for k, member in enumerate(self.members) for name in member.needed_arrays)
+        return tuple(f"{k}/{name}" for k, engine in enumerate(self.engines) for name in engine.needed_arrays)
 
     def restore(self, arrays: dict[str, Any]) -> None:
         mixed = {}
@@ -261,16 +329,18 @@ class EnsembleEngine(Engine):
             if found is None or found.dtype != own.dtype or found.shape != own.shape or not np.isfinite(found).all():
                 raise ValueError(f"array 'stack.{name}' is missing or does not fit the ensemble")
             mixed[name] = found.copy()
-        for k, member in enumerate(self.members):
+        members = [engine.copy() for engine in self.members]
+        for k, member in enumerate(members):
             start = f"{k}/"
             member.restore({name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)})
             if member.rounds != int(mixed["ticks"][0]):
                 raise ValueError(f"member {k} has made {member.rounds} rounds, the stack {int(mixed['ticks'][0])}")
-        self.mixed = type(self.mixed)(**mixed)
+        self.members, self.mixed = members, type(self.mixed)(**mixed)
 
     def copy(self) -> EnsembleEngine:
         new = copy.copy(self)
-        new.members = [member.copy() for member in self.members]
+        new.group = None if self.group is None else self.group.copy()
+        new.beside = {k: member.copy() for k, member in self.beside.items()}
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
         new.observer = None
         return new
