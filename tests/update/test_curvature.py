@@ -172,8 +172,8 @@ def test_a_stream_without_surprises_leaves_finite_numbers(loss, noise):
     """Where rows show nothing, variances grow in every round, and steps with them."""
     learner = learner_of(loss, fiol.ScaleFree(fiol.Curvature(noise=noise)), dtype="float32")
     learner.learn(np.ones((200, 1)), np.ones(200))
-    assert np.isfinite(learner._engine.state.statistics).all()
-    assert (learner._engine.state.statistics[0, 2] > 0.0).all()
+    assert np.isfinite(learner.engine.state.statistics).all()
+    assert (learner.engine.state.statistics[0, 2] > 0.0).all()
     learner.learn(np.ones((5, 1)), [1.0, -1.0, 1.0, -1.0, 1.0])
     assert np.isfinite(learner.weights).all()
     assert np.isfinite(learner.scores([[1.0]])).all()
@@ -197,5 +197,5 @@ def test_weights_that_walk_are_saved_and_merged(tmp_path, loss):
     learner.save(tmp_path / "model")
     loaded = fiol.Learner.load(tmp_path / "model", compiled=False)
     twin = fiol.Learner.merge([learner, loaded])
-    np.testing.assert_allclose(twin._engine.state.statistics, learner._engine.state.statistics)
+    np.testing.assert_allclose(twin.engine.state.statistics, learner.engine.state.statistics)
     np.testing.assert_array_equal(loaded.learn(X[30:], y[30:]), learner.learn(X[30:], y[30:]))

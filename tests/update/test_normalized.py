@@ -104,8 +104,8 @@ def test_what_one_learner_has_seen_is_kept_in_a_merge():
     first, second = (fiol.Learner(update, n_features=4, compiled=False) for _ in range(2))
     first.learn(X[:30], y[:30])
     second.learn(X[30:], y[30:])
-    lengths = [learner._engine.state.statistics[:4, 0] for learner in (first, second)]
-    merged = fiol.Learner.merge([first, second])._engine.state.statistics[:4, 0]
+    lengths = [learner.engine.state.statistics[:4, 0] for learner in (first, second)]
+    merged = fiol.Learner.merge([first, second]).engine.state.statistics[:4, 0]
     np.testing.assert_array_equal(merged, np.maximum(*lengths))
     assert (merged > 0.0).all()
     assert lengths[0][0] == lengths[1][1] == 0.0

@@ -16,9 +16,11 @@ from fiol.components.component import Component, PerFeature, at, require
 #: Information about members is brought up to date every so many rounds, or as soon as an eighth of all are new.
 PERIOD = 64.0
 #: Of information, members keep at most so many times what the prior has: doubles hold both.
-MOST_INFORMATION = 1e12
+MOST_INFORMATION = 1e10
 #: A row says at most so many times more about its score than was known before.
 MOST_NEWS = 1e6
+#: So much may variances shrink by subtraction before they are computed afresh.
+MOST_DECLINE = 1e4
 #: A member with a score beyond this has overflowed: squares must be doubles.
 OVERFLOWN = 1e145
 
@@ -46,7 +48,7 @@ class NewtonStack(Stack):
     The step is a scalar equation, as every exact step: with u = A_j^-1 z and p = <z, u> / d, v_j moves by beta u / d
     where beta = -phi'(<v_j, z> + p beta), which `Loss.dual` solves.
 
-    **Forgetting** happens in rounds t that are n after the last, n = min(32, 1 + floor of t/8): f is (1 - forgets_j)^n,
+    **Forgetting** happens in rounds t that are n after the last, n = min(64, 1 + floor of t/8): f is (1 - forgets_j)^n,
     or (1 - n/t)^burn if that is less, for at first members learn fast, and what they were says little. A stack with the
     rate 0 has f = 1.
 
@@ -55,21 +57,26 @@ class NewtonStack(Stack):
     else twice the mean distance to the minimum as the derivative sees it, 2 sum phi / sum abs(phi').
 
     **Units.** d makes information a pure number: 1 for losses of classes (`Loss.value_unit`); for others the sum of
-    phi'^2 by the sum of mean curvatures, over all rounds so far at the score of the whole. That is the mean squared error
-    of the squared loss, and 1 / (twice the density of errors at 0) for the absolute one; phi / d says as much about v as
-    minus a log-likelihood would. So multiplying all targets by a constant multiplies scores by it.
+    phi'^2 by the sum of mean curvatures, over all rounds so far at the score of the whole. That is the mean squared
+    error of the squared loss, and 1 / (twice the density of errors at 0) for the absolute one; phi / d says as much
+    about v as minus a log-likelihood would. So multiplying all targets by a constant multiplies scores by it.
 
     **Rare rows.** A squared error beyond `robust` predictive standard deviations, sqrt(d (1 + p)), pulls as in Huber's
-    loss and counts as much less. Labels of two classes: of all that a stack remembers, `doubt` labels count as wrong, that
-    is phi + wrong y z stands for phi, with wrong = doubt max(1/t, forgets_j): scores beyond all experience cost
-    dearly. Rows with scores beyond `limit` are divided by as much for the step. A row adds at most 1e6 times what was
-    known about its score, and a member has information of at most 1e12 / prior, so that doubles hold the prior beside
-    it. A member with a score that is not finite, or beyond 1e145, is taken out for ever: its weight is 0, the weights and
-    the information of all others stay.
+    loss and counts as much less; the phi'^2 of a loss without kinks count no more than robust^2 h d. Labels: of all
+    that a stack remembers, `doubt` labels count as wrong: phi + wrong y z stands for phi, wrong = doubt max(1/t,
+    forgets_j), so that scores beyond all experience cost something (with more classes the score of the right one,
+    less the mean of the others, stands for y z). A row of classes with a score of m > `limit` adds (limit / m)^2 of
+    its curvature. No row adds more than 1e6 times what was known about its score, and no member keeps information of
+    more than 1e10 / prior, so that doubles hold the prior beside it. A member with a score that is not finite, or
+    beyond 1e145, is taken out for ever: its weight is 0, weights and information of all others stay.
+
+    **A score per class** (`Softmax`, `CrammerSinger`): v is shared by all classes, z_c are the scores of class c, and
+    h z z' is the covariance of the z_c, with the probabilities of the classes after the step; where there are kinks,
+    with those that an exact step of length 1 for the scores themselves leads to.
 
     >>> stack = NewtonStack()
-    >>> stack.kept(0, 32.0, 1e6), round(stack.kept(2, 32.0, 1e6), 4), stack.kept(1, 1.0, 8.0)
-    (1.0, 0.9083, 0.669921875)
+    >>> stack.kept(0, 64.0, 1e6), round(stack.kept(2, 64.0, 1e6), 4), stack.kept(1, 1.0, 8.0)
+    (1.0, 0.8251, 0.669921875)
     """
 
     prior: float = 0.1

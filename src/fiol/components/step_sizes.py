@@ -206,7 +206,7 @@ class StepSize(Component):
         return 1.0
 
     def slope_of(self, unit: float) -> float:
-        """What counts as a derivative of 1 for `observe_pull`, when `unit` is what `square_unit` says."""
+        """The unit of pulls, for `observe_pull`, when `unit` is what `square_unit` says."""
         return 1.0
 
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
@@ -221,7 +221,7 @@ class StepSize(Component):
         return 1.0
 
     def square_length(self, length: float) -> float:
-        """What multiplies the squared derivative for a row of this squared length."""
+        """The factor of the squared derivative of a row of this squared length."""
         return 1.0
 
     def collect(self, feature: Indices, statistics: Any, desk: Desk) -> None:
@@ -249,7 +249,7 @@ class StepSize(Component):
         statistics: Any,
         desk: Desk,
     ) -> None:
-        """Remember the records of a row's features, after a step of the pull beta; `bend` is what it has shown."""
+        """Write the records of a row's features back, after a pull beta that has shown the curvature `bend`."""
 
     def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
         """The share of a feature with the record s in the variance of a score: its weight is not known exactly.

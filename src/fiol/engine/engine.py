@@ -395,11 +395,12 @@ class Engine:
     def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled
-        from fiol.engine import lanes, reading, rounds, stacking  # imported here: `import fiol` loads no compiler
+        # imported here: `import fiol` loads no compiler
+        from fiol.engine import joint_stacking, lanes, reading, rounds, stacking
 
         if isinstance(kernel, str):
-            name = kernel.removeprefix("intercept: ")
-            kernel = next(getattr(file, name) for file in (rounds, reading, stacking, lanes) if hasattr(file, name))
+            name, files = kernel.removeprefix("intercept: "), (rounds, reading, stacking, joint_stacking, lanes)
+            kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)
         plain = compiled.interpreted(kernel)

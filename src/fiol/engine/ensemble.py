@@ -31,8 +31,8 @@ class Member(NamedTuple):
     overflowed: bool  #: whether its scores left the range of double precision: then it counts no more
 
 
-#: So often members are asked to catch up after an interrupt, should others follow.
-TRIES = 10
+#: So often a piece is ended after an interrupt, should others follow.
+ENDINGS = 10
 #: What the stack costs in a round, in entries of rows.
 STACK_COST = 16.0
 
@@ -172,7 +172,7 @@ class EnsembleEngine(Engine):
             self.end_piece(chunk, y, sample_weights, found, scores, *ends)
         except BaseException:
             if self.compiled:  # no component has raised
-                for _ in range(TRIES):
+                for _ in range(ENDINGS):
                     with contextlib.suppress(BaseException):  # one more signal: the first is raised in the end
                         self.end_piece(chunk, y, sample_weights, found, scores, *ends)
                         break
@@ -200,7 +200,7 @@ class EnsembleEngine(Engine):
         if self.rounds < end:
             Z = self.side_by_side(found)
             known = self.stack, self.plan.problem.loss, Z, y, sample_weights, self.mixed
-            self.call("stack_rows", *known, scores)
+            self.call("joint_stack_rows" if self.trailing else "stack_rows", *known, scores)
 
     def side_by_side(self, found: list[Floats]) -> Floats:
         """The scores of all members, in their order: [row, member], or [row, score, member]."""

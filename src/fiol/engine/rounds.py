@@ -116,7 +116,10 @@ def remember(plan, state, feature, x, bend, beta, slope, stride, new, desk, cloc
             i = np.uint64(np.uint32(feature[j]))
             k = 0
             while k < scores_of(state.w):
-                put(state.total, i, k, entry(state.total, i, k) + row_entry(new, i, j, k))
+                w = row_entry(new, i, j, k)
+                if plan.step_size.watches_pulls():  # after the round, the steps of sums of pulls are others
+                    w = plan.anchor.weight_of_score(plan, state, i, k, clock)
+                put(state.total, i, k, entry(state.total, i, k) + w)
                 k = next_score(state.w, k)
 
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
-from fiol.components.stacks import MOST_INFORMATION, MOST_NEWS, OVERFLOWN, NewtonStack
+from fiol.components.stacks import MOST_DECLINE, MOST_INFORMATION, MOST_NEWS, OVERFLOWN, NewtonStack
+from fiol.components.step_sizes import LARGEST_SUM
 
 #: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
-#: derivatives, curvatures, values and derivatives at the score of the whole; sum of sample weights.
-T, LAST, NEXT, SLOPES, BENDS, EXCESS, STEEP, MASS = range(8)
-TICKS = 8
-#: Sums go no further.
-LARGEST = 1e300
+#: derivatives, curvatures, values and derivatives at the score of the whole; by how much P has shrunk since LAST; sum
+#: of sample weights.
+T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS = range(9)
+TICKS = 9
 
 
 class StackState(NamedTuple):
@@ -35,8 +35,8 @@ class StackRoom(NamedTuple):
     """Where one row is worked on."""
 
     z: Any  #: [member] scores
-    u: Any  #: [member]
-    s: Any  #: [2, stack] scores, and losses
+    u: Any  #: [stack, member] where the steps go
+    s: Any  #: [4, stack] scores, losses, how far a pull of 1 moves a score, pulls
     L: Any  #: [member, member]
 
 
@@ -45,7 +45,7 @@ def new_stack_state(stack: NewtonStack, members: int) -> StackState:
     stacks = np.size(stack.forgets)
     one = np.broadcast_to(np.eye(members), (stacks, members, members))
     ticks = np.zeros(TICKS)
-    ticks[NEXT] = 1.0
+    ticks[NEXT] = ticks[SHRUNK] = 1.0
     v, share = np.full((stacks, members), 1.0 / members), np.full(stacks, 1.0 / stacks)
     return StackState(v, one / stack.prior, one * stack.prior, share, np.ones(members), np.zeros(members + 1), ticks)
 
@@ -54,7 +54,7 @@ def new_stack_state(stack: NewtonStack, members: int) -> StackState:
 def new_stack_room(state):  # type: ignore[no-untyped-def]
     """Working space for one row."""
     J, K = state.v.shape
-    return StackRoom(np.zeros(K), np.zeros(K), np.zeros((2, J)), np.zeros((K, K)))
+    return StackRoom(np.zeros(K), np.zeros((J, K)), np.zeros((4, J)), np.zeros((K, K)))
 
 
 def mixing(stack: NewtonStack, state: StackState) -> Any:
@@ -123,58 +123,81 @@ def take_out(stack, state, room, k):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bring_up_to_date(stack, state, room, t):  # type: ignore[no-untyped-def]
-    """Forget what is to be forgotten up to round t, and invert the information afresh."""
+def forget(stack, state, t):  # type: ignore[no-untyped-def]
+    """Forget what is to be forgotten up to round t."""
     K, n = state.v.shape[1], t - state.ticks[LAST]
-    least = 1.0 / stack.prior
     for j in range(state.v.shape[0]):
         A, kept = state.A[j], stack.kept(j, n, t)
         for k in range(K):
             for i in range(K):
                 A[k, i] *= kept
-            A[k, k] += (1.0 - kept) * least
-        for k in range(K):
-            if A[k, k] > MOST_INFORMATION * least:
-                part = MOST_INFORMATION * least / A[k, k]
-                for i in range(K):
-                    A[k, i] *= sqrt(part)
-                    A[i, k] *= sqrt(part)
-                A[k, k] += (1.0 - part) * least
-        invert(A, state.P[j], room.L, least)
+            A[k, k] += (1.0 - kept) / stack.prior
     state.ticks[LAST] = t
     state.ticks[NEXT] = t + stack.period(t)
 
 
 @inlined
+def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
+    """Invert the information of all stacks afresh, and leave no member more of it than doubles hold."""
+    K, least = state.v.shape[1], 1.0 / stack.prior
+    for j in range(state.v.shape[0]):
+        A = state.A[j]
+        for k in range(K):
+            part = MOST_INFORMATION * least / A[k, k]
+            if part < 1.0:
+                for i in range(K):
+                    A[k, i] *= sqrt(part)
+                    A[i, k] *= sqrt(part)
+                A[k, k] += (1.0 - part) * least
+        invert(A, state.P[j], room.L, least)
+    state.ticks[SHRUNK] = 1.0
+
+
+@inlined
 def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
     """The mean of the second derivative around the score z, weighted by a triangle that ends `reach` from it."""
-    if not reach > 0.0:
-        return 0.0
+    if not loss.kinked and loss.convexity > 0.0:
+        return loss.bend(z, z, 0.0, 0.0, reach, y, 1.0)
     rise = (loss.value(z + reach, y) - loss.value(z, y)) - (loss.value(z, y) - loss.value(z - reach, y))
-    return max(rise / reach / reach, 0.0)
+    return min(rise / reach / reach, LARGEST_SUM) if reach > 0.0 and rise > 0.0 else 0.0
 
 
 @inlined
 def members_seen(scores, state, z):  # type: ignore[no-untyped-def]
-    """Copy the scores of the members that are in; returns the largest size, or what is not a number."""
-    peak = 0.0
+    """Copy the scores of the members that are in; returns the largest size, infinite unless all are fine."""
+    peak, fine = 0.0, True
     for k in range(z.shape[0]):
         z[k] = scores[k] if state.live[k] > 0.0 else 0.0
+        fine &= abs(z[k]) <= OVERFLOWN
         peak = max(peak, abs(z[k]))
-    for k in range(z.shape[0]):
-        peak += 0.0 * z[k]
-    return peak
+    return peak if fine else inf
+
+
+@inlined
+def share_out(stack, state, values, rate, t):  # type: ignore[no-untyped-def]
+    """Give each stack its share in the whole after round t, in which its loss was rate times its value."""
+    J, best, total = values.shape[0], inf, 0.0
+    for j in range(J):
+        best = min(best, values[j])
+    for j in range(J):
+        change = exp(rate * (best - values[j]))
+        state.share[j] *= change if change > 1.0 / (1.0 + t) else 1.0 / (1.0 + t)  # also where losses are infinite
+        total += state.share[j]
+    common = stack.common_share(t)
+    for j in range(J):
+        state.share[j] = (1.0 - common) * (state.share[j] / total) + common / J
 
 
 @inlined
 def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-untyped-def]
     """One round: returns the score of the whole before it. `scores` are those of the members."""
     J, K = state.v.shape
-    ticks, z, u, s, values = state.ticks, room.z, room.u, room.s[0], room.s[1]
+    ticks, z, u = state.ticks, room.z, room.u
+    s, values, reaches, pulls = room.s[0], room.s[1], room.s[2], room.s[3]
     t = ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
     peak = members_seen(scores, state, z)
-    if not peak <= OVERFLOWN:
+    if peak == inf:
         for k in range(K):
             if not abs(z[k]) <= OVERFLOWN:
                 take_out(stack, state, room, k)
@@ -194,74 +217,69 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
     unit, reach = loss.value_unit, 1.0
     if unit == 0.0:
         slope = loss.grad(score, y)
-        ticks[EXCESS] += weight * (loss.value(score, y) - loss.lower(y))
-        ticks[STEEP] += weight * abs(slope)
-        reach = 2.0 * ticks[EXCESS] / ticks[STEEP] if ticks[STEEP] > 0.0 else 0.0
+        ticks[EXCESS] = min(ticks[EXCESS] + weight * (loss.value(score, y) - loss.lower(y)), LARGEST_SUM)
+        ticks[SLOPED] = min(ticks[SLOPED] + weight * abs(slope), LARGEST_SUM)
+        reach = 2.0 * ticks[EXCESS] / ticks[SLOPED] if ticks[SLOPED] > 0.0 else 0.0
         bend = mean_curvature(loss, score, reach, y)
         square = slope * slope
-        if loss.convexity > 0.0 and ticks[SLOPES] > 0.0:  # an error beyond all others says little about the rest
-            square = min(square, stack.robust * stack.robust * bend * (ticks[SLOPES] / ticks[BENDS]))
-        ticks[SLOPES] = min(ticks[SLOPES] + weight * square, LARGEST)
-        ticks[BENDS] = min(ticks[BENDS] + weight * bend, LARGEST)
-        unit = ticks[SLOPES] / ticks[BENDS] if ticks[BENDS] > 0.0 else 0.0
-    ticks[T] = t
-    if not unit > 0.0 or not unit < inf:
+        if not loss.kinked and ticks[CURVED] > 0.0:  # an error beyond all others says little about the rest
+            square = min(square, stack.robust * stack.robust * bend * (ticks[SQUARES] / ticks[CURVED]))
+        ticks[SQUARES] = min(ticks[SQUARES] + weight * square, LARGEST_SUM)
+        ticks[CURVED] = min(ticks[CURVED] + weight * bend, LARGEST_SUM)
+        unit = ticks[SQUARES] / ticks[CURVED] if ticks[CURVED] > 0.0 else 0.0
+    ticks[T], rate = t, weight / unit if unit > 0.0 else inf
+    if not rate <= LARGEST_SUM:  # there has been no loss, or none of which anything could be said
         return score
     # 3. The share of each stack.
-    best = inf
     for j in range(J):
         values[j] = loss.value(s[j], y)
-        best = min(best, values[j])
-    total = 0.0
-    for j in range(J):
-        state.share[j] *= max(exp(weight * (best - values[j]) / unit), 1.0 / (1.0 + t))
-        total += state.share[j]
-    common = stack.common_share(t)
-    for j in range(J):
-        state.share[j] = (1.0 - common) * (state.share[j] / total) + common / J
+    share_out(stack, state, values, rate, t)
     # 4. A step of each.
-    scale = 1.0
+    part = 1.0
     if loss.value_unit > 0.0 and peak > stack.limit:
-        scale = stack.limit / peak
-        for k in range(K):
-            z[k] *= scale
-    rate, near = weight / unit, 0.0
+        part = (stack.limit / peak) ** 2
     for j in range(J):
-        P, A, q = state.P[j], state.A[j], 0.0
+        P, q = state.P[j], 0.0
         for k in range(K):
             a = 0.0
             for i in range(K):
                 a += P[k, i] * z[i]
-            u[k] = a
+            u[j, k] = a
             q += a * z[k]
-        p, before = rate * q, scale * s[j]
+        reaches[j] = max(q, 0.0)
+    for j in range(J):
         wrong = y * stack.wrong(j, t) if loss.value_unit > 0.0 else 0.0
-        start = before - p * wrong
-        near = loss.dual(start, p, y) if j == 0 else loss.near(start, p, y, near)
-        beta = near - wrong
+        pulls[j] = loss.dual(s[j] - rate * reaches[j] * wrong, rate * reaches[j], y) - wrong
+    most_news = 0.0
+    for j in range(J):
+        v, A, P, q, beta = state.v[j], state.A[j], state.P[j], reaches[j], pulls[j]
         if loss.kinked or loss.value_unit == 0.0:
-            h = mean_curvature(loss, before, reach, y)
+            h = mean_curvature(loss, s[j], reach, y)
         else:
-            h = loss.bend(before, before + p * beta, beta, 0.0, reach, y, 1.0)
+            h = loss.bend(s[j], s[j] + rate * q * beta, beta, 0.0, reach, y, 1.0)
         if loss.value_unit > 0.0:
             h = max(h, stack.floor)
         elif loss.convexity > 0.0:
-            most = stack.robust * sqrt(unit * loss.convexity / (1.0 + loss.convexity * p))
+            most = stack.robust * sqrt(unit * loss.convexity / (1.0 + loss.convexity * rate * q))
             if abs(beta) > most:
                 h *= most / abs(beta)
                 beta = most if beta > 0.0 else -most
-        pull, h = rate * beta, min(rate * h, LARGEST)
+        pull, h = rate * beta, min(rate * part * h, LARGEST_SUM)
         if h * q > MOST_NEWS:
             h = MOST_NEWS / q
-        less = h / (1.0 + h * q)
+        less, most_news = h / (1.0 + h * q), max(most_news, h * q)
         for k in range(K):
-            state.v[j, k] += pull * u[k]
-            a, b = h * z[k], less * u[k]
+            v[k] += pull * u[j, k]
+            a, b = h * z[k], less * u[j, k]
             for i in range(K):
                 A[k, i] += a * z[i]
-                P[k, i] -= b * u[i]
+                P[k, i] -= b * u[j, i]
+    ticks[SHRUNK] *= 1.0 + most_news
     if t >= ticks[NEXT]:
-        bring_up_to_date(stack, state, room, t)
+        forget(stack, state, t)
+        invert_all(stack, state, room)
+    elif ticks[SHRUNK] > MOST_DECLINE:
+        invert_all(stack, state, room)
     return score
 
 
