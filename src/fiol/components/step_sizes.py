@@ -44,7 +44,7 @@ class LaneRule(NamedTuple):
     """A step size of the kind that can be a lane of an ensemble (`fiol.engine.lanes`).
 
     The step of a weight is size / h with h = base + length L + root sqrt(s / unit) + part s / unit, where L is the
-    squared length of the row (see `Adaptive`), and s a sum over the feature's rows: of the squared gradients square x^2,
+    squared length of the row (see `Adaptive`), and s a sum over the feature's rows: of squared gradients square x^2,
     each before its step, if it `adds_squares`; of bend x^2, each after it, if it `adds_bends`. `adaptive` says whether
     derivatives are of interest at all, and `scale_free` whether values have the unit of the largest: those of a
     `ScaleFree` step size.
