@@ -81,10 +81,12 @@ class Loss(Component):
     | `targets` | what the targets are, in words for error messages |
     | `link`, `link_factor` | `predict(z)` is the inverse of the link (see `LINKS`) at `link_factor` z |
     | `convexity` | the largest known gamma with phi(z) - gamma z^2 / 2 convex |
+    | `value_unit` | 1 if values count as they are, as those of margins do; 0, the default, if targets have units |
+    | `is_probability` | whether exp(-phi) is the probability of the target |
     | `called` | the name of the loss, with its defaults, in estimators and in other libraries |
 
     All that follows from a derivative belongs to it. A subclass with a `grad` of its own therefore inherits no `hess`,
-    `dual`, `guess`, `near`, `flow`, `conjugate_grad`, `valley`, `dispersion`, `convexity` or `called`
+    `dual`, `guess`, `near`, `flow`, `conjugate_grad`, `valley`, `dispersion`, `convexity`, `is_probability` or `called`
     (`Loss.of_grad`), and has the defaults unless it defines them. A subclass with a `predict` of its own says its
     `link`, or has no ONNX graph; one with another link than its base has a `predict` of its own.
 
@@ -132,6 +134,8 @@ class Loss(Component):
     has_stride: ClassVar[bool] = False
     #: Whether all methods that `lane_methods` names are for lanes, too (`fiol.components.lanes`).
     lanes: ClassVar[bool] = False
+    #: Whether exp(-phi) is the probability of the target: the sum over all targets is 1, whatever the score.
+    is_probability: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -170,7 +174,7 @@ class Loss(Component):
     def of_grad() -> dict[str, Any]:
         """All that belongs to a derivative, with what a class has that defines `grad` and nothing else."""
         defaults = {"dual": Loss.dual, "guess": Loss.guess, "near": Loss.near, "convexity": 0.0, "called": ""}
-        defaults["bend"] = Loss.bend
+        defaults |= {"bend": Loss.bend, "is_probability": False}
         return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "valley", "dispersion"))
 
     @staticmethod
@@ -624,6 +628,7 @@ class Logistic(Binary):
     called: ClassVar[str] = "log_loss"
     lanes: ClassVar[bool] = True
     link: ClassVar[str] = "logit"
+    is_probability: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
         return softplus(-y * z)

@@ -29,6 +29,8 @@ class Stack(Component):
     """A way to make one score of several."""
 
     of_features: ClassVar[bool] = False
+    #: Whether the score is linear in those of the members, with weights that do not depend on them.
+    linear: ClassVar[bool] = True
 
 
 class NewtonStack(Stack):
@@ -113,3 +115,33 @@ class NewtonStack(Stack):
     def common_share(self, t: float) -> float:
         """What all stacks share in round t, whatever they did."""
         return min(0.5, 1.0 / t)
+
+
+class Bayes(Stack):
+    """Exponential weights: each member counts by what its losses so far say about it.
+
+    With the weights pi of K members, at first 1/K each, their scores z before the row and the loss phi (times the
+    sample weight),
+
+        score     log(sum_k pi_k sigmoid(z_k)) - log(sum_k pi_k sigmoid(-z_k))       the mean of probabilities, or
+                  sum_k pi_k z_k                                                     that of scores
+        learn     pi_k <- pi_k exp(-phi(z_k) / d), normalised
+        share     pi_k <- (1 - switching) pi_k + switching / K                       with K the members that are in
+
+    Probabilities are averaged where the loss is minus their logarithm (`Loss.is_probability`: `Logistic`; with a score
+    per class `Softmax`, whose scores are then the logarithms of mean probabilities); d is 1 there. Then for
+    sample weights of at most 1, whatever the rows,
+
+        loss of the whole  <=  loss of the best member + log K                       (switching = 0),
+        loss of the whole  <=  loss of any sequence of members that changes m times in T rounds
+                               + log K + m log(K / switching) - (T - 1 - m) log(1 - switching).
+
+    The score is then not linear in the row. For other losses it is, with d as in `NewtonStack`, and by convexity
+    its loss is at most the mean of the members'. A member with a score that is not finite is taken out for ever.
+    """
+
+    switching: float = 0.0
+    linear: ClassVar[bool] = False
+
+    def validate(self) -> None:
+        require("Bayes.switching", self.switching, 0.0, 0.5)

@@ -64,7 +64,7 @@ def pull_into(Z, beta, g):  # type: ignore[no-untyped-def]
 
 @inlined
 def add_curvature(Z, beta, y, weight, mean, H):  # type: ignore[no-untyped-def]
-    """Add weight times the loss's curvature, the covariance of the rows of Z by the distribution e_y - beta, to H."""
+    """Add weight times the loss's curvature, the covariance of the rows of Z under e_y - beta, to H."""
     K = Z.shape[1]
     for k in range(K):
         mean[k] = 0.0

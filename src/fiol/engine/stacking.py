@@ -163,6 +163,25 @@ def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def unit_and_reach(loss, score, y, weight, robust, ticks):  # type: ignore[no-untyped-def]
+    """The unit of the loss, and how far its kinks reach, after a row with this score of the whole."""
+    unit, reach = loss.value_unit, 1.0
+    if unit == 0.0:
+        slope = loss.grad(score, y)
+        ticks[EXCESS] = min(ticks[EXCESS] + weight * (loss.value(score, y) - loss.lower(y)), LARGEST_SUM)
+        ticks[SLOPED] = min(ticks[SLOPED] + weight * abs(slope), LARGEST_SUM)
+        reach = 2.0 * ticks[EXCESS] / ticks[SLOPED] if ticks[SLOPED] > 0.0 else 0.0
+        bend = mean_curvature(loss, score, reach, y)
+        square = slope * slope
+        if not loss.kinked and ticks[CURVED] > 0.0:  # an error beyond all others says little about the rest
+            square = min(square, robust * robust * bend * (ticks[SQUARES] / ticks[CURVED]))
+        ticks[SQUARES] = min(ticks[SQUARES] + weight * square, LARGEST_SUM)
+        ticks[CURVED] = min(ticks[CURVED] + weight * bend, LARGEST_SUM)
+        unit = ticks[SQUARES] / ticks[CURVED] if ticks[CURVED] > 0.0 else 0.0
+    return unit, reach
+
+
+@inlined
 def members_seen(scores, state, z):  # type: ignore[no-untyped-def]
     """Copy the scores of the members that are in; returns the largest size, infinite unless all are fine."""
     peak, fine = 0.0, True
@@ -214,19 +233,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
     state.losses[K] += weight * loss.value(score, y)
     ticks[MASS] += weight
     # 2. The unit of the loss, and how far its kinks reach.
-    unit, reach = loss.value_unit, 1.0
-    if unit == 0.0:
-        slope = loss.grad(score, y)
-        ticks[EXCESS] = min(ticks[EXCESS] + weight * (loss.value(score, y) - loss.lower(y)), LARGEST_SUM)
-        ticks[SLOPED] = min(ticks[SLOPED] + weight * abs(slope), LARGEST_SUM)
-        reach = 2.0 * ticks[EXCESS] / ticks[SLOPED] if ticks[SLOPED] > 0.0 else 0.0
-        bend = mean_curvature(loss, score, reach, y)
-        square = slope * slope
-        if not loss.kinked and ticks[CURVED] > 0.0:  # an error beyond all others says little about the rest
-            square = min(square, stack.robust * stack.robust * bend * (ticks[SQUARES] / ticks[CURVED]))
-        ticks[SQUARES] = min(ticks[SQUARES] + weight * square, LARGEST_SUM)
-        ticks[CURVED] = min(ticks[CURVED] + weight * bend, LARGEST_SUM)
-        unit = ticks[SQUARES] / ticks[CURVED] if ticks[CURVED] > 0.0 else 0.0
+    unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
     ticks[T], rate = t, weight / unit if unit > 0.0 else inf
     if not rate <= LARGEST_SUM:  # there has been no loss, or none of which anything could be said
         return score

@@ -43,6 +43,8 @@ class Ensemble(Component):
                 name = type(member.geometry).__name__
                 raise TypeError(f"Ensemble.members[{k}]: {name} has weights of another kind than rows have features")
         expect("Ensemble.stack", self.stack, Stack)
+        if not self.stack.linear:
+            raise TypeError(f"{self.stack!r} makes no linear model of its members: use NewtonStack()")
 
     @property
     def loss(self) -> AnyLoss:
