@@ -9,6 +9,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
+from fiol.components.lanes import choose, smaller
 from fiol.components.stacks import MOST_DECLINE, MOST_INFORMATION, MOST_NEWS, OVERFLOWN, NewtonStack
 from fiol.components.step_sizes import LARGEST_SUM
 
@@ -157,9 +158,10 @@ def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
 def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
     """The mean of the second derivative around the score z, weighted by a triangle that ends `reach` from it."""
     if not loss.kinked and loss.convexity > 0.0:
-        return loss.bend(z, z, 0.0, 0.0, reach, y, 1.0)
+        return choose(abs(z) < inf, loss.bend(z, z, 0.0, 0.0, reach, y, 1.0), 0.0)  # in as many lanes as z has
     rise = (loss.value(z + reach, y) - loss.value(z, y)) - (loss.value(z, y) - loss.value(z - reach, y))
-    return min(rise / reach / reach, LARGEST_SUM) if reach > 0.0 and rise > 0.0 else 0.0
+    over = reach if reach > 0.0 else 1.0  # without reach there is no rise
+    return choose(rise > 0.0, smaller(rise / over / over, LARGEST_SUM), 0.0)
 
 
 @inlined
@@ -189,6 +191,25 @@ def share_out(stack, state, values, rate, t):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def unit_and_reach(stack, loss, score, y, weight, ticks):  # type: ignore[no-untyped-def]
+    """The unit of the loss, after a round with this score of the whole, and how far its kinks reach."""
+    unit, reach = loss.value_unit, 1.0
+    if unit == 0.0:
+        slope = loss.grad(score, y)
+        ticks[EXCESS] = min(ticks[EXCESS] + weight * (loss.value(score, y) - loss.lower(y)), LARGEST_SUM)
+        ticks[SLOPED] = min(ticks[SLOPED] + weight * abs(slope), LARGEST_SUM)
+        reach = 2.0 * ticks[EXCESS] / ticks[SLOPED] if ticks[SLOPED] > 0.0 else 0.0
+        bend = mean_curvature(loss, score, reach, y)
+        square = slope * slope
+        if not loss.kinked and ticks[CURVED] > 0.0:  # an error beyond all others says little about the rest
+            square = min(square, stack.robust * stack.robust * bend * (ticks[SQUARES] / ticks[CURVED]))
+        ticks[SQUARES] = min(ticks[SQUARES] + weight * square, LARGEST_SUM)
+        ticks[CURVED] = min(ticks[CURVED] + weight * bend, LARGEST_SUM)
+        unit = ticks[SQUARES] / ticks[CURVED] if ticks[CURVED] > 0.0 else 0.0
+    return unit, reach
+
+
+@inlined
 def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-untyped-def]
     """One round: returns the score of the whole before it. `scores` are those of the members."""
     J, K = state.v.shape
@@ -214,19 +235,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
     state.losses[K] += weight * loss.value(score, y)
     ticks[MASS] += weight
     # 2. The unit of the loss, and how far its kinks reach.
-    unit, reach = loss.value_unit, 1.0
-    if unit == 0.0:
-        slope = loss.grad(score, y)
-        ticks[EXCESS] = min(ticks[EXCESS] + weight * (loss.value(score, y) - loss.lower(y)), LARGEST_SUM)
-        ticks[SLOPED] = min(ticks[SLOPED] + weight * abs(slope), LARGEST_SUM)
-        reach = 2.0 * ticks[EXCESS] / ticks[SLOPED] if ticks[SLOPED] > 0.0 else 0.0
-        bend = mean_curvature(loss, score, reach, y)
-        square = slope * slope
-        if not loss.kinked and ticks[CURVED] > 0.0:  # an error beyond all others says little about the rest
-            square = min(square, stack.robust * stack.robust * bend * (ticks[SQUARES] / ticks[CURVED]))
-        ticks[SQUARES] = min(ticks[SQUARES] + weight * square, LARGEST_SUM)
-        ticks[CURVED] = min(ticks[CURVED] + weight * bend, LARGEST_SUM)
-        unit = ticks[SQUARES] / ticks[CURVED] if ticks[CURVED] > 0.0 else 0.0
+    unit, reach = unit_and_reach(stack, loss, score, y, weight, ticks)
     ticks[T], rate = t, weight / unit if unit > 0.0 else inf
     if not rate <= LARGEST_SUM:  # there has been no loss, or none of which anything could be said
         return score
