@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 
 import fiol
 from fiol import FIOL, AdaGrad, Constant, Curvature, Ensemble, Learner, Logistic, ScaleFree, Squared
+from fiol.compiler.compiled import interpreted
 from fiol.engine import lane_group
 from fiol.engine.engine import Engine
 from fiol.engine.lane_group import LaneGroup, chosen_lanes, fits_lanes
+from fiol.engine.lane_stack import lane_stack_rows
+from fiol.engine.stacking import new_stack_state, stack_rows
 from fiol.intake.chunk import Chunk
 from fiol.update.plan import make_plan
 
@@ -235,3 +238,46 @@ def test_members_that_have_not_seen_the_same_rows_stay_beside_each_other(in_the_
     engine.members = members
     assert engine.in_lanes == []
     assert np.isfinite(ensemble.learn(X, y)).all()
+
+
+# --- stacks -----------------------------------------------------------------------------------
+
+
+def stacked(kernel, loss, Z, y, weight, *lanes):
+    state, scores = new_stack_state(fiol.NewtonStack(), Z.shape[1]), np.zeros(len(y))
+    wide = np.zeros((len(y), 8))
+    wide[:, : Z.shape[1]] = Z
+    kernel(fiol.NewtonStack(), loss, *lanes, wide.reshape(-1) if lanes else Z, y, weight, state, scores)
+    return [scores, *state]
+
+
+def members_scores(rng, loss, n, members):
+    """Scores of members that know more or less, targets and sample weights."""
+    f = 2.0 * rng.normal(size=n)
+    y = f + rng.normal(size=n) if loss in REAL else np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-f)), 1.0, -1.0)
+    Z = f[:, None] * rng.uniform(0.2, 1.5, members) + rng.normal(size=(n, members)) * rng.uniform(0.1, 1.0, members)
+    return Z, y, rng.choice([0.0, 1.0, 2.0], n)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(BINARY + REAL), st.integers(1, 8), st.integers(0, 10**6))
+def test_stacks_in_lanes_are_stacks(loss, members, seed):
+    rng = np.random.default_rng(seed)
+    Z, y, weight = members_scores(rng, loss, 60, members)
+    Z[20] *= 50.0  # beyond the limit of two classes, and what is rare
+    if members > 1:
+        Z[40, rng.integers(members)] = np.nan  # who is taken out
+    with np.errstate(all="ignore"):
+        expected = stacked(interpreted(stack_rows), loss, Z, y, weight)
+        found = stacked(interpreted(lane_stack_rows), loss, Z, y, weight, (0.0,) * 8, (0.0,) * 4)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10 * abs(other).max())
+
+
+def test_compiled_stacks_in_lanes_are_stacks():
+    Z, y, weight = members_scores(np.random.default_rng(3), Logistic(), 400, 7)
+    with np.errstate(all="ignore"):
+        expected = stacked(interpreted(stack_rows), Logistic(), Z, y, weight)
+    found = stacked(lane_stack_rows, Logistic(), Z, y, weight, (0.0,) * 8, (0.0,) * 4)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10 * abs(other).max())

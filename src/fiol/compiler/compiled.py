@@ -72,10 +72,12 @@ from fiol.components.lanes import (
     is_short,
     lane,
     lane_exponential,
+    lane_log_one_plus,
     lanes,
     larger,
     like_lanes,
     load,
+    log_one_plus,
     near_one,
     rough_log2,
     smaller,
@@ -580,7 +582,12 @@ def _exponential(x: Any) -> Any:
     return (lambda x: lane_exponential(x)) if in_lanes(x) else lambda x: math.exp(x)
 
 
-for _helper in (lane_exponential, near_one):
+@overload(log_one_plus, strict=False, jit_options=METHOD)
+def _log_one_plus(x: Any) -> Any:
+    return (lambda x: lane_log_one_plus(x)) if in_lanes(x) else lambda x: math.log1p(x)
+
+
+for _helper in (lane_exponential, near_one, lane_log_one_plus):
     _helpers.add(_helper)  # type: ignore[arg-type]
     _register_helper(_helper)  # type: ignore[arg-type]
 

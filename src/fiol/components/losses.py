@@ -180,7 +180,8 @@ class Loss(Component):
     @staticmethod
     def lane_methods() -> tuple[str, ...]:
         """What an ensemble asks a loss for where its members are lanes."""
-        return "grad", "hess", "dual", "bend", "gauge", "square_slope_unit", "step_unit", "lane_step", "lane_exact"
+        derived = "grad", "hess", "dual", "bend", "gauge", "square_slope_unit", "step_unit"
+        return "value", *derived, "lane_step", "lane_exact"
 
     def says_link(self) -> bool:
         """Whether `link` tells what `predict` does: not if a subclass has redefined `predict` alone."""
@@ -396,7 +397,7 @@ class Quantile(Straight):
         require("Quantile.tau", self.tau, 0.0, 1.0)
 
     def value(self, z: float, y: float) -> float:
-        return max(self.tau * (y - z), (1.0 - self.tau) * (z - y))
+        return larger(self.tau * (y - z), (1.0 - self.tau) * (z - y))  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
         return (1.0 - self.tau) * (z > y) - self.tau * (z < y)
@@ -461,7 +462,7 @@ class EpsilonInsensitive(Straight):
         require("EpsilonInsensitive.epsilon", self.epsilon, 0.0)
 
     def value(self, z: float, y: float) -> float:
-        return max(0.0, abs(z - y) - self.epsilon)
+        return larger(0.0, abs(z - y) - self.epsilon)  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
         return 1.0 * (z - y > self.epsilon) - 1.0 * (y - z > self.epsilon)
@@ -495,7 +496,8 @@ class SquaredEpsilonInsensitive(Loss):
         require("SquaredEpsilonInsensitive.epsilon", self.epsilon, 0.0)
 
     def value(self, z: float, y: float) -> float:
-        return 0.5 * beyond(z - y, self.epsilon) ** 2
+        error = beyond(z - y, self.epsilon)
+        return 0.5 * (error * error)
 
     def grad(self, z: float, y: float) -> float:
         return beyond(z - y, self.epsilon)
@@ -531,8 +533,8 @@ class Huber(Loss):
         require("Huber.delta", self.delta, 0.0, open_low=True)
 
     def value(self, z: float, y: float) -> float:
-        inner = min(abs(z - y), self.delta)
-        return inner * (abs(z - y) - 0.5 * inner)
+        inner = smaller(abs(z - y), self.delta)
+        return inner * (abs(z - y) - 0.5 * inner)  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
         return clamp(z - y, -self.delta, self.delta)
@@ -568,7 +570,7 @@ class Hinge(Binary):
     lanes: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
-        return max(0.0, 1.0 - y * z)
+        return larger(0.0, 1.0 - y * z)  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
         return -y * (y * z < 1.0)
@@ -597,7 +599,8 @@ class SquaredHinge(Binary):
     lanes: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
-        return 0.5 * max(0.0, 1.0 - y * z) ** 2
+        short = larger(0.0, 1.0 - y * z)
+        return 0.5 * (short * short)  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
         return -y * larger(0.0, 1.0 - y * z)  # type: ignore[no-any-return]

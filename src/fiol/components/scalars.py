@@ -2,7 +2,7 @@
 
 from math import copysign, exp, expm1, inf, log, log1p, sqrt
 
-from fiol.components.lanes import choose, exponential, larger, smaller
+from fiol.components.lanes import choose, exponential, larger, log_one_plus, smaller
 
 #: The largest double, and the largest x whose exponential is a double.
 HUGE = 1.7976931348623157e308
@@ -45,7 +45,7 @@ def softplus(z: float) -> float:
     >>> softplus(1e6), softplus(-1e6)
     (1000000.0, 0.0)
     """
-    return max(z, 0.0) + log1p(exp(-abs(z)))
+    return larger(z, 0.0) + log_one_plus(exponential(-abs(z)))  # type: ignore[no-any-return]
 
 
 def clamp(x: float, low: float, high: float) -> float:

@@ -37,6 +37,10 @@ ENDINGS = 10
 STACK_COST = 16.0
 
 
+#: A stack of so many may have its members as lanes; and a 0 for each, and for the whole.
+MOST_STACKS, FOUR = 3, (0.0,) * 4
+
+
 class EnsembleEngine(Engine):
     """An `Engine` whose scores and weights are those of the one linear model that a stack makes of its members.
 
@@ -198,9 +202,12 @@ class EnsembleEngine(Engine):
                     rows = *runner.plans, chunk, IN_ORDER, y, sample_weights
                     runner.call("learn_rows", *rows, *runner.memory, its_scores)
         if self.rounds < end:
-            Z = self.side_by_side(found)
-            known = self.stack, self.plan.problem.loss, Z, y, sample_weights, self.mixed
-            self.call("joint_stack_rows" if self.trailing else "stack_rows", *known, scores)
+            parts, rows = (self.stack, self.plan.problem.loss), (y, sample_weights, self.mixed, scores)
+            if self.group is not None and not self.beside and len(self.mixed.share) <= MOST_STACKS:
+                self.call("lane_stack_rows", *parts, self.group.zero, FOUR, found[0], *rows)
+            else:
+                Z = self.side_by_side(found)
+                self.call("joint_stack_rows" if self.trailing else "stack_rows", *parts, Z, *rows)
 
     def side_by_side(self, found: list[Floats]) -> Floats:
         """The scores of all members, in their order: [row, member], or [row, score, member]."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
+from fiol.components.lanes import choose, smaller
 from fiol.components.stacks import MOST_DECLINE, MOST_INFORMATION, MOST_NEWS, OVERFLOWN, NewtonStack
 from fiol.components.step_sizes import LARGEST_SUM
 
@@ -157,9 +158,10 @@ def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
 def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
     """The mean of the second derivative around the score z, weighted by a triangle that ends `reach` from it."""
     if not loss.kinked and loss.convexity > 0.0:
-        return loss.bend(z, z, 0.0, 0.0, reach, y, 1.0)
+        return choose(abs(z) < inf, loss.bend(z, z, 0.0, 0.0, reach, y, 1.0), 0.0)  # in as many lanes as z has
     rise = (loss.value(z + reach, y) - loss.value(z, y)) - (loss.value(z, y) - loss.value(z - reach, y))
-    return min(rise / reach / reach, LARGEST_SUM) if reach > 0.0 and rise > 0.0 else 0.0
+    over = reach if reach > 0.0 else 1.0  # without reach there is no rise
+    return choose(rise > 0.0, smaller(rise / over / over, LARGEST_SUM), 0.0)
 
 
 @inlined
