@@ -269,7 +269,7 @@ def judge_stream(stream: Stream, compiled: bool) -> Outcome:
 
 def pull_is_lost(case: Case, steps: Any, shift: float, loss: fiol.Loss) -> bool:
     """Whether the pull that ends the error of a row is no double: what `Learner` says about rounds that miss."""
-    if isinstance(loss, fiol.Binary) or isinstance(loss, fiol.Poisson):
+    if isinstance(loss, (fiol.Binary, fiol.Poisson)):
         return False
     error = abs(sum(Fraction(x) * Fraction(w) for x, w in zip(case.x, case.w, strict=True)) + Fraction(shift - case.y))
     reach = sum(
