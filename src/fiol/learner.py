@@ -71,10 +71,10 @@ class Learner:
     would have made of it, at a cost that depends on the entries of a row alone (`fiol.update.laziness` has the few
     exceptions). If anything is wrong with a chunk, an error names the place and nothing has been learned from it.
 
-    Rounds are exact for steps from 1e-12 to 1e12, and for longer ones, while the pull beta of a row is a double with all
-    its digits, at least 1e-308. It is about the row's error divided by the sum of step x^2, so that only absurd numbers
-    get there; below, weights miss the row's target by what is lost of beta, and no error says so. (`solve_step` looks at
-    every step, and refuses those.)
+    Rounds are exact for steps from 1e-12 to 1e12, and for longer ones, while the pull beta of a row is a double with
+    all its digits, at least 1e-308. It is about the row's error divided by the sum of step x^2, so that only absurd
+    numbers get there; below, weights miss the row's target by what is lost of beta, and no error says so.
+    (`solve_step` looks at every step, and refuses those.)
 
     Threads may share a learner: every call is one turn, and the others wait. So whatever they do, the result is that of
     the same calls in some order, one after the other; what is read, saved, pickled, copied or merged is one moment

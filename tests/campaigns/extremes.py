@@ -6,7 +6,8 @@ A case draws a loss, a penalty, a geometry and a solver, features and targets of
 from 1e-12 to 1e12, strengths from 0 to 1e12, weights from 0 to 1e30 and sample weights from 0 to 1e12. Its step is made
 in the interpreter, and has to satisfy the conditions of `tests/oracles/optimality.py` or to be refused. One case in
 twenty is a learner with any step size, each of whose three rounds has to do so, unless its pull is below the smallest
-double (`lost`, as the docstring of `Learner` says), and one in twenty a joint loss on a line of any slope. A seed and a number name a case: `python tests/campaigns/extremes.py --seed 0 --only 1234`.
+double (`lost`, as the docstring of `Learner` says), and one in twenty a joint loss on a line of any slope.
+A seed and a number name a case: `python tests/campaigns/extremes.py --seed 0 --only 1234`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from fiol.components.lanes import (
     lane_exponential,
     lanes,
     larger,
-    load,
+    load_lanes,
     rough_log2,
     smaller,
     square_root,
@@ -28,7 +28,7 @@ from fiol.components.lanes import (
 def operate(zero, a, b, out):  # type: ignore[no-untyped-def]
     """One operation after the other, on as many numbers as there are zeros."""
     like, n = lanes(zero), len(zero)
-    x, y = load(a, 0, like), load(b, 0, like)
+    x, y = load_lanes(a, 0, like), load_lanes(b, 0, like)
     store(out, 0, x + y)
     store(out, n, x - 2.0)
     store(out, 2 * n, 3.0 * x)
@@ -75,8 +75,8 @@ def exponentials(zero, x, out):  # type: ignore[no-untyped-def]
     """Exponentials and rough logarithms in lanes, then of numbers."""
     like, n = lanes(zero), x.shape[0]
     for k in range(0, n, len(zero)):
-        store(out, k, exponential(load(x, k, like)))
-        store(out, n + k, rough_log2(abs(load(x, k, like)) + 1e-300))
+        store(out, k, exponential(load_lanes(x, k, like)))
+        store(out, n + k, rough_log2(abs(load_lanes(x, k, like)) + 1e-300))
     for k in range(n):
         out[2 * n + k] = exponential(x[k])
 

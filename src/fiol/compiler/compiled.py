@@ -76,7 +76,7 @@ from fiol.components.lanes import (
     lanes,
     larger,
     like_lanes,
-    load,
+    load_lanes,
     log_one_plus,
     near_one,
     rough_log2,
@@ -605,7 +605,7 @@ def _define_lanes() -> None:
     def _is_short(like: Any) -> Any:
         return (lambda like: True) if like.element == types.float32 else lambda like: False
 
-    form(load, lambda values, place, like: vectors.loaded(values, place, like))
+    form(load_lanes, lambda values, place, like: vectors.loaded(values, place, like))
     form(store, lambda values, place, new: vectors.stored(values, place, new))
     form(lane, lambda values, k: vectors.lane_of(values, k))
     form(with_lane, lambda values, k, x: vectors.lane_replaced(values, k, x))

@@ -15,11 +15,11 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-INT, DOUBLE = ir.IntType(32), ir.DoubleType()
+LANE_INDEX, DOUBLE = ir.IntType(32), ir.DoubleType()
 #: Of all arithmetic with lanes.
-FLAGS = ("contract",)
+FAST_FLAGS = ("contract",)
 #: 1.5 * 2^52 + 1023: what is added to it is rounded to a whole number n, and its last bits are n + 1023.
-MAGIC = 1.5 * 2.0**52 + 1023.0
+ROUNDING = 1.5 * 2.0**52 + 1023.0
 
 
 class Lanes(types.Type):  # type: ignore[misc]
@@ -31,7 +31,7 @@ class Lanes(types.Type):  # type: ignore[misc]
 
 
 @register_model(Lanes)
-class _Model(models.PrimitiveModel):  # type: ignore[misc]
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Lanes) -> None:
         super().__init__(manager, kind, vector(kind.count, kind.element))
 
@@ -43,17 +43,18 @@ def vector(count: int, element: Any) -> Any:
 
 
 def is_truth(kind: Any) -> bool:
+    """Whether a type is that of lanes of truth values."""
     return isinstance(kind, Lanes) and kind.element == types.boolean
 
 
-def common(*kinds: Any) -> Any:
+def common_lanes(*kinds: Any) -> Any:
     """The lanes in which values of these types are computed with: floats only if all lanes are."""
     found = [kind for kind in kinds if isinstance(kind, Lanes)]
     single = all(kind.element == types.float32 for kind in found)
     return Lanes(found[0].count, types.float32 if single else types.float64)
 
 
-def spread(context: Any, builder: Any, value: Any, kind: Any, to: Lanes) -> Any:
+def in_lanes_of(context: Any, builder: Any, value: Any, kind: Any, to: Lanes) -> Any:
     """A value of one type in lanes: every lane gets a number, truth is 1, and lanes of one width become another's."""
     if kind == to:
         return value
@@ -63,9 +64,9 @@ def spread(context: Any, builder: Any, value: Any, kind: Any, to: Lanes) -> Any:
     if isinstance(kind, Lanes):
         return (builder.fpext if to.element == types.float64 else builder.fptrunc)(value, whole)
     one = builder.insert_element(
-        ir.Constant(whole, ir.Undefined), context.cast(builder, value, kind, to.element), INT(0)
+        ir.Constant(whole, ir.Undefined), context.cast(builder, value, kind, to.element), LANE_INDEX(0)
     )
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(INT, to.count), [0] * to.count))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(LANE_INDEX, to.count), [0] * to.count))
 
 
 def constant(to: Any, value: Any) -> Any:
@@ -97,13 +98,13 @@ def define(op: Any, emit: Any, inputs: int = 2, truth: bool = False, of_truth: b
                 return None
             if of_truth:
                 return signature(args[0], *args) if all(map(is_truth, args)) else None
-            plain = Lanes(found[0].count, types.boolean) if truth else common(*args)
+            plain = Lanes(found[0].count, types.boolean) if truth else common_lanes(*args)
             return signature(plain, *args)
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        to = sig.args[0] if of_truth else common(*sig.args)
+        to = sig.args[0] if of_truth else common_lanes(*sig.args)
         pairs = zip(args, sig.args, strict=True)
-        return emit(builder, *(spread(context, builder, value, kind, to) for value, kind in pairs))
+        return emit(builder, *(in_lanes_of(context, builder, value, kind, to) for value, kind in pairs))
 
     infer_global(op)(Template)
     for kinds in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)) if inputs == 2 else ((Lanes,),):
@@ -111,7 +112,7 @@ def define(op: Any, emit: Any, inputs: int = 2, truth: bool = False, of_truth: b
 
 
 for _op, _name in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv")):
-    define(_op, lambda builder, a, b, name=_name: getattr(builder, name)(a, b, flags=FLAGS))
+    define(_op, lambda builder, a, b, name=_name: getattr(builder, name)(a, b, flags=FAST_FLAGS))
 for _op, _sign in (
     (operator.lt, "<"),
     (operator.le, "<="),
@@ -134,10 +135,10 @@ define(abs, lambda builder, a: llvm(builder, "fabs", a.type, a), inputs=1)
 def chosen(typing_context: Any, condition: Any, a: Any, b: Any) -> Any:
     """One of two values in every lane."""
     found = any(isinstance(kind, Lanes) for kind in (a, b))
-    to = common(a, b) if found else Lanes(condition.count, types.float64)
+    to = common_lanes(a, b) if found else Lanes(condition.count, types.float64)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        values = (spread(context, builder, value, kind, to) for value, kind in zip(args[1:], (a, b), strict=True))
+        values = (in_lanes_of(context, builder, value, kind, to) for value, kind in zip(args[1:], (a, b), strict=True))
         return builder.select(args[0], *values)
 
     return to(condition, a, b), codegen
@@ -159,7 +160,7 @@ def root_of(typing_context: Any, x: Any) -> Any:
     """Square roots."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return llvm(builder, "sqrt", args[0].type, args[0], fastmath=FLAGS)
+        return llvm(builder, "sqrt", args[0].type, args[0], fastmath=FAST_FLAGS)
 
     return x(x), codegen
 
@@ -174,18 +175,18 @@ def from_tuple(typing_context: Any, numbers: Any) -> Any:
         found = ir.Constant(context.get_value_type(to), ir.Undefined)
         for k, value in enumerate(cgutils.unpack_tuple(builder, args[0])):
             number = context.cast(builder, value, numbers.types[k], to.element)
-            found = builder.insert_element(found, number, INT(k))
+            found = builder.insert_element(found, number, LANE_INDEX(k))
         return found
 
     return to(numbers), codegen
 
 
 @intrinsic
-def converted(typing_context: Any, values: Any, like: Any) -> Any:
+def as_kind(typing_context: Any, values: Any, like: Any) -> Any:
     """The same numbers in lanes of another type."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return spread(context, builder, args[0], values, like)
+        return in_lanes_of(context, builder, args[0], values, like)
 
     return like(values, like), codegen
 
@@ -204,7 +205,7 @@ def loaded(typing_context: Any, values: Any, place: Any, like: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         found = builder.load(place_in(context, builder, sig.args, args, kept), align=values.dtype.bitwidth // 8)
-        return spread(context, builder, found, kept, like)
+        return in_lanes_of(context, builder, found, kept, like)
 
     return like(values, place, like), codegen
 
@@ -215,7 +216,7 @@ def stored(typing_context: Any, values: Any, place: Any, new: Any) -> Any:
     kept = Lanes(new.count, values.dtype)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value = spread(context, builder, args[2], new, kept)
+        value = in_lanes_of(context, builder, args[2], new, kept)
         builder.store(value, place_in(context, builder, sig.args, args, kept), align=values.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
@@ -251,11 +252,11 @@ def sum_of(typing_context: Any, values: Any) -> Any:
         while width > 1:
             width //= 2
             low, high = (
-                ir.Constant(ir.VectorType(INT, width), [start + k for k in range(width)]) for start in (0, width)
+                ir.Constant(ir.VectorType(LANE_INDEX, width), [start + k for k in range(width)]) for start in (0, width)
             )
             halves = (builder.shuffle_vector(found, found, mask) for mask in (low, high))
-            found = builder.fadd(*halves, flags=FLAGS)
-        return builder.extract_element(found, INT(0))
+            found = builder.fadd(*halves, flags=FAST_FLAGS)
+        return builder.extract_element(found, LANE_INDEX(0))
 
     return values.element(values), codegen
 
@@ -268,9 +269,9 @@ def power_of_two(typing_context: Any, x: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
         whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
-        magic = constant(kind, MAGIC)
-        moved = builder.fadd(args[0], magic, flags=FLAGS)  # with no other flag, which would take the sum back
-        n = builder.fsub(moved, magic, flags=FLAGS)
+        magic = constant(kind, ROUNDING)
+        moved = builder.fadd(args[0], magic, flags=FAST_FLAGS)  # with no other flag, which would take the sum back
+        n = builder.fsub(moved, magic, flags=FAST_FLAGS)
         power = builder.bitcast(builder.shl(builder.bitcast(moved, whole), constant(whole, 52)), kind)
         return context.make_tuple(builder, both, [n, power])
 
@@ -286,8 +287,8 @@ def exponent_bits(typing_context: Any, x: Any) -> Any:
         whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
         first = builder.lshr(builder.bitcast(args[0], whole), constant(whole, 32))
         moved = builder.bitcast(builder.or_(first, constant(whole, 0x4330 << 48)), kind)  # 2^52 and as much
-        bits = builder.fsub(moved, constant(kind, 2.0**52), flags=FLAGS)
-        scaled = builder.fmul(bits, constant(kind, 2.0**-20), flags=FLAGS)
-        return builder.fsub(scaled, constant(kind, 1023.0), flags=FLAGS)
+        bits = builder.fsub(moved, constant(kind, 2.0**52), flags=FAST_FLAGS)
+        scaled = builder.fmul(bits, constant(kind, 2.0**-20), flags=FAST_FLAGS)
+        return builder.fsub(scaled, constant(kind, 1023.0), flags=FAST_FLAGS)
 
     return x(x), codegen

@@ -71,7 +71,7 @@ def is_short(like: Any) -> bool:
     return bool(like.dtype.itemsize == 4)
 
 
-def load(values: Any, place: Any, like: Any) -> Any:
+def load_lanes(values: Any, place: Any, like: Any) -> Any:
     """As many numbers of an array of one axis as `like` has lanes, from a place on."""
     return values[int(place) : int(place) + len(like)].astype(like.dtype)
 
@@ -203,7 +203,7 @@ BY_LANES: tuple[Any, ...] = (
     lanes,
     like_lanes,
     is_short,
-    load,
+    load_lanes,
     store,
     lane,
     with_lane,

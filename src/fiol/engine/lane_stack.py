@@ -1,6 +1,6 @@
 """The rounds of a stack with its members as lanes: `fiol.engine.stacking`, to rounding, in a fifth of the time.
 
-The state is `padded`: lanes without a member are as members that were taken out.
+The state is `padded_lanes`: lanes without a member are as members that were taken out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fiol.components.lanes import (
     lane,
     lanes,
     larger,
-    load,
+    load_lanes,
     smaller,
     square_root,
     store,
@@ -44,11 +44,11 @@ from fiol.engine.stacking import (
 
 #: Rows of the working space for numbers of all stacks: shares, 1 where there is a stack; how far a pull moves a score,
 #: pulls, curvatures, what is lost.
-SHARES, THERE, REACHES, PULLS, BENDS, LOST = range(6)
+SHARES, THERE, REACHES, PULLS, CURVATURES, LOST = range(6)
 
 
 @inlined
-def padded(state, width, prior):  # type: ignore[no-untyped-def]
+def padded_lanes(state, width, prior):  # type: ignore[no-untyped-def]
     """A copy of the state of stacks, with as many members as there are lanes: the others are out."""
     J, K = state.v.shape
     v, A, P = np.zeros((J, width)), np.zeros((J, width, width)), np.zeros((J, width, width))
@@ -78,9 +78,9 @@ def copy_members(one, other, K):  # type: ignore[no-untyped-def]
 @inlined
 def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
     """<values_j, z> of up to three stacks, in lanes; those without a stack are as the first."""
-    first = total(load(values, 0, z) * z)
-    second = total(load(values, n, z) * z) if stacks > 1 else first
-    third = total(load(values, 2 * n, z) * z) if stacks > 2 else first
+    first = total(load_lanes(values, 0, z) * z)
+    second = total(load_lanes(values, n, z) * z) if stacks > 1 else first
+    third = total(load_lanes(values, 2 * n, z) * z) if stacks > 2 else first
     return lanes((first, second, third, first))
 
 
@@ -92,18 +92,20 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
     v, A, P, u = state.v.reshape(size), state.A.reshape(size * n), state.P.reshape(size * n), room.u.reshape(size)
     t = ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
-    z = choose(load(state.live, 0, like) > 0.0, z, 0.0)
+    z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
     store(seen, 0, z)
     if anywhere(choose(abs(z) <= OVERFLOWN, like, 1.0) > 0.0):
         for k in range(members):
             if not abs(seen[k]) <= OVERFLOWN:
                 take_out(stack, state, room, k)
-        z = choose(load(state.live, 0, like) > 0.0, z, 0.0)
+        z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
         store(seen, 0, z)
-    s, share = sums_of_products(v, n, z, J), load(rows, 4 * SHARES, quad)
+    s, share = sums_of_products(v, n, z, J), load_lanes(rows, 4 * SHARES, quad)
     score = total(share * s)
     values = loss.value(with_lane(s, 3, score), y) + quad
-    store(state.losses, 0, load(state.losses, 0, like) + weight * loss.value(z, y) * load(state.live, 0, like))
+    store(
+        state.losses, 0, load_lanes(state.losses, 0, like) + weight * loss.value(z, y) * load_lanes(state.live, 0, like)
+    )
     state.losses[n] += weight * lane(values, 3)
     ticks[MASS] += weight
     # 2. The unit of the loss, and how far its kinks reach.
@@ -116,7 +118,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
     best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
     share = share * larger(1.0 / (1.0 + t), exponential(rate * (best - values)))  # also where losses are infinite
     common = stack.common_share(t)
-    store(rows, 4 * SHARES, share * ((1.0 - common) / total(share)) + load(rows, 4 * THERE, quad) * (common / J))
+    store(rows, 4 * SHARES, share * ((1.0 - common) / total(share)) + load_lanes(rows, 4 * THERE, quad) * (common / J))
     # 4. A step of each.
     part = 1.0
     if loss.value_unit > 0.0 and anywhere(abs(z) > stack.limit):
@@ -127,7 +129,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
     for j in range(J):
         moved = like
         for k in range(members):
-            moved = moved + load(P, (j * n + k) * n, like) * seen[k]
+            moved = moved + load_lanes(P, (j * n + k) * n, like) * seen[k]
         store(u, j * n, moved)
     q, wrong = larger(sums_of_products(u, n, z, J), 0.0), quad
     if loss.value_unit > 0.0:
@@ -152,17 +154,17 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
     h = choose(h * q > MOST_NEWS, MOST_NEWS / choose(q > 0.0, q, 1.0), h)
     store(rows, 4 * REACHES, q)
     store(rows, 4 * PULLS, rate * beta)
-    store(rows, 4 * BENDS, h)
+    store(rows, 4 * CURVATURES, h)
     store(rows, 4 * LOST, h / (1.0 + h * q))
     most_news = 0.0
     for j in range(J):
-        moved, h_own, less = load(u, j * n, like), rows[4 * BENDS + j], rows[4 * LOST + j]
+        moved, h_own, less = load_lanes(u, j * n, like), rows[4 * CURVATURES + j], rows[4 * LOST + j]
         most_news = max(most_news, h_own * rows[4 * REACHES + j])
-        store(v, j * n, load(v, j * n, like) + rows[4 * PULLS + j] * moved)
+        store(v, j * n, load_lanes(v, j * n, like) + rows[4 * PULLS + j] * moved)
         for k in range(members):
             place = (j * n + k) * n
-            store(A, place, load(A, place, like) + z * (h_own * seen[k]))
-            store(P, place, load(P, place, like) - moved * (less * u[j * n + k]))
+            store(A, place, load_lanes(A, place, like) + z * (h_own * seen[k]))
+            store(P, place, load_lanes(P, place, like) - moved * (less * u[j * n + k]))
     ticks[SHRUNK] *= 1.0 + most_news
     if t >= ticks[NEXT]:
         forget(stack, state, t)
@@ -176,7 +178,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
 def lane_stack_rows(stack, loss, zero, four, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
     """`stack_rows` for scores [row, lane], as one axis; for at most three stacks."""
     state, like, n = borrowed(state), lanes(zero), len(zero)
-    wide = padded(state, n, stack.prior)
+    wide = padded_lanes(state, n, stack.prior)
     own = new_stack_room(wide)
     rows, spare = np.zeros(4 * 6), np.zeros(4 * 6)
     for j in range(state.v.shape[0]):
@@ -184,7 +186,7 @@ def lane_stack_rows(stack, loss, zero, four, Z, y, weight, state, scores):  # ty
     Z, y, weight, scores = borrowed((Z, y, weight, scores))
     known, room, lent_rows, lent_spare = borrowed((wide, own, rows, spare))
     for r in range(y.shape[0]):
-        z = load(Z, r * n, like)
+        z = load_lanes(Z, r * n, like)
         scores[r] = lane_stack_row(
             stack, loss, zero, four, z, y[r], weight[r], state.v.shape[1], known, room, lent_rows, lent_spare
         )

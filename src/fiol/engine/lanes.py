@@ -19,7 +19,7 @@ from fiol.components.lanes import (
     is_short,
     lanes,
     like_lanes,
-    load,
+    load_lanes,
     smaller,
     square_root,
     store,
@@ -33,7 +33,7 @@ from fiol.engine.rounds import LAST_DIGITS, NEAR
 CACHE = 2**20
 INFINITE = np.inf
 #: Steps have the digits of a float where no value is larger than this, or smaller than one by this.
-FAR = 1e15
+FAR_APART = 1e15
 
 
 class Table(NamedTuple):
@@ -57,16 +57,16 @@ def table_from(rules, zero):  # type: ignore[no-untyped-def]
     n = len(zero)
     like = lanes(zero)
     return Table(
-        load(rules, 0, like),
-        load(rules, n, like),
-        load(rules, 2 * n, like),
-        load(rules, 3 * n, like),
-        load(rules, 4 * n, like),
-        load(rules, 5 * n, like),
-        load(rules, 6 * n, like),
-        load(rules, 7 * n, like),
-        load(rules, 8 * n, like),
-        1.0 - load(rules, 8 * n, like),
+        load_lanes(rules, 0, like),
+        load_lanes(rules, n, like),
+        load_lanes(rules, 2 * n, like),
+        load_lanes(rules, 3 * n, like),
+        load_lanes(rules, 4 * n, like),
+        load_lanes(rules, 5 * n, like),
+        load_lanes(rules, 6 * n, like),
+        load_lanes(rules, 7 * n, like),
+        load_lanes(rules, 8 * n, like),
+        1.0 - load_lanes(rules, 8 * n, like),
     )
 
 
@@ -90,7 +90,7 @@ def row_steps(loss, rules, digits, feature, x, parts, square, base, longest, rec
     gain, base, size = like_lanes(square, like), like_lanes(base, like), like_lanes(longest, like)
     for j in range(x.shape[0]):
         i, value, part, unit = np.uint64(np.uint32(feature[j])) * room, x[j], parts[2 * j], parts[2 * j + 1]
-        s = smaller(load(records, i + width, like) + gain * (value * value), LARGEST_SUM)
+        s = smaller(load_lanes(records, i + width, like) + gain * (value * value), LARGEST_SUM)
         step = lane_steps(table, base, size, s, table.plain + table.free * unit)
         if loss.has_stride:
             step = smaller(step, choose(table.free > 0.5, like + LONGEST / (unit * unit), INFINITE))
@@ -116,8 +116,8 @@ def move_row(rules, digits, feature, x, parts, beta, more, records, steps):  # t
     for j in range(x.shape[0]):
         i, value = np.uint64(np.uint32(feature[j])) * room, x[j]
         pull = plain * value + free * (parts[2 * j] * parts[2 * j + 1])
-        store(records, i, load(records, i, like) + load(steps, np.uint64(j) * width, like) * pull)
-        s = load(records, i + width, like) + more * (value * value)
+        store(records, i, load_lanes(records, i, like) + load_lanes(steps, np.uint64(j) * width, like) * pull)
+        s = load_lanes(records, i + width, like) + more * (value * value)
         store(records, i + width, smaller(s, LARGEST_SUM))
 
 
@@ -133,7 +133,7 @@ def one_by_one(loss, z, p, doubt, reach, y, weight, spare):  # type: ignore[no-u
         beta, bend = loss.exact_step(spare[k], spare[n + k], spare[2 * n + k], spare[3 * n + k], y, weight)
         spare[4 * n + k] = beta
         spare[5 * n + k] = min(bend, LARGEST_SUM)
-    return load(spare, 4 * n, z), load(spare, 5 * n, z)
+    return load_lanes(spare, 4 * n, z), load_lanes(spare, 5 * n, z)
 
 
 @inlined
@@ -149,7 +149,7 @@ def lane_doubt(loss, table, zero, feature, x, y, z, own, records):  # type: igno
         return like
     terms = abs(own)
     for j in range(x.shape[0]):
-        terms = terms + abs(load(records, np.uint64(np.uint32(feature[j])) * room, like) * x[j])
+        terms = terms + abs(load_lanes(records, np.uint64(np.uint32(feature[j])) * room, like) * x[j])
     doubt = LAST_DIGITS * terms
     if y != 0.0:
         doubt = smaller(doubt, near)
@@ -179,7 +179,7 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     """One round of all members; returns their scores before it, `Clock.slopes` after it, and the length of the row."""
     like, width, room, last = lanes(zero), np.uint64(len(zero)), np.uint64(2 * len(zero)), np.uint64(len(zero) - 1)
     # 1. Scores, and how long the row is in units of the largest values.
-    own, z = load(intercept, 0, like) * has_intercept, like
+    own, z = load_lanes(intercept, 0, like) * has_intercept, like
     length = raw = has_intercept
     far = False
     for j in range(x.shape[0]):
@@ -187,7 +187,7 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
         size, peak = abs(value), 1.0 * records[i + last]
         if size > peak:
             if peak > 0.0:
-                w = load(records, i, like)
+                w = load_lanes(records, i, like)
                 store(records, i, w * (table.plain + table.free * (peak / size)))
             records[i + last] = size
             peak = size
@@ -196,8 +196,8 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
         parts[2 * j], parts[2 * j + 1] = part, unit
         length += part * part
         raw += value * value
-        far = far or peak > FAR or size < 1.0 / FAR
-        z = z + load(records, i, like) * value
+        far = far or peak > FAR_APART or size < 1.0 / FAR_APART
+        z = z + load_lanes(records, i, like) * value
     z = with_lane(z + own, last, 0.0)
     # 2. What the derivatives say about steps.
     doubt = like
@@ -219,10 +219,10 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
         stride = table.plain + table.free * loss.lane_stride(slopes, t)
     longest = stride * table.size
     # 3. Steps, and the pull of each member.
-    own_sums = smaller(load(intercept, width, like) + square, LARGEST_SUM)
+    own_sums = smaller(load_lanes(intercept, width, like) + square, LARGEST_SUM)
     lift = lane_steps(table, base, longest, own_sums, 1.0) * has_intercept
     if is_short(lanes(digits)):
-        far = far or anywhere((square > FAR) | (longest > FAR) | (base > FAR))
+        far = far or anywhere((square > FAR_APART) | (longest > FAR_APART) | (base > FAR_APART))
     if far and is_short(lanes(digits)):
         p = row_steps(loss, rules, zero, feature, x, parts, square, base, longest, records, steps, lift)
     else:
@@ -239,8 +239,8 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
         move_row(rules, zero, feature, x, parts, beta, more, records, steps)
     else:
         move_row(rules, digits, feature, x, parts, beta, more, records, steps)
-    store(intercept, 0, with_lane(load(intercept, 0, like) + lift * beta, last, 1.0))
-    store(intercept, width, smaller(load(intercept, width, like) + more, LARGEST_SUM))
+    store(intercept, 0, with_lane(load_lanes(intercept, 0, like) + lift * beta, last, 1.0))
+    store(intercept, width, smaller(load_lanes(intercept, width, like) + more, LARGEST_SUM))
     return z, slopes, lengths
 
 
@@ -257,7 +257,12 @@ def learn_lanes(  # type: ignore[no-untyped-def]
     records, intercept, steps, spare = borrowed(records), borrowed(intercept), borrowed(steps), borrowed(spare)
     parts, rules = borrowed(parts), borrowed(rules)
     scores, table, like, width = borrowed(scores), table_from(rules, zero), lanes(zero), len(zero)
-    t, slopes, lengths, ahead = ticks[0], load(ticks, 1, like), load(ticks, 1 + width, like), records.nbytes > CACHE
+    t, slopes, lengths, ahead = (
+        ticks[0],
+        load_lanes(ticks, 1, like),
+        load_lanes(ticks, 1 + width, like),
+        records.nbytes > CACHE,
+    )
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         if ahead and r + 1 < y.shape[0]:
@@ -280,8 +285,8 @@ def learn_lanes(  # type: ignore[no-untyped-def]
 def add_lane_weights(zero, records, features, v, out):  # type: ignore[no-untyped-def]
     """Add the sums of all members' weights of `features` times v; a member with v = 0 does not count at all."""
     records, like, room = borrowed(records), lanes(zero), np.uint64(2 * len(zero))
-    parts = load(v, 0, like)
+    parts = load_lanes(v, 0, like)
     for j in range(features.shape[0]):
         i = np.uint64(np.uint32(features[j])) * room
         if i < records.shape[0]:
-            out[j] += total(choose(parts != 0.0, load(records, i, like) * parts, 0.0))
+            out[j] += total(choose(parts != 0.0, load_lanes(records, i, like) * parts, 0.0))
