@@ -19,7 +19,7 @@ LANE_INDEX, DOUBLE = ir.IntType(32), ir.DoubleType()
 #: Of all arithmetic with lanes.
 FAST_FLAGS = ("contract",)
 #: 1.5 * 2^52 + 1023: what is added to it is rounded to a whole number n, and its last bits are n + 1023.
-ROUNDING = 1.5 * 2.0**52 + 1023.0
+ROUNDER = 1.5 * 2.0**52 + 1023.0
 
 
 class Lanes(types.Type):  # type: ignore[misc]
@@ -269,7 +269,7 @@ def power_of_two(typing_context: Any, x: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
         whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
-        magic = constant(kind, ROUNDING)
+        magic = constant(kind, ROUNDER)
         moved = builder.fadd(args[0], magic, flags=FAST_FLAGS)  # with no other flag, which would take the sum back
         n = builder.fsub(moved, magic, flags=FAST_FLAGS)
         power = builder.bitcast(builder.shl(builder.bitcast(moved, whole), constant(whole, 52)), kind)
