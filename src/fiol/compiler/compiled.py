@@ -599,7 +599,7 @@ def _define_lanes() -> None:
         overload(function, strict=False, jit_options=METHOD)(lambda *args: made)
 
     form(lanes, lambda numbers: vectors.from_tuple(numbers))
-    form(like_lanes, lambda values, like: vectors.converted(values, like))
+    form(like_lanes, lambda values, like: vectors.as_kind(values, like))
 
     @overload(is_short, strict=False, jit_options=METHOD)
     def _is_short(like: Any) -> Any:
