@@ -9,10 +9,12 @@ from fiol.components.lanes import (
     anywhere,
     choose,
     exponential,
+    is_short,
     lane,
     lane_exponential,
     lanes,
     larger,
+    like_lanes,
     load_lanes,
     rough_log2,
     smaller,
@@ -25,7 +27,7 @@ from fiol.components.lanes import (
 
 
 @jit
-def operate(zero, a, b, out):  # type: ignore[no-untyped-def]
+def operate(zero, single, a, b, out):  # type: ignore[no-untyped-def]
     """One operation after the other, on as many numbers as there are zeros."""
     like, n = lanes(zero), len(zero)
     x, y = load_lanes(a, 0, like), load_lanes(b, 0, like)
@@ -47,6 +49,9 @@ def operate(zero, a, b, out):  # type: ignore[no-untyped-def]
     store(out, 15 * n, x * 0.0 + (1.0 if anywhere(x > 3.5) else 0.0))
     store(out, 16 * n, whole_power(x)[0])
     store(out, 17 * n, whole_power(x)[1])
+    short = lanes(single)
+    store(out, 18 * n, like_lanes(like_lanes(x / 3.0, short), x))
+    store(out, 19 * n, x if is_short(x) else like_lanes(load_lanes(a, 0, short) * 3.0, x))
 
 
 @pytest.mark.parametrize("width", [4, 8])
@@ -56,9 +61,10 @@ def test_compiled_lanes_do_what_arrays_do(width, dtype, seed):
     rng = np.random.default_rng(seed)
     a, b = (rng.choice([-3.75, -1.0, 0.0, 0.25, 1.0, 2.25, 4.0], width).astype(dtype) for _ in range(2))
     b[b == 0.0] = 0.75
-    found, expected = np.zeros(18 * width), np.zeros(18 * width)
-    operate((0.0,) * width, a, b, found)
-    getattr(operate, "py_func", operate)((0.0,) * width, a, b, expected)
+    found, expected = np.zeros(20 * width), np.zeros(20 * width)
+    single = (np.float32(0.0),) * width
+    operate((0.0,) * width, single, a, b, found)
+    getattr(operate, "py_func", operate)((0.0,) * width, single, a, b, expected)
     assert (found == expected).all()
 
 

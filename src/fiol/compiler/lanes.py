@@ -111,8 +111,8 @@ def define(op: Any, emit: Any, inputs: int = 2, truth: bool = False, of_truth: b
         lower_builtin(op, *kinds)(lower)
 
 
-for _op, _name in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv")):
-    define(_op, lambda builder, a, b, name=_name: getattr(builder, name)(a, b, flags=FAST_FLAGS))
+for _op, _verb in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv")):
+    define(_op, lambda builder, a, b, name=_verb: getattr(builder, name)(a, b, flags=FAST_FLAGS))
 for _op, _sign in (
     (operator.lt, "<"),
     (operator.le, "<="),
