@@ -68,7 +68,22 @@ from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
-from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, Coin, FTRLProximal, ImplicitCoin, ImplicitFTRL
+from fiol.presets import (
+    COMID,
+    FIOL,
+    IOL,
+    ISGD,
+    PA,
+    PA1,
+    PA2,
+    RDA,
+    SGD,
+    Coin,
+    FTRLProximal,
+    ImplicitCoin,
+    ImplicitFTRL,
+    Stacked,
+)
 from fiol.step import Step, solve_step
 from fiol.update.anchors import AllIterates, Anchor, LastIterate, Origin
 from fiol.update.ensemble import Ensemble
@@ -207,6 +222,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "Stack",
+    "Stacked",
     "Step",
     "StepSize",
     "Truncated",
