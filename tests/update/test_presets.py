@@ -349,7 +349,7 @@ def test_stacked_is_near_the_best_member_where_it_is_not_better():
 
 @pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Hinge(), fiol.Poisson(), fiol.Softmax()], ids=repr)
 def test_stacked_has_the_loss_and_the_penalty_one_gave(loss):
-    ensemble = fiol.Stacked(loss, fiol.L1(0.01))
+    ensemble = fiol.Stacked(loss, fiol.Ridge(0.01))
     assert {member.loss for member in ensemble.members} == {loss}
-    assert {member.regularizer for member in ensemble.members} == {fiol.L1(0.01)}
+    assert {member.regularizer for member in ensemble.members} == {fiol.Ridge(0.01)}
     assert len({member.step_size for member in ensemble.members}) == len(ensemble.members)
