@@ -208,6 +208,7 @@ def concrete_components():
 #: whose rounds a loop makes for several members at once.
 MEANT = {
     ("step_sizes.py", "ScaleFree"),
+    ("step_sizes.py", "Curvature"),
     ("checks.py", "ScaleFree"),
     ("bounds.py", "ImplicitLoss"),
     ("bounds.py", "LinearizedLoss"),
