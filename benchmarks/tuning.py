@@ -25,7 +25,8 @@ The others, each with what suits it best:
 - River: its default, steps of 0.01, and the best of several optimisers; behind its StandardScaler for tables. Sparse
   rows it gets as they are: the scaler, which sees the entries that are there, would make all indicators 0.
 
-Ours: `fiol` is what one gets without giving anything; the others are single learners over kinds and sizes of steps.
+Ours: `fiol` is the single learner one gets without giving anything, `ensemble` is `Stacked`; the others are single
+learners over kinds and sizes of steps.
 Numbers are kept in build/tuning, with what they were made from, and only what has changed is measured again.
 """
 
@@ -56,7 +57,20 @@ import fiol
 from benchmarks import data
 from benchmarks.data import Rows
 from benchmarks.report import header, progress, table
-from fiol import FIOL, SGD, AdaGrad, Constant, Curvature, Learner, Logistic, OneVsRest, ScaleFree, Softmax, Squared
+from fiol import (
+    FIOL,
+    SGD,
+    AdaGrad,
+    Constant,
+    Curvature,
+    Learner,
+    Logistic,
+    OneVsRest,
+    ScaleFree,
+    Softmax,
+    Squared,
+    Stacked,
+)
 
 CACHE = data.CACHE.parent / "tuning"
 SIZES = np.logspace(-3.0, 3.0, 13).tolist()
@@ -157,12 +171,12 @@ Columns = dict[str, list[Contestant]]
 #: What a `Learner` takes, from the loss alone.
 MODELS: dict[str, Callable[[Any], Any]] = {
     "fiol": FIOL,
-    # "ensemble": Ensemble,
+    "ensemble": Stacked,
     "Curvature": partial(FIOL, step_size=ScaleFree(Curvature())),
     **{f"AdaGrad({s:.3g})": partial(FIOL, step_size=ScaleFree(AdaGrad(s))) for s in SIZES},
 }
 #: Those that have a column of their own. The best of the others is one column.
-NAMED = ("fiol",)
+NAMED = ("fiol", "ensemble")
 SINGLE = "best single"
 
 

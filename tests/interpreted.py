@@ -1,11 +1,25 @@
 """Models that compile nothing, wherever they are made."""
 
-import functools
-
 import fiol
 
 
 def interpret(patch):
     """Let learners and models of several work in the interpreter unless they are told otherwise."""
     for kind in (fiol.Learner, fiol.OneVsRest):
-        patch.setattr(kind, "__init__", functools.partialmethod(kind.__init__, compiled=False))
+        patch.setitem(kind.__init__.__kwdefaults__, "compiled", False)
+
+
+def interpret_all(patch):
+    """The same, and single steps, audits and models from files, too."""
+    from fiol.doors.estimator_file import Saved
+    from fiol.regret import audit
+
+    interpret(patch)
+    for function in (fiol.solve_step, audit):
+        patch.setitem(function.__kwdefaults__, "compiled", False)
+    builders = [
+        method.__func__ for kind in (fiol.Learner, fiol.OneVsRest, Saved) for method in (kind.load, kind.from_parts)
+    ]
+    for function in (fiol.load, *builders):
+        assert function.__defaults__ == (True,)  # of `compiled`
+        patch.setattr(function, "__defaults__", (False,))

@@ -80,9 +80,11 @@ class Draws:
             fiol.Inverse(size),
             fiol.Polynomial(size, self.pick(0.0, 0.5, 1.0)),
         )
-        curvature = fiol.Curvature(size, other)
-        free = fiol.ScaleFree(self.pick(adagrad, curvature, schedule))
-        return self.pick(schedule, schedule, adagrad, curvature, free) if adaptive else schedule
+        # One of these by the digits of a number that is drawn already: one more draw would change all that follow.
+        others = fiol.Curvature(size, other), fiol.Curvature(size, other, size), fiol.Normalized(size)
+        second = others[int(1e6 * other) % 3]
+        free = fiol.ScaleFree(self.pick(adagrad, second, schedule))
+        return self.pick(schedule, schedule, adagrad, second, free) if adaptive else schedule
 
 
 def geometry_of(draws, kind, d):

@@ -704,16 +704,18 @@ def test_numbers_are_kept_with_what_they_were_made_from(tuning, tmp_path):
 
 
 def test_tuning_compares_with_the_best_of_the_others(tuning):
-    columns = {"VW": ["a"], "VW best": ["a", "b"], "sklearn": ["c"], "fiol": ["fiol"], tuning.SINGLE: ["d", "e"]}
-    first = tuning.Found("s", 9, "u", {"a": 0.5, "b": 0.2, "c": np.inf, "fiol": 0.1, "d": 0.3, "e": 0.4}, columns)
+    columns = {"VW": ["a"], "VW best": ["a", "b"], "sklearn": ["c"], "fiol": ["fiol"], "ensemble": ["ensemble"]}
+    columns[tuning.SINGLE] = ["d", "e"]
+    losses = {"a": 0.5, "b": 0.2, "c": np.inf, "fiol": 0.1, "ensemble": 0.05, "d": 0.3, "e": 0.4}
+    first = tuning.Found("s", 9, "u", losses, columns)
     second = first._replace(name="t", losses={**first.losses, "fiol": 0.2 * np.exp(0.5), "d": 0.4, "e": 0.2})
     assert (first.peer, first.winner("VW best"), first.best(tuning.SINGLE)) == (0.2, "b", 0.3)
     assert first.ratio(0.3) == pytest.approx(1.5)
     assert np.isnan(first.best("River"))
     lines = tuning.report([first, second]).splitlines()
     shown = " ".join(lines[2].split())
-    assert shown == "s 9 0.5000 2.500 0.2000 1.000 overflow overflow 0.1000 0.500 0.3000 1.500"
-    means = [np.log(2.5), 0.0, np.inf, (np.log(0.5) + 0.5) / 2.0, np.log(1.5) / 2.0]
+    assert shown == "s 9 0.5000 2.500 0.2000 1.000 overflow overflow 0.1000 0.500 0.0500 0.250 0.3000 1.500"
+    means = [np.log(2.5), 0.0, np.inf, (np.log(0.5) + 0.5) / 2.0, np.log(0.25), np.log(1.5) / 2.0]
     assert lines[4].split()[3:] == [f"{mean:+.4f}" for mean in means]
     summary = {line.split()[0]: line.split()[1:] for line in lines[8:]}
     assert summary["fiol"] == [f"{means[3]:+.4f}", "1.649", "(t)", "1", "of", "2"]

@@ -38,6 +38,7 @@ CASES = {
     "named": (lambda: Learner(LASSO), NAMED, SIGNS),
     "joint": (lambda: Learner(FIOL(Softmax())), NAMED, FRUIT),
     "one-vs-rest": (lambda: OneVsRest(LASSO), NAMED, FRUIT),
+    "ensemble": (lambda: Learner(fiol.Ensemble([LASSO, FIOL(Logistic(), step_size=Constant(0.1))])), NAMED, SIGNS),
     "bounded": (lambda: Learner(LASSO, max_features=45), NAMED, SIGNS),
     "accounted": (accounted, MATRIX, SIGNS),
     "accounted, every weight": (lambda: accounted(fiol.RDA(Logistic(), L1(0.02))), MATRIX, SIGNS),
@@ -50,7 +51,7 @@ def known(model):
         return model.classes, model.names, model.n_features, [known(learner)[-1] for learner in model._all()]
     kept = {}
     for name, a in model.arrays().items():
-        a = a[: model.n_features] if name.startswith("state.") else a
+        a = a[: model.n_features] if "state." in name else a
         # Unless a feature was ever seen, its record is that of one without a place.
         seen = a.any(axis=tuple(range(1, a.ndim)))
         kept[name] = a[: 1 + max(np.flatnonzero(seen), default=-1)].tobytes()
@@ -69,7 +70,7 @@ def interrupt_at(monkeypatch, number, late):
     call, count = Engine.call, itertools.count()
 
     def interrupted(self, kernel, *arguments):
-        learns = kernel == "learn_rows" or getattr(kernel, "__name__", "") == "measure_rows"
+        learns = kernel in ("learn_rows", "stack_rows") or getattr(kernel, "__name__", "") == "measure_rows"
         if not learns or next(count) != number:
             return call(self, kernel, *arguments)
         if late:

@@ -39,6 +39,7 @@ from fiol import (
     AllIterates,
     Anytime,
     Box,
+    Coin,
     Constant,
     DiagonalMetric,
     ElasticNet,
@@ -46,6 +47,7 @@ from fiol import (
     FTRLProximal,
     Hinge,
     Huber,
+    ImplicitCoin,
     ImplicitFTRL,
     ImportanceAware,
     Inverse,
@@ -85,6 +87,8 @@ PRESETS = [
     FTRLProximal(Logistic(), L1(0.05)),
     FTRLProximal(Logistic(), L1(0.05), once=True),
     ImplicitFTRL(Absolute(), ElasticNet(0.02, 0.02)),
+    Coin(Logistic(), L1(0.01)),
+    ImplicitCoin(Absolute(), ElasticNet(0.02, 0.02)),
 ]
 OTHERS = [
     FIOL(Squared(), ElasticNet(0.01, 0.02), Polynomial()),
@@ -593,6 +597,7 @@ MEMORY = [  # update, average, bytes per feature in float64 and in float32
     (FIOL(Squared(), L1(0.1)), False, 32, 20),
     (RDA(Squared(), L1(0.1)), False, 8, 4),
     (FTRLProximal(Squared(), L1(0.1)), False, 16, 8),
+    (Coin(Squared(), L1(0.1)), False, 40, 20),
     (FIOL(Squared(), step_size=SCHEDULE), True, 24, 20),
     (FIOL(Squared(), Ridge(0.1), SCHEDULE), True, 24, 20),
     (FTRLProximal(Squared(), L1(0.1)), True, 24, 16),

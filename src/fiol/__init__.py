@@ -46,14 +46,17 @@ from fiol.components.solvers import (
     Solver,
     Sorting,
 )
+from fiol.components.stacks import NewtonStack, Stack
 from fiol.components.step_sizes import (
     AdaGrad,
     Adaptive,
     Anytime,
+    CoinBetting,
     Constant,
     Curvature,
     FixedHorizon,
     Inverse,
+    Normalized,
     Polynomial,
     ScaleFree,
     Schedule,
@@ -65,9 +68,25 @@ from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
-from fiol.presets import COMID, FIOL, IOL, ISGD, PA, PA1, PA2, RDA, SGD, FTRLProximal, ImplicitFTRL
+from fiol.presets import (
+    COMID,
+    FIOL,
+    IOL,
+    ISGD,
+    PA,
+    PA1,
+    PA2,
+    RDA,
+    SGD,
+    Coin,
+    FTRLProximal,
+    ImplicitCoin,
+    ImplicitFTRL,
+    Stacked,
+)
 from fiol.step import Step, solve_step
 from fiol.update.anchors import AllIterates, Anchor, LastIterate, Origin
+from fiol.update.ensemble import Ensemble
 from fiol.update.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, LossStep, Truncated
 from fiol.update.regularizer_steps import (
     IgnoredRegularizer,
@@ -140,11 +159,14 @@ __all__ = [
     "Box",
     "Chunk",
     "ClosedForm",
+    "Coin",
+    "CoinBetting",
     "Constant",
     "CrammerSinger",
     "Curvature",
     "DiagonalMetric",
     "ElasticNet",
+    "Ensemble",
     "Entropy",
     "EpsilonInsensitive",
     "Euclidean",
@@ -157,6 +179,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "IgnoredRegularizer",
+    "ImplicitCoin",
     "ImplicitFTRL",
     "ImplicitLoss",
     "ImplicitRegularizer",
@@ -173,6 +196,8 @@ __all__ = [
     "Mahalanobis",
     "MedianOfMedians",
     "Newton",
+    "NewtonStack",
+    "Normalized",
     "OneVsRest",
     "Origin",
     "Partition",
@@ -196,6 +221,8 @@ __all__ = [
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
+    "Stack",
+    "Stacked",
     "Step",
     "StepSize",
     "Truncated",

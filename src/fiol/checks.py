@@ -307,14 +307,20 @@ def is_importable(cls: type) -> bool:
 
 def check_record(step_size: StepSize, power: int) -> Floats:
     """The metrics of a feature after values times 2^power, with the same loss; its statistics stay finite."""
+    step_size = step_size.for_loss(Squared())  # as rounds see it
     s, found, pulled = np.zeros(step_size.width()), [], False
     for x, square in itertools.product((1.0, -0.25, 3.0, 1e-6, 1e6), (0.0, 1.0, 1e-8, 1e8)):
-        step_size.meet(s, x * 2.0**power)
+        value = x * 2.0**power
+        step_size.meet(s, value)
+        length = 1.0 + (value / (step_size.peak(s) if isinstance(step_size, ScaleFree) else 1.0)) ** 2
         pulled = pulled or square > 0.0
         with np.errstate(all="ignore"):
-            step_size.observe(s, x * 2.0**power, square)
+            step_size.observe(s, value, square)
+            step_size.observe_row(s, length, 1.0)
             h = step_size.h(s, 1.0)
-        here = f"for x = {x * 2.0**power:g}, square = {square:g}"
+            step_size.observe_bend(s, value, square)
+            step_size.observe_pull(s, value, square**0.5, (0.5 - (x < 0.0)) * square**0.5, 1.0, 1.0)
+        here = f"for x = {value:g}, square = {square:g}"
         must_hold(bool(np.isfinite(s).all()), step_size, "observe", f"{here} the record becomes {s}")
         must_hold(isfinite(h) and h >= 0.0, step_size, "h", f"{here} it is {h} with the record {s}")
         must_hold(h > 0.0 or not pulled, step_size, "h", f"{here} it is 0 after gradients: no steps at all")

@@ -20,6 +20,7 @@ from fiol.components.problem import expect
 from fiol.components.row import Floats
 from fiol.engine.at_hand import second_look
 from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.ensemble import Member, make_engine
 from fiol.engine.merging import merge_engines, shares_of
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register_kind, write_model
@@ -35,14 +36,13 @@ from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
 from fiol.snapshot import Snapshot, scores_in_turn
+from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="Learner")
 #: What `Learner.save` writes.
 KIND = "learner"
-#: Arrays that every file of a learner has; all that are added later have a value for files without them.
-NEEDED_ARRAYS = ("state.w", "clock")
 
 
 class Learner:
@@ -50,7 +50,8 @@ class Learner:
 
     Parameters
     ----------
-    update : what happens in a round: an `Update`, most easily one of `fiol.presets`.
+    update : what happens in a round: an `Update`, most easily one of `fiol.presets`; or an `Ensemble` of them, whose
+        weights, scores and predictions are those of the one linear model it makes.
     n_features : how many features there are. By default the model grows as new ones appear in dicts, sparse rows and
         chunks. Arrays and frames have as many columns as the first one that was learned from.
     bits : fold all features, named or numbered, into 2**bits by hashing.
@@ -70,9 +71,10 @@ class Learner:
     would have made of it, at a cost that depends on the entries of a row alone (`fiol.update.laziness` has the few
     exceptions). If anything is wrong with a chunk, an error names the place and nothing has been learned from it.
 
-    Rounds are exact for steps from 1e-12 to 1e12. Longer ones are as exact while the pull beta of a row, about its
-    error divided by eta x^2, is a double with all its digits, at least 1e-308: below, weights miss the row's target by
-    what is lost of beta, and no error says so. (`solve_step` looks at every step, and refuses those.)
+    Rounds are exact for steps from 1e-12 to 1e12, and for longer ones, while the pull beta of a row is a double with
+    all its digits, at least 1e-308. It is about the row's error divided by the sum of step x^2, so that only absurd
+    numbers get there; below, weights miss the row's target by what is lost of beta, and no error says so.
+    (`solve_step` looks at every step, and refuses those.)
 
     Threads may share a learner: every call is one turn, and the others wait. So whatever they do, the result is that of
     the same calls in some order, one after the other; what is read, saved, pickled, copied or merged is one moment
@@ -118,7 +120,7 @@ class Learner:
 
     def __init__(
         self,
-        update: Update,
+        update: Update | Ensemble,
         *,
         n_features: int | None = None,
         bits: int | None = None,
@@ -129,7 +131,7 @@ class Learner:
         classes: Sequence[Any] | None = None,
         compiled: bool = True,
     ) -> None:
-        expect("update", update, Update)
+        expect("update", update, Ensemble if isinstance(update, Ensemble) else Update)
         for name, flag in (("intercept", intercept), ("average", average), ("compiled", compiled)):
             check_flag(name, flag)
         self.update = update
@@ -138,17 +140,17 @@ class Learner:
         self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
         self.ledger: Any = None  #: the `fiol.regret.Ledger` that rides along, if there is one
         self._turns: Any = Turns()
-        plan = make_plan(update, self.averages)
+        plans = plans_of(update, self.averages)
         if max_features is not None:
             check_size("max_features", max_features)
-        width = fixed_features(update, plan, n_features, bits, max_features)
-        self._intake = Intake(width, bits, max_features, plan.first_weight(1) != 0.0)
+        width = fixed_features(update, plans, n_features, bits, max_features)
+        self._intake = Intake(width, bits, max_features, any(plan.first_weight(1) != 0.0 for plan in plans))
         labels = self._intake.labels = labels_for(update, classes)
         self._whole_rows = update.geometry.whole_rows  # rows do not enter the geometry as they are
         size = update.geometry.entered(self._intake.features)
-        first, many = plan.first_entry(size), None if labels is None else len(labels)
+        many = None if labels is None else len(labels)
         #: Plan, state and rounds: for the rest of the package, which works with the engine of a learner in its turn.
-        self.engine = Engine(plan, size, first, bool(intercept), self.averages, self.dtype, compiled, many)
+        self.engine = make_engine(update, size, bool(intercept), self.averages, self.dtype, compiled, many)
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -241,7 +243,7 @@ class Learner:
         """The scores of one block of rows after another; classes that a block did not know have 0 there."""
         if self._intake.labels is None:
             return np.concatenate([np.empty(0), *scores])
-        return padded(scores, len(self._intake.labels))
+        return padded(scores, self._intake.labels)
 
     def _learn_bounded(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
         """A round per row with at most `max_features`, all or nothing."""
@@ -490,9 +492,8 @@ class Learner:
 
     def _warn(self, what: str, score: Any, stacklevel: int = 3) -> None:
         """Warn that a score is not finite, on behalf of whoever called the learner."""
-        implicit = self.update.loss_step.solves
         held_in = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
-        why = f"the weights left the range of {held_in}" if implicit else "use an implicit loss step"
+        why = f"the weights left the range of {held_in}" if self.update.is_implicit() else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
 
     def start_from(self, weights: Any, intercept: Any = 0.0) -> None:
@@ -511,7 +512,7 @@ class Learner:
             self._start_from(weights, intercept)
 
     def _start_from(self, weights: Any, intercept: Any) -> None:
-        if self.rounds or self.update.anchor.keeps_all_rounds or self.update.geometry.whole_rows:
+        if self.rounds or not self.update.starts_anywhere():
             raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
         w, many = np.array(weights, np.float64), self.engine.trailing
         given = w.size if not many else w.shape[-1] if w.ndim else 0
@@ -527,7 +528,7 @@ class Learner:
         self.engine.start_from(np.ascontiguousarray(w.T), shift)
         self._intake.features = features
 
-    def with_update(self: Self, update: Update) -> Self:
+    def with_update(self: Self, update: Update | Ensemble) -> Self:
         """A learner with another update that starts from the weights of this one; what it knows of steps is forgotten.
 
         >>> from fiol import FIOL, Constant, Learner, Squared
@@ -576,9 +577,8 @@ class Learner:
 
     def negated(self: Self) -> Self:
         """A copy whose scores are those of this learner times -1; before its first round if weights have a sign."""
-        new, geometry = self.copy(), self.update.geometry
-        low, high = self.update.regularizer.bounds()
-        if geometry.paired or geometry.least_weight() == 0.0 or low != -high:
+        new = self.copy()
+        if not self.update.is_symmetric():
             return type(self)(self.update, **self._options(), compiled=self.compiled)
         flipped = {name: -a if name.endswith((".w", ".total")) else a for name, a in self.arrays().items()}
         new.engine.restore(flipped)
@@ -612,11 +612,10 @@ class Learner:
         >>> learner.uncertainty([[1.0, 0.0], [0.0, 1.0]]).round(2)  # a feature seen in 50 rows, and one in none
         array([0.41, 1.04])
         """
-        update = self.update
-        if not update.step_size.knows_variance() or not update.loss.has("dispersion"):
+        if not self.update.knows_variance():
             raise TypeError(
                 "uncertainty needs step_size=Curvature() or ScaleFree(Curvature()), and squared, logistic, softmax or "
-                f"Poisson loss; this learner has {update.step_size!r} and {update.loss!r}"
+                f"Poisson loss; this learner has {self.update.brief()}"
             )
         X, rows = counted(X, "a list of such dicts")
         if rows is None:
@@ -756,6 +755,32 @@ class Learner:
         """The intercept of the last round, also where averages are kept."""
         with self._turns:
             return self.engine.intercept_weight(False)
+
+    @property
+    def members(self) -> list[Member]:
+        """How every member of an ensemble does, in the order of `update.members`; none for an `Update`.
+
+        >>> from fiol import FIOL, Constant, Ensemble, Learner, Logistic
+        >>> updates = [FIOL(Logistic(), step_size=Constant(size)) for size in (0.001, 1.0)]
+        >>> learner = Learner(Ensemble(updates))
+        >>> scores = learner.learn([[1.0], [-1.0]] * 50, [1, -1] * 50)
+        >>> slow, fast = learner.members
+        >>> slow.loss > fast.loss > 0.0, slow.loss > learner.progressive_loss > 0.0
+        (True, True)
+        """
+        with self._turns:
+            return self.engine.report()[0]
+
+    @property
+    def progressive_loss(self) -> float:
+        """The mean loss of an ensemble's scores, each from before its row was learned from, by sample weights."""
+        with self._turns:
+            return self.engine.report()[1]
+
+    @property
+    def mixing(self) -> Floats:
+        """What the score of each member of an ensemble counts with now."""
+        return np.array([member.weight for member in self.members])
 
     @property
     def rounds(self) -> int:
@@ -1009,7 +1034,7 @@ class Learner:
         """The learner of what a file says; whatever an older version did not write is as in a new learner."""
         check_header(header)
         update = recipe.from_json(header["update"])
-        if not isinstance(update, Update):
+        if not isinstance(update, (Update, Ensemble)):
             raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
         kept = list(update.statistics())
         if header.get("statistics", kept) != kept:  # an older version did not write them
@@ -1020,7 +1045,7 @@ class Learner:
         new = cls(update, **header["options"], classes=classes_in(labels), compiled=compiled)
         if new.n_features not in (0, header["features"]):  # 0 if their number is not fixed
             raise ValueError(f"it has {header['features']} features, but its options say {new.n_features}")
-        new._restore(header, records.fill_missing(arrays, new.arrays(), NEEDED_ARRAYS))
+        new._restore(header, records.fill_missing(arrays, new.arrays(), new.engine.needed_arrays))
         return new
 
     def __repr__(self) -> str:
@@ -1051,7 +1076,7 @@ def is_vector(array: Any, dtype: Any) -> bool:
     return flags.c_contiguous and flags.aligned
 
 
-def labels_for(update: Update, classes: Any) -> Labels | None:
+def labels_for(update: Update | Ensemble, classes: Any) -> Labels | None:
     """The classes of a learner whose loss has a score for each; None for a loss of one score."""
     if isinstance(update.loss, JointLoss):
         return Labels(() if classes is None else check_classes(classes), closed=classes is not None)
@@ -1103,7 +1128,18 @@ def check_size(name: str, value: Any) -> int:
     return size
 
 
-def fixed_features(update: Update, plan: Plan, n_features: Any, bits: Any, max_features: Any) -> int | None:
+def plans_of(update: Update | Ensemble, averaging: bool) -> list[Plan]:
+    """The plan of an update, or of every member of an ensemble."""
+    if not isinstance(update, Ensemble):
+        return [make_plan(update, averaging)]
+    if averaging:
+        raise TypeError("an ensemble keeps no averages: its stack takes the place of them")
+    return [make_plan(member) for member in update.members]
+
+
+def fixed_features(
+    update: Update | Ensemble, plans: list[Plan], n_features: Any, bits: Any, max_features: Any
+) -> int | None:
     """How many features there are from the start to the end; None if their number grows."""
     given = [name for name, value in (("n_features", n_features), ("bits", bits)) if value is not None]
     if max_features is not None:
@@ -1123,7 +1159,7 @@ def fixed_features(update: Update, plan: Plan, n_features: Any, bits: Any, max_f
     for name, shape in sizes:
         if shape[0] != n_features:
             raise ValueError(f"{name} is for {shape[0]} features, but there are {n_features}")
-    everywhere = plan.laziness.everywhere and plan.first_weight(1) != 0.0
+    everywhere = any(plan.laziness.everywhere and plan.first_weight(1) != 0.0 for plan in plans)
     if n_features is None and (update.geometry.mixes_features() or everywhere):
         raise TypeError(f"{type(update.geometry).__name__} needs to know how many features there are: give n_features")
     return n_features

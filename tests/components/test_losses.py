@@ -343,3 +343,59 @@ def test_the_domain_of_a_conjugate_ends_where_derivatives_do(loss):
     assert np.isfinite(inside).all()
     assert loss.conjugate_grad(-1.5, 3.0) == -math.inf
     assert loss.conjugate_grad(1.5, 3.0) == math.inf
+
+
+# --- lanes ------------------------------------------------------------------------------------
+
+IN_LANES = [loss for loss in LOSSES if loss.lanes]
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_steps_in_lanes_are_exact_steps(data):
+    loss = data.draw(st.sampled_from(IN_LANES))
+    y, weight = data.draw(targets(loss)), data.draw(st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+    p = np.array([data.draw(st.one_of(st.just(0.0), magnitudes(-12, 5))) for _ in range(4)])
+    z = np.array([data.draw(st.one_of(st.just(0.0), signed(-3, 5))) for _ in range(4)])
+    found = loss.lane_step(z, p, 0.0, 1.0, y, weight)
+    assert loss.lane_exact(z, weight * p)
+    for k in range(4):
+        beta, bend = loss.exact_step(z[k], p[k], 0.0, 1.0, y, weight)
+        off = 8.0 * np.spacing(abs(z[k]) + weight * p[k] + 1.0)  # of the score
+        steep = weight if isinstance(loss, fiol.Logistic) else weight / (1.0 + weight * p[k])
+        assert np.broadcast_to(found[0], 4)[k] == pytest.approx(beta, rel=1e-14, abs=off * steep)
+        assert np.broadcast_to(found[1], 4)[k] == pytest.approx(bend, rel=1e-12, abs=off * steep + 1e-300)
+
+
+def test_the_root_of_the_logistic_loss_in_lanes_has_all_digits():
+    rng = np.random.default_rng(0)
+    p, m = 10.0 ** rng.uniform(-9.0, 5.9, 1200), rng.normal(size=1200) * 10.0 ** rng.uniform(-2.0, 4.0, 1200)
+    m[::3] = -p[::3] * rng.random(400)  # around the middle
+    m[1::3], p[1::3] = rng.uniform(-40.0, 40.0, 400), 10.0 ** rng.uniform(-3.0, 3.0, 400)
+    p[::50] = 0.0
+    c, bend = fiol.components.losses.even_logistic_root(m, p)
+    with mp.workdps(700):
+        for k in range(len(m)):
+            margin, slope = mp.mpf(m[k]), mp.mpf(p[k])
+            u = margin + slope * mp.mpf(c[k])
+            for _ in range(60):  # of the new margin, by Newton's method
+                s = 1 / (1 + mp.exp(u))
+                step = (u - margin - slope * s) / (1 + slope * s * (1 - s))
+                u -= step
+                if abs(step) < mp.mpf(10) ** -320:
+                    break
+            exact = 1 / (1 + mp.exp(u))
+            assert abs(c[k] - exact) <= 1e-15 * exact + mp.mpf(10) ** -303
+            curved = exact * (1 - exact)
+            # Where c is near 1, an error of the margin in its last place is one of 1 - c.
+            room = 1e-15 + 4 * np.spacing(abs(m[k]) + p[k]) / (1 + slope * curved)
+            assert abs(bend[k] - curved) <= room * curved + mp.mpf(10) ** -303
+
+
+@pytest.mark.parametrize("name", ["grad", "hess", "dual", "gauge"])
+def test_a_loss_with_a_method_of_its_own_has_no_lanes_unless_it_says_so(name):
+    own = getattr(fiol.Logistic, name)
+    assert fiol.Logistic.lanes
+    assert not type("Own", (fiol.Logistic,), {name: own}).lanes
+    assert type("Said", (fiol.Logistic,), {name: own, "lanes": True}).lanes
+    assert type("Named", (fiol.Logistic,), {"predict": fiol.Logistic.predict}).lanes

@@ -79,7 +79,14 @@ BUILT_IN = (
     fiol.Inverse(0.1),
     fiol.Polynomial(0.5),
     fiol.AdaGrad(),
+    fiol.Normalized(),
+    fiol.Curvature(),
     fiol.ScaleFree(),
+    fiol.ScaleFree(fiol.Normalized()),
+    fiol.ScaleFree(fiol.Curvature()),
+    fiol.ScaleFree(fiol.Curvature(noise=0.1)),
+    fiol.CoinBetting(),
+    fiol.ScaleFree(fiol.CoinBetting()),
     fiol.ScaleFree(fiol.Polynomial()),
 )
 
@@ -151,7 +158,9 @@ def test_own_step_sizes_compile(update):
     np.testing.assert_allclose(ours.learn(X, y, weight), plain.learn(X, y, weight), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("step_size", [Halved(), Rms(), fiol.ScaleFree(Largest())], ids=repr)
+@pytest.mark.parametrize(
+    "step_size", [Halved(), Rms(), fiol.ScaleFree(Largest()), fiol.ScaleFree(fiol.Normalized())], ids=repr
+)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_statistics_are_saved_copied_and_grow(tmp_path, step_size, dtype):
     X, y, weight = data()

@@ -200,18 +200,23 @@ def concrete_components():
     exported = {kind for kind in vars(fiol).values() if isinstance(kind, type)}
     return {kind.__name__ for kind in exported if issubclass(kind, fiol.components.component.Component)} - {
         *("Loss", "Binary", "JointLoss", "Regularizer", "Geometry", "Separable", "Solver", "StepSize", "Schedule"),
-        *("Adaptive", "Update"),
+        *("Adaptive", "Update", "Ensemble"),
     }
 
 
-#: Where a class is meant and no answer would do: which theorems hold for it, which step size is another one in units.
+#: Where a class is meant and no answer would do: which theorems hold for it, which step size is another one in units,
+#: whose rounds a loop makes for several members at once.
 MEANT = {
     ("step_sizes.py", "ScaleFree"),
+    ("step_sizes.py", "Curvature"),
     ("checks.py", "ScaleFree"),
     ("bounds.py", "ImplicitLoss"),
     ("bounds.py", "LinearizedLoss"),
     ("bounds.py", "ImplicitRegularizer"),
     ("bounds.py", "Inverse"),
+    ("lane_group.py", "LastIterate"),
+    ("lane_group.py", "ImplicitLoss"),
+    ("lane_group.py", "ClosedForm"),
 }
 
 

@@ -65,13 +65,16 @@ class Played(NamedTuple):
     mean_intercept: float
 
 
-def metric(step, square, bends, peak, stride=1.0):
+def metric(step, square, bends, left, length, peak, stride=1.0):
     """h of one coordinate."""
     if isinstance(step, fiol.ScaleFree):
-        known = peak > 0.0 and stride > 0.0
-        return peak**2 * metric(step.step_size, square / peak**2, bends / peak**2, 1.0) / stride if known else 0.0
+        if not (peak > 0.0 and stride > 0.0):
+            return 0.0
+        return peak**2 * metric(step.step_size, square / peak**2, bends / peak**2, left, length, 1.0) / stride
     if isinstance(step, fiol.Curvature):
-        return step.prior + bends
+        return step.prior * left + bends
+    if isinstance(step, fiol.Normalized):
+        return length
     return step.kappa + sqrt(square) if isinstance(step, fiol.AdaGrad) else 1.0
 
 
@@ -119,9 +122,9 @@ class Game:
         self.h = np.append(np.resize(getattr(self.geometry, "h", 1.0), d), 1.0)
         self.first = np.clip(np.append(np.full(d, one), 0.0), self.lo, self.hi)
         self.w = self.first.copy()
-        self.theta, self.square, self.peak, self.bends, self.pending = np.zeros((5, d + 1))
+        self.theta, self.square, self.peak, self.bends, self.pending, self.length = np.zeros((6, d + 1))
         self.slopes, self.errors, self.targets = [], [], []
-        self.stride = np.ones(d + 1)
+        self.stride, self.left = np.ones((2, d + 1))
 
     def units(self):
         """Of the derivatives, and of the steps."""
@@ -134,6 +137,10 @@ class Game:
             k = max(loss.tau, 1.0 - loss.tau) if isinstance(loss, fiol.Quantile) else 1.0
             return 2.0 * k, e / k
         return 2.0 * np.sqrt(np.mean(np.square(self.slopes))), 1.0
+
+    def metric(self, i):
+        kept = self.square[i], self.bends[i], self.left[i], self.length[i]
+        return metric(self.step, *kept, self.peak[i], self.stride[i])
 
     def ridge_slope(self):
         """Of a linearized ridge, which near the last iterate takes no more than all of a weight."""
@@ -209,14 +216,15 @@ class Game:
         doubt = DOUBT * size if y == 0.0 else min(DOUBT * size, NEAR * (abs(z) + abs(y)))
         slope = least_grad(loss, z, doubt, y)
         g = weight * slope
-        adaptive = isinstance(getattr(self.step, "step_size", self.step), (fiol.AdaGrad, fiol.Curvature))
+        inner = getattr(self.step, "step_size", self.step)
+        adaptive, noise = isinstance(inner, (fiol.AdaGrad, fiol.Curvature)), getattr(inner, "noise", 0.0)
         asked = self.loss_step != "implicit" or adaptive
         unclear = any(least_grad(loss, z, (1.0 + c) * doubt, y) != slope for c in (-1e-3, 1e-3))
         if asked and (unclear or not abs(g) * np.abs(x).max() < 1e100):
             raise UndecidedError
 
         eta, eta_before = self.step.eta(t), self.step.eta(max(t - 1, 1))
-        h_before = [metric(self.step, self.square[i], self.bends[i], self.peak[i], self.stride[i]) for i in every]
+        h_before = [self.metric(i) for i in every]
         self.slopes.append(slope)
         self.errors.append(abs(z - y))
         self.targets.append(y)
@@ -230,7 +238,15 @@ class Game:
             if x[i] != 0.0:
                 self.square[i] += (g * counts * self.x[i]) ** 2
                 self.bends[i] += self.pending[i]
-        h = [metric(self.step, self.square[i], self.bends[i], self.peak[i], self.stride[i]) for i in every]
+        for i in every:  # the variance of a weight, 1 / h in its own unit, grows by the noise
+            own = self.peak[i] ** 2 if isinstance(self.step, fiol.ScaleFree) else 1.0
+            if x[i] != 0.0 and noise > 0.0:
+                h = inner.prior * self.left[i] + self.bends[i] / own
+                kept = 1.0 / (1.0 / h + noise) / h
+                self.bends[i], self.left[i] = self.bends[i] * kept, self.left[i] * kept
+        units = self.peak[x != 0.0] if isinstance(self.step, fiol.ScaleFree) else 1.0
+        self.length[x != 0.0] = np.sum((self.x[x != 0.0] / units) ** 2)
+        h = [self.metric(i) for i in every]
         self.s = jitter(np.array([eta / v if v > 0.0 else 0.0 for v in h]))
 
         mass = np.abs(self.theta)

@@ -114,3 +114,88 @@ def test_a_kink_met_by_a_short_step_does_not_stop_a_learner(loss):
     learner.learn([[1.0]] * 60, [1.0, 1.0 + 1e-9] * 30 if not isinstance(loss, fiol.Hinge) else [1.0] * 60)
     learner.learn([[1.0]] * 400, [-1.0] * 400)
     assert learner.scores([[1.0]])[0] < 0.0
+
+
+# --- weights that walk ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_noise_adds_to_the_variance_whenever_a_feature_is_seen(free):
+    """Number by number, with variances instead of metrics."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40, 3)) * [1.0, 20.0, 0.1] * (rng.random((40, 3)) < 0.7)
+    y = np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    rule = fiol.Curvature(size=2.0, prior=3.0, noise=0.2)
+    learner = learner_of(fiol.Logistic(), fiol.ScaleFree(rule) if free else rule, n_features=3)
+    peak, left, bends = np.append(np.zeros(3), 1.0), np.ones(4), np.zeros(4)
+    for row, label in zip(X, y, strict=True):
+        x = np.append(row, 1.0)
+        seen = x != 0.0
+        peak = np.maximum(peak, np.abs(x))
+        unit = np.where(seen & free, peak, 1.0)
+        expected = 2.0 * (x[seen] ** 2 / unit[seen] ** 2 * (1.0 / (3.0 * left + bends / unit**2) + 0.2)[seen]).sum()
+        np.testing.assert_allclose(learner.uncertainty(row[None, :])[0] ** 2, expected, rtol=1e-10)
+        learner.learn(row[None, :], [label])
+        h = 3.0 * left + bends / unit**2
+        grown = np.where(seen, 1.0 / (1.0 + 0.2 * h), 1.0)
+        left, bends = left * grown, bends * grown
+        chance = 1.0 / (1.0 + np.exp(-learner.scores(row[None, :])[0]))
+        b, p = chance * (1.0 - chance), expected
+        bends = bends + seen * x**2 * b / (1.0 + b * p)
+
+
+def test_without_noise_the_bits_are_those_without_the_word():
+    rng = np.random.default_rng(6)
+    X, y = rng.standard_normal((50, 3)), np.where(rng.random(50) < 0.5, 1.0, -1.0)
+    plain, silent, walks = (learner_of(fiol.Logistic(), fiol.Curvature(1.0, 1.0, *c)) for c in ((), (0.0,), (1e-12,)))
+    scores = plain.learn(X, y)
+    np.testing.assert_array_equal(silent.learn(X, y), scores)
+    np.testing.assert_allclose(walks.learn(X, y), scores, rtol=1e-8)
+    assert silent.update.statistics() == ("bends", "pending")
+    assert walks.update.statistics() == ("bends", "pending", "lost")
+
+
+def test_weights_that_walk_follow_what_changes():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((4000, 3))
+    y = np.where(X[:, 0] * np.where(np.arange(4000) < 3000, 1.0, -1.0) > 0.0, 1.0, -1.0)
+    still, walks = (
+        fiol.Learner(fiol.FIOL(fiol.Logistic(), step_size=fiol.ScaleFree(fiol.Curvature(noise=c)))) for c in (0.0, 0.1)
+    )
+    late = [np.mean(y[3500:] * learner.learn(X, y)[3500:] > 0.0) for learner in (still, walks)]
+    assert late[0] < 0.8 < 0.95 < late[1]
+
+
+@pytest.mark.parametrize("noise", [0.1, 1e6, 1e100])
+@pytest.mark.parametrize("loss", [fiol.SquaredHinge(), fiol.Hinge(), fiol.Logistic()], ids=repr)
+def test_a_stream_without_surprises_leaves_finite_numbers(loss, noise):
+    """Where rows show nothing, variances grow in every round, and steps with them."""
+    learner = learner_of(loss, fiol.ScaleFree(fiol.Curvature(noise=noise)), dtype="float32")
+    learner.learn(np.ones((200, 1)), np.ones(200))
+    assert np.isfinite(learner.engine.state.statistics).all()
+    assert (learner.engine.state.statistics[0, 2] > 0.0).all()
+    learner.learn(np.ones((5, 1)), [1.0, -1.0, 1.0, -1.0, 1.0])
+    assert np.isfinite(learner.weights).all()
+    assert np.isfinite(learner.scores([[1.0]])).all()
+
+
+def test_a_file_from_before_there_was_noise_goes_on(tmp_path):
+    from fiol.files import recipe
+
+    said = recipe.to_json(fiol.ScaleFree(fiol.Curvature(2.0, 3.0)))
+    del said["fields"]["step_size"]["fields"]["noise"]
+    assert recipe.from_json(said) == fiol.ScaleFree(fiol.Curvature(2.0, 3.0, 0.0))
+
+
+@pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Absolute()], ids=repr)
+def test_weights_that_walk_are_saved_and_merged(tmp_path, loss):
+    rng = np.random.default_rng(8)
+    X, y = rng.standard_normal((60, 3)), np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    step_size = fiol.ScaleFree(fiol.Curvature(noise=0.1))
+    learner = fiol.Learner(fiol.FIOL(loss, fiol.ElasticNet(0.01, 0.01), step_size), compiled=False)
+    learner.learn(X[:30], y[:30])
+    learner.save(tmp_path / "model")
+    loaded = fiol.Learner.load(tmp_path / "model", compiled=False)
+    twin = fiol.Learner.merge([learner, loaded])
+    np.testing.assert_allclose(twin.engine.state.statistics, learner.engine.state.statistics)
+    np.testing.assert_array_equal(loaded.learn(X[30:], y[30:]), learner.learn(X[30:], y[30:]))

@@ -90,8 +90,13 @@ def steady(draws):
     return draws.pick(fiol.Constant(size), fiol.FixedHorizon(size, 1.0, 10.0))
 
 
-def adaptive(draws, schedule):
-    own = draws.pick(fiol.AdaGrad(draws.size(), draws.pick(0.0, 1.0)), fiol.Curvature(draws.size(), draws.size()))
+def adaptive(draws, schedule, betting=True):
+    size = draws.size()
+    adagrad, curvature = (
+        fiol.AdaGrad(size, draws.pick(0.0, 1.0)),
+        fiol.Curvature(size, draws.size(), draws.pick(0.0, 0.1)),
+    )
+    own = draws.pick(adagrad, curvature, fiol.Normalized(size), *[fiol.CoinBetting(size)] * betting)
     return draws.pick(own, fiol.ScaleFree(own), fiol.ScaleFree(schedule))
 
 
@@ -106,7 +111,7 @@ def up_to_date(draws, loss):
     if draws.pick(False, True):
         return fiol.RDA(loss, boxed(draws, draws.penalty(6, boxed=False)), step, metric(draws)), False
     return fiol.ImplicitFTRL(
-        loss, draws.penalty(6), adaptive(draws, steady(draws)), once=draws.pick(False, True)
+        loss, draws.penalty(6), adaptive(draws, steady(draws), betting=False), once=draws.pick(False, True)
     ), False
 
 
@@ -206,7 +211,7 @@ def documented_as_lazy(update, average):
     )
     l1, ridge = np.any(lam1), np.any(lam2)
     base = getattr(update.step_size, "step_size", update.step_size)
-    steady = isinstance(base, (fiol.Constant, fiol.FixedHorizon, fiol.AdaGrad, fiol.Curvature))
+    steady = isinstance(base, (fiol.Constant, fiol.FixedHorizon, fiol.AdaGrad, fiol.Curvature, fiol.Normalized))
     linearized = isinstance(update.regularizer_step, fiol.LinearizedRegularizer) and (l1 or ridge)
     if not isinstance(update.anchor, fiol.LastIterate):
         return not average and not linearized and (steady or type(update.anchor) is fiol.Origin)

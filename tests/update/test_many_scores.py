@@ -73,13 +73,14 @@ def play(update, X, y, weight):
     proximal = isinstance(update.anchor, fiol.AllIterates)
     free = isinstance(size, fiol.ScaleFree)
     inner = size.step_size if free else size
-    sums, squares, peaks = np.zeros((D + 1, CLASSES)), np.zeros(D + 1), np.append(np.zeros(D), 1.0)
+    sums, squares, lengths, peaks = np.zeros((D + 1, CLASSES)), *np.zeros((2, D + 1)), np.append(np.zeros(D), 1.0)
     scores, total = [], np.zeros((D + 1, CLASSES))
 
     def metric():
         unit = peaks**2 if free else np.ones(D + 1)
         known = np.where(unit > 0.0, unit, 1.0)
         h = inner.kappa + np.sqrt(squares / known) if isinstance(inner, fiol.AdaGrad) else np.ones(D + 1)
+        h = lengths if isinstance(inner, fiol.Normalized) else h
         return unit * h
 
     def steps(t):
@@ -109,6 +110,7 @@ def play(update, X, y, weight):
             steep *= np.sqrt(np.sum((x[x != 0.0] / peaks[x != 0.0]) ** 2)) / 8.0
         if isinstance(inner, fiol.AdaGrad):
             squares = squares + (steep * x) ** 2
+        lengths = np.where(x != 0.0, np.sum((x / np.where(x != 0.0, peaks if free else 1.0, 1.0)) ** 2), lengths)
         step = steps(t)
         if last:
             center, count = W.copy(), 1.0
@@ -135,14 +137,15 @@ def play(update, X, y, weight):
 
 
 ROOT, STEADY, ADAGRAD, FREE = fiol.Polynomial(0.5), fiol.Constant(0.5), fiol.AdaGrad(), fiol.ScaleFree(fiol.AdaGrad())
+SHORT = fiol.Normalized()
 L1, RIDGE, NET = fiol.L1(0.02), fiol.Ridge(0.05), fiol.ElasticNet(0.02, 0.05)
 
 
 def updates(loss):
     yield from (fiol.FIOL(loss, step_size=s) for s in (ROOT, ADAGRAD, FREE))
-    yield from (fiol.FIOL(loss, RIDGE, s) for s in (ROOT, STEADY, ADAGRAD, FREE, fiol.ScaleFree(STEADY)))
+    yield from (fiol.FIOL(loss, RIDGE, s) for s in (ROOT, STEADY, ADAGRAD, SHORT, FREE, fiol.ScaleFree(STEADY)))
     yield fiol.FIOL(loss, fiol.Ridge(np.linspace(0.0, 0.2, D)), ADAGRAD)
-    yield fiol.IOL(loss, FREE)
+    yield from (fiol.IOL(loss, s) for s in (FREE, fiol.ScaleFree(SHORT)))
     yield from (fiol.SGD(loss, p, s) for p, s in ((L1, ROOT), (RIDGE, STEADY), (NET, ADAGRAD)))
     yield from (fiol.ISGD(loss, p, s) for p, s in ((L1, ROOT), (RIDGE, STEADY), (NET, FREE)))
     yield from (fiol.COMID(loss, p, s) for p in (L1, RIDGE, NET) for s in (ROOT, STEADY, ADAGRAD, FREE))

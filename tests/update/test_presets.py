@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from material import SOLVERS
 from oracles import table1
 from oracles.table1 import UndecidedError, penalty_of
-from sklearn import linear_model
+from sklearn import datasets, linear_model
 from streams import GEOMETRIES, Draws, Stream, switched
 
 import fiol
@@ -318,3 +318,38 @@ def test_compiled_code_computes_the_same(k):
     update, stream = covering(COMPILED)[k]
     for a, b in zip(learned(update, *stream, compiled=True), learned(update, *stream), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=0.0)
+
+
+# --- Stacked ----------------------------------------------------------------------------------
+
+
+def small_stream(name):
+    """A data set that scikit-learn ships, shuffled: tumours, or whether a digit is odd."""
+    x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))[:300]
+    return x[order], np.where(y[order] % 2 == 1, 1.0, -1.0)
+
+
+def test_stacked_is_better_than_every_member():
+    learner = fiol.Learner(fiol.Stacked(fiol.Logistic()), compiled=False)
+    x, y = small_stream("breast_cancer")
+    scores = learner.learn(x, y)
+    losses = [member.loss for member in learner.members]
+    assert np.mean(np.logaddexp(0.0, -y * scores)) == pytest.approx(learner.progressive_loss)
+    assert learner.progressive_loss < 0.95 * min(losses)
+    assert min(losses) < 0.7 * np.median(losses)  # it matters which, and nobody had to know
+
+
+def test_stacked_is_near_the_best_member_where_it_is_not_better():
+    learner = fiol.Learner(fiol.Stacked(fiol.Logistic()), compiled=False)
+    learner.learn(*small_stream("digits"))
+    losses = sorted(member.loss for member in learner.members)
+    assert learner.progressive_loss < min(losses[0] + 0.05, losses[2])
+
+
+@pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Hinge(), fiol.Poisson(), fiol.Softmax()], ids=repr)
+def test_stacked_has_the_loss_and_the_penalty_one_gave(loss):
+    ensemble = fiol.Stacked(loss, fiol.Ridge(0.01))
+    assert {member.loss for member in ensemble.members} == {loss}
+    assert {member.regularizer for member in ensemble.members} == {fiol.Ridge(0.01)}
+    assert len({member.step_size for member in ensemble.members}) == len(ensemble.members)

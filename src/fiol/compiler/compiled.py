@@ -16,6 +16,7 @@ import dis
 import functools
 import inspect
 import itertools
+import math
 import types as python_types
 from collections.abc import Callable
 from pathlib import Path
@@ -64,12 +65,34 @@ from fiol.components.component import (
     scores_of,
     working_place,
 )
+from fiol.components.lanes import (
+    anywhere,
+    choose,
+    exponential,
+    is_short,
+    lane,
+    lane_exponential,
+    lane_log_one_plus,
+    lanes,
+    larger,
+    like_lanes,
+    load_lanes,
+    log_one_plus,
+    near_one,
+    rough_log2,
+    smaller,
+    square_root,
+    store,
+    total,
+    whole_power,
+    with_lane,
+)
 
 #: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
 FAST = {"nsz", "arcp", "contract", "reassoc"}
 
 #: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
-CALLED = ("compiler", "engine", "components/row.py", "intake/scan.py", "update/state.py")
+CALLED = ("compiler", "engine", "components/lanes.py", "components/row.py", "intake/scan.py", "update/state.py")
 #: Part of every type's name, so that an edit of any of these files compiles anew.
 LAYER = source_digest(Path(__file__).parents[1], CALLED)
 
@@ -94,6 +117,11 @@ except ImportError:  # numba's insides are not as expected: all the same, but up
 else:
     unobserved = linking.unobserved
     OPTIONS, INNER = OPTIONS | {"pipeline_class": linking.WHOLE}, INNER | {"pipeline_class": linking.PART}
+vectors: Any
+try:
+    from fiol.compiler import lanes as vectors
+except (ImportError, AttributeError):  # no lanes: members of ensembles learn one after the other
+    vectors = None
 #: And methods and helpers, which `overload` would otherwise try to run in the interpreter.
 METHOD: Any = {**INNER, "nopython": True}
 
@@ -512,3 +540,79 @@ def _ask_for(typing_context: Any, values: Any, i: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(values, i), codegen
+
+
+# --- numbers and lanes ------------------------------------------------------------------------
+
+
+def in_lanes(*kinds: Any) -> bool:
+    """Whether any of these types is one of lanes."""
+    return vectors is not None and any(isinstance(kind, vectors.Lanes) for kind in kinds)
+
+
+@overload(choose, strict=False, jit_options=METHOD)
+def _choose(condition: Any, a: Any, b: Any) -> Any:
+    if in_lanes(condition):
+        return lambda condition, a, b: vectors.chosen(condition, a, b)
+    return lambda condition, a, b: a if condition else b
+
+
+@overload(larger, strict=False, jit_options=METHOD)
+def _larger(a: Any, b: Any) -> Any:
+    return lambda a, b: choose(b > a, b, a)
+
+
+@overload(smaller, strict=False, jit_options=METHOD)
+def _smaller(a: Any, b: Any) -> Any:
+    return lambda a, b: choose(b < a, b, a)
+
+
+@overload(anywhere, strict=False, jit_options=METHOD)
+def _anywhere(condition: Any) -> Any:
+    return (lambda condition: vectors.any_lane(condition)) if in_lanes(condition) else lambda condition: condition
+
+
+@overload(square_root, strict=False, jit_options=METHOD)
+def _square_root(x: Any) -> Any:
+    return (lambda x: vectors.root_of(x)) if in_lanes(x) else lambda x: math.sqrt(x)
+
+
+@overload(exponential, strict=False, jit_options=METHOD)
+def _exponential(x: Any) -> Any:
+    return (lambda x: lane_exponential(x)) if in_lanes(x) else lambda x: math.exp(x)
+
+
+@overload(log_one_plus, strict=False, jit_options=METHOD)
+def _log_one_plus(x: Any) -> Any:
+    return (lambda x: lane_log_one_plus(x)) if in_lanes(x) else lambda x: math.log1p(x)
+
+
+for _helper in (lane_exponential, near_one, lane_log_one_plus):
+    _helpers.add(_helper)  # type: ignore[arg-type]
+    _register_helper(_helper)  # type: ignore[arg-type]
+
+
+def _define_lanes() -> None:
+    """The compiled forms of what there is for lanes alone, and of what takes doubles apart."""
+
+    def form(function: Callable[..., Any], made: Callable[..., Any]) -> None:
+        overload(function, strict=False, jit_options=METHOD)(lambda *args: made)
+
+    form(lanes, lambda numbers: vectors.from_tuple(numbers))
+    form(like_lanes, lambda values, like: vectors.as_kind(values, like))
+
+    @overload(is_short, strict=False, jit_options=METHOD)
+    def _is_short(like: Any) -> Any:
+        return (lambda like: True) if like.element == types.float32 else lambda like: False
+
+    form(load_lanes, lambda values, place, like: vectors.loaded(values, place, like))
+    form(store, lambda values, place, new: vectors.stored(values, place, new))
+    form(lane, lambda values, k: vectors.lane_of(values, k))
+    form(with_lane, lambda values, k, x: vectors.lane_replaced(values, k, x))
+    form(total, lambda values: vectors.sum_of(values))
+    form(whole_power, lambda x: vectors.power_of_two(x))
+    form(rough_log2, lambda x: vectors.exponent_bits(x))
+
+
+if vectors is not None:
+    _define_lanes()

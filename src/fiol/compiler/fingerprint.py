@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.component import BY_KIND, Component
+from fiol.components.lanes import BY_LANES
 
 
 def own_methods(cls: type) -> list[tuple[str, types.FunctionType]]:
@@ -86,7 +87,7 @@ def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.
     value = getattr(value, "py_func", value)
     yield f"{name}: {getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}".encode()
     if isinstance(value, types.FunctionType):
-        if value not in BY_KIND:
+        if value not in BY_KIND + BY_LANES:
             yield from code_parts(value, reached)
     elif isinstance(value, types.ModuleType):
         if value.__name__.partition(".")[0] not in ("math", "numpy", "builtins"):

@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import numbers
 import types
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, Union
 
 import numpy as np
@@ -174,7 +175,8 @@ class Component:
 
     Every field is a number, an array of numbers (one per feature) or another component, and is
     annotated `int`, `float`, `PerFeature` (a number or an array) or with the component's family.
-    Numbers are stored as float unless annotated `int`; arrays as read-only float64 copies.
+    Numbers are stored as float unless annotated `int`; arrays as read-only float64 copies. A field annotated
+    `tuple[...]` holds one or more components; a component with such a field is for recipes, not for kernels.
 
     >>> class Scaled(Component):
     ...     factor: float = 2
@@ -189,6 +191,8 @@ class Component:
     required: ClassVar[tuple[str, ...]] = ()
     #: The name of a class of this package in model files, by default that of the class; a renamed class keeps the old.
     registered: ClassVar[str]
+    #: Whether an array in a field has an entry per feature.
+    of_features: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -263,6 +267,8 @@ def check_signature(cls: type, name: str, method: Any) -> None:
 def stored_form(name: str, value: Any, annotation: Any) -> Any:
     """The one stored form of a field: int, float, read-only float64 array, or component."""
     kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    if kind.startswith("tuple["):
+        return components_of(name, value)
     if (isinstance(value, Component) and kind not in EXPECTED) or (value is None and "None" in str(annotation)):
         return value
     if isinstance(value, type) and issubclass(value, Component):
@@ -288,6 +294,21 @@ def stored_form(name: str, value: Any, annotation: Any) -> Any:
         raise ValueError(f"{name}{place(np.isnan(array))} must be a number, got NaN")
     array.setflags(write=False)
     return array
+
+
+def components_of(name: str, values: Any) -> tuple[Component, ...]:
+    """One or more components, as a tuple; TypeError if that is not what `values` are."""
+    if isinstance(values, Component) or not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
+        raise TypeError(f"{name} must be a list of components, got {values!r}")
+    found = tuple(values)
+    for k, value in enumerate(found):
+        if isinstance(value, type) and issubclass(value, Component):
+            raise TypeError(f"{name}[{k}] must be an instance, not the class: write {value.__name__}(...)")
+        if not isinstance(value, Component):
+            raise TypeError(f"{name}[{k}] must be a component, got {value!r}")
+    if not found:
+        raise ValueError(f"{name} must not be empty")
+    return found
 
 
 #: What the annotation of a field asks for, in words for error messages.
@@ -327,8 +348,9 @@ def per_feature_sizes(component: Component) -> list[tuple[str, tuple[int, ...]]]
     """Every array in a component, or in a component inside it: its name and its shape."""
     found = []
     for field, value in zip(dataclasses.fields(component), field_values(component), strict=True):  # type: ignore[arg-type]
-        if isinstance(value, Component):
-            found += per_feature_sizes(value)
-        elif isinstance(value, np.ndarray):
+        if isinstance(value, (Component, tuple)):
+            for part in (value,) if isinstance(value, Component) else value:
+                found += per_feature_sizes(part)
+        elif isinstance(value, np.ndarray) and component.of_features:
             found.append((f"{type(component).__name__}.{field.name}", value.shape))
     return found

@@ -48,6 +48,8 @@ class JointLoss(Component):
     called: ClassVar[str] = ""
     #: Whether the gradient may jump.
     kinked: ClassVar[bool] = True
+    #: Whether exp(-phi) is the probability of the class.
+    is_probability: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -99,6 +101,7 @@ class Softmax(JointLoss):
     link: ClassVar[str] = "logit"
     called: ClassVar[str] = "softmax"
     kinked: ClassVar[bool] = False
+    is_probability: ClassVar[bool] = True
 
     def value(self, z: Floats, y: int) -> float:
         top, others = largest(z), 0.0

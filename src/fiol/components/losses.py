@@ -24,10 +24,27 @@ from math import copysign, exp, expm1, inf, log, log1p, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, require
+from fiol.components.lanes import (
+    LN2,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2E,
+    LOWEST,
+    anywhere,
+    choose,
+    larger,
+    near_one,
+    rough_log2,
+    roughly_near_one,
+    smaller,
+    whole_power,
+)
 from fiol.components.scalars import EPS, HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
 
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
 MARGIN = 4.0
+#: `even_logistic_root` is for scores and slopes of at most this sum.
+EVEN = 1e6
 #: What a score says about the target, by the name of the link; see `Loss.link`.
 LINKS: dict[str, Callable[[float], float]] = {
     "identity": lambda z: z,
@@ -64,10 +81,12 @@ class Loss(Component):
     | `targets` | what the targets are, in words for error messages |
     | `link`, `link_factor` | `predict(z)` is the inverse of the link (see `LINKS`) at `link_factor` z |
     | `convexity` | the largest known gamma with phi(z) - gamma z^2 / 2 convex |
+    | `value_unit` | 1 if values count as they are, as those of margins do; 0, the default, if targets have units |
+    | `is_probability` | whether exp(-phi) is the probability of the target |
     | `called` | the name of the loss, with its defaults, in estimators and in other libraries |
 
     All that follows from a derivative belongs to it. A subclass with a `grad` of its own therefore inherits no `hess`,
-    `dual`, `guess`, `near`, `flow`, `conjugate_grad`, `valley`, `dispersion`, `convexity` or `called`
+    `dual`, `guess`, `near`, `flow`, `conjugate_grad`, `valley`, `dispersion`, `convexity`, `is_probability` or `called`
     (`Loss.of_grad`), and has the defaults unless it defines them. A subclass with a `predict` of its own says its
     `link`, or has no ONNX graph; one with another link than its base has a `predict` of its own.
 
@@ -109,6 +128,14 @@ class Loss(Component):
     convexity: ClassVar[float] = 0.0
     #: Whether the derivative may jump: of a loss that has no `hess`.
     kinked: ClassVar[bool] = True
+    #: The unit of its values, if these count as they are, as minus a log-likelihood does; 0 if targets have units.
+    value_unit: ClassVar[float] = 0.0
+    #: Whether its steps have a unit: of a loss that has a `step_unit`.
+    has_stride: ClassVar[bool] = False
+    #: Whether all methods that `lane_methods` names are for lanes, too (`fiol.components.lanes`).
+    lanes: ClassVar[bool] = False
+    #: Whether exp(-phi) is the probability of the target: the sum over all targets is 1, whatever the score.
+    is_probability: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -133,6 +160,11 @@ class Loss(Component):
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
         if cls.bend is Loss.bend and not cls.kinked:
             cls.bend = Loss.smooth_bend  # type: ignore[method-assign]
+        if "lanes" not in own and any(name in own for name in Loss.lane_methods()):
+            cls.lanes = False
+        cls.has_stride = callable(getattr(cls, "step_unit", None))
+        if cls.lane_stride is Loss.lane_stride and cls.has_stride:
+            cls.lane_stride = Loss.own_stride  # type: ignore[method-assign]
         if cls.link not in LINKS:
             raise TypeError(f"{cls.__name__}.link must be one of {', '.join(LINKS)}, got {cls.link!r}")
         if "predict" not in own and (cls.link, cls.link_factor) != (base.link, base.link_factor):
@@ -142,8 +174,14 @@ class Loss(Component):
     def of_grad() -> dict[str, Any]:
         """All that belongs to a derivative, with what a class has that defines `grad` and nothing else."""
         defaults = {"dual": Loss.dual, "guess": Loss.guess, "near": Loss.near, "convexity": 0.0, "called": ""}
-        defaults["bend"] = Loss.bend
+        defaults |= {"bend": Loss.bend, "is_probability": False}
         return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "valley", "dispersion"))
+
+    @staticmethod
+    def lane_methods() -> tuple[str, ...]:
+        """What an ensemble asks a loss for where its members are lanes."""
+        derived = "grad", "hess", "dual", "bend", "gauge", "square_slope_unit", "step_unit"
+        return "value", *derived, "lane_step", "lane_exact"
 
     def says_link(self) -> bool:
         """Whether `link` tells what `predict` does: not if a subclass has redefined `predict` alone."""
@@ -227,7 +265,8 @@ class Loss(Component):
         meets a kink says little about the rows to come.
         """
         met = abs(-beta - weight * self.least_grad(z, doubt, y))
-        return met / max(abs(after - z), reach) if reach > 0.0 else 0.0
+        over = larger(abs(after - z), choose(reach > 0.0, reach, 1.0))
+        return choose(reach > 0.0, met / over, 0.0)  # type: ignore[no-any-return]
 
     def smooth_bend(
         self, z: float, after: float, beta: float, doubt: float, reach: float, y: float, weight: float
@@ -236,7 +275,31 @@ class Loss(Component):
         return weight * self.hess(after, y)
 
     def gauge(self, z: float, y: float) -> float:
-        return self.grad(z, y) ** 2
+        slope = self.grad(z, y)
+        return slope * slope
+
+    def exact_step(
+        self, z: float, p: float, doubt: float, reach: float, y: float, weight: float
+    ) -> tuple[float, float]:
+        """The pull of an exact step from the score z, which moves it by p times the pull, and the `bend` it meets."""
+        beta = weight * self.dual(z, weight * p, y)
+        return beta, self.bend(z, z + p * beta, beta, doubt, reach, y, weight)
+
+    def lane_step(self, z: float, p: float, doubt: float, reach: float, y: float, weight: float) -> tuple[float, float]:
+        """`exact_step` without a branch on a score: for lanes, where `lane_exact` allows it."""
+        return self.exact_step(z, p, doubt, reach, y, weight)
+
+    def lane_exact(self, z: float, p: float) -> bool:
+        """Whether `lane_step` is exact in all lanes, for a sample weight of 1."""
+        return True
+
+    def lane_stride(self, slopes: float, t: float) -> float:
+        """The `step_unit`, 1 if there is none."""
+        return 1.0
+
+    def own_stride(self, slopes: float, t: float) -> float:
+        """`lane_stride` of a loss that has a `step_unit`."""
+        return self.step_unit(slopes, t)
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Targets have units: twice the root of the mean of `slopes`, which are the squared derivatives of t rounds."""
@@ -248,6 +311,7 @@ class Binary(Loss):
 
     targets: ClassVar[str] = "-1 or +1"
     link: ClassVar[str] = "sign"
+    value_unit: ClassVar[float] = 1.0
 
     def predict(self, z: float) -> float:
         return copysign(1.0, z)
@@ -271,6 +335,7 @@ class Squared(Loss):
     """
 
     called: ClassVar[str] = "squared_error"
+    lanes: ClassVar[bool] = True
     convexity: ClassVar[float] = 1.0
 
     def value(self, z: float, y: float) -> float:
@@ -325,13 +390,14 @@ class Quantile(Straight):
     """
 
     called: ClassVar[str] = "quantile"
+    lanes: ClassVar[bool] = True
     tau: float = 0.5
 
     def validate(self) -> None:
         require("Quantile.tau", self.tau, 0.0, 1.0)
 
     def value(self, z: float, y: float) -> float:
-        return max(self.tau * (y - z), (1.0 - self.tau) * (z - y))
+        return larger(self.tau * (y - z), (1.0 - self.tau) * (z - y))  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
         return (1.0 - self.tau) * (z > y) - self.tau * (z < y)
@@ -360,6 +426,7 @@ class Absolute(Straight):
     """
 
     called: ClassVar[str] = "absolute_error"
+    lanes: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
         return abs(z - y)
@@ -388,13 +455,14 @@ class EpsilonInsensitive(Straight):
     """
 
     called: ClassVar[str] = "epsilon_insensitive"
+    lanes: ClassVar[bool] = True
     epsilon: float = 0.1
 
     def validate(self) -> None:
         require("EpsilonInsensitive.epsilon", self.epsilon, 0.0)
 
     def value(self, z: float, y: float) -> float:
-        return max(0.0, abs(z - y) - self.epsilon)
+        return larger(0.0, abs(z - y) - self.epsilon)  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
         return 1.0 * (z - y > self.epsilon) - 1.0 * (y - z > self.epsilon)
@@ -421,13 +489,15 @@ class SquaredEpsilonInsensitive(Loss):
     """
 
     called: ClassVar[str] = "squared_epsilon_insensitive"
+    lanes: ClassVar[bool] = True
     epsilon: float = 0.1
 
     def validate(self) -> None:
         require("SquaredEpsilonInsensitive.epsilon", self.epsilon, 0.0)
 
     def value(self, z: float, y: float) -> float:
-        return 0.5 * beyond(z - y, self.epsilon) ** 2
+        error = beyond(z - y, self.epsilon)
+        return 0.5 * (error * error)
 
     def grad(self, z: float, y: float) -> float:
         return beyond(z - y, self.epsilon)
@@ -456,14 +526,15 @@ class Huber(Loss):
     """
 
     called: ClassVar[str] = "huber"
+    lanes: ClassVar[bool] = True
     delta: float = 1.0
 
     def validate(self) -> None:
         require("Huber.delta", self.delta, 0.0, open_low=True)
 
     def value(self, z: float, y: float) -> float:
-        inner = min(abs(z - y), self.delta)
-        return inner * (abs(z - y) - 0.5 * inner)
+        inner = smaller(abs(z - y), self.delta)
+        return inner * (abs(z - y) - 0.5 * inner)  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
         return clamp(z - y, -self.delta, self.delta)
@@ -496,9 +567,10 @@ class Hinge(Binary):
     """
 
     called: ClassVar[str] = "hinge"
+    lanes: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
-        return max(0.0, 1.0 - y * z)
+        return larger(0.0, 1.0 - y * z)  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
         return -y * (y * z < 1.0)
@@ -524,18 +596,20 @@ class SquaredHinge(Binary):
     """
 
     called: ClassVar[str] = "squared_hinge"
+    lanes: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
-        return 0.5 * max(0.0, 1.0 - y * z) ** 2
+        short = larger(0.0, 1.0 - y * z)
+        return 0.5 * (short * short)  # type: ignore[no-any-return]
 
     def grad(self, z: float, y: float) -> float:
-        return -y * max(0.0, 1.0 - y * z)
+        return -y * larger(0.0, 1.0 - y * z)  # type: ignore[no-any-return]
 
     def hess(self, z: float, y: float) -> float:
         return 1.0 * (y * z < 1.0)
 
     def dual(self, q: float, p: float, y: float) -> float:
-        return y * max(0.0, 1.0 - y * q) / (1.0 + p)
+        return y * larger(0.0, 1.0 - y * q) / (1.0 + p)  # type: ignore[no-any-return]
 
     def flow(self, q: float, p: float, y: float) -> float:
         return y * max(0.0, 1.0 - y * q) * mean_decay(p)
@@ -555,7 +629,9 @@ class Logistic(Binary):
     """
 
     called: ClassVar[str] = "log_loss"
+    lanes: ClassVar[bool] = True
     link: ClassVar[str] = "logit"
+    is_probability: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
         return softplus(-y * z)
@@ -583,6 +659,13 @@ class Logistic(Binary):
         high = margin < -0.5 * p
         c = logistic_root(-margin - p if high else margin, p, 1.0 - c if high else c)
         return y * (1.0 - c if high else c)
+
+    def lane_step(self, z: float, p: float, doubt: float, reach: float, y: float, weight: float) -> tuple[float, float]:
+        c, bend = even_logistic_root(y * z, weight * p)
+        return weight * y * c, weight * bend
+
+    def lane_exact(self, z: float, p: float) -> bool:
+        return not anywhere(abs(z) + p > EVEN)
 
     def flow(self, q: float, p: float, y: float) -> float:
         return y * logistic_flow(y * q, p)
@@ -728,11 +811,8 @@ class Poisson(Loss):
 
 def slope_to(e: float, p: float, low: float, high: float) -> float:
     """e / p kept in [low, high], for any p >= 0: how hard to pull a score over the distance e."""
-    if e > high * p:
-        return high
-    if e < low * p:
-        return low
-    return e / p if p > 0.0 else 0.0
+    inside = choose(p > 0.0, e / choose(p > 0.0, p, 1.0), 0.0)
+    return choose(e > high * p, high, choose(e < low * p, low, inside))  # type: ignore[no-any-return]
 
 
 def beyond(e: float, epsilon: float) -> float:
@@ -785,6 +865,46 @@ def logistic_root(margin: float, p: float, c: float) -> float:
             break
         u = max(u - step, least)
     return c + k * step * (1.0 + step * ((0.5 - c) + step * (1.0 / 6.0 - k)))
+
+
+def even_logistic_root(margin: float, p: float) -> tuple[float, float]:
+    """c and c (1 - c) with c = sigmoid(-(margin + p c)), to 1e-15 without branch or loop.
+
+    That is so where abs(margin) + p is at most EVEN, and c at least 1e-303.
+
+    Where c would exceed a half, 1 - c is looked for: the same equation, reflected. Then the new margin u is at least 0,
+    and the root of f(u) = (u - margin) (1 + exp(-u)) - p exp(-u). The first guess solves the equation with log(1 - c)
+    replaced by -c, by a rough Wright omega function, and is good to 0.23; Householder's step of third order makes that
+    2e-5, and Halley's the rest, with no other exponential.
+    """
+    high = margin < -0.5 * p
+    margin = choose(high, -margin - p, margin)
+    floor, x = larger(margin, 0.0), rough_log(1.0 + p) - margin
+    small, log_x = larger(x, -2.46), rough_log(larger(x, 1.0))
+    omega = choose(x > 2.5, x - log_x + larger(0.42 - 0.085 * log_x, 0.0), 0.5671 + small * (0.36189 + 0.0735 * small))
+    u = larger(margin + omega * (p / (1.0 + p)), floor)
+    end = larger(-u, LOWEST)
+    n, power = whole_power(end * LOG2E)
+    r = end - n * LN2_HIGH
+    e, full = power * roughly_near_one(r), power * near_one(r - n * LN2_LOW)
+    v = u - margin
+    f, b = v * (1.0 + e) - p * e, p - v
+    f1, f2, f3 = 1.0 + e * (b + 1.0), e * (b + 2.0), e * (b + 3.0)
+    step = f * (6.0 * (f1 * f1) + 3.0 * (f * f2)) / (6.0 * f1 * (f1 * f1 + f * f2) + f * f * f3)
+    step = smaller(step, u - floor)
+    e, v = full * near_one(step), v - step
+    odds = 1.0 / (1.0 + e)
+    c, k = e * odds, e * odds * odds
+    f, b = v * (1.0 + e) - p * e, p - v
+    f1 = 1.0 + e * (b + 1.0)
+    step = 2.0 * f * f1 / (2.0 * (f1 * f1) + f * (e * (b + 2.0)))
+    c = c + k * step * (1.0 + step * ((0.5 - c) + step * (1.0 / 6.0 - k)))
+    return choose(high, 1.0 - c, c), c * (1.0 - c)
+
+
+def rough_log(x: float) -> float:
+    """log(x) to 0.03."""
+    return LN2 * (rough_log2(x) + 0.043)  # type: ignore[no-any-return]
 
 
 def steep_logistic_root(margin: float, p: float) -> float:

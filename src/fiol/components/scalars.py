@@ -2,6 +2,8 @@
 
 from math import copysign, exp, expm1, inf, log, log1p, sqrt
 
+from fiol.components.lanes import choose, exponential, larger, log_one_plus, smaller
+
 #: The largest double, and the largest x whose exponential is a double.
 HUGE = 1.7976931348623157e308
 LOG_HUGE = 709.782712893384
@@ -33,8 +35,8 @@ def sigmoid(z: float) -> float:
     >>> sigmoid(0.0), sigmoid(-1e6), sigmoid(1e6)
     (0.5, 0.0, 1.0)
     """
-    e = exp(-abs(z))
-    return 1.0 / (1.0 + e) if z >= 0.0 else e / (1.0 + e)
+    e = exponential(-abs(z))
+    return choose(z >= 0.0, 1.0, e) / (1.0 + e)
 
 
 def softplus(z: float) -> float:
@@ -43,12 +45,12 @@ def softplus(z: float) -> float:
     >>> softplus(1e6), softplus(-1e6)
     (1000000.0, 0.0)
     """
-    return max(z, 0.0) + log1p(exp(-abs(z)))
+    return larger(z, 0.0) + log_one_plus(exponential(-abs(z)))  # type: ignore[no-any-return]
 
 
 def clamp(x: float, low: float, high: float) -> float:
     """The point of [low, high] nearest to x."""
-    return min(max(x, low), high)
+    return smaller(larger(x, low), high)  # type: ignore[no-any-return]
 
 
 def between(a: float, b: float) -> float:

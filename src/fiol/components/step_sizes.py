@@ -8,11 +8,11 @@ is absent.
 from __future__ import annotations
 
 from math import nan, sqrt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fiol.components.component import Component, PerFeature, at, require
+from fiol.components.component import Component, PerFeature, at, entry, next_score, require, scores_of
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Desk, Floats, Indices, nth
 from fiol.components.scalars import HUGE
@@ -23,8 +23,12 @@ LARGEST_SUM = 1e300
 STEEPEST = 1e145
 #: Steps in units of a loss are no longer than this, whatever the units: their products with strengths are doubles.
 LONGEST = 1e280
+#: Of a prior, one part in so many is left at least: float32 holds that number.
+MOST_LOST = 1e30
 #: Names of arrays that every learner has, so that no statistic may be called so.
 TAKEN = ("w", "mark", "total", "statistics")
+#: The methods by which a rule writes the record of a feature.
+OBSERVERS = ("observe", "observe_row", "observe_bend", "observe_pull")
 
 
 def check_names(owner: str, names: tuple[str, ...]) -> None:
@@ -34,6 +38,33 @@ def check_names(owner: str, names: tuple[str, ...]) -> None:
     twice = next((name for k, name in enumerate(names) if name in (*TAKEN, *names[:k])), "")
     if twice:
         raise TypeError(f"{owner} cannot have a statistic {twice!r}: that name is taken")
+
+
+class LaneRule(NamedTuple):
+    """A step size of the kind that can be a lane of an ensemble (`fiol.engine.lanes`).
+
+    The step of a weight is size / h with h = base + length L + root sqrt(s / unit) + part s / unit, where L is the
+    squared length of the row (see `Adaptive`), and s a sum over the feature's rows: of squared gradients square x^2,
+    each before its step, if it `adds_squares`; of bend x^2, each after it, if it `adds_bends`. `adaptive` says whether
+    derivatives are of interest at all, and `scale_free` whether values have the unit of the largest: those of a
+    `ScaleFree` step size.
+    """
+
+    size: float
+    base: float
+    root: float = 0.0
+    part: float = 0.0
+    length: float = 0.0
+    adds_squares: bool = False
+    adds_bends: bool = False
+    adaptive: bool = True
+    scale_free: bool = False
+
+
+#: What a `LaneRule` says of a step size: a class with one of these of its own says its rule anew, or has none.
+RULED: tuple[str, ...] = ("eta", "h", "observe", "observe_bend", "square_slope", "added", "bend_seen", "square_unit")
+RULED += ("unit_of_steps", "square_length", "steps", "steps_now", "step_of_feature", "meet", "shrink_for", "store")
+RULED += ("collect", "for_loss", "observe_row", "observe_pull", "row_length", "slope_of")
 
 
 class StepSize(Component):
@@ -54,7 +85,9 @@ class StepSize(Component):
         "eta": ("t",),
         "h": ("s", "unit"),
         "observe": ("s", "x", "square"),
+        "observe_row": ("s", "length", "unit"),
         "observe_bend": ("s", "x", "bend"),
+        "observe_pull": ("s", "x", "pull", "gain", "slope", "stride"),
     }
     required: ClassVar[tuple[str, ...]] = ("eta",)
     #: Whether eta(t) is the same in every round.
@@ -65,17 +98,25 @@ class StepSize(Component):
     keeps: ClassVar[tuple[str, ...]] = ()
     #: How many `keeps` names: compiled code sees the numbers of a class alone.
     kept: ClassVar[int] = 0
+    #: Whether there is an `observe_row` of its own.
+    sees_rows: ClassVar[bool] = False
+    #: Whether there is an `observe_pull` of its own.
+    sees_pulls: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
         def eta(self, t: float) -> float: ...
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        own = next((name for name in ("h", "observe", "observe_bend", "keeps") if name in vars(cls)), "")
+        own = next((name for name in ("h", *OBSERVERS, "keeps") if name in vars(cls)), "")
         if own and not cls.per_feature:
             raise TypeError(f"{cls.__name__} has `{own}`, which is for steps that differ: derive it from fiol.Adaptive")
         check_names(cls.__name__, cls.keeps)
         cls.kept = len(cls.keeps)
+        if "lane_rule" not in vars(cls) and any(name in vars(cls) for name in RULED):
+            cls.lane_rule = StepSize.lane_rule  # type: ignore[method-assign]
+        cls.sees_rows = cls.observe_row is not StepSize.observe_row
+        cls.sees_pulls = cls.observe_pull is not StepSize.observe_pull
         super().__init_subclass__(**kwargs)
 
     def statistics(self) -> tuple[str, ...]:
@@ -94,6 +135,14 @@ class StepSize(Component):
         """Whether `variance` tells anything."""
         return False
 
+    def lane_rule(self) -> LaneRule | None:
+        """This step size as a lane of an ensemble has it; None if it is of another kind."""
+        return None
+
+    def watches_pulls(self) -> bool:
+        """Whether steps depend on what rounds did, by `observe_pull`."""
+        return self.sees_pulls
+
     def h(self, s: Floats, unit: float) -> float:
         """The metric of a feature whose record is s, its values divided by the square root of `unit`."""
         return 1.0
@@ -101,8 +150,22 @@ class StepSize(Component):
     def observe(self, s: Floats, x: float, square: float) -> None:
         """Write a feature's new statistics, after a round in which it was x and its squared gradient square x^2."""
 
+    def observe_row(self, s: Floats, length: float, unit: float) -> None:
+        """Write a feature's new statistics, after `observe`: of the row that it is in, and of its own unit.
+
+        `length` is the squared length of the row, each value divided by the root of its feature's `unit`, intercept
+        included.
+        """
+
     def observe_bend(self, s: Floats, x: float, bend: float) -> None:
         """Write a feature's new statistics, after a step that adds bend x^2 to its metric."""
+
+    def observe_pull(self, s: Floats, x: float, pull: float, gain: float, slope: float, stride: float) -> None:
+        """Write a feature's new statistics, after a round whose pull on its weight w was beta x.
+
+        `pull` is abs(beta) and `gain` is beta x w, with the weight before the round; of many scores it is the length of
+        beta, and the sum of the gains. `slope` and `stride` are what counts as a derivative of 1 and as a step of 1.
+        """
 
     def step_of_feature(self, eta: float, s: Floats) -> float:
         """eta / h; 0 for a feature about which nothing is known."""
@@ -142,19 +205,30 @@ class StepSize(Component):
         """The square of the unit of derivatives, when the squares of t rounds have added up to `slopes`."""
         return 1.0
 
+    def slope_of(self, unit: float) -> float:
+        """The unit of pulls, for `observe_pull`, when `unit` is what `square_unit` says."""
+        return 1.0
+
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
         """The unit of steps, a factor of each, when t rounds have added up to `slopes`."""
         return 1.0
 
-    def square_length(self, x: Floats, more: float, desk: Desk) -> float:
-        """The squared length of a row, a factor of its squared derivative; the values are met. `more` entries are 1."""
+    def row_length(self, x: Floats, more: float, desk: Desk) -> float:
+        """The squared length of a row, whose values are met, in the units of its features, if it is of interest.
+
+        The row has `more` entries of 1.
+        """
+        return 1.0
+
+    def square_length(self, length: float) -> float:
+        """The factor of the squared derivative of a row of this squared length."""
         return 1.0
 
     def collect(self, feature: Indices, statistics: Any, desk: Desk) -> None:
         """Read the records of a row's features."""
 
-    def steps(self, x: Floats, square: float, stride: float, eta: float, desk: Desk) -> PerFeature:
-        """The steps of a row's weights, after its squared gradients, square * x^2, have been observed.
+    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, desk: Desk) -> PerFeature:
+        """The steps of a row's weights, after its squared gradients, square * x^2, and its length have been observed.
 
         `stride` is the unit of steps.
         """
@@ -164,8 +238,18 @@ class StepSize(Component):
         """The steps of the first weights on the desk, by the records as they are."""
         return eta
 
-    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, desk: Desk) -> None:
-        """Write the records of a row's features back, after a step; `bend` is the curvature that the step has shown."""
+    def store(
+        self,
+        feature: Indices,
+        x: Floats,
+        bend: float,
+        beta: Any,
+        slope: float,
+        stride: float,
+        statistics: Any,
+        desk: Desk,
+    ) -> None:
+        """Write the records of a row's features back, after a pull beta that has shown the curvature `bend`."""
 
     def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
         """The share of a feature with the record s in the variance of a score: its weight is not known exactly.
@@ -196,6 +280,9 @@ class Constant(Schedule):
 
     def validate(self) -> None:
         require("Constant.size", self.size, 0.0, 1e100, open_low=True)
+
+    def lane_rule(self) -> LaneRule | None:
+        return LaneRule(self.size, 1.0, adaptive=False)
 
     def eta(self, t: float) -> float:
         return self.size
@@ -289,7 +376,10 @@ class Adaptive(StepSize):
     | `eta(t)` | the step size of round t, from 1 |
     | `h(s, unit)` | the metric of a feature: the step of its weight is eta / h |
     | `observe(s, x, square)` | writes the new statistics into s, after x with the squared gradient square x^2 |
+    | `observe_row(s, length, unit)` | the same, next, for a row of this squared length, intercept included |
     | `observe_bend(s, x, bend)` | the same after the step, which has shown `bend_seen` |
+    | `observe_pull(s, x, pull, gain, slope, stride)` | the same after the step, of the pull beta on the weight w: |
+    | | `pull` is abs(beta), `gain` is beta x w; both are raw, their units `slope` and `slope^2 stride` |
 
     s is the record of the feature: an array of its statistics in the order of `keeps`, all 0 at first. `unit` is the
     square of the feature's own unit, by which a statistic in units of x^2 is divided: 1, unless a `ScaleFree` step
@@ -318,9 +408,17 @@ class Adaptive(StepSize):
             for j in range(self.width()):
                 desk.statistics[j, k] = statistics[i, j]
 
-    def steps(self, x: Floats, square: float, stride: float, eta: float, desk: Desk) -> PerFeature:
+    def row_length(self, x: Floats, more: float, desk: Desk) -> float:
+        total = more
+        if self.sees_rows:
+            for k in range(x.shape[0]):
+                total += x[k] * x[k]
+        return total
+
+    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, desk: Desk) -> PerFeature:
         for k in range(x.shape[0]):
             self.observe(desk.statistics[:, k], x[k], square)
+            self.observe_row(desk.statistics[:, k], length, 1.0)
         return self.steps_now(x.shape[0], eta, desk)
 
     def steps_now(self, features: int, eta: float, desk: Desk) -> PerFeature:
@@ -328,12 +426,48 @@ class Adaptive(StepSize):
             desk.step[k] = self.step_of_feature(eta, desk.statistics[:, k])
         return desk.step[:features]
 
-    def store(self, feature: Indices, x: Floats, bend: float, statistics: Any, desk: Desk) -> None:
+    def store(
+        self,
+        feature: Indices,
+        x: Floats,
+        bend: float,
+        beta: Any,
+        slope: float,
+        stride: float,
+        statistics: Any,
+        desk: Desk,
+    ) -> None:
+        pull = length_of(beta, desk) if self.watches_pulls() else 0.0
         for k in range(feature.shape[0]):
             i = nth(feature, k)
             self.observe_bend(desk.statistics[:, k], x[k], bend)
+            if self.watches_pulls():
+                gain = x[k] * along(beta, k, desk)
+                self.observe_pull(desk.statistics[:, k], x[k], pull, gain, slope, stride)
             for j in range(self.width()):
                 statistics[i, j] = desk.statistics[j, k]
+
+
+def length_of(beta: Any, desk: Desk) -> float:
+    """abs(beta); the length of many."""
+    if scores_of(desk.w) == 1:
+        return abs(at(beta, 0))
+    total = 0.0
+    k = 0
+    while k < scores_of(desk.w):
+        total += at(beta, k) * at(beta, k)
+        k = next_score(desk.w, k)
+    return sqrt(total)
+
+
+def along(beta: Any, j: int, desk: Desk) -> float:
+    """beta times the weight of the row's j-th feature before the round; the sum over many scores."""
+    total = 0.0
+    k = 0
+    while k < scores_of(desk.w):
+        total += at(beta, k) * entry(desk.w, j, k)
+        k = next_score(desk.w, k)
+    return total
 
 
 class AdaGrad(Adaptive):
@@ -354,6 +488,9 @@ class AdaGrad(Adaptive):
         require("AdaGrad.size", self.size, 0.0, 1e100, open_low=True)
         require("AdaGrad.kappa", self.kappa, 0.0, HUGE)
 
+    def lane_rule(self) -> LaneRule | None:
+        return LaneRule(self.size, self.kappa, root=1.0, adds_squares=True)
+
     def eta(self, t: float) -> float:
         return self.size
 
@@ -362,6 +499,47 @@ class AdaGrad(Adaptive):
 
     def observe(self, s: Floats, x: float, square: float) -> None:
         s[0] = min(s[0] + square * (x * x), LARGEST_SUM)
+
+
+class Normalized(Adaptive):
+    """h_i = L: a row moves its score as far as a step of length `size` in one dimension would, whatever its length.
+
+    L is the squared length of the row that the feature was last seen in, intercept included: sum of x_i^2, or, in
+    `ScaleFree`, of (x_i / peak_i)^2. So the sum of step_i x_i^2 over a row is `size`, times the unit of steps. Nothing
+    that was learned makes steps shorter: what rows say is followed at once, and forgotten at once.
+
+    With explicit steps on squared loss this is the normalised least mean squares of Nagumo and Noda (1967), without
+    end (`size` 1e100) and with exact steps on the hinge `PA`.
+
+    >>> step_size = Normalized(0.5)
+    >>> s = [0.0]
+    >>> step_size.observe_row(s, 25.0, 1.0)
+    >>> step_size.step_of_feature(step_size.eta(1), s), step_size.statistics()
+    (0.02, ('length',))
+    """
+
+    size: float = 1.0
+    constant: ClassVar[bool] = True
+    keeps: ClassVar[tuple[str, ...]] = ("length",)
+
+    def validate(self) -> None:
+        require("Normalized.size", self.size, 0.0, 1e100, open_low=True)
+
+    def lane_rule(self) -> LaneRule | None:
+        return LaneRule(self.size, 0.0, length=1.0)
+
+    def eta(self, t: float) -> float:
+        return self.size
+
+    def h(self, s: Floats, unit: float) -> float:
+        return 1.0 * s[0]
+
+    def observe_row(self, s: Floats, length: float, unit: float) -> None:
+        s[0] = length
+
+    def merged(self, statistics: list[Any], share: Floats) -> Any:
+        # The shortest step of any: who has not seen a feature knows no length of it.
+        return np.max([record for record, c in zip(statistics, share, strict=True) if c > 0.0], axis=0)
 
 
 class Curvature(Adaptive):
@@ -377,6 +555,10 @@ class Curvature(Adaptive):
     What a round has shown counts from the feature's next row on, so that nothing changes while a feature is absent:
     the record of a feature is the sum, and the last term, which is still `pending`.
 
+    With `noise`, weights count as walking at random: whenever a feature is seen, the variance of its weight first grows
+    by `noise`, in the feature's own unit, h_i <- h_i / (1 + noise h_i). So what was learned is forgotten by and by, and
+    steps end as long as the stream is unpredictable, about sqrt(noise / b), instead of at 0. See `WalkingCurvature`.
+
     >>> step_size = Curvature(prior=2.0)
     >>> s = [0.0, 0.0]
     >>> step_size.observe_bend(s, 3.0, 0.25)
@@ -389,12 +571,21 @@ class Curvature(Adaptive):
 
     size: float = 1.0
     prior: float = 1.0
+    noise: float = 0.0
     constant: ClassVar[bool] = True
     keeps: ClassVar[tuple[str, ...]] = ("bends", "pending")
 
     def validate(self) -> None:
         require("Curvature.size", self.size, 0.0, 1e100, open_low=True)
         require("Curvature.prior", self.prior, 0.0, HUGE, open_low=True)
+        require("Curvature.noise", self.noise, 0.0, 1e100)
+
+    def for_loss(self, loss: AnyLoss) -> StepSize:
+        walks = self.noise > 0.0 and type(self) is Curvature
+        return WalkingCurvature(self.size, self.prior, self.noise) if walks else self
+
+    def lane_rule(self) -> LaneRule | None:
+        return LaneRule(self.size, self.prior, part=1.0, adds_bends=True) if self.noise == 0.0 else None
 
     def eta(self, t: float) -> float:
         return self.size
@@ -421,6 +612,89 @@ class Curvature(Adaptive):
             p += at(row.steps, k) * (row.x[k] * row.x[k])
         b = min(loss.bend(z, after, beta, row.doubt, stride, row.y, row.weight), LARGEST_SUM)
         return stride / (1.0 / b + p) if b > 0.0 else 0.0
+
+
+class WalkingCurvature(Curvature):
+    """`Curvature` with noise: h_i = prior / (1 + lost) + sum of what is left of its terms.
+
+    The record of a feature has the `lost` part of the prior, too, so that nothing is subtracted from anything.
+
+    >>> step_size = WalkingCurvature(prior=2.0, noise=0.25)
+    >>> s = [1.0, 0.0, 0.0]
+    >>> step_size.h(s, 1.0)
+    3.0
+    >>> step_size.observe_row(s, 1.0, 1.0)
+    >>> round(1.0 / step_size.h(s, 1.0) - 1.0 / 3.0, 12), Curvature(noise=0.25).for_loss(None)
+    (0.25, WalkingCurvature(size=1.0, prior=1.0, noise=0.25))
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("bends", "pending", "lost")
+
+    def h(self, s: Floats, unit: float) -> float:
+        return self.prior / (1.0 + s[2]) + s[0] / unit
+
+    def observe_row(self, s: Floats, length: float, unit: float) -> None:
+        growth = self.noise * self.h(s, unit)
+        s[0] = s[0] / (1.0 + growth)
+        s[2] = min(s[2] + (1.0 + s[2]) * growth, MOST_LOST)
+
+    def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
+        h = self.prior / (1.0 + s[2]) + (s[0] + s[1]) / unit
+        return self.size * stride * x * x * (1.0 / h + self.noise)
+
+
+class CoinBetting(Adaptive):
+    """h_i = (D + G) / (endowment D + reward / D): every weight is a bet on the sign of its next pull.
+
+    With pulls beta x_i of feature i, G is the sum of abs(beta x_i), D the largest abs(beta) (and at least 1: `slope`),
+    and reward the sum of beta x_i w_i, what was won so far, never below 0. At the `Origin`, where a weight is its step
+    times the sum of its pulls, with gradient steps (`LinearizedLoss`), that is for abs(beta) <= 1
+
+        w_i = (endowment + reward) (sum of beta x_i) / (1 + G)
+
+    the part of the money that a gambler stakes who believes in the frequencies so far (Orabona and Pal 2016; the steps
+    of COCOB, Orabona and Tommasi 2017): weights grow as fast as they win, and no step size has to be chosen. In
+    `ScaleFree`, values are divided by their largest so far, M, before they count (M (M + G) in place of 1 + G), also
+    those of the row whose score is computed; D is at least a quarter of the unit g of the loss's derivatives, and the
+    endowment has the unit of scores, that of steps times D. `fiol.Coin` puts the three together.
+
+    With a joint loss, the weights of a feature make one bet in as many dimensions: lengths for absolute values, inner
+    products for products.
+
+    >>> step_size = CoinBetting()
+    >>> s = [0.0, 0.0, 0.0]
+    >>> step_size.observe_pull(s, 1.0, 0.5, 0.0, 1.0, 1.0)
+    >>> step_size.observe_pull(s, 1.0, 0.5, 0.25, 1.0, 1.0)
+    >>> s, step_size.h(s, 1.0), step_size.statistics()
+    ([1.0, 1.0, 0.25], 1.6, ('steepest', 'pulled', 'reward'))
+    """
+
+    endowment: float = 1.0
+    constant: ClassVar[bool] = True
+    keeps: ClassVar[tuple[str, ...]] = ("steepest", "pulled", "reward")
+
+    def validate(self) -> None:
+        require("CoinBetting.endowment", self.endowment, 1e-100, 1e100)
+
+    def eta(self, t: float) -> float:
+        return 1.0
+
+    def h(self, s: Floats, unit: float) -> float:
+        largest = 1.0 * s[0]
+        if largest == 0.0:  # no pull yet: nothing is won, nothing is pulled
+            return 1.0 / self.endowment
+        return (largest + s[1] / sqrt(unit)) / (self.endowment * largest + s[2] / largest)
+
+    def observe_pull(self, s: Floats, x: float, pull: float, gain: float, slope: float, stride: float) -> None:
+        s[0] = max(s[0], slope, pull)
+        s[1] = min(s[1] + pull * abs(x), LARGEST_SUM)
+        won = s[2] + gain / stride if stride > 0.0 else s[2]
+        s[2] = min(max(won, 0.0), LARGEST_SUM)
+
+    def merged(self, statistics: list[Any], share: Floats) -> Any:
+        found = super().merged(statistics, share)
+        found[:, 0] = np.max([record[:, 0] for record in statistics], axis=0)
+        return found
 
 
 class ScaleFree(Adaptive):
@@ -463,7 +737,10 @@ class ScaleFree(Adaptive):
         check_names(repr(self), self.statistics())
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
-        return ScaleFreeSteps(self.step_size) if loss.has("step_unit") else self
+        inner = self.step_size.for_loss(loss)
+        if loss.has("step_unit"):
+            return ScaleFreeSteps(inner)
+        return self if inner is self.step_size else ScaleFree(inner)
 
     def statistics(self) -> tuple[str, ...]:
         return (*self.step_size.statistics(), "peak")
@@ -474,6 +751,10 @@ class ScaleFree(Adaptive):
     def peak(self, s: Floats) -> float:
         """The largest absolute value of a feature."""
         return 1.0 * s[self.step_size.width()]  # whose square needs double precision, whatever s is stored in
+
+    def lane_rule(self) -> LaneRule | None:
+        rule = self.step_size.lane_rule()
+        return None if rule is None else rule._replace(adaptive=True, scale_free=True)
 
     def eta(self, t: float) -> float:
         return self.step_size.eta(t)
@@ -490,8 +771,22 @@ class ScaleFree(Adaptive):
     def observe(self, s: Floats, x: float, square: float) -> None:
         self.step_size.observe(s, x, square)
 
+    def observe_row(self, s: Floats, length: float, unit: float) -> None:
+        if self.step_size.sees_rows:
+            peak = self.peak(s)
+            self.step_size.observe_row(s, length, peak * peak)
+
     def observe_bend(self, s: Floats, x: float, bend: float) -> None:
         self.step_size.observe_bend(s, x, bend)
+
+    def observe_pull(self, s: Floats, x: float, pull: float, gain: float, slope: float, stride: float) -> None:
+        self.step_size.observe_pull(s, x, pull, gain, slope, stride)
+
+    def watches_pulls(self) -> bool:
+        return self.step_size.sees_pulls
+
+    def slope_of(self, unit: float) -> float:
+        return 0.25 * sqrt(unit)
 
     def bend_seen(self, loss: AnyLoss, row: Any, z: Any, after: Any, beta: Any, stride: float) -> float:
         return self.step_size.bend_seen(loss, row, z, after, beta, stride)
@@ -510,13 +805,16 @@ class ScaleFree(Adaptive):
     def square_unit(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.square_slope_unit(slopes, t)
 
-    def square_length(self, x: Floats, more: float, desk: Desk) -> float:
+    def row_length(self, x: Floats, more: float, desk: Desk) -> float:
         total = more
         for k in range(x.shape[0]):
             self.meet(desk.statistics[:, k], x[k])
             peak = self.peak(desk.statistics[:, k])
             total += (x[k] / peak) * (x[k] / peak)
         return total
+
+    def square_length(self, length: float) -> float:
+        return length
 
     def is_constant(self) -> bool:
         return self.step_size.is_constant()
@@ -540,6 +838,9 @@ class ScaleFreeSteps(ScaleFree):
     >>> ScaleFreeSteps(Constant(0.5)).statistics(), ScaleFreeSteps(Constant(0.5)).h([10.0, 2.0], 1.0)
     (('peak', 'stride'), 50.0)
     """
+
+    def lane_rule(self) -> LaneRule | None:
+        return ScaleFree.lane_rule(self)
 
     def statistics(self) -> tuple[str, ...]:
         return (*self.step_size.statistics(), "peak", "stride")
@@ -565,8 +866,9 @@ class ScaleFreeSteps(ScaleFree):
     def unit_of_steps(self, loss: AnyLoss, slopes: float, t: float) -> float:
         return loss.step_unit(slopes, t)
 
-    def steps(self, x: Floats, square: float, stride: float, eta: float, desk: Desk) -> PerFeature:
+    def steps(self, x: Floats, square: float, length: float, stride: float, eta: float, desk: Desk) -> PerFeature:
         for k in range(x.shape[0]):
             self.observe(desk.statistics[:, k], x[k], square)
+            self.observe_row(desk.statistics[:, k], length, 1.0)
             desk.statistics[self.step_size.width() + 1, k] = stride
         return self.steps_now(x.shape[0], eta, desk)

@@ -51,7 +51,7 @@ PARAMETERS = """
     l1_ratio : float from 0 to 1, by default 0.15
         The share of l1 in "elasticnet"; no effect elsewhere, where it may be None.
     algorithm : name of a preset, "FIOL" by default: "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD",
-        "FTRLProximal", "ImplicitFTRL" (see `fiol.presets`).
+        "FTRLProximal", "ImplicitFTRL", "Coin", "ImplicitCoin" (see `fiol.presets`).
     step_size : "auto" (what the preset prefers; for FIOL steps that need no tuning), "scale_free", "adagrad",
         "inverse_sqrt", a number (constant steps of that size; the aggressiveness of PA1 and PA2), or a
         `fiol.StepSize`.

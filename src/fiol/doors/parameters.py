@@ -33,7 +33,10 @@ def by_name(module: ModuleType) -> dict[str, Any]:
 
 ALGORITHMS: dict[str, Callable[..., Update]] = {
     name: getattr(presets, name)
-    for name in ("FIOL", "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD", "FTRLProximal", "ImplicitFTRL")
+    for name in (
+        *("FIOL", "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD", "FTRLProximal", "ImplicitFTRL"),
+        *("Coin", "ImplicitCoin"),
+    )
 }
 #: Losses for numbers.
 REGRESSION: dict[str, Loss] = {name: loss for name, loss in by_name(losses).items() if loss.accepts(0.5)}

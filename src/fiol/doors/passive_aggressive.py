@@ -95,7 +95,7 @@ class PassiveAggressive(estimator_file.Saved, SparseCoefMixin, BaseEstimator):  
 
     def _become(self, header: dict[str, Any], arrays: dict[str, Any], compiled: bool) -> None:
         learners, before = estimator_file.passive_learners(header, arrays, compiled)
-        steps: list[Any] = [learner.update.loss_step for learner in learners]
+        steps: list[Any] = [getattr(learner.update, "loss_step", None) for learner in learners]
         if not all(isinstance(step, WithoutIntercept) for step in steps):
             raise ValueError("its learners are not those of a passive-aggressive estimator")
         estimator_file.restore_common(self, header, learners)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from math import nan
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,8 +80,8 @@ class Engine:
         scores: int | None = None,
     ) -> None:
         self.plan, self.intercept_plan = plan, intercept_plan(plan)
-        self.compiled, self.longest = compiled, longest_step(plan)
-        self.limits = limits(np.dtype(dtype), self.longest)
+        self.compiled, self.longest, self.dtype = compiled, longest_step(plan), np.dtype(dtype)
+        self.limits = limits(self.dtype, self.longest)
         self.trailing: tuple[int, ...] = () if scores is None else (scores,)
         self.fresh = plan.new_state((1, *self.trailing), first, dtype, average)  # a feature that was never seen
         self.state = plan.new_state((features, *self.trailing), first, dtype, average)
@@ -240,6 +241,10 @@ class Engine:
         total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, sample_weights)
         return total / mass if mass > 0.0 else 0.0
 
+    def report(self) -> tuple[list[Any], float]:
+        """How the members of an ensemble do, and the whole: see `EnsembleEngine.report`."""
+        return [], nan
+
     @property
     def rounds(self) -> int:
         """Rounds made."""
@@ -328,6 +333,11 @@ class Engine:
             self.observer.rewind(arrays["mark"])
 
     @property
+    def needed_arrays(self) -> tuple[str, ...]:
+        """Arrays that every file has; all that are added later have a value for files without them."""
+        return "state.w", "clock"
+
+    @property
     def revocable(self) -> tuple[Engine, ...]:
         """For a `Transaction`: this engine in the interpreter, where a component may raise in any row."""
         return () if self.compiled else (self,)
@@ -384,12 +394,15 @@ class Engine:
 
     def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
-        from fiol.compiler import compiled
-        from fiol.engine import reading, rounds  # imported here: `import fiol` loads no compiler
+        from fiol.compiler import compiled  # imported here, as the others: `import fiol` loads no compiler
+        from fiol.engine import joint_stacking, lane_stack, lanes, reading, rounds, stacking
 
         if isinstance(kernel, str):
-            name = kernel.removeprefix("intercept: ")
-            kernel = getattr(rounds if hasattr(rounds, name) else reading, name)
+            name, files = (
+                kernel.removeprefix("intercept: "),
+                (rounds, reading, stacking, joint_stacking, lanes, lane_stack),
+            )
+            kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)
         plain = compiled.interpreted(kernel)

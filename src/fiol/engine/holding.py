@@ -46,7 +46,7 @@ def held(engine: Any, chunk: Chunk, y: Any, sample_weights: Floats) -> AbstractC
 
     OverflowError otherwise, or if a value is out of its range; the engine is as it was.
     """
-    single, step = engine.state.w.dtype.itemsize == 4, engine.longest
+    single, step = engine.dtype.itemsize == 4, engine.longest
     if not single and step <= LONG:
         return nullcontext()
     sizes = np.abs(chunk.data)

@@ -17,6 +17,7 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
+from fiol.engine.ensemble import EnsembleEngine
 from fiol.update.plan import Plan
 from fiol.update.state import START, Clock, State, Uncounted, realigned
 
@@ -56,6 +57,8 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
 
     Its rows are the `base`'s and those that each engine has beyond them.
     """
+    if isinstance(engines[0], EnsembleEngine):
+        return merge_ensembles(engines, share, base)  # type: ignore[arg-type]
     new = engines[0].copy()
     clocks = [Clock(*engine.ticks) for engine in engines]
     rounds = [clock.t + Uncounted(*engine.uncounted).rounds for clock, engine in zip(clocks, engines, strict=True)]
@@ -71,6 +74,17 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
         ("intercept: ", new.intercept_plan, "intercept"),
     ):
         setattr(new, part, mean_state(new, key, plan, [(getattr(e, part), e.ticks) for e in engines], share))
+    return new
+
+
+def merge_ensembles(engines: Sequence[EnsembleEngine], share: Floats, base: float) -> EnsembleEngine:
+    """The mean of engines of one ensemble, member by member; so are their stacks."""
+    from fiol.engine.stacking import merged_stacks  # imported here: `import fiol` loads no compiler
+
+    new = engines[0].copy()
+    together = zip(*(engine.members for engine in engines), strict=True)
+    new.members = [merge_engines(members, share, base) for members in together]
+    new.mixed = merged_stacks([engine.mixed for engine in engines], share, float(new.members[0].rounds))
     return new
 
 

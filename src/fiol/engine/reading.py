@@ -163,6 +163,22 @@ def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-
 
 
 @jit
+def add_weights(plan, state, fresh, ticks, features, factor, out):  # type: ignore[no-untyped-def]
+    """Add the weights of `features`, times a factor, to `out`; those never seen are as in `fresh`."""
+    clock, state, fresh = clock_from(ticks), borrowed(state), borrowed(fresh)
+    for j in range(features.shape[0]):
+        i = np.uint64(np.uint32(features[j]))
+        k = 0
+        while k < scores_of(out):
+            if i < state.w.shape[0]:
+                w = plan.anchor.weight_of_score(plan, state, i, k, clock)
+            else:
+                w = plan.anchor.weight_of_score(plan, fresh, np.uint64(0), k, clock)
+            put(out, j, k, entry(out, j, k) + factor * w)
+            k = next_score(out, k)
+
+
+@jit
 def settle_all(plan, state, ticks):  # type: ignore[no-untyped-def]
     """Bring every weight up to date."""
     clock = plan.laziness.settled(plan, state, clock_from(ticks))

@@ -98,25 +98,28 @@ def doubt_about(plan, x, w, z, own, y):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def centers(plan, state, feature, x, square, stride, eta, desk):  # type: ignore[no-untyped-def]
+def centers(plan, state, feature, x, square, length, stride, eta, desk):  # type: ignore[no-untyped-def]
     """The steps of a row's weights, and where their paths start."""
-    steps = plan.step_size.steps(x, square, stride, eta, desk)
+    steps = plan.step_size.steps(x, square, length, stride, eta, desk)
     held = plan.anchor.where(plan, state, desk.w[: x.shape[0]])
     start = plan.anchor.centers_of_row(plan, state, feature, held, steps, eta, desk)
     return steps, start
 
 
 @inlined
-def remember(plan, state, feature, x, bend, beta, new, desk, clock):  # type: ignore[no-untyped-def]
+def remember(plan, state, feature, x, bend, beta, slope, stride, new, desk, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
-    plan.step_size.store(feature, x, bend, state.statistics, desk)
+    plan.step_size.store(feature, x, bend, beta, slope, stride, state.statistics, desk)
     plan.anchor.finish(plan, state, feature, x, beta, new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for j in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
             k = 0
             while k < scores_of(state.w):
-                put(state.total, i, k, entry(state.total, i, k) + row_entry(new, i, j, k))
+                w = row_entry(new, i, j, k)
+                if plan.step_size.watches_pulls():  # after the round, the steps of sums of pulls are others
+                    w = plan.anchor.weight_of_score(plan, state, i, k, clock)
+                put(state.total, i, k, entry(state.total, i, k) + w)
                 k = next_score(state.w, k)
 
 
@@ -140,18 +143,19 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     square = plan.step_size.square_slope(plan.problem.loss, z, doubt, y)
     slopes = clock.slopes + plan.step_size.added(plan.problem.loss, z, y, square)
     unit = plan.step_size.square_unit(plan.problem.loss, slopes, clock.t + 1.0)
-    square *= weight * weight * plan.step_size.square_length(x, 1.0 * intercept.w.shape[0], desk)
+    length = plan.step_size.row_length(x, 1.0 * intercept.w.shape[0], desk)
+    square *= weight * weight * plan.step_size.square_length(length)
     square = square / unit if unit > 0.0 else 0.0
     stride = plan.step_size.unit_of_steps(plan.problem.loss, slopes, clock.t + 1.0)
     if intercept.w.shape[0] > 0:
         plan.laziness.visit_all(intercept_plan, intercept, eta, clock)
         intercept_steps, intercept_start = centers(
-            intercept_plan, intercept, zero, one, square, stride, eta, intercept_desk
+            intercept_plan, intercept, zero, one, square, length, stride, eta, intercept_desk
         )
         lift, shift = at(intercept_steps, 0), first_weights(intercept_start)
     else:
         lift, shift = 0.0, begun(intercept_desk.score)
-    steps, start = centers(plan, state, feature, x, square, stride, eta, desk)
+    steps, start = centers(plan, state, feature, x, square, length, stride, eta, desk)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
     row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, doubt, desk)
@@ -161,14 +165,15 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     # 4. Let every other feature meet the regularizer: the clock says what it missed when somebody looks at it.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))
-    remember(plan, state, feature, x, bend, beta, new, desk, after)
+    slope = plan.step_size.slope_of(unit)
+    remember(plan, state, feature, x, bend, beta, slope, stride, new, desk, after)
     if intercept.w.shape[0] > 0:
         intercept_new = intercept_plan.anchor.where(intercept_plan, intercept, intercept_desk.new)
         k = 0
         while k < scores_of(intercept.w):
             put_row_entry(intercept_new, 0, 0, k, at(shift, k) + lift * at(beta, k))
             k = next_score(intercept.w, k)
-        remember(intercept_plan, intercept, zero, one, bend, beta, intercept_new, intercept_desk, after)
+        remember(intercept_plan, intercept, zero, one, bend, beta, slope, stride, intercept_new, intercept_desk, after)
     plan.laziness.add_totals(plan, state, after)
     return z, after
 

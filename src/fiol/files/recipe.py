@@ -3,6 +3,7 @@
 | value | as JSON |
 |---|---|
 | component | `{"component": name, "fields": {name: value, ...}}`, every field present |
+| tuple of components | a list of them |
 | number | a number, as many digits as it takes to be exact; infinities as `"inf"` and `"-inf"` |
 | array | `{"array": base64 of little-endian float64 in C order, "shape": [...]}` |
 | None | `null` |
@@ -80,6 +81,8 @@ def field_to_json(path: str, value: Any) -> Any:
     """One field; TypeError if it is nothing a component holds."""
     if isinstance(value, Component):
         return to_json(value)
+    if isinstance(value, tuple):
+        return [field_to_json(f"{path}[{k}]", part) for k, part in enumerate(value)]
     if isinstance(value, np.ndarray) and value.dtype == np.float64:
         data = value.astype(STORED_FLOAT, copy=False).tobytes()
         return {"array": base64.b64encode(data).decode("ascii"), "shape": list(value.shape)}
@@ -120,7 +123,9 @@ def component_from_json(path: str, value: Any) -> Component:
 
 
 def field_from_json(path: str, value: Any) -> Any:
-    """A number, array, component or None; whether it suits the field is for the constructor to say."""
+    """A number, array, component, several of them or None; whether it suits the field is for the constructor to say."""
+    if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
+        return tuple(component_from_json(f"{path}[{k}]", part) for k, part in enumerate(value))
     if isinstance(value, dict):
         return array_from_json(path, value) if "array" in value else component_from_json(path, value)
     if isinstance(value, str) and value in INFINITIES:

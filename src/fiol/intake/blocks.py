@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 import numpy as np
@@ -63,8 +63,12 @@ def learned_in_chunks(learn: Callable[..., Floats], chunks: Iterable[Any]) -> li
     return scores
 
 
-def padded(scores: list[Floats], classes: int) -> Floats:
-    """The scores of one block of rows after another; classes that a block did not know have 0 there."""
+def padded(scores: list[Floats], labels: Sized) -> Floats:
+    """The scores of one block of rows after another; classes that a block did not know have 0 there.
+
+    The classes are those of the last block: other threads may have learned of more since. Without blocks, they are all.
+    """
+    classes = scores[-1].shape[1] if scores else len(labels)
     whole, stop = np.zeros((sum(map(len, scores)), classes)), 0
     for some in scores:
         start, stop = stop, stop + len(some)

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.component import per_feature_sizes
+from fiol.components.component import Component, per_feature_sizes
 from fiol.intake.hashing import Hashing
 from fiol.intake.intake import Intake
 from fiol.intake.labels import Labels
 from fiol.intake.vocabulary import Vocabulary
-from fiol.update.update import Update
 
 
 class Places(NamedTuple):
@@ -109,7 +108,7 @@ def united_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
     return list(numbers), places
 
 
-def check_places(update: Update, places: list[Places], called: list[str]) -> None:
+def check_places(update: Component, places: list[Places], called: list[str]) -> None:
     """Refuse to move a feature to another number where the recipe knows features by their numbers."""
     sizes = per_feature_sizes(update)
     for place, name in zip(places, called, strict=True):

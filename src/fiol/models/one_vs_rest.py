@@ -122,7 +122,7 @@ class OneVsRest:
         X, rows = counted(X)
         if rows is None:
             scores = learned_in_blocks(self._learn_rows, X, labels_of_rows(y, None, self.labels), sample_weight)
-            return padded(scores, len(self.labels))
+            return padded(scores, self.labels)
         with self._turns:
             return self._learn_rows(X, labels_of_rows(y, rows, self.labels), check_sample_weights(sample_weight, rows))
 
@@ -153,7 +153,7 @@ class OneVsRest:
         >>> model.learn_chunks(([[float(k)]], [label]) for k, label in enumerate(["a", "b", "a"])).shape, model.rounds
         ((3, 2), 3)
         """
-        return padded(learned_in_chunks(self.learn, chunks), len(self.labels))
+        return padded(learned_in_chunks(self.learn, chunks), self.labels)
 
     def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Floats:
         """One round for the row with these values at these indices; returns its scores before, one per class.
@@ -344,7 +344,7 @@ class OneVsRest:
         """The score of every row for every class, of shape (rows, classes): see `Learner.scores`."""
         X, rows = counted(X, "predict_named or score_named")
         if rows is None:
-            return padded([self.scores(block) for block in blocks_of(X)], len(self.labels))
+            return padded([self.scores(block) for block in blocks_of(X)], self.labels)
         return scores_in_turn(self, X)
 
     def score_chunk(self, chunk: Chunk) -> Floats:

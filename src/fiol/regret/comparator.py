@@ -121,7 +121,7 @@ def best_in_hindsight(
     geometry.check_domain(np.full(d, geometry.first_weight(d)))
     targets, weights = check_targets(y, chunk.rows, loss), check_sample_weights(sample_weight, chunk.rows)
     o = make_objective(loss, regularizer, geometry, chunk, d, targets, weights, bool(intercept))
-    name = choose(o, solver)
+    name = choose_solver(o, solver)
     with one_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # what solvers say about themselves; the certificate knows better
         best, credit = solve(o, name)
@@ -144,7 +144,7 @@ def width(X: Any, chunk: Chunk, regularizer: Regularizer) -> int:
     return max([int(chunk.indices.max(initial=-1)) + 1, *strengths])
 
 
-def choose(o: Objective, solver: str | None) -> str:
+def choose_solver(o: Objective, solver: str | None) -> str:
     """The solver asked for, or the first that can minimise the objective; ValueError if the one asked for cannot."""
     free, above = (np.isinf(o.hi).all() and (o.lo[: o.d] == low).all() and not o.simplex for low in (-inf, 0.0))
     known, lam1, lam2 = o.regularizer is None, o.lam1[: o.d], o.lam2[: o.d]

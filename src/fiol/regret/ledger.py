@@ -28,7 +28,9 @@ from fiol.regret.bounds import bounds_of
 from fiol.regret.comparator import Comparator
 from fiol.regret.measuring import Measurement, choose_measuring
 from fiol.regret.records import Records
+from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan
+from fiol.update.update import Update
 
 
 class Ledger:
@@ -72,11 +74,12 @@ class Ledger:
             self._ride_along(learner, comparator, every)
 
     def _ride_along(self, learner: Learner, comparator: Comparator | Any, every: int) -> None:
-        engine, update = learner.engine, learner.update
+        engine, self.update = learner.engine, update_of(learner)
         if engine.observer is not None:
             raise ValueError("this learner has a ledger already: close() it first")
         check_learner(learner, engine.plan, comparator)
         self.learner, self.engine = learner, engine
+        update = self.update
         regularizer = update.geometry.enter_strengths(update.regularizer)
         self.compared = comparator is not None
         best, intercept_best = entered_comparator(learner, comparator)
@@ -117,7 +120,7 @@ class Ledger:
     @property
     def bounds(self) -> dict[str, Floats]:
         """What theory allows the regret to be at every record: the bounds that apply, see `fiol.regret.bounds`."""
-        return bounds_of(self.learner.update, self.records, self.learner.intercept_fitted) if self.compared else {}
+        return bounds_of(self.update, self.records, self.learner.intercept_fitted) if self.compared else {}
 
     # As the engine's observer.
 
@@ -203,6 +206,13 @@ def running(start: Any, values: Floats) -> Floats:
     array([2., 4.])
     """
     return np.cumsum(np.concatenate([[start], values]))[1:]
+
+
+def update_of(learner: Learner) -> Update:
+    """The update of a learner; TypeError if it has several."""
+    if isinstance(learner.update, Ensemble):
+        raise TypeError("a ledger measures one update, not an Ensemble: `members` tells what each of them lost")
+    return learner.update
 
 
 def check_learner(learner: Learner, plan: Plan, comparator: Any) -> None:

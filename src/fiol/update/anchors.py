@@ -119,6 +119,8 @@ class LastIterate(Anchor):
                 w = entry(desk.w, j, k) * kept if by_row else plan.laziness.load_times(plan, state, i, k, clock, kept)
                 w = plan.regularizer.clip(w)
                 put_row_entry(held, i, j, k, w)
+                if plan.step_size.watches_pulls():  # which may be worked on in place
+                    put(desk.w, j, k, w)
                 z = plus(z, k, x[j] * w)
                 k = next_score(state.w, k)
         return z
@@ -166,10 +168,33 @@ class Origin(Anchor):
         return plan.regularizer_step.count(t)
 
     def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        step = plan.step_of(state, i, clock.eta)
+        return self.weight_of_step(plan, state, i, k, clock, plan.step_of(state, i, clock.eta))
+
+    def weight_of_step(self, plan: Plan, state: State, i: int, k: int, clock: Clock, step: float) -> float:
+        """The weight of feature i for score k that its sum of pulls makes with this step."""
         center = plan.problem.geometry.inverse(step * entry(state.w, i, k), i)
         count = plan.regularizer_step.count(clock.t)
         return plan.problem.geometry.weight(plan.problem.regularizer, center, 0.0, 0.0, count * step, i)
+
+    def gather(
+        self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
+    ) -> Any:
+        for j in range(x.shape[0]):
+            i = nth(feature, j)
+            step = 0.0
+            if plan.step_size.watches_pulls():  # bets are made in the unit of the value that they are for
+                plan.step_size.meet(desk.statistics[:, j], x[j])
+                step = plan.step_size.step_of_feature(clock.eta, desk.statistics[:, j])
+            k = 0
+            while k < scores_of(state.w):
+                if plan.step_size.watches_pulls():
+                    w = self.weight_of_step(plan, state, i, k, clock, step)
+                else:
+                    w = plan.anchor.weight_of_score(plan, state, i, k, clock)
+                put(desk.w, j, k, w)
+                z = plus(z, k, x[j] * w)
+                k = next_score(state.w, k)
+        return z
 
     def centers_of_row(
         self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, desk: Desk

@@ -118,6 +118,9 @@ def objection(update: Update, geometry: Geometry) -> str:
     if update.regularizer_step.counts_once and not update.anchor.keeps_all_rounds:
         step = type(update.regularizer_step).__name__
         return f"{step} goes with anchors that keep all rounds, Origin() and AllIterates()"
+    if update.step_size.watches_pulls() and update.anchor.follows_eta:
+        rule, anchor = update.step_size, type(update.anchor).__name__
+        return f"{rule} changes steps after a round, {anchor}() keeps sums of what they were before: use Origin()"
     if update.geometry.mixes_features():
         if update.step_size.per_feature:
             return f"{name} mixes the features, so steps per feature make no sense: use Constant() or another Schedule"
@@ -160,7 +163,9 @@ def record_objection(step_size: StepSize) -> str:
         return ""
     n = len(rule.statistics())
     record = np.zeros(n)
-    for method, arguments in (("observe", (1.0, 1.0)), ("h", (1.0,))):
+    observed = {"observe": (1.0, 1.0), "observe_row": (2.0, 1.0), "h": (1.0,), "observe_bend": (1.0, 1.0)}
+    observed["observe_pull"] = (1.0, 1.0, 1.0, 1.0, 1.0)
+    for method, arguments in observed.items():
         try:
             with np.errstate(all="ignore"):
                 getattr(rule, method)(record, *arguments)

@@ -62,6 +62,23 @@ class Update(Component):
         """The names of the numbers kept per feature, in the order of its record."""
         return self.step_size.for_loss(self.loss).statistics()
 
+    def knows_variance(self) -> bool:
+        """Whether variances of weights, and so of scores, are known."""
+        return self.step_size.knows_variance() and self.loss.has("dispersion")
+
+    def starts_anywhere(self) -> bool:
+        """Whether learning can begin from given weights."""
+        return not (self.anchor.keeps_all_rounds or self.geometry.whole_rows)
+
+    def is_symmetric(self) -> bool:
+        """Whether weights may have any sign, so that targets times -1 make weights times -1."""
+        low, high = self.regularizer.bounds()
+        return not self.geometry.paired and self.geometry.least_weight() != 0.0 and low == -high
+
+    def is_implicit(self) -> bool:
+        """Whether the loss is minimised as it is, so that no step overshoots."""
+        return self.loss_step.solves
+
     def validate(self) -> None:
         expect("loss", self.loss, JointLoss if isinstance(self.loss, JointLoss) else Loss)
         expect("regularizer", self.regularizer, Regularizer)

@@ -1,0 +1,40 @@
+"""The session's cache of compiled code, how hypothesis draws, and examples of the documentation in the interpreter."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).parent
+
+
+def source_hash() -> str:
+    """Kernels see edits of components and their helpers, but not of the layer that compiles them."""
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "src" / "fiol").rglob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{source_hash()}")  # read when numba is imported
+
+settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("default")
+
+#: Examples that run as they do for a reader; the second makes too many rounds for the interpreter.
+COMPILED = ("README.md", "estimators.md", "fiol.step.solve_step")
+
+
+@pytest.fixture(autouse=True)
+def examples_in_the_interpreter(request):
+    """Examples compile nothing but what asks for it: they tell what comes out, which is the same either way."""
+    if not isinstance(request.node, pytest.DoctestItem) or request.node.name in COMPILED:
+        yield
+        return
+    from tests.interpreted import interpret_all  # imported here: numba is told of its cache above
+
+    with pytest.MonkeyPatch.context() as patch:
+        interpret_all(patch)
+        yield

@@ -1,0 +1,294 @@
+"""Vectors of LLVM as compiled values: what `fiol.components.lanes` calls lanes.
+
+Operators, comparisons and `abs` apply to every lane; a number among them is a number in every lane. No sum of lanes is
+reordered, whatever the kernel allows: products may be fused with sums ("contract"), and that is all. So code that
+relies on how a sum is rounded, as `whole_power` does, is safe in lanes, and results do not depend on what is around.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+LANE_INDEX, DOUBLE = ir.IntType(32), ir.DoubleType()
+#: Of all arithmetic with lanes.
+FAST_FLAGS = ("contract",)
+#: 1.5 * 2^52 + 1023: what is added to it is rounded to a whole number n, and its last bits are n + 1023.
+ROUNDER = 1.5 * 2.0**52 + 1023.0
+
+
+class Lanes(types.Type):  # type: ignore[misc]
+    """So many doubles, floats or truth values."""
+
+    def __init__(self, count: int, element: Any) -> None:
+        self.count, self.element = count, element
+        super().__init__(f"lanes({count} x {element})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Lanes) -> None:
+        super().__init__(manager, kind, vector(kind.count, kind.element))
+
+
+def vector(count: int, element: Any) -> Any:
+    """The type of LLVM for so many numbers of a type."""
+    inside = {types.float64: DOUBLE, types.float32: ir.FloatType(), types.boolean: ir.IntType(1)}
+    return ir.VectorType(inside[element], count)
+
+
+def is_truth(kind: Any) -> bool:
+    """Whether a type is that of lanes of truth values."""
+    return isinstance(kind, Lanes) and kind.element == types.boolean
+
+
+def common_lanes(*kinds: Any) -> Any:
+    """The lanes in which values of these types are computed with: floats only if all lanes are."""
+    found = [kind for kind in kinds if isinstance(kind, Lanes)]
+    single = all(kind.element == types.float32 for kind in found)
+    return Lanes(found[0].count, types.float32 if single else types.float64)
+
+
+def in_lanes_of(context: Any, builder: Any, value: Any, kind: Any, to: Lanes) -> Any:
+    """A value of one type in lanes: every lane gets a number, truth is 1, and lanes of one width become another's."""
+    if kind == to:
+        return value
+    whole = context.get_value_type(to)
+    if is_truth(kind):
+        return builder.uitofp(value, whole)
+    if isinstance(kind, Lanes):
+        return (builder.fpext if to.element == types.float64 else builder.fptrunc)(value, whole)
+    one = builder.insert_element(
+        ir.Constant(whole, ir.Undefined), context.cast(builder, value, kind, to.element), LANE_INDEX(0)
+    )
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(LANE_INDEX, to.count), [0] * to.count))
+
+
+def constant(to: Any, value: Any) -> Any:
+    """A number in every lane of an LLVM type, or as it is."""
+    return ir.Constant(to, [value] * to.count if isinstance(to, ir.VectorType) else value)
+
+
+def llvm(builder: Any, name: str, result: Any, *arguments: Any, **options: Any) -> Any:
+    """Call an intrinsic function of LLVM, named after the type of its last argument."""
+    kind = arguments[-1].type
+    suffix = f"v{kind.count}{kind.element.intrinsic_name}" if isinstance(kind, ir.VectorType) else kind.intrinsic_name
+    function = ir.FunctionType(result, [argument.type for argument in arguments])
+    called = cgutils.get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}")
+    return builder.call(called, arguments, **options)
+
+
+# --- operators --------------------------------------------------------------------------------
+
+
+def define(op: Any, emit: Any, inputs: int = 2, truth: bool = False, of_truth: bool = False) -> None:
+    """Let an operator work for lanes: `emit(builder, a, b)` with both in the same lanes; its result may be truth."""
+
+    class Template(AbstractTemplate):  # type: ignore[misc]
+        key = op
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            found = [kind for kind in args if isinstance(kind, Lanes)]
+            if len(args) != inputs or not found or len({kind.count for kind in found}) > 1:
+                return None
+            if of_truth:
+                return signature(args[0], *args) if all(map(is_truth, args)) else None
+            plain = Lanes(found[0].count, types.boolean) if truth else common_lanes(*args)
+            return signature(plain, *args)
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        to = sig.args[0] if of_truth else common_lanes(*sig.args)
+        pairs = zip(args, sig.args, strict=True)
+        return emit(builder, *(in_lanes_of(context, builder, value, kind, to) for value, kind in pairs))
+
+    infer_global(op)(Template)
+    for kinds in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)) if inputs == 2 else ((Lanes,),):
+        lower_builtin(op, *kinds)(lower)
+
+
+for _op, _verb in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv")):
+    define(_op, lambda builder, a, b, name=_verb: getattr(builder, name)(a, b, flags=FAST_FLAGS))
+for _op, _sign in (
+    (operator.lt, "<"),
+    (operator.le, "<="),
+    (operator.gt, ">"),
+    (operator.ge, ">="),
+    (operator.eq, "=="),
+):
+    define(_op, lambda builder, a, b, sign=_sign: builder.fcmp_ordered(sign, a, b), truth=True)
+define(operator.ne, lambda builder, a, b: builder.fcmp_unordered("!=", a, b), truth=True)
+define(operator.and_, lambda builder, a, b: builder.and_(a, b), of_truth=True)
+define(operator.or_, lambda builder, a, b: builder.or_(a, b), of_truth=True)
+define(operator.neg, lambda builder, a: builder.fneg(a), inputs=1)
+define(abs, lambda builder, a: llvm(builder, "fabs", a.type, a), inputs=1)
+
+
+# --- functions --------------------------------------------------------------------------------
+
+
+@intrinsic
+def chosen(typing_context: Any, condition: Any, a: Any, b: Any) -> Any:
+    """One of two values in every lane."""
+    found = any(isinstance(kind, Lanes) for kind in (a, b))
+    to = common_lanes(a, b) if found else Lanes(condition.count, types.float64)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        values = (in_lanes_of(context, builder, value, kind, to) for value, kind in zip(args[1:], (a, b), strict=True))
+        return builder.select(args[0], *values)
+
+    return to(condition, a, b), codegen
+
+
+@intrinsic
+def any_lane(typing_context: Any, condition: Any) -> Any:
+    """Whether a lane is true."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        found = builder.bitcast(args[0], ir.IntType(condition.count))
+        return context.cast(builder, builder.icmp_unsigned("!=", found, found.type(0)), types.boolean, types.boolean)
+
+    return types.boolean(condition), codegen
+
+
+@intrinsic
+def root_of(typing_context: Any, x: Any) -> Any:
+    """Square roots."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return llvm(builder, "sqrt", args[0].type, args[0], fastmath=FAST_FLAGS)
+
+    return x(x), codegen
+
+
+@intrinsic
+def from_tuple(typing_context: Any, numbers: Any) -> Any:
+    """A lane per number of a tuple: floats if all are."""
+    single = all(kind == types.float32 for kind in numbers.types)
+    to = Lanes(len(numbers), types.float32 if single else types.float64)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        found = ir.Constant(context.get_value_type(to), ir.Undefined)
+        for k, value in enumerate(cgutils.unpack_tuple(builder, args[0])):
+            number = context.cast(builder, value, numbers.types[k], to.element)
+            found = builder.insert_element(found, number, LANE_INDEX(k))
+        return found
+
+    return to(numbers), codegen
+
+
+@intrinsic
+def as_kind(typing_context: Any, values: Any, like: Any) -> Any:
+    """The same numbers in lanes of another type."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return in_lanes_of(context, builder, args[0], values, like)
+
+    return like(values, like), codegen
+
+
+def place_in(context: Any, builder: Any, kinds: Any, args: Any, to: Lanes) -> Any:
+    """Where lanes are in an array, from an index on."""
+    data = context.make_array(kinds[0])(context, builder, args[0]).data
+    index = context.cast(builder, args[1], kinds[1], types.intp)
+    return builder.bitcast(builder.gep(data, [index]), context.get_value_type(to).as_pointer())
+
+
+@intrinsic
+def loaded(typing_context: Any, values: Any, place: Any, like: Any) -> Any:
+    """Numbers of an array, side by side, as lanes of the type of `like`."""
+    kept = Lanes(like.count, values.dtype)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        found = builder.load(place_in(context, builder, sig.args, args, kept), align=values.dtype.bitwidth // 8)
+        return in_lanes_of(context, builder, found, kept, like)
+
+    return like(values, place, like), codegen
+
+
+@intrinsic
+def stored(typing_context: Any, values: Any, place: Any, new: Any) -> Any:
+    """Lanes into an array, side by side."""
+    kept = Lanes(new.count, values.dtype)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        value = in_lanes_of(context, builder, args[2], new, kept)
+        builder.store(value, place_in(context, builder, sig.args, args, kept), align=values.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(values, place, new), codegen
+
+
+@intrinsic
+def lane_of(typing_context: Any, values: Any, k: Any) -> Any:
+    """One number of many."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], args[1])
+
+    return values.element(values, k), codegen
+
+
+@intrinsic
+def lane_replaced(typing_context: Any, values: Any, k: Any, x: Any) -> Any:
+    """All numbers but one."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.insert_element(args[0], context.cast(builder, args[2], x, values.element), args[1])
+
+    return values(values, k, x), codegen
+
+
+@intrinsic
+def sum_of(typing_context: Any, values: Any) -> Any:
+    """The sum of lanes, by halves."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        found, width = args[0], values.count
+        while width > 1:
+            width //= 2
+            low, high = (
+                ir.Constant(ir.VectorType(LANE_INDEX, width), [start + k for k in range(width)]) for start in (0, width)
+            )
+            halves = (builder.shuffle_vector(found, found, mask) for mask in (low, high))
+            found = builder.fadd(*halves, flags=FAST_FLAGS)
+        return builder.extract_element(found, LANE_INDEX(0))
+
+    return values.element(values), codegen
+
+
+@intrinsic
+def power_of_two(typing_context: Any, x: Any) -> Any:
+    """The whole number n nearest to x, and 2^n: of a number or of lanes."""
+    both = types.UniTuple(x, 2)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = args[0].type
+        whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
+        magic = constant(kind, ROUNDER)
+        moved = builder.fadd(args[0], magic, flags=FAST_FLAGS)  # with no other flag, which would take the sum back
+        n = builder.fsub(moved, magic, flags=FAST_FLAGS)
+        power = builder.bitcast(builder.shl(builder.bitcast(moved, whole), constant(whole, 52)), kind)
+        return context.make_tuple(builder, both, [n, power])
+
+    return both(x), codegen
+
+
+@intrinsic
+def exponent_bits(typing_context: Any, x: Any) -> Any:
+    """2^-20 times the first 32 bits of a double, less 1023: its logarithm, or nearly."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = args[0].type
+        whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
+        first = builder.lshr(builder.bitcast(args[0], whole), constant(whole, 32))
+        moved = builder.bitcast(builder.or_(first, constant(whole, 0x4330 << 48)), kind)  # 2^52 and as much
+        bits = builder.fsub(moved, constant(kind, 2.0**52), flags=FAST_FLAGS)
+        scaled = builder.fmul(bits, constant(kind, 2.0**-20), flags=FAST_FLAGS)
+        return builder.fsub(scaled, constant(kind, 1023.0), flags=FAST_FLAGS)
+
+    return x(x), codegen

@@ -1,0 +1,266 @@
+"""Members of an ensemble that learn as lanes: which can, and what they know, packed into one record per feature."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.components.losses import Loss
+from fiol.components.row import Floats
+from fiol.components.solvers import ClosedForm
+from fiol.components.step_sizes import LARGEST_SUM
+from fiol.engine.engine import Engine
+from fiol.intake.chunk import Chunk
+from fiol.update.anchors import LastIterate
+from fiol.update.laziness import UpToDate
+from fiol.update.loss_steps import ImplicitLoss
+from fiol.update.plan import Plan
+from fiol.update.state import START, Clock, State, aligned, realigned
+
+#: How many lanes there may be, one of which is no member.
+WIDTHS = (4, 8)
+#: Of weights in float32, steps have no more digits if the bases of all `LaneRule`s are between these.
+SMALL_BASE, LARGE_BASE = 1e-15, 1e15
+#: The largest value of features that were seen, where nobody knows it.
+SEEN = 1e-30
+#: Whether lanes are used in the interpreter, too, where they gain nothing.
+INTERPRETED = False
+
+
+def fits_lanes(plan: Plan) -> bool:
+    """Whether the rounds of a plan are those of `fiol.engine.lanes`: exact steps, without penalty, of a kind."""
+    problem = plan.problem
+    return (
+        isinstance(problem.loss, Loss)
+        and problem.loss.lanes
+        and type(plan.anchor) is LastIterate
+        and type(plan.loss_step) is ImplicitLoss
+        and type(plan.laziness) is UpToDate
+        and type(problem.solver) is ClosedForm
+        and problem.geometry.quadratic
+        and problem.geometry.unit_metric
+        and not plan.regularizer_step.pushes
+        and not plan.regularizer.is_bounded()
+        and not problem.regularizer.has_l1()
+        and not problem.regularizer.has_ridge()
+        and plan.step_size.lane_rule() is not None
+    )
+
+
+def lanes_there(compiled: bool) -> bool:
+    """Whether lanes are of use."""
+    if not compiled:
+        return INTERPRETED
+    from fiol.compiler import compiled as compiler  # imported here: `import fiol` loads no compiler
+
+    return compiler.vectors is not None
+
+
+def chosen_lanes(plans: Sequence[Plan], compiled: bool) -> list[int]:
+    """Which members of an ensemble are to be lanes: those that fit, as many as there are lanes; one alone is not."""
+    places = [k for k, plan in enumerate(plans) if fits_lanes(plan)][: WIDTHS[-1] - 1]
+    return places if len(places) > 1 and lanes_there(compiled) else []
+
+
+class LaneGroup:
+    """Several engines as one: `pack` takes over what they know, `unpacked` gives it back.
+
+    A feature has a record of twice as many numbers as there are lanes, see `fiol.engine.lanes`.
+    """
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        #: The members without any feature: their plans, and how a feature is that was never seen.
+        self.engines = [without_features(engine) for engine in engines]
+        self.width = next(width for width in WIDTHS if width > len(engines))
+        self.dtype, self.loss = engines[0].dtype, engines[0].plan.problem.loss
+        self.has_intercept = engines[0].intercept.w.shape[0] > 0
+        self.rules = coefficients([engine.plan for engine in engines], self.width)
+        self.zero = (0.0,) * self.width
+        self.digits = tuple(self.zero if self.has_long_steps() else map(np.float32, self.zero))
+        self.spare = aligned(6 * self.width, np.float64)
+        self.steps, self.parts = aligned(16 * self.width, np.asarray(self.digits).dtype), aligned(32, np.float64)
+        self.records = aligned(0, self.dtype)
+        self.intercept = aligned(2 * self.width, self.dtype)
+        self.ticks = np.zeros(1 + 2 * self.width)
+
+    def has_long_steps(self) -> bool:
+        """Whether steps need all digits of a double, or its range: where weights are doubles, or steps unusual."""
+        base = self.rules[self.width : 2 * self.width]
+        base = base + self.rules[4 * self.width : 5 * self.width]  # rows have a length of about 1 or more
+        usual = (base > SMALL_BASE) & (base < LARGE_BASE) & (self.rules[: self.width] < LARGE_BASE)
+        return self.dtype.itemsize == 8 or not usual.all()
+
+    # --- learning and reading -----------------------------------------------------------------
+
+    def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, scores: Floats) -> None:
+        """A round per row of all members; `scores` is [row, lane], as one axis."""
+        rows = self.loss, self.zero, self.digits, self.rules, chunk, y, sample_weights
+        known = self.records, self.intercept, float(self.has_intercept), self.ticks
+        self.engines[0].call("learn_lanes", *rows, *known, self.steps, self.parts, self.spare, scores)
+
+    def new_scores(self, rows: int) -> Floats:
+        """Where the scores of so many rows go."""
+        return np.zeros(rows * self.width)
+
+    def scores_of_members(self, scores: Floats) -> Floats:
+        """[row, member], of what `learn` has written."""
+        return scores.reshape(-1, self.width)[:, : len(self.engines)]
+
+    def add_weights(self, features: Any, v: Floats, out: Floats) -> None:
+        """Add the sums of weights times v, a number for every member."""
+        parts = np.zeros(self.width)
+        parts[: len(v)] = v
+        self.engines[0].call("add_lane_weights", self.zero, self.records, features, parts, out)
+
+    def intercepts(self) -> Floats:
+        """The intercept of every member."""
+        return self.intercept[: len(self.engines)].astype(np.float64)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds made."""
+        return int(self.ticks[0])
+
+    @property
+    def rows(self) -> int:
+        """Rows learned from."""
+        return self.rounds + self.engines[0].rows  # whose clock stands still
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what members know."""
+        return self.records.nbytes + self.intercept.nbytes + self.ticks.nbytes
+
+    # --- the state as a whole -----------------------------------------------------------------
+
+    @property
+    def features(self) -> int:
+        """How many features there is room for."""
+        return self.records.shape[0] // (2 * self.width)
+
+    def grow(self, features: int) -> None:
+        """Make room for so many features."""
+        if features > self.features:
+            new = aligned(max(features, 2 * self.features) * 2 * self.width, self.dtype)
+            new[: self.records.shape[0]] = self.records
+            self.records = new
+
+    def make_place(self, features: int, longest: int) -> None:
+        """Make room for so many features, and for rows of so many entries."""
+        self.grow(features)
+        if longest * self.width > self.steps.shape[0]:
+            self.steps = aligned(2 * longest * self.width, self.steps.dtype)
+            self.parts = aligned(4 * longest, np.float64)
+
+    def select(self, kept: Any) -> None:
+        """Keep these features only, in this order."""
+        self.records = realigned(self.records.reshape(-1, 2 * self.width)[kept].reshape(-1))
+
+    def copy(self) -> LaneGroup:
+        """A group of its own with the same state."""
+        new = copy.copy(self)
+        new.engines = [engine.copy() for engine in self.engines]
+        new.records, new.intercept, new.ticks = realigned(self.records), realigned(self.intercept), self.ticks.copy()
+        new.steps, new.parts, new.spare = map(realigned, (self.steps, self.parts, self.spare))
+        return new
+
+    def unpacked(self) -> list[Engine]:
+        """An engine per member that knows what it knows; changing it changes nothing here."""
+        return [self.unpacked_member(k) for k in range(len(self.engines))]
+
+    def unpacked_member(self, k: int) -> Engine:
+        new, slopes = self.engines[k].copy(), float(self.ticks[1 + k])
+        new.ticks = np.array(START._replace(t=self.ticks[0], eta=new.plan.step_size.eta(1.0), slopes=slopes))
+        new.state = self.state_of(k, self.records, new)
+        if self.has_intercept:
+            new.intercept = self.state_of(k, self.intercept, new)
+        return new
+
+    def state_of(self, k: int, records: Any, engine: Engine) -> State:
+        """What member k knows of the features of these records."""
+        kept, table, clock = (
+            engine.plan.step_size.statistics(),
+            records.reshape(-1, 2, self.width),
+            Clock(*engine.ticks),
+        )
+        state = engine.plan.new_state((table.shape[0],), 0.0, self.dtype, False)
+        state.w[...] = table[:, 0, k]
+        peak = table[:, 0, self.width - 1]
+        stride = engine.plan.step_size.unit_of_steps(self.loss, clock.slopes, clock.t) if clock.t > 0.0 else 0.0
+        length = self.ticks[1 + self.width + k]
+        found = {"peak": peak, "pending": 0.0}
+        found |= {"stride": np.where(peak > 0.0, stride, 0.0), "length": np.where(peak > 0.0, length, 0.0)}
+        for j, name in enumerate(kept):
+            state.statistics[:, j] = found.get(name, table[:, 1, k])
+        return state
+
+    def pack(self, engines: Sequence[Engine]) -> bool:
+        """Take over what engines know; False, and nothing has changed, if they do not know it of the same rows."""
+        peaks = [engine.state.statistics[:, of("peak", engine)] for engine in engines if of("peak", engine) >= 0]
+        clocks = [Clock(*engine.ticks) for engine in engines]
+        same = (
+            len(
+                {
+                    (clock.t, engine.state.w.shape, engine.uncounted.tobytes())
+                    for clock, engine in zip(clocks, engines, strict=True)
+                }
+            )
+            == 1
+        )
+        if not same or any((peak != peaks[0]).any() for peak in peaks):
+            return False
+        features = engines[0].state.w.shape[0]
+        records, intercept = (aligned(n * 2 * self.width, self.dtype) for n in (features, 1))
+        for k, engine in enumerate(engines):
+            for table, state in ((records, engine.state), (intercept, engine.intercept)):
+                if state.w.shape[0]:
+                    self.take_over(table.reshape(-1, 2, self.width), k, state, engine)
+        met = records.reshape(-1, 2, self.width)
+        met[:, 0, -1] = peaks[0] if peaks else np.where(met.any(axis=(1, 2)), SEEN, 0.0)
+        intercept[self.width - 1] = 1.0
+        ticks = np.zeros(1 + 2 * self.width)
+        ticks[0], ticks[1 : 1 + len(engines)] = clocks[0].t, [clock.slopes for clock in clocks]
+        for k, engine in enumerate(engines):
+            ticks[1 + self.width + k] = (
+                engine.state.statistics[:, of("length", engine)].max(initial=0.0) if of("length", engine) >= 0 else 0.0
+            )
+        self.engines = [without_features(engine) for engine in engines]
+        self.records, self.intercept, self.ticks = records, intercept, ticks
+        return True
+
+    def take_over(self, table: Any, k: int, state: State, engine: Engine) -> None:
+        """Write what member k knows into records."""
+        table[:, 0, k] = state.w
+        sums = [of(name, engine) for name in ("square", "bends", "pending") if of(name, engine) >= 0]
+        if sums:
+            table[:, 1, k] = np.minimum(state.statistics[:, sums].astype(np.float64).sum(axis=1), LARGEST_SUM)
+
+
+def of(name: str, engine: Engine) -> int:
+    """The place of a statistic in the record of a feature, -1 if it is not kept."""
+    kept = engine.plan.step_size.statistics()
+    return kept.index(name) if name in kept else -1
+
+
+def without_features(engine: Engine) -> Engine:
+    """The same engine before its first round, with no features, and what its clock does not count."""
+    new = copy.copy(engine)
+    new.observer = None
+    new.state = State(*(a[:0].copy() for a in engine.state))
+    new.intercept = State(*(a.copy() for a in engine.intercept))
+    new.ticks = np.array(START._replace(eta=engine.plan.step_size.eta(1.0)))
+    new.uncounted = engine.uncounted.copy()
+    return new
+
+
+def coefficients(plans: Sequence[Plan], width: int) -> Floats:
+    """The `Table` of `fiol.engine.lanes` as an array: lanes without a member have steps of 0."""
+    table = np.zeros((9, width))
+    table[1] = 1.0
+    for k, plan in enumerate(plans):
+        rule: Any = plan.step_size.lane_rule()
+        table[:, k] = rule
+    return table.reshape(-1)

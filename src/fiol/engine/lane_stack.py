@@ -1,0 +1,196 @@
+"""The rounds of a stack with its members as lanes: `fiol.engine.stacking`, to rounding, in a fifth of the time.
+
+The state is `padded_lanes`: lanes without a member are as members that were taken out.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined, jit
+from fiol.components.component import borrowed
+from fiol.components.lanes import (
+    anywhere,
+    choose,
+    exponential,
+    lane,
+    lanes,
+    larger,
+    load_lanes,
+    smaller,
+    square_root,
+    store,
+    total,
+    with_lane,
+)
+from fiol.components.stacks import MOST_DECLINE, MOST_NEWS, OVERFLOWN
+from fiol.components.step_sizes import LARGEST_SUM
+from fiol.engine.lanes import one_by_one
+from fiol.engine.stacking import (
+    MASS,
+    NEXT,
+    SHRUNK,
+    StackState,
+    T,
+    forget,
+    invert_all,
+    mean_curvature,
+    new_stack_room,
+    take_out,
+    unit_and_reach,
+)
+
+#: Rows of the working space for numbers of all stacks: shares, 1 where there is a stack; how far a pull moves a score,
+#: pulls, curvatures, what is lost.
+SHARES, THERE, REACHES, PULLS, CURVATURES, LOST = range(6)
+
+
+@inlined
+def padded_lanes(state, width, prior):  # type: ignore[no-untyped-def]
+    """A copy of the state of stacks, with as many members as there are lanes: the others are out."""
+    J, K = state.v.shape
+    v, A, P = np.zeros((J, width)), np.zeros((J, width, width)), np.zeros((J, width, width))
+    live, losses = np.zeros(width), np.zeros(width + 1)
+    for j in range(J):
+        for k in range(width):
+            A[j, k, k], P[j, k, k] = 1.0 / prior, prior
+    wide = StackState(v, A, P, state.share, live, losses, state.ticks)
+    copy_members(state, wide, K)
+    return wide
+
+
+@inlined
+def copy_members(one, other, K):  # type: ignore[no-untyped-def]
+    """Copy what one state knows of the first K members to another."""
+    for j in range(one.v.shape[0]):
+        for k in range(K):
+            other.v[j, k] = one.v[j, k]
+            for i in range(K):
+                other.A[j, k, i] = one.A[j, k, i]
+                other.P[j, k, i] = one.P[j, k, i]
+    for k in range(K):
+        other.live[k], other.losses[k] = one.live[k], one.losses[k]
+    other.losses[other.losses.shape[0] - 1] = one.losses[one.losses.shape[0] - 1]
+
+
+@inlined
+def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
+    """<values_j, z> of up to three stacks, in lanes; those without a stack are as the first."""
+    first = total(load_lanes(values, 0, z) * z)
+    second = total(load_lanes(values, n, z) * z) if stacks > 1 else first
+    third = total(load_lanes(values, 2 * n, z) * z) if stacks > 2 else first
+    return lanes((first, second, third, first))
+
+
+@inlined
+def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, rows, spare):  # type: ignore[no-untyped-def]
+    """`stack_row` with the scores of all members in lanes, z, and numbers of all stacks in lanes."""
+    J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
+    ticks, seen, size = state.ticks, room.z, J * n
+    v, A, P, u = state.v.reshape(size), state.A.reshape(size * n), state.P.reshape(size * n), room.u.reshape(size)
+    t = ticks[T] + 1.0
+    # 1. The score of the one linear model, from those of the members that are in.
+    z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
+    store(seen, 0, z)
+    if anywhere(choose(abs(z) <= OVERFLOWN, like, 1.0) > 0.0):
+        for k in range(members):
+            if not abs(seen[k]) <= OVERFLOWN:
+                take_out(stack, state, room, k)
+        z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
+        store(seen, 0, z)
+    s, share = sums_of_products(v, n, z, J), load_lanes(rows, 4 * SHARES, quad)
+    score = total(share * s)
+    values = loss.value(with_lane(s, 3, score), y) + quad
+    store(
+        state.losses, 0, load_lanes(state.losses, 0, like) + weight * loss.value(z, y) * load_lanes(state.live, 0, like)
+    )
+    state.losses[n] += weight * lane(values, 3)
+    ticks[MASS] += weight
+    # 2. The unit of the loss, and how far its kinks reach.
+    unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
+    ticks[T], rate = t, weight / unit if unit > 0.0 else inf
+    if not rate <= LARGEST_SUM:  # there has been no loss, or none of which anything could be said
+        return score
+    # 3. The share of each stack.
+    values = with_lane(values, 3, lane(values, 0))
+    best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
+    share = share * larger(1.0 / (1.0 + t), exponential(rate * (best - values)))  # also where losses are infinite
+    common = stack.common_share(t)
+    store(rows, 4 * SHARES, share * ((1.0 - common) / total(share)) + load_lanes(rows, 4 * THERE, quad) * (common / J))
+    # 4. A step of each.
+    part = 1.0
+    if loss.value_unit > 0.0 and anywhere(abs(z) > stack.limit):
+        peak = 0.0
+        for k in range(members):
+            peak = max(peak, abs(seen[k]))
+        part = (stack.limit / peak) ** 2
+    for j in range(J):
+        moved = like
+        for k in range(members):
+            moved = moved + load_lanes(P, (j * n + k) * n, like) * seen[k]
+        store(u, j * n, moved)
+    q, wrong = larger(sums_of_products(u, n, z, J), 0.0), quad
+    if loss.value_unit > 0.0:
+        wrong = y * lanes((stack.wrong(0, t), stack.wrong(min(1, J - 1), t), stack.wrong(J - 1, t), 0.0))
+    p = rate * q
+    if loss.lane_exact(s - p * wrong, p):
+        root, bend = loss.lane_step(s - p * wrong, p, 0.0, reach, y, 1.0)
+        h = bend + quad
+    else:
+        root, h = one_by_one(loss, s - p * wrong, p, 0.0, reach, y, 1.0, spare)
+    beta = root - wrong
+    if loss.kinked or loss.value_unit == 0.0:
+        h = mean_curvature(loss, s, reach, y) + quad
+    if loss.value_unit > 0.0:
+        h = larger(h, stack.floor)
+    elif loss.convexity > 0.0:
+        most = stack.robust * square_root(unit * loss.convexity / (1.0 + loss.convexity * p))
+        over = abs(beta) > most
+        h = choose(over, h * (most / choose(over, abs(beta), 1.0)), h)
+        beta = choose(over, choose(beta > 0.0, most, -most), beta)
+    h = smaller(rate * part * h, LARGEST_SUM)
+    h = choose(h * q > MOST_NEWS, MOST_NEWS / choose(q > 0.0, q, 1.0), h)
+    store(rows, 4 * REACHES, q)
+    store(rows, 4 * PULLS, rate * beta)
+    store(rows, 4 * CURVATURES, h)
+    store(rows, 4 * LOST, h / (1.0 + h * q))
+    most_news = 0.0
+    for j in range(J):
+        moved, h_own, less = load_lanes(u, j * n, like), rows[4 * CURVATURES + j], rows[4 * LOST + j]
+        most_news = max(most_news, h_own * rows[4 * REACHES + j])
+        store(v, j * n, load_lanes(v, j * n, like) + rows[4 * PULLS + j] * moved)
+        for k in range(members):
+            place = (j * n + k) * n
+            store(A, place, load_lanes(A, place, like) + z * (h_own * seen[k]))
+            store(P, place, load_lanes(P, place, like) - moved * (less * u[j * n + k]))
+    ticks[SHRUNK] *= 1.0 + most_news
+    if t >= ticks[NEXT]:
+        forget(stack, state, t)
+        invert_all(stack, state, room)
+    elif ticks[SHRUNK] > MOST_DECLINE:
+        invert_all(stack, state, room)
+    return score
+
+
+@jit
+def lane_stack_rows(stack, loss, zero, four, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+    """`stack_rows` for scores [row, lane], as one axis; for at most three stacks."""
+    state, like, n = borrowed(state), lanes(zero), len(zero)
+    wide = padded_lanes(state, n, stack.prior)
+    own = new_stack_room(wide)
+    rows, spare = np.zeros(4 * 6), np.zeros(4 * 6)
+    for j in range(state.v.shape[0]):
+        rows[4 * SHARES + j], rows[4 * THERE + j] = state.share[j], 1.0
+    Z, y, weight, scores = borrowed((Z, y, weight, scores))
+    known, room, lent_rows, lent_spare = borrowed((wide, own, rows, spare))
+    for r in range(y.shape[0]):
+        z = load_lanes(Z, r * n, like)
+        scores[r] = lane_stack_row(
+            stack, loss, zero, four, z, y[r], weight[r], state.v.shape[1], known, room, lent_rows, lent_spare
+        )
+    copy_members(wide, state, state.v.shape[1])
+    for j in range(state.v.shape[0]):
+        state.share[j] = rows[4 * SHARES + j]
+    rows[0] = spare[0] = own.z[0] = 0.0  # which keeps them alive

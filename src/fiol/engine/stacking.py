@@ -1,0 +1,302 @@
+"""The compiled rounds of a stack: one score of those of several members, and what it learns from the target."""
+
+from __future__ import annotations
+
+from math import exp, inf, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined, jit
+from fiol.components.component import borrowed
+from fiol.components.lanes import choose, smaller
+from fiol.components.stacks import MOST_DECLINE, MOST_INFORMATION, MOST_NEWS, OVERFLOWN, NewtonStack
+from fiol.components.step_sizes import LARGEST_SUM
+
+#: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
+#: derivatives, curvatures, values and derivatives at the score of the whole; by how much P has shrunk since LAST; sum
+#: of sample weights.
+T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS = range(9)
+TICKS = 9
+
+
+class StackState(NamedTuple):
+    """What J stacks of K members know; all arrays are float64."""
+
+    v: Any  #: [stack, member] weights
+    A: Any  #: [stack, member, member] information
+    P: Any  #: [stack, member, member] its inverse
+    share: Any  #: [stack] the part of each in the whole
+    live: Any  #: [member] 1, or 0 for one that has been taken out
+    losses: Any  #: [member + 1] progressive losses so far: of each member while it was in, of the whole
+    ticks: Any  #: see T, LAST, ...
+
+
+class StackRoom(NamedTuple):
+    """Where one row is worked on."""
+
+    z: Any  #: [member] scores
+    u: Any  #: [stack, member] where the steps go
+    s: Any  #: [4, stack] scores, losses, how far a pull of 1 moves a score, pulls
+    L: Any  #: [member, member]
+
+
+def new_stack_state(stack: NewtonStack, members: int) -> StackState:
+    """What is known before the first row."""
+    stacks = np.size(stack.forgets)
+    one = np.broadcast_to(np.eye(members), (stacks, members, members))
+    ticks = np.zeros(TICKS)
+    ticks[NEXT] = ticks[SHRUNK] = 1.0
+    v, share = np.full((stacks, members), 1.0 / members), np.full(stacks, 1.0 / stacks)
+    return StackState(v, one / stack.prior, one * stack.prior, share, np.ones(members), np.zeros(members + 1), ticks)
+
+
+@inlined
+def new_stack_room(state):  # type: ignore[no-untyped-def]
+    """Working space for one row."""
+    J, K = state.v.shape
+    return StackRoom(np.zeros(K), np.zeros((J, K)), np.zeros((4, J)), np.zeros((K, K)))
+
+
+def mixing(stack: NewtonStack, state: StackState) -> Any:
+    """The weights of the members in the one linear model now."""
+    v = np.zeros(state.v.shape[1])
+    for j in range(state.v.shape[0]):
+        v += state.share[j] * state.v[j]
+    return v
+
+
+def mean_losses(state: StackState) -> Any:
+    """The mean progressive loss of each member while it was in, and last that of the whole; 0 before the first row."""
+    return state.losses / max(state.ticks[MASS], 1e-300)
+
+
+def merged_stacks(states: list[StackState], share: Any, t: float) -> StackState:
+    """The mean of what stacks know, with these shares, after t rounds."""
+    parts = zip(*states, strict=True)
+    new = StackState(*(sum(c * array for c, array in zip(share, arrays, strict=True)) for arrays in parts))
+    new.ticks[T], new.ticks[LAST], new.ticks[NEXT] = t, t, t + 1.0
+    live = np.min([state.live for state in states], axis=0)
+    return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
+
+
+@inlined
+def invert(A, P, L, least):  # type: ignore[no-untyped-def]
+    """Write the inverse of A into P, by A = L L'; A is at least `least` times the identity, and so is every pivot."""
+    K = A.shape[0]
+    for j in range(K):  # column j of L, below it in P the inverse of L
+        pivot = A[j, j]
+        for i in range(j):
+            pivot -= L[j, i] * L[j, i]
+        root = 1.0 / sqrt(max(pivot, least))
+        L[j, j] = root
+        for k in range(j + 1, K):
+            a = A[k, j]
+            for i in range(j):
+                a -= L[k, i] * L[j, i]
+            L[k, j] = a * root
+    for j in range(K):  # L^-1, over L; its diagonal is there
+        for k in range(j + 1, K):
+            a = 0.0
+            for i in range(j, k):
+                a -= L[k, i] * (L[i, j] if i > j else L[j, j])
+            L[k, j] = a * L[k, k]
+    for j in range(K):
+        for k in range(j, K):
+            a = 0.0
+            for i in range(k, K):
+                a += L[i, j] * L[i, k]
+            P[j, k] = a
+            P[k, j] = a
+
+
+@inlined
+def take_out(stack, state, room, k):  # type: ignore[no-untyped-def]
+    """Let member k be gone: its weights are 0, and what is known of the others stays as it is."""
+    state.live[k] = 0.0
+    for j in range(state.v.shape[0]):
+        state.v[j, k] = 0.0
+        for i in range(state.v.shape[1]):
+            state.A[j, k, i] = 0.0
+            state.A[j, i, k] = 0.0
+        state.A[j, k, k] = 1.0 / stack.prior
+        invert(state.A[j], state.P[j], room.L, 1.0 / stack.prior)
+
+
+@inlined
+def forget(stack, state, t):  # type: ignore[no-untyped-def]
+    """Forget what is to be forgotten up to round t."""
+    K, n = state.v.shape[1], t - state.ticks[LAST]
+    for j in range(state.v.shape[0]):
+        A, kept = state.A[j], stack.kept(j, n, t)
+        for k in range(K):
+            for i in range(K):
+                A[k, i] *= kept
+            A[k, k] += (1.0 - kept) / stack.prior
+    state.ticks[LAST] = t
+    state.ticks[NEXT] = t + stack.period(t)
+
+
+@inlined
+def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
+    """Invert the information of all stacks afresh, and leave no member more of it than doubles hold."""
+    K, least = state.v.shape[1], 1.0 / stack.prior
+    for j in range(state.v.shape[0]):
+        A = state.A[j]
+        for k in range(K):
+            part = MOST_INFORMATION * least / A[k, k]
+            if part < 1.0:
+                for i in range(K):
+                    A[k, i] *= sqrt(part)
+                    A[i, k] *= sqrt(part)
+                A[k, k] += (1.0 - part) * least
+        invert(A, state.P[j], room.L, least)
+    state.ticks[SHRUNK] = 1.0
+
+
+@inlined
+def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
+    """The mean of the second derivative around the score z, weighted by a triangle that ends `reach` from it."""
+    if not loss.kinked and loss.convexity > 0.0:
+        return choose(abs(z) < inf, loss.bend(z, z, 0.0, 0.0, reach, y, 1.0), 0.0)  # in as many lanes as z has
+    rise = (loss.value(z + reach, y) - loss.value(z, y)) - (loss.value(z, y) - loss.value(z - reach, y))
+    over = reach if reach > 0.0 else 1.0  # without reach there is no rise
+    return choose(rise > 0.0, smaller(rise / over / over, LARGEST_SUM), 0.0)
+
+
+@inlined
+def unit_and_reach(loss, score, y, weight, robust, ticks):  # type: ignore[no-untyped-def]
+    """The unit of the loss, and how far its kinks reach, after a row with this score of the whole."""
+    unit, reach = loss.value_unit, 1.0
+    if unit == 0.0:
+        slope = loss.grad(score, y)
+        ticks[EXCESS] = min(ticks[EXCESS] + weight * (loss.value(score, y) - loss.lower(y)), LARGEST_SUM)
+        ticks[SLOPED] = min(ticks[SLOPED] + weight * abs(slope), LARGEST_SUM)
+        reach = 2.0 * ticks[EXCESS] / ticks[SLOPED] if ticks[SLOPED] > 0.0 else 0.0
+        bend = mean_curvature(loss, score, reach, y)
+        square = slope * slope
+        if not loss.kinked and ticks[CURVED] > 0.0:  # an error beyond all others says little about the rest
+            square = min(square, robust * robust * bend * (ticks[SQUARES] / ticks[CURVED]))
+        ticks[SQUARES] = min(ticks[SQUARES] + weight * square, LARGEST_SUM)
+        ticks[CURVED] = min(ticks[CURVED] + weight * bend, LARGEST_SUM)
+        unit = ticks[SQUARES] / ticks[CURVED] if ticks[CURVED] > 0.0 else 0.0
+    return unit, reach
+
+
+@inlined
+def members_seen(scores, state, z):  # type: ignore[no-untyped-def]
+    """Copy the scores of the members that are in; returns the largest size, infinite unless all are fine."""
+    peak, fine = 0.0, True
+    for k in range(z.shape[0]):
+        z[k] = scores[k] if state.live[k] > 0.0 else 0.0
+        fine &= abs(z[k]) <= OVERFLOWN
+        peak = max(peak, abs(z[k]))
+    return peak if fine else inf
+
+
+@inlined
+def share_out(stack, state, values, rate, t):  # type: ignore[no-untyped-def]
+    """Give each stack its share in the whole after round t, in which its loss was rate times its value."""
+    J, best, total = values.shape[0], inf, 0.0
+    for j in range(J):
+        best = min(best, values[j])
+    for j in range(J):
+        change = exp(rate * (best - values[j]))
+        state.share[j] *= change if change > 1.0 / (1.0 + t) else 1.0 / (1.0 + t)  # also where losses are infinite
+        total += state.share[j]
+    common = stack.common_share(t)
+    for j in range(J):
+        state.share[j] = (1.0 - common) * (state.share[j] / total) + common / J
+
+
+@inlined
+def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-untyped-def]
+    """One round: returns the score of the whole before it. `scores` are those of the members."""
+    J, K = state.v.shape
+    ticks, z, u = state.ticks, room.z, room.u
+    s, values, reaches, pulls = room.s[0], room.s[1], room.s[2], room.s[3]
+    t = ticks[T] + 1.0
+    # 1. The score of the one linear model, from those of the members that are in.
+    peak = members_seen(scores, state, z)
+    if peak == inf:
+        for k in range(K):
+            if not abs(z[k]) <= OVERFLOWN:
+                take_out(stack, state, room, k)
+        peak = members_seen(scores, state, z)
+    score = 0.0
+    for j in range(J):
+        a = 0.0
+        for k in range(K):
+            a += state.v[j, k] * z[k]
+        s[j] = a
+        score += state.share[j] * a
+    for k in range(K):
+        state.losses[k] += weight * loss.value(z[k], y) * state.live[k]
+    state.losses[K] += weight * loss.value(score, y)
+    ticks[MASS] += weight
+    # 2. The unit of the loss, and how far its kinks reach.
+    unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
+    ticks[T], rate = t, weight / unit if unit > 0.0 else inf
+    if not rate <= LARGEST_SUM:  # there has been no loss, or none of which anything could be said
+        return score
+    # 3. The share of each stack.
+    for j in range(J):
+        values[j] = loss.value(s[j], y)
+    share_out(stack, state, values, rate, t)
+    # 4. A step of each.
+    part = 1.0
+    if loss.value_unit > 0.0 and peak > stack.limit:
+        part = (stack.limit / peak) ** 2
+    for j in range(J):
+        P, q = state.P[j], 0.0
+        for k in range(K):
+            a = 0.0
+            for i in range(K):
+                a += P[k, i] * z[i]
+            u[j, k] = a
+            q += a * z[k]
+        reaches[j] = max(q, 0.0)
+    for j in range(J):
+        wrong = y * stack.wrong(j, t) if loss.value_unit > 0.0 else 0.0
+        pulls[j] = loss.dual(s[j] - rate * reaches[j] * wrong, rate * reaches[j], y) - wrong
+    most_news = 0.0
+    for j in range(J):
+        v, A, P, q, beta = state.v[j], state.A[j], state.P[j], reaches[j], pulls[j]
+        if loss.kinked or loss.value_unit == 0.0:
+            h = mean_curvature(loss, s[j], reach, y)
+        else:
+            h = loss.bend(s[j], s[j] + rate * q * beta, beta, 0.0, reach, y, 1.0)
+        if loss.value_unit > 0.0:
+            h = max(h, stack.floor)
+        elif loss.convexity > 0.0:
+            most = stack.robust * sqrt(unit * loss.convexity / (1.0 + loss.convexity * rate * q))
+            if abs(beta) > most:
+                h *= most / abs(beta)
+                beta = most if beta > 0.0 else -most
+        pull, h = rate * beta, min(rate * part * h, LARGEST_SUM)
+        if h * q > MOST_NEWS:
+            h = MOST_NEWS / q
+        less, most_news = h / (1.0 + h * q), max(most_news, h * q)
+        for k in range(K):
+            v[k] += pull * u[j, k]
+            a, b = h * z[k], less * u[j, k]
+            for i in range(K):
+                A[k, i] += a * z[i]
+                P[k, i] -= b * u[j, i]
+    ticks[SHRUNK] *= 1.0 + most_news
+    if t >= ticks[NEXT]:
+        forget(stack, state, t)
+        invert_all(stack, state, room)
+    elif ticks[SHRUNK] > MOST_DECLINE:
+        invert_all(stack, state, room)
+    return score
+
+
+@jit
+def stack_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+    """A round for every row of Z [row, member]; writes the score of the whole before each."""
+    own = new_stack_room(state)
+    Z, y, weight, state, room, scores = borrowed((Z, y, weight, state, own, scores))
+    for r in range(y.shape[0]):
+        scores[r] = stack_row(stack, loss, Z[r], y[r], weight[r], state, room)
+    own.z[0] = 0.0  # which keeps it alive

@@ -1,0 +1,166 @@
+"""The compiled rounds of `fiol.components.stacks.Bayes`: members by exponential weights."""
+
+from __future__ import annotations
+
+from math import exp, inf, log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined, jit
+from fiol.components.component import borrowed
+from fiol.components.stacks import OVERFLOWN, Bayes
+from fiol.components.step_sizes import LARGEST_SUM
+from fiol.engine.stacking import MASS, TICKS, T, unit_and_reach
+
+#: Squared errors count as no more than so many squared standard deviations in the unit of the loss.
+ROBUST = 5.0
+
+
+class BayesState(NamedTuple):
+    """What is known of K members; all arrays are float64."""
+
+    logs: Any  #: [member] logarithms of their weights, which add up to 1; a bad member may be the best one later
+    live: Any  #: [member] 1, or 0 for one that has been taken out
+    losses: Any  #: [member + 1] progressive losses so far: of each member while it was in, of the whole
+    ticks: Any  #: as in `StackState`
+
+
+def new_bayes_state(stack: Bayes, members: int) -> BayesState:
+    """What is known before the first row."""
+    logs = np.full(members, -log(members))
+    return BayesState(logs, np.ones(members), np.zeros(members + 1), np.zeros(TICKS))
+
+
+def member_weights(state: BayesState) -> Any:
+    """The weights of the members now; 0 for those that have been taken out."""
+    return np.exp(state.logs)
+
+
+@inlined
+def log_sum(logs):  # type: ignore[no-untyped-def]
+    """The logarithm of the sum of exp(logs), minus infinity if there is none."""
+    top, total = -inf, 0.0
+    for k in range(logs.shape[0]):
+        top = max(top, logs[k])
+    if top == -inf:
+        return top
+    for k in range(logs.shape[0]):
+        total += exp(logs[k] - top)
+    return top + log(total)
+
+
+@inlined
+def normalise(state):  # type: ignore[no-untyped-def]
+    """Let the weights add up to 1."""
+    total = log_sum(state.logs)
+    for k in range(state.logs.shape[0]):
+        state.logs[k] = state.logs[k] - total if total > -inf else -inf
+
+
+@inlined
+def take_out_member(state, k):  # type: ignore[no-untyped-def]
+    """Let member k be gone; the others keep their ratios."""
+    state.live[k] = 0.0
+    state.logs[k] = -inf
+    normalise(state)
+
+
+@inlined
+def weigh(stack, state, values, rate):  # type: ignore[no-untyped-def]
+    """Give each member its weight after a round in which its loss was rate times its value."""
+    living = 0.0
+    for k in range(values.shape[0]):
+        living += state.live[k]
+        state.logs[k] -= rate * values[k]
+    normalise(state)
+    if stack.switching > 0.0:
+        for k in range(values.shape[0]):
+            if state.live[k] > 0.0:
+                state.logs[k] = log((1.0 - stack.switching) * exp(state.logs[k]) + stack.switching / living)
+
+
+@inlined
+def bayes_row(stack, loss, scores, y, weight, state, values):  # type: ignore[no-untyped-def]
+    """One round: returns the score of the whole before it. `scores` are those of the members."""
+    K, ticks = state.live.shape[0], state.ticks
+    for k in range(K):
+        if state.live[k] > 0.0 and not abs(scores[k]) <= OVERFLOWN:
+            take_out_member(state, k)
+    score = 0.0
+    if loss.is_probability:
+        for k in range(K):
+            values[k] = state.logs[k] - loss.value(scores[k], 1.0) if state.live[k] > 0.0 else -inf
+        right = log_sum(values)
+        for k in range(K):
+            values[k] = state.logs[k] - loss.value(scores[k], -1.0) if state.live[k] > 0.0 else -inf
+        score = right - log_sum(values) if right > -inf else 0.0
+    else:
+        for k in range(K):
+            score += exp(state.logs[k]) * scores[k] if state.live[k] > 0.0 else 0.0
+    for k in range(K):
+        values[k] = loss.value(scores[k], y) if state.live[k] > 0.0 else 0.0
+        state.losses[k] += weight * values[k]
+    state.losses[K] += weight * loss.value(score, y)
+    unit, _ = unit_and_reach(loss, score, y, weight, ROBUST, ticks)
+    ticks[T] += 1.0
+    ticks[MASS] += weight
+    rate = weight / unit if unit > 0.0 else inf
+    if rate <= LARGEST_SUM:
+        weigh(stack, state, values, rate)
+    return score
+
+
+@jit
+def bayes_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+    """A round for every row of Z [row, member]; writes the score of the whole before each."""
+    own = np.zeros(Z.shape[1])
+    Z, y, weight, state, values, scores = borrowed((Z, y, weight, state, own, scores))
+    for r in range(y.shape[0]):
+        scores[r] = bayes_row(stack, loss, Z[r], y[r], weight[r], state, values)
+    own[0] = 0.0  # which keeps it alive
+
+
+@inlined
+def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):  # type: ignore[no-untyped-def]
+    """One round; writes the scores of the whole before it. `scores` [class, member] are those of the members."""
+    C, K = scores.shape
+    for k in range(K):
+        for c in range(C):
+            if state.live[k] > 0.0 and not abs(scores[c, k]) <= OVERFLOWN:
+                take_out_member(state, k)
+    for c in range(C):
+        out[c] = 0.0
+        if loss.is_probability:
+            for k in range(K):
+                values[k] = -inf
+                if state.live[k] > 0.0:
+                    for i in range(C):
+                        one[i] = scores[i, k]
+                    values[k] = state.logs[k] - loss.value(one, c)
+            total = log_sum(values)
+            out[c] = total if total > -inf else 0.0
+        else:
+            for k in range(K):
+                out[c] += exp(state.logs[k]) * scores[c, k] if state.live[k] > 0.0 else 0.0
+    for k in range(K):
+        values[k] = 0.0
+        if state.live[k] > 0.0:
+            for i in range(C):
+                one[i] = scores[i, k]
+            values[k] = loss.value(one, y)
+        state.losses[k] += weight * values[k]
+    state.losses[K] += weight * loss.value(out, y)
+    state.ticks[T] += 1.0
+    state.ticks[MASS] += weight
+    weigh(stack, state, values, weight)
+
+
+@jit
+def joint_bayes_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+    """A round for every row of Z [row, class, member]; writes the scores of the whole before each, [row, class]."""
+    own, room = np.zeros(Z.shape[2]), np.zeros(Z.shape[1])
+    Z, y, weight, state, values, one, scores = borrowed((Z, y, weight, state, own, room, scores))
+    for r in range(y.shape[0]):
+        joint_bayes_row(stack, loss, Z[r], y[r], weight[r], state, values, one, scores[r])
+    own[0] = room[0] = 0.0  # which keeps them alive

@@ -1,0 +1,83 @@
+"""Several updates that learn from the same rows, and the stack that makes one linear model of them."""
+
+from __future__ import annotations
+
+from fiol.components.component import Component
+from fiol.components.geometries import Euclidean, Geometry
+from fiol.components.joint_losses import AnyLoss
+from fiol.components.problem import expect
+from fiol.components.stacks import NewtonStack, Stack
+from fiol.update.update import Update
+
+
+class Ensemble(Component):
+    """Members that learn side by side, each as if it were alone, and one score made of theirs.
+
+    Before every round the K members have scores z_1 ... z_K for the row. The stack predicts z = v_1 z_1 + ... +
+    v_K z_K, and then learns from the target which v to take (`NewtonStack` says how). Since a member's score is
+    <x, w_k>, that is the score of one linear model, with weights v_1 w_1 + ... + v_K w_K: those are the weights of a
+    learner that has an ensemble for its update, and what it predicts with.
+
+    An exact step survives any step size. So members may have absurdly short and absurdly long steps, and steps of
+    different kinds; which of them suit the rows need not be known. All members have the same loss.
+
+    >>> from fiol import FIOL, AdaGrad, Constant, Learner, Logistic, ScaleFree
+    >>> sizes = [ScaleFree(Constant(10.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(AdaGrad(30.0))]
+    >>> learner = Learner(Ensemble([FIOL(Logistic(), step_size=size) for size in sizes]))
+    >>> learner.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1]).shape, learner.weights.shape
+    ((3,), (2,))
+    """
+
+    members: tuple[Update, ...]
+    stack: Stack = NewtonStack()
+
+    def validate(self) -> None:
+        for k, member in enumerate(self.members):
+            expect(f"Ensemble.members[{k}]", member, Update)
+            if member.loss != self.members[0].loss:
+                raise ValueError(
+                    f"Ensemble.members[{k}] has {member.loss!r} for its loss, members[0] has {self.members[0].loss!r}: "
+                    "an ensemble has one"
+                )
+            if member.geometry.mixes_features() or member.geometry.whole_rows:
+                name = type(member.geometry).__name__
+                raise TypeError(f"Ensemble.members[{k}]: {name} has weights of another kind than rows have features")
+        expect("Ensemble.stack", self.stack, Stack)
+        if not self.stack.linear:
+            raise TypeError(f"{self.stack!r} makes no linear model of its members: use NewtonStack()")
+
+    @property
+    def loss(self) -> AnyLoss:
+        """The loss of every member."""
+        return self.members[0].loss
+
+    @property
+    def geometry(self) -> Geometry:
+        """How rows come in: as they are."""
+        return Euclidean()
+
+    def brief(self) -> str:
+        """The members, each by the parts that are not the default ones."""
+        parts = ", ".join(member.brief() for member in self.members)
+        stack = "" if self.stack == NewtonStack() else f", stack={self.stack!r}"
+        return f"Ensemble([{parts}]{stack})"
+
+    def statistics(self) -> tuple[str, ...]:
+        """The names of the numbers kept per feature, each after the number of its member and a slash."""
+        return tuple(f"{k}/{name}" for k, member in enumerate(self.members) for name in member.statistics())
+
+    def knows_variance(self) -> bool:
+        """Whether variances of scores are known: members share what they know of a weight."""
+        return False
+
+    def starts_anywhere(self) -> bool:
+        """Whether learning can begin from given weights."""
+        return all(member.starts_anywhere() for member in self.members)
+
+    def is_symmetric(self) -> bool:
+        """Whether learning from targets times -1 gives weights times -1."""
+        return all(member.is_symmetric() for member in self.members)
+
+    def is_implicit(self) -> bool:
+        """Whether no member linearizes the loss."""
+        return all(member.is_implicit() for member in self.members)

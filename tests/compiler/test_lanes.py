@@ -1,0 +1,100 @@
+"""Lanes: compiled, in the interpreter, and number by number, the same operations."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from fiol.compiler.compiled import jit
+from fiol.components.lanes import (
+    anywhere,
+    choose,
+    exponential,
+    is_short,
+    lane,
+    lane_exponential,
+    lanes,
+    larger,
+    like_lanes,
+    load_lanes,
+    rough_log2,
+    smaller,
+    square_root,
+    store,
+    total,
+    whole_power,
+    with_lane,
+)
+
+
+@jit
+def operate(zero, single, a, b, out):  # type: ignore[no-untyped-def]
+    """One operation after the other, on as many numbers as there are zeros."""
+    like, n = lanes(zero), len(zero)
+    x, y = load_lanes(a, 0, like), load_lanes(b, 0, like)
+    store(out, 0, x + y)
+    store(out, n, x - 2.0)
+    store(out, 2 * n, 3.0 * x)
+    store(out, 3 * n, x / y)
+    store(out, 4 * n, -x)
+    store(out, 5 * n, abs(x))
+    store(out, 6 * n, choose(x > y, x, y))
+    store(out, 7 * n, choose((x < 0.5) & (y >= -0.5), 1.0, 2.0))
+    store(out, 8 * n, choose((x <= y) | (y == 1.0), x, -1.0))
+    store(out, 9 * n, 1.0 * (x != y) + 2.0 * (x > 0.0))
+    store(out, 10 * n, larger(x, y))
+    store(out, 11 * n, smaller(x, 0.25))
+    store(out, 12 * n, square_root(abs(x)))
+    store(out, 13 * n, with_lane(x, 1, lane(y, 2)))
+    store(out, 14 * n, x * 0.0 + total(y))
+    store(out, 15 * n, x * 0.0 + (1.0 if anywhere(x > 3.5) else 0.0))
+    store(out, 16 * n, whole_power(x)[0])
+    store(out, 17 * n, whole_power(x)[1])
+    short = lanes(single)
+    store(out, 18 * n, like_lanes(like_lanes(x / 3.0, short), x))
+    store(out, 19 * n, x if is_short(x) else like_lanes(load_lanes(a, 0, short) * 3.0, x))
+
+
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("seed", range(3))
+def test_compiled_lanes_do_what_arrays_do(width, dtype, seed):
+    rng = np.random.default_rng(seed)
+    a, b = (rng.choice([-3.75, -1.0, 0.0, 0.25, 1.0, 2.25, 4.0], width).astype(dtype) for _ in range(2))
+    b[b == 0.0] = 0.75
+    found, expected = np.zeros(20 * width), np.zeros(20 * width)
+    single = (np.float32(0.0),) * width
+    operate((0.0,) * width, single, a, b, found)
+    getattr(operate, "py_func", operate)((0.0,) * width, single, a, b, expected)
+    assert (found == expected).all()
+
+
+def test_lanes_of_one_number_are_that_number():
+    for x in (-3.0, -0.0, 0.1, 2.5):
+        for y in (-1.0, 0.0, 2.5):
+            assert larger(x, y) == max(x, y) == larger(np.array([x]), y)[0]
+            assert smaller(x, y) == min(x, y) == smaller(np.array([x]), y)[0]
+            assert choose(x > y, x, y) == (x if x > y else y)
+
+
+@jit
+def exponentials(zero, x, out):  # type: ignore[no-untyped-def]
+    """Exponentials and rough logarithms in lanes, then of numbers."""
+    like, n = lanes(zero), x.shape[0]
+    for k in range(0, n, len(zero)):
+        store(out, k, exponential(load_lanes(x, k, like)))
+        store(out, n + k, rough_log2(abs(load_lanes(x, k, like)) + 1e-300))
+    for k in range(n):
+        out[2 * n + k] = exponential(x[k])
+
+
+def test_exponentials_in_lanes_are_exact_to_the_last_digit():
+    rng = np.random.default_rng(0)
+    x = np.append(rng.uniform(-700.0, 700.0, 1000), rng.uniform(-1.0, 1.0, 1000))
+    found = np.zeros(3 * len(x))
+    exponentials((0.0,) * 8, x, found)
+    exact = np.array([float(mp.exp(mp.mpf(v))) for v in x])
+    for values in (found[: len(x)], found[2 * len(x) :], lane_exponential(x)):
+        assert (abs(values - exact) <= 4e-16 * exact).all()
+    off = np.log2(abs(x) + 1e-300) - found[len(x) : 2 * len(x)]
+    assert ((off > -1e-5) & (off < 0.0861)).all()
+    assert (lane_exponential(np.array([-800.0, -1e300])) < 1e-303).all()

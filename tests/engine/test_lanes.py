@@ -1,0 +1,283 @@
+"""Members of an ensemble as lanes: the numbers of members beside each other, to rounding."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fiol
+from fiol import FIOL, AdaGrad, Constant, Curvature, Ensemble, Learner, Logistic, ScaleFree, Squared
+from fiol.compiler.compiled import interpreted
+from fiol.engine import lane_group
+from fiol.engine.engine import Engine
+from fiol.engine.lane_group import LaneGroup, chosen_lanes, fits_lanes
+from fiol.engine.lane_stack import lane_stack_rows
+from fiol.engine.stacking import new_stack_state, stack_rows
+from fiol.intake.chunk import Chunk
+from fiol.update.plan import make_plan
+
+BINARY = [Logistic(), fiol.Hinge(), fiol.SquaredHinge()]
+REAL = [Squared(), fiol.Absolute(), fiol.Quantile(0.3), fiol.EpsilonInsensitive(0.2)]
+REAL += [fiol.SquaredEpsilonInsensitive(0.2), fiol.Huber(0.7)]
+STEPS = [AdaGrad(0.5), Constant(0.3), Curvature(prior=2.0), AdaGrad(2.0, kappa=0.0)]
+STEPS += [fiol.Normalized(0.7), ScaleFree(fiol.Normalized(1.0))]
+STEPS += [ScaleFree(step) for step in (AdaGrad(30.0), AdaGrad(1.0), Constant(10.0), Curvature(), Curvature(0.5, 0.1))]
+
+
+@pytest.fixture
+def in_the_interpreter(monkeypatch):
+    monkeypatch.setattr(lane_group, "INTERPRETED", True)
+
+
+def engines(loss, steps, features, intercept=True, dtype="float64", compiled=False):
+    plans = [make_plan(FIOL(loss, step_size=step)) for step in steps]
+    return [Engine(plan, features, 0.0, intercept, False, dtype, compiled) for plan in plans]
+
+
+def rows(rng, n, d, loss, growing=0.3):
+    """Sparse rows in different units, values that grow, targets, and sample weights that may be 0."""
+    there = rng.random((n, d)) < 0.6
+    X = (
+        rng.normal(size=(n, d))
+        * np.logspace(-2, 2, d)
+        * np.exp(growing * rng.random((n, 1)) * np.arange(n)[:, None] / 9)
+    )
+    indptr, indices = np.append(0, np.cumsum(there.sum(axis=1))), np.nonzero(there)[1].astype(np.int32)
+    y = np.sign(X @ (rng.normal(size=d) / np.logspace(-2, 2, d)) + 0.1)
+    if loss in REAL:
+        y = y * rng.exponential(3.0) + rng.choice([0.0, 1.0]) * rng.normal(size=n)
+    return Chunk(indptr, indices, X[there]), y, rng.choice([0.0, 0.5, 1.0, 3.0], n)
+
+
+def agree(found, expected, part=1e-12):
+    scale = np.maximum.accumulate(np.abs(expected), axis=0)
+    np.testing.assert_array_less(np.abs(found - expected), part * (scale + 1e-3) + 1e-300)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(BINARY + REAL),
+    st.lists(st.sampled_from(STEPS), min_size=1, max_size=7),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+def test_lanes_are_members_beside_each_other(loss, steps, intercept, seed):
+    rng = np.random.default_rng(seed)
+    chunk, y, weight = rows(rng, 40, 5, loss)
+    alone = engines(loss, steps, 5, intercept)
+    group = LaneGroup(alone)
+    assert group.pack(alone)
+    group.make_place(5, 5)
+    found = group.new_scores(40)
+    group.learn(chunk, y, weight, found)
+    agree(group.scores_of_members(found), np.column_stack([engine.learn(chunk, y, weight) for engine in alone]))
+    for one, other in zip(group.unpacked(), alone, strict=True):
+        mine, theirs = one.arrays(), other.arrays()
+        assert mine.keys() == theirs.keys()
+        for name in mine:
+            assert mine[name].shape == theirs[name].shape
+            assert mine[name].dtype == theirs[name].dtype
+            if name.partition(".")[2] not in ("bends", "pending", "stride", "length"):
+                np.testing.assert_allclose(
+                    mine[name], theirs[name], rtol=1e-9, atol=1e-12 * (1e-6 + abs(theirs[name]).max(initial=0.0))
+                )
+        if "state.bends" in mine:
+            sums = [arrays["state.bends"] + arrays["state.pending"] for arrays in (mine, theirs)]
+            np.testing.assert_allclose(*sums, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("loss", "dtype"), [(Logistic(), "float64"), (Logistic(), "float32"), (fiol.Quantile(0.3), "float64")], ids=repr
+)
+def test_compiled_lanes_are_members_beside_each_other(loss, dtype):
+    rng = np.random.default_rng(1)
+    chunk, y, weight = rows(rng, 300, 6, loss, growing=0.1)
+    steps = [STEPS[k] for k in (0, 1, 2, 5, 6, 7, 9)]
+    alone = engines(loss, steps, 6, dtype=dtype)
+    group = LaneGroup(engines(loss, steps, 6, dtype=dtype, compiled=True))
+    assert group.pack(alone)
+    for engine in group.engines:
+        engine.compiled = True
+    group.make_place(6, 6)
+    found = group.new_scores(300)
+    for start in (0, 100, 250, 300)[:-1]:
+        stop = {0: 100, 100: 250, 250: 300}[start]
+        piece = Chunk(chunk.indptr[start : stop + 1], chunk.indices, chunk.data)
+        group.learn(piece, y[start:stop], weight[start:stop], found[8 * start : 8 * stop])
+    expected = np.column_stack([engine.learn(chunk, y, weight) for engine in alone])
+    agree(group.scores_of_members(found), expected, 1e-11 if dtype == "float64" else 1e-4)
+
+
+def test_scores_beyond_the_range_of_lanes_are_exact_too(monkeypatch):
+    """Long steps and values of all sizes: members far beyond what the form for lanes is made for."""
+    rng = np.random.default_rng(2)
+    chunk, y, weight = rows(rng, 60, 5, Logistic())
+    chunk = Chunk(chunk.indptr, chunk.indices, chunk.data * 1e8)
+    steps = [Constant(1e9), Constant(1e-9), AdaGrad(1e6), ScaleFree(Constant(1e12))]
+    alone = engines(Logistic(), steps, 5)
+    group = LaneGroup(alone)
+    group.pack(alone)
+    found, calls, exact_step = group.new_scores(60), [], Logistic.exact_step
+
+    def seen(self, *arguments):
+        calls.append(arguments)
+        return exact_step(self, *arguments)
+
+    monkeypatch.setattr(Logistic, "exact_step", seen)
+    group.learn(chunk, y, weight, found)
+    expected = np.column_stack([engine.learn(chunk, y, weight) for engine in alone])
+    assert len(calls) > 100
+    agree(group.scores_of_members(found), expected, 1e-11)
+
+
+def test_which_members_are_lanes(in_the_interpreter):
+    class Own(fiol.Logistic):
+        def grad(self, z, y):
+            return -y * fiol.components.scalars.sigmoid(-y * z)
+
+    class Warm(AdaGrad):
+        def eta(self, t):
+            return self.size * min(t, 10.0)
+
+    def plan(loss=None, penalty=None, step=None, **rest):
+        return make_plan(FIOL(loss or Logistic(), penalty or fiol.Unregularized(), step or AdaGrad(), **rest))
+
+    assert all(fits_lanes(plan(loss, step=step)) for loss in BINARY + REAL for step in STEPS)
+    others = [plan(Own()), plan(fiol.Poisson()), plan(fiol.Softmax()), plan(step=Warm()), plan(step=fiol.Polynomial())]
+    others += [plan(step=ScaleFree(Curvature(noise=0.1))), plan(step=Curvature(noise=0.1))]
+    others += [plan(penalty=fiol.L1(0.1)), plan(penalty=fiol.Ridge(0.1)), plan(geometry=fiol.DiagonalMetric([2.0]))]
+    others += [plan(penalty=fiol.Box(fiol.Unregularized(), 0.0)), make_plan(fiol.SGD(Logistic(), step_size=AdaGrad()))]
+    others += [make_plan(fiol.FTRLProximal(Logistic()))]
+    assert not any(map(fits_lanes, others))
+    good = plan()
+    assert chosen_lanes([others[0], good, others[1], good], False) == [1, 3]
+    assert chosen_lanes([good, others[0]], False) == []
+    assert chosen_lanes([good] * 10, False) == list(range(7))
+    lane_group.INTERPRETED = False
+    assert chosen_lanes([good, good], False) == []
+
+
+# --- in a learner -----------------------------------------------------------------------------
+
+MIXED = [FIOL(Logistic(), step_size=STEPS[k]) for k in (0, 1, 2, 5, 6, 8, 9, 10)]  # 8 members, 7 of which are lanes
+MIXED.insert(2, FIOL(Logistic(), fiol.L1(0.01), AdaGrad()))
+
+
+def stream(n=60, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * rng.integers(0, 2, (n, d)) * np.logspace(-2, 2, d)
+    return X, np.where(X @ rng.normal(size=d) + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+def model(monkeypatch, lanes, **options):
+    monkeypatch.setattr(lane_group, "INTERPRETED", lanes)
+    found = Learner(Ensemble(MIXED), compiled=False, **options)
+    assert len(found.engine.in_lanes) == 7 * lanes
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype": "float32"}, {"intercept": False}, {"bits": 8}], ids=repr)
+def test_models_of_lanes_are_models_of_members_beside_each_other(monkeypatch, tmp_path, options):
+    X, y = stream()
+    beside = model(monkeypatch, False, **options)
+    near = {"rtol": 1e-3, "atol": 1e-4} if "dtype" in options else {"rtol": 1e-9, "atol": 1e-11}
+    expected, weights = beside.learn(X, y), beside.weights
+    lanes = model(monkeypatch, True, **options)
+    np.testing.assert_allclose(lanes.learn(X, y), expected, **near)
+    np.testing.assert_allclose(lanes.weights, weights, **near)
+    assert lanes.intercept == pytest.approx(beside.intercept, rel=1e-3 if "dtype" in options else 1e-9)
+    assert lanes.arrays().keys() == beside.arrays().keys()
+    lanes.save(tmp_path / "lanes.fiol")
+    beside.save(tmp_path / "beside.fiol")
+    exchanged = fiol.load(tmp_path / "beside.fiol", compiled=False)  # into lanes
+    assert len(exchanged.engine.in_lanes) == 7
+    again = fiol.load(tmp_path / "lanes.fiol", compiled=False)
+    scores = lanes.learn(X, y)
+    assert (again.learn(X, y) == scores).all()
+    np.testing.assert_allclose(exchanged.learn(X, y), scores, **near)
+    monkeypatch.setattr(lane_group, "INTERPRETED", False)
+    apart = fiol.load(tmp_path / "lanes.fiol", compiled=False)
+    np.testing.assert_allclose(apart.learn(X, y), scores, **near)
+
+
+def test_lanes_copied_merged_and_cut_go_on(monkeypatch):
+    X, y = stream(90)
+    names = [{f"f{i}": float(v) for i, v in enumerate(row) if v} for row in X]
+    found = []
+    for in_lanes in (False, True):
+        parts = [model(monkeypatch, in_lanes) for _ in range(2)]
+        parts[0].learn(names[:40], y[:40])
+        parts[1].learn(names[20:60], y[20:60])
+        merged = Learner.merge([parts[0].copy(), parts[1]])
+        cut = model(monkeypatch, in_lanes, n_features=5)
+        cut.learn(X[:30], y[:30])
+        cut.engine.select(np.array([4, 0, 2]))
+        found.append([merged.learn(names[60:], y[60:]), merged.weights, cut.engine.weights(3, False)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
+
+
+def test_lanes_start_from_weights_also_of_features_never_seen(monkeypatch):
+    X, y = stream()
+    found = []
+    for in_lanes in (False, True):
+        warm = model(monkeypatch, in_lanes, n_features=5)
+        warm.engine.start_from(np.arange(5.0), 0.5)
+        np.testing.assert_allclose(warm.weights, np.arange(5.0), rtol=1e-12)
+        found.append(warm.learn(X, y))
+    np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-11)
+
+
+def test_members_that_have_not_seen_the_same_rows_stay_beside_each_other(in_the_interpreter):
+    X, y = stream()
+    ensemble = Learner(Ensemble(MIXED), compiled=False)
+    engine = ensemble.engine
+    engine.grow(5)
+    members = engine.members
+    members[-2].state.statistics[2, -1] = 7.0  # its largest value of feature 2
+    engine.members = members
+    assert engine.in_lanes == []
+    assert np.isfinite(ensemble.learn(X, y)).all()
+
+
+# --- stacks -----------------------------------------------------------------------------------
+
+
+def stacked(kernel, loss, Z, y, weight, *lanes):
+    state, scores = new_stack_state(fiol.NewtonStack(), Z.shape[1]), np.zeros(len(y))
+    wide = np.zeros((len(y), 8))
+    wide[:, : Z.shape[1]] = Z
+    kernel(fiol.NewtonStack(), loss, *lanes, wide.reshape(-1) if lanes else Z, y, weight, state, scores)
+    return [scores, *state]
+
+
+def members_scores(rng, loss, n, members):
+    """Scores of members that know more or less, targets and sample weights."""
+    f = 2.0 * rng.normal(size=n)
+    y = f + rng.normal(size=n) if loss in REAL else np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-f)), 1.0, -1.0)
+    Z = f[:, None] * rng.uniform(0.2, 1.5, members) + rng.normal(size=(n, members)) * rng.uniform(0.1, 1.0, members)
+    return Z, y, rng.choice([0.0, 1.0, 2.0], n)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(BINARY + REAL), st.integers(1, 8), st.integers(0, 10**6))
+def test_stacks_in_lanes_are_stacks(loss, members, seed):
+    rng = np.random.default_rng(seed)
+    Z, y, weight = members_scores(rng, loss, 60, members)
+    Z[20] *= 50.0  # beyond the limit of two classes, and what is rare
+    if members > 1:
+        Z[40, rng.integers(members)] = np.nan  # who is taken out
+    with np.errstate(all="ignore"):
+        expected = stacked(interpreted(stack_rows), loss, Z, y, weight)
+        found = stacked(interpreted(lane_stack_rows), loss, Z, y, weight, (0.0,) * 8, (0.0,) * 4)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10 * abs(other).max())
+
+
+def test_compiled_stacks_in_lanes_are_stacks():
+    Z, y, weight = members_scores(np.random.default_rng(3), Logistic(), 400, 7)
+    with np.errstate(all="ignore"):
+        expected = stacked(interpreted(stack_rows), Logistic(), Z, y, weight)
+    found = stacked(lane_stack_rows, Logistic(), Z, y, weight, (0.0,) * 8, (0.0,) * 4)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10 * abs(other).max())

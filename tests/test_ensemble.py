@@ -1,0 +1,285 @@
+"""An ensemble in a learner: members as if alone, one linear model, and all that a learner promises."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import fiol
+from fiol import (
+    FIOL,
+    L1,
+    AdaGrad,
+    Constant,
+    Curvature,
+    Ensemble,
+    Learner,
+    Logistic,
+    NewtonStack,
+    ScaleFree,
+    Softmax,
+    Squared,
+)
+from fiol.compiler.compiled import interpreted
+from fiol.engine.stacking import mixing, new_stack_state, stack_rows
+
+STEPS = [ScaleFree(Curvature()), ScaleFree(AdaGrad(30.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(Constant(10.0))]
+
+
+def ensemble(loss=None, penalty=None):
+    return Ensemble([FIOL(loss or Logistic(), penalty or fiol.Unregularized(), step) for step in STEPS])
+
+
+def stream(n=60, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * rng.integers(0, 2, (n, d)) * np.logspace(-2, 2, d)
+    y = np.sign(X @ rng.normal(size=d) + 0.3 * rng.normal(size=n))
+    return X, np.where(y == 0.0, 1.0, y)
+
+
+def new(update=None, **options):
+    return Learner(update or ensemble(), compiled=False, **options)
+
+
+def state_of(model):
+    """All that a model knows, but for the room it has made for features to come."""
+    n = model.n_features
+    return {name: (a[:n] if "state." in name else a).tobytes() for name, a in model.arrays().items()}
+
+
+# --- what it computes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), fiol.Hinge(), fiol.Quantile(0.3), fiol.Poisson()], ids=repr)
+def test_scores_are_those_of_members_alone_stacked(loss):
+    X, y = stream()
+    y = np.abs(y + X[:, 0]) if isinstance(loss, fiol.Poisson) else y
+    weight = np.random.default_rng(1).choice([1.0, 0.5, 2.0], len(y))
+    alone = [new(member) for member in ensemble(loss).members]
+    Z = np.column_stack([learner.learn(X, y, weight) for learner in alone])
+    together = new(ensemble(loss))
+    scores, expected = together.learn(X, y, weight), np.empty(len(y))
+    state = new_stack_state(NewtonStack(), len(alone))
+    interpreted(stack_rows)(NewtonStack(), loss, Z, y, weight, state, expected)
+    assert (scores == expected).all()
+    v = mixing(NewtonStack(), state)
+    assert (together.mixing == v).all()
+    w = sum(part * learner.weights for part, learner in zip(v, alone, strict=True))
+    np.testing.assert_allclose(together.weights, w, rtol=1e-12, atol=1e-15 * abs(w).max())
+    b = sum(part * learner.intercept for part, learner in zip(v, alone, strict=True))
+    assert together.intercept == pytest.approx(b, rel=1e-12)
+    for member, learner, z in zip(together.members, alone, Z.T, strict=True):
+        values = [loss.value(score, target) for score, target in zip(z, y, strict=True)]
+        assert member.loss == pytest.approx(np.average(values, weights=weight))
+        assert member.update == learner.update
+
+
+def test_what_is_predicted_is_one_linear_model():
+    X, y = stream()
+    model = new()
+    model.learn(X, y)
+    far = np.random.default_rng(2).normal(size=(50, X.shape[1])) * 1e4  # beyond all values learned from
+    np.testing.assert_allclose(model.scores(far), far @ model.weights + model.intercept, rtol=1e-12)
+    doubled = np.vstack([far, 2.0 * far])
+    plain = Learner(model.update, intercept=False, compiled=False)
+    plain.learn(X, y)
+    scores = plain.scores(doubled)
+    assert (2.0 * scores[:50] == scores[50:]).all()
+    one = new(n_features=X.shape[1])
+    one.learn(X, y)
+    for i, w in enumerate(one.weights):
+        assert one.scores(np.eye(X.shape[1])[i : i + 1])[0] == w + one.intercept
+
+
+def test_an_ensemble_of_one_starts_as_its_member():
+    X, y = stream()
+    alone, together = new(FIOL(Logistic())), new(Ensemble([FIOL(Logistic())]))
+    np.testing.assert_allclose(alone.learn(X[:1], y[:1]), together.learn(X[:1], y[:1]))
+    assert np.abs(together.weights).sum() > 0.0
+
+
+def test_members_that_are_worse_get_out_of_the_way():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(3000, 5))
+    y = np.where(rng.random(3000) < 1 / (1 + np.exp(-X @ [2.0, -1.0, 0.5, 0.0, 0.0])), 1.0, -1.0)
+    steps = [Constant(1e-4), ScaleFree(AdaGrad(1.0)), Constant(1e3)]
+    model = Learner(Ensemble([FIOL(Logistic(), step_size=step) for step in steps]))
+    model.learn(X, y)
+    members = model.members
+    best = min(member.loss for member in members)
+    assert members[2].loss > 1.5 * best
+    assert model.progressive_loss < best * 1.01
+
+
+# --- one model, however it is fed -------------------------------------------------------------
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.lists(st.integers(0, 30), max_size=3), st.sampled_from([Logistic(), Squared()]))
+def test_any_chunking_and_container_gives_the_same_bits(cuts, loss):
+    X, y = stream(30)
+    whole, parts, sparse_rows = new(ensemble(loss)), new(ensemble(loss)), new(ensemble(loss))
+    scores = whole.learn(X, y)
+    sparse_rows.learn(sparse.csr_matrix(X), y)
+    found = [parts.learn(X[a:b], y[a:b]) for a, b in pairwise([0, *sorted(cuts), 30]) if a < b]
+    assert (np.concatenate(found) == scores).all()
+    assert state_of(whole) == state_of(parts) == state_of(sparse_rows)
+
+
+def test_rows_one_by_one_and_by_name():
+    X, y = stream(40)
+    rows = [{f"f{i}": float(v) for i, v in enumerate(row) if v} for row in X]
+    together, single = new(), new()
+    scores = together.learn(rows, y)
+    assert [single.learn_named(row, target) for row, target in zip(rows, y, strict=True)] == list(scores)
+    assert state_of(together) == state_of(single)
+    assert single.score_named(rows[0]) == together.scores(rows[:1])[0]
+    hashed = new(bits=10)
+    assert np.isfinite(hashed.learn(rows, y)).all()
+    numbered = new(n_features=X.shape[1])
+    for row, target in zip(X, y, strict=True):
+        numbered.learn_one(np.flatnonzero(row), row[np.flatnonzero(row)], target)
+    assert numbered.rounds == 40
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype": "float32"}, {"bits": 8}, {"intercept": False}], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), Softmax()], ids=repr)
+def test_saved_copied_and_pickled_models_go_on_to_the_same_bits(loss, options, tmp_path):
+    X, y = stream()
+    y = np.where(X[:, 1] > 0, 3, y).astype(int).tolist() if isinstance(loss, Softmax) else y
+    model = new(ensemble(loss, L1(1e-3)) if isinstance(loss, Logistic) else ensemble(loss), **options)
+    model.learn(X[:35], y[:35])
+    model.save(tmp_path / "model.fiol")
+    others = [fiol.load(tmp_path / "model.fiol", compiled=False), model.copy(), pickle.loads(pickle.dumps(model))]
+    scores = model.learn(X[35:], y[35:])
+    for other in others:
+        assert other.update == model.update
+        assert (other.learn(X[35:], y[35:]) == scores).all()
+        assert state_of(other) == state_of(model)
+        assert (other.predict(X) == model.predict(X)).all()
+
+
+def test_compiled_code_does_what_the_interpreter_does():
+    X, y = stream()
+    fast, slow = Learner(ensemble(), n_features=X.shape[1]), new(n_features=X.shape[1])
+    np.testing.assert_allclose(fast.learn(X, y), slow.learn(X, y), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(fast.weights, slow.weights, rtol=1e-7, atol=1e-10)
+    assert (fast.scores(X) == Learner.merge([fast]).scores(X)).all()
+
+
+def test_snapshots_do_not_change():
+    X, y = stream()
+    model = new()
+    model.learn(X[:25], y[:25])
+    before = model.snapshot()
+    scores = before.scores(X)
+    model.learn(X[25:], y[25:])
+    assert (before.scores(X) == scores).all()
+    assert (model.scores(X) != scores).any()
+
+
+# --- many classes, bounded memory, merges -----------------------------------------------------
+
+
+def test_classes_that_appear_later():
+    X, y = stream()
+    labels = ["apple" if t < 0 else "pear" if k < 30 else "fig" for k, t in enumerate(y)]
+    model = new(ensemble(Softmax()))
+    model.learn(X, labels)
+    assert model.classes == ["pear", "apple", "fig"] or model.classes == ["apple", "pear", "fig"]
+    assert model.weights.shape == (3, X.shape[1])
+    assert np.allclose(model.predict(X).sum(axis=1), 1.0)
+
+
+def test_bounded_memory_drops_features_without_weight():
+    rows = [{f"w{k}": 1.0, "all": 1.0} for k in range(200)]
+    y = [1.0 if k % 3 else -1.0 for k in range(200)]
+    model = new(ensemble(penalty=L1(0.3)), max_features=40)
+    model.learn(rows, y)
+    assert model.n_features <= 40
+    assert model.rounds == 200
+
+
+def test_merges_are_associative_and_unite_names():
+    X, y = stream(90)
+    rows = [{f"f{i}": float(v) for i, v in enumerate(row) if v} for row in X]
+    parts = [new() for _ in range(3)]
+    for k, part in enumerate(parts):
+        part.learn(rows[30 * k : 30 * k + 20 + 5 * k], y[30 * k : 30 * k + 20 + 5 * k])
+    flat = Learner.merge(parts)
+    nested = Learner.merge([Learner.merge(parts[:2]), parts[2]])
+    assert flat.rows == nested.rows == 75
+    np.testing.assert_allclose(flat.weights, nested.weights, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(flat.mixing, nested.mixing, rtol=1e-9)
+    flat.learn(rows[:5], y[:5])  # and goes on
+
+
+def test_penalties_leave_zeros():
+    X, y = stream()
+    model = new(ensemble(penalty=L1(10.0)))
+    model.learn(X, y)
+    assert model.n_nonzero < X.shape[1]
+
+
+# --- what goes wrong --------------------------------------------------------------------------
+
+
+def test_refused_rows_change_nothing():
+    X, y = stream()
+    model = new()
+    model.learn(X[:25], y[:25])
+    before, broken = state_of(model), X[25:].copy()
+    broken[3, 2] = np.nan
+    with pytest.raises(ValueError, match=r"X\[3, 2\] must be finite, got nan"):
+        model.learn(broken, y[25:])
+    assert state_of(model) == before
+
+
+def test_a_member_that_overflows_is_taken_out_and_nothing_else_changes():
+    X, y = stream(300)
+    diverging = fiol.SGD(Squared(), step_size=Constant(1e6))
+    good = [FIOL(Squared(), step_size=step) for step in STEPS[:3]]
+    model = new(Ensemble([*good, diverging]))
+    with pytest.warns(RuntimeWarning, match="member 3 overflows and is left out"):
+        scores = model.learn(X, y)
+    assert np.isfinite(scores).all()
+    assert np.isfinite(model.weights).all()
+    assert model.mixing[3] == 0.0
+    assert [member.overflowed for member in model.members] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Ensemble([]), ValueError, "Ensemble.members must not be empty"),
+        (lambda: Ensemble([Logistic()]), TypeError, r"Ensemble.members\[0\] must be a fiol.Update, got Logistic"),
+        (lambda: Ensemble(FIOL(Logistic())), TypeError, "Ensemble.members must be a list of components"),
+        (lambda: Ensemble([FIOL(Logistic()), 3]), TypeError, r"Ensemble.members\[1\] must be a component, got 3"),
+        (
+            lambda: Ensemble([FIOL(Logistic()), FIOL(Squared())]),
+            ValueError,
+            r"members\[1\] has Squared\(\) for its loss",
+        ),
+        (lambda: Ensemble([FIOL(Logistic(), geometry=fiol.SignedEntropy())]), TypeError, "SignedEntropy"),
+        (lambda: Learner(ensemble(), average=True), TypeError, "keeps no averages"),
+        (lambda: Learner(ensemble()).uncertainty([[1.0]]), TypeError, "uncertainty needs"),
+    ],
+)
+def test_what_cannot_be_is_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_recipes_go_through_json():
+    from fiol.files import recipe
+
+    update = ensemble(penalty=L1([0.1, 0.2]))
+    assert recipe.from_json(recipe.to_json(update)) == update
+    broken = recipe.to_json(update)
+    broken["fields"]["members"][2]["fields"]["step_size"] = 3.0
+    with pytest.raises(ValueError, match=r"recipe.members\[2\]"):
+        recipe.from_json(broken)
