@@ -25,19 +25,16 @@ from fiol.components.lanes import (
     total,
     with_lane,
 )
-from fiol.components.stacks import MOST_DECLINE, MOST_NEWS, OVERFLOWN
+from fiol.components.stacks import MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
 from fiol.engine.lanes import one_by_one
 from fiol.engine.stacking import (
     MASS,
-    NEXT,
-    SHRUNK,
     StackState,
     T,
-    forget,
-    invert_all,
     mean_curvature,
     new_stack_room,
+    refresh,
     take_out,
     unit_and_reach,
 )
@@ -165,12 +162,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
             place = (j * n + k) * n
             store(A, place, load_lanes(A, place, like) + z * (h_own * seen[k]))
             store(P, place, load_lanes(P, place, like) - moved * (less * u[j * n + k]))
-    ticks[SHRUNK] *= 1.0 + most_news
-    if t >= ticks[NEXT]:
-        forget(stack, state, t)
-        invert_all(stack, state, room)
-    elif ticks[SHRUNK] > MOST_DECLINE:
-        invert_all(stack, state, room)
+    refresh(stack, state, room, t, most_news)
     return score
 
 

@@ -210,6 +210,18 @@ def share_out(stack, state, values, rate, t):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def refresh(stack, state, room, t, most_news):  # type: ignore[no-untyped-def]
+    """After round t: forget if it is time, and invert information afresh then, or if P has shrunk by much since."""
+    ticks = state.ticks
+    ticks[SHRUNK] *= 1.0 + most_news
+    if t >= ticks[NEXT]:
+        forget(stack, state, t)
+        invert_all(stack, state, room)
+    elif ticks[SHRUNK] > MOST_DECLINE:
+        invert_all(stack, state, room)
+
+
+@inlined
 def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-untyped-def]
     """One round: returns the score of the whole before it. `scores` are those of the members."""
     J, K = state.v.shape
@@ -283,12 +295,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
             for i in range(K):
                 A[k, i] += a * z[i]
                 P[k, i] -= b * u[j, i]
-    ticks[SHRUNK] *= 1.0 + most_news
-    if t >= ticks[NEXT]:
-        forget(stack, state, t)
-        invert_all(stack, state, room)
-    elif ticks[SHRUNK] > MOST_DECLINE:
-        invert_all(stack, state, room)
+    refresh(stack, state, room, t, most_news)
     return score
 
 

@@ -57,10 +57,8 @@ class Ensemble(Component):
         return Euclidean()
 
     def brief(self) -> str:
-        """The members, each by the parts that are not the default ones."""
-        parts = ", ".join(member.brief() for member in self.members)
-        stack = "" if self.stack == NewtonStack() else f", stack={self.stack!r}"
-        return f"Ensemble([{parts}]{stack})"
+        """How many members there are, and their loss: all of them would fill a page."""
+        return f"Ensemble of {len(self.members)} with {self.loss!r}"
 
     def statistics(self) -> tuple[str, ...]:
         """The names of the numbers kept per feature, each after the number of its member and a slash."""
