@@ -150,7 +150,7 @@ class Learner:
         size = update.geometry.entered(self._intake.features)
         many = None if labels is None else len(labels)
         #: Plan, state and rounds: for the rest of the package, which works with the engine of a learner in its turn.
-        self.engine = make_engine(update, size, bool(intercept), self.averages, self.dtype, compiled, many)
+        self.engine = make_engine(update, plans, size, bool(intercept), self.averages, self.dtype, compiled, many)
 
     # --- learning -----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ hashes, pickles and copies by its fields, and nothing in it refers to a compiler
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import numbers
 import types
@@ -221,7 +222,7 @@ class Component:
 
     def __getstate__(self) -> dict[str, Any]:
         # skops before 0.12 looks at this and not at __reduce__.
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return dict(zip(field_names(type(self)), field_values(self), strict=True))  # type: ignore[arg-type]
 
     def has(self, verb: str) -> bool:
         """Whether this component defines the method `verb`.
@@ -333,9 +334,15 @@ def require(name: str, value: PerFeature, low: float, high: float = np.inf, open
         raise ValueError(f"{name}{place(wrong)} must be {bound}, got {array[wrong].flat[0]:g}")
 
 
+@functools.cache
+def field_names(kind: Any) -> tuple[str, ...]:
+    """The names of the fields, in their order."""
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def field_values(component: Component) -> tuple[Any, ...]:
     """The values of the fields, in their order."""
-    return tuple(getattr(component, f.name) for f in dataclasses.fields(component))  # type: ignore[arg-type]
+    return tuple([getattr(component, name) for name in field_names(type(component))])  # type: ignore[arg-type]
 
 
 def comparable(component: Component) -> tuple[Any, ...]:
@@ -347,10 +354,10 @@ def comparable(component: Component) -> tuple[Any, ...]:
 def per_feature_sizes(component: Component) -> list[tuple[str, tuple[int, ...]]]:
     """Every array in a component, or in a component inside it: its name and its shape."""
     found = []
-    for field, value in zip(dataclasses.fields(component), field_values(component), strict=True):  # type: ignore[arg-type]
+    for name, value in zip(field_names(type(component)), field_values(component), strict=True):  # type: ignore[arg-type]
         if isinstance(value, (Component, tuple)):
             for part in (value,) if isinstance(value, Component) else value:
                 found += per_feature_sizes(part)
         elif isinstance(value, np.ndarray) and component.of_features:
-            found.append((f"{type(component).__name__}.{field.name}", value.shape))
+            found.append((f"{type(component).__name__}.{name}", value.shape))
     return found

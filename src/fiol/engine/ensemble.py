@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,11 +51,17 @@ class EnsembleEngine(Engine):
     """
 
     def __init__(
-        self, ensemble: Ensemble, features: int, intercept: bool, dtype: Any, compiled: bool, scores: int | None
+        self,
+        ensemble: Ensemble,
+        plans: Sequence[Plan],
+        features: int,
+        intercept: bool,
+        dtype: Any,
+        compiled: bool,
+        scores: int | None,
     ) -> None:
         from fiol.engine.stacking import new_stack_state  # imported here: `import fiol` loads no compiler
 
-        plans = [make_plan(member) for member in ensemble.members]
         #: The plan of the one linear model: rounds are made by the members' own.
         self.plan = make_plan(Update(ensemble.loss, step_size=Constant(1.0)))
         self.intercept_plan = intercept_plan(self.plan)
@@ -360,6 +367,7 @@ class EnsembleEngine(Engine):
 
 def make_engine(
     update: Update | Ensemble,
+    plans: Sequence[Plan],
     features: int,
     intercept: bool,
     average: bool,
@@ -367,8 +375,8 @@ def make_engine(
     compiled: bool = True,
     scores: int | None = None,
 ) -> Engine:
-    """The engine of an update or an ensemble: see `Engine`."""
+    """The engine of an update or an ensemble, of which these are the plans: see `Engine`."""
     if isinstance(update, Ensemble):
-        return EnsembleEngine(update, features, intercept, dtype, compiled, scores)
-    plan: Plan = make_plan(update, average)
+        return EnsembleEngine(update, plans, features, intercept, dtype, compiled, scores)
+    (plan,) = plans
     return Engine(plan, features, plan.first_entry(features), intercept, average, dtype, compiled, scores)
