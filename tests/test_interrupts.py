@@ -38,7 +38,7 @@ CASES = {
     "named": (lambda: Learner(LASSO), NAMED, SIGNS),
     "joint": (lambda: Learner(FIOL(Softmax())), NAMED, FRUIT),
     "one-vs-rest": (lambda: OneVsRest(LASSO), NAMED, FRUIT),
-    "ensemble": (lambda: Learner(fiol.Ensemble([LASSO, FIOL(Logistic(), step_size=Constant(0.1))])), NAMED, SIGNS),
+    "ensemble": (lambda: Learner(fiol.Ensemble([FIOL(Logistic(), step_size=Constant(0.1))], gate=LASSO)), NAMED, SIGNS),
     "bounded": (lambda: Learner(LASSO, max_features=45), NAMED, SIGNS),
     "accounted": (accounted, MATRIX, SIGNS),
     "accounted, every weight": (lambda: accounted(fiol.RDA(Logistic(), L1(0.02))), MATRIX, SIGNS),

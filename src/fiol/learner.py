@@ -758,7 +758,9 @@ class Learner:
 
     @property
     def members(self) -> list[Member]:
-        """How every member of an ensemble does, in the order of `update.members`; none for an `Update`.
+        """How every member of an ensemble does, in the order of `update.members`, and last its gate, if there is one.
+
+        An `Update` has none.
 
         >>> from fiol import FIOL, Constant, Ensemble, Learner, Logistic
         >>> updates = [FIOL(Logistic(), step_size=Constant(size)) for size in (0.001, 1.0)]
@@ -769,18 +771,19 @@ class Learner:
         (True, True)
         """
         with self._turns:
-            return self.engine.report()[0]
+            return self.engine.report(self.n_features)
 
     @property
     def progressive_loss(self) -> float:
         """The mean loss of an ensemble's scores, each from before its row was learned from, by sample weights."""
         with self._turns:
-            return self.engine.report()[1]
+            return self.engine.progressive_loss
 
     @property
     def mixing(self) -> Floats:
         """What the score of each member of an ensemble counts with now."""
-        return np.array([member.weight for member in self.members])
+        with self._turns:
+            return self.engine.mixing
 
     @property
     def rounds(self) -> int:
@@ -1134,7 +1137,7 @@ def plans_of(update: Update | Ensemble, averaging: bool) -> list[Plan]:
         return [make_plan(update, averaging)]
     if averaging:
         raise TypeError("an ensemble keeps no averages: its stack takes the place of them")
-    return [make_plan(member) for member in update.members]
+    return [make_plan(member) for member in update.updates]
 
 
 def fixed_features(

@@ -154,6 +154,17 @@ class Regularizer(Component):
         """
         return Unregularized()
 
+    def without_l1(self) -> Regularizer:
+        """What is left of the penalty without its l1 part; a penalty of unknown form has none that could be told.
+
+        >>> L1(0.1).without_l1(), ElasticNet(0.1, 0.2).without_l1(), non_negative(L1(0.1)).without_l1()
+        (Unregularized(), Ridge(lam=0.2), Box(regularizer=Unregularized(), lo=0.0, hi=inf))
+        """
+        parts = self.strengths()
+        if parts is None:
+            return self
+        return Ridge(parts[1]) if np.any(parts[1]) else Unregularized()
+
 
 class Elastic(Regularizer):
     """Penalties l1 |w| + l2 w^2 / 2: every formula once, for all strengths.
@@ -455,6 +466,9 @@ class Box(Regularizer):
 
     def omega(self) -> Regularizer:
         return self.replace(regularizer=self.regularizer.omega())
+
+    def without_l1(self) -> Regularizer:
+        return self.replace(regularizer=self.regularizer.without_l1())
 
 
 def non_negative(regularizer: Regularizer) -> Box:

@@ -241,9 +241,19 @@ class Engine:
         total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, sample_weights)
         return total / mass if mass > 0.0 else 0.0
 
-    def report(self) -> tuple[list[Any], float]:
-        """How the members of an ensemble do, and the whole: see `EnsembleEngine.report`."""
-        return [], nan
+    def report(self, features: int) -> list[Any]:
+        """How the members of an ensemble do: see `EnsembleEngine.report`."""
+        return []
+
+    @property
+    def progressive_loss(self) -> float:
+        """The mean loss of an ensemble's scores, each from before its row was learned from, by sample weights."""
+        return nan
+
+    @property
+    def mixing(self) -> Floats:
+        """What the score of each member of an ensemble counts with now."""
+        return np.empty(0)
 
     @property
     def rounds(self) -> int:
@@ -382,6 +392,11 @@ class Engine:
         return self.plan, self.intercept_plan
 
     @property
+    def known(self) -> tuple[Any, ...]:
+        """What kernels that read weights take."""
+        return self.plan, self.state, self.fresh, self.ticks
+
+    @property
     def memory(self) -> tuple[Any, ...]:
         return self.state, self.intercept, self.ticks, self.desk, self.intercept_desk
 
@@ -395,12 +410,12 @@ class Engine:
     def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled  # imported here, as the others: `import fiol` loads no compiler
-        from fiol.engine import joint_stacking, lane_stack, lanes, reading, rounds, stacking
+        from fiol.engine import gating, joint_stacking, lane_stack, lanes, reading, rounds, stacking
 
         if isinstance(kernel, str):
             name, files = (
                 kernel.removeprefix("intercept: "),
-                (rounds, reading, stacking, joint_stacking, lanes, lane_stack),
+                (rounds, reading, gating, stacking, joint_stacking, lanes, lane_stack),
             )
             kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):

@@ -30,6 +30,16 @@ class Member(NamedTuple):
     weight: float  #: what its score counts with now
     loss: float  #: its mean loss, that of every row before it was learned from
     overflowed: bool  #: whether its scores left the range of double precision: then it counts no more
+    nonzero: int  #: how many of its features have a weight that is not exactly 0 (and pass the gate, if there is one)
+
+
+class Piece(NamedTuple):
+    """Some rows, their targets, and the rows as the gate lets them pass."""
+
+    rows: Chunk
+    passed: Chunk
+    y: Floats
+    sample_weights: Floats
 
 
 #: So often a piece is ended after an interrupt, should others follow.
@@ -46,7 +56,8 @@ class EnsembleEngine(Engine):
     """An `Engine` whose scores and weights are those of the one linear model that a stack makes of its members.
 
     The members go through the rows piece by piece, each as if it were alone; then the stack goes through their scores
-    of the piece. Its clock is that of the ensemble. A signal may come in between: then the piece is ended before it is
+    of the piece. A gate goes first, and the others see the entries that it lets pass. The stack's clock is that of the
+    ensemble. A signal may come in between: then the piece is ended before it is
     heard, so that all members have learned from the same rows.
     """
 
@@ -62,6 +73,8 @@ class EnsembleEngine(Engine):
     ) -> None:
         from fiol.engine.stacking import new_stack_state  # imported here: `import fiol` loads no compiler
 
+        #: The place of the gate among the members, the last; -1 without one.
+        self.gate = -1 if ensemble.gate is None else len(plans) - 1
         #: The plan of the one linear model: rounds are made by the members' own.
         self.plan = make_plan(Update(ensemble.loss, step_size=Constant(1.0)))
         self.intercept_plan = intercept_plan(self.plan)
@@ -93,7 +106,8 @@ class EnsembleEngine(Engine):
 
     @members.setter
     def members(self, engines: list[Engine]) -> None:
-        self.in_lanes, self.group = chosen_lanes([engine.plan for engine in engines], self.compiled), None
+        plans = [engine.plan for k, engine in enumerate(engines) if k != self.gate]
+        self.in_lanes, self.group = chosen_lanes(plans, self.compiled), None
         if self.in_lanes:
             together = [engines[k] for k in self.in_lanes]
             group = LaneGroup(together)
@@ -169,7 +183,7 @@ class EnsembleEngine(Engine):
                 rows = slice(start, stop)
                 scores[rows] = self.learn_piece(piece_of(chunk, start, stop), y[rows], sample_weights[rows])
         for k in np.flatnonzero(live > self.mixed.live):
-            text = f"member {k} overflows and is left out from now on: {self.ensemble.members[k].brief()}"
+            text = f"member {k} overflows and is left out from now on: {self.ensemble.updates[k].brief()}"
             warnings.warn(text, RuntimeWarning, stacklevel=6)
         return scores
 
@@ -179,42 +193,47 @@ class EnsembleEngine(Engine):
         shape = chunk.rows, *self.trailing
         lanes = [] if self.group is None else [self.group.new_scores(chunk.rows)]
         found, scores = [*lanes, *(np.zeros(shape) for _ in self.beside)], np.zeros(shape)
+        piece = Piece(chunk, self.room_to_pass(chunk), y, sample_weights)
         try:
-            self.end_piece(chunk, y, sample_weights, found, scores, *ends)
+            self.end_piece(piece, found, scores, *ends)
         except BaseException:
             if self.compiled:  # no component has raised
                 for _ in range(ENDINGS):
                     with contextlib.suppress(BaseException):  # one more signal: the first is raised in the end
-                        self.end_piece(chunk, y, sample_weights, found, scores, *ends)
+                        self.end_piece(piece, found, scores, *ends)
                         break
             raise
         return scores
 
-    def end_piece(
-        self,
-        chunk: Chunk,
-        y: Floats,
-        sample_weights: Floats,
-        found: list[Floats],
-        scores: Floats,
-        ends: list[int],
-        end: int,
-    ) -> None:
+    def room_to_pass(self, chunk: Chunk) -> Chunk:
+        """Where the entries go that the gate lets pass: all of them, at most. Without a gate these are the rows."""
+        if self.gate < 0:
+            return chunk
+        entries = int(chunk.indptr[-1] - chunk.indptr[0])
+        return Chunk(np.zeros_like(chunk.indptr), np.zeros(entries, np.int32), np.zeros(entries))
+
+    def end_piece(self, piece: Piece, found: list[Floats], scores: Floats, ends: list[int], end: int) -> None:
         """The rounds of a piece that have not been made yet: the clocks tell who has made its own."""
-        for runner, its_end, its_scores in zip(self.runners, ends, found, strict=True):
+        targets = piece.y, piece.sample_weights
+        runners = list(zip(self.runners, ends, found, strict=True))
+        if self.gate >= 0:
+            gate, its_end, its_scores = runners.pop()
+            if gate.rounds < its_end:
+                gate.call("gate_rows", *gate.plans, piece.rows, *targets, *gate.memory, its_scores, piece.passed)
+        for runner, its_end, its_scores in runners:
             if runner.rounds < its_end:
                 if isinstance(runner, LaneGroup):
-                    runner.learn(chunk, y, sample_weights, its_scores)
+                    runner.learn(piece.passed, *targets, its_scores)
                 else:
-                    rows = *runner.plans, chunk, IN_ORDER, y, sample_weights
+                    rows = *runner.plans, piece.passed, IN_ORDER, *targets
                     runner.call("learn_rows", *rows, *runner.memory, its_scores)
         if self.rounds < end:
-            parts, rows = (self.stack, self.plan.problem.loss), (y, sample_weights, self.mixed, scores)
+            parts, known = (self.stack, self.plan.problem.loss), (*targets, self.mixed, scores)
             if self.group is not None and not self.beside and len(self.mixed.share) <= MOST_STACKS:
-                self.call("lane_stack_rows", *parts, self.group.zero, FOUR, found[0], *rows)
+                self.call("lane_stack_rows", *parts, self.group.zero, FOUR, found[0], *known)
             else:
                 Z = self.side_by_side(found)
-                self.call("joint_stack_rows" if self.trailing else "stack_rows", *parts, Z, *rows)
+                self.call("joint_stack_rows" if self.trailing else "stack_rows", *parts, Z, *known)
 
     def side_by_side(self, found: list[Floats]) -> Floats:
         """The scores of all members, in their order: [row, member], or [row, score, member]."""
@@ -256,13 +275,41 @@ class EnsembleEngine(Engine):
 
         return mixing(self.stack, self.mixed)
 
-    def report(self) -> tuple[list[Member], float]:
-        """How every member does, and the mean loss of the whole, that of every row before it was learned from."""
+    def report(self, features: int) -> list[Member]:
+        """How every member does, the gate last; there are so many features."""
+        losses, live = self.mean_losses()[:-1].tolist(), (self.mixed.live > 0.0).tolist()
+        held = self.nonzeros(features)
+        parts = zip(self.ensemble.updates, self.mixing.tolist(), losses, live, held, strict=True)
+        return [Member(update, v, loss, not alive, nonzero) for update, v, loss, alive, nonzero in parts]
+
+    @property
+    def progressive_loss(self) -> float:
+        return float(self.mean_losses()[-1])
+
+    def mean_losses(self) -> Floats:
+        """The mean loss of every member, and last that of the whole."""
         from fiol.engine.stacking import mean_losses
 
-        *losses, whole = mean_losses(self.mixed).tolist()
-        parts = zip(self.ensemble.members, self.mixing.tolist(), losses, self.mixed.live == 0.0, strict=True)
-        return [Member(update, v, loss, bool(gone)) for update, v, loss, gone in parts], whole
+        return mean_losses(self.mixed)  # type: ignore[no-any-return]
+
+    def nonzeros(self, features: int) -> list[int]:
+        """How many of the first features have a weight with each member, and pass."""
+        indices, weights = np.arange(features, dtype=np.int32), dict[int, Any]()
+        if self.group is not None:
+            weights.update(zip(self.in_lanes, self.group.weights(features).T, strict=True))
+        for k, member in self.beside.items():
+            weights[k] = np.zeros((features, *self.trailing))
+            member.call("add_weights", *member.known, indices, 1.0, weights[k])
+        passing = self.passing(indices)
+        return [int(np.count_nonzero(weights[k].reshape(features, -1).any(axis=1) & passing)) for k in sorted(weights)]
+
+    def passing(self, features: Any) -> Any:
+        """Which of these features the gate lets pass now; all without one."""
+        if self.gate < 0:
+            return np.ones(len(features), bool)
+        gate, out = self.beside[self.gate], np.zeros(len(features))
+        gate.call("mark_weights", *gate.known, features, out)
+        return out > 0.0
 
     def weights_of(self, features: Any, v: Floats) -> Floats:
         """The weights of these features in the one linear model."""
@@ -271,8 +318,9 @@ class EnsembleEngine(Engine):
             self.group.add_weights(features, v[self.in_lanes], out)
         for k, member in self.beside.items():
             if v[k] != 0.0:
-                known = member.plan, member.state, member.fresh, member.ticks
-                member.call("add_weights", *known, features, float(v[k]), out)
+                member.call("add_weights", *member.known, features, float(v[k]), out)
+        if self.gate >= 0:
+            out[~self.passing(features)] = 0.0
         return out
 
     def intercept_of(self, v: Floats) -> Any:

@@ -115,6 +115,13 @@ class LaneGroup:
         parts[: len(v)] = v
         self.engines[0].call("add_lane_weights", self.zero, self.records, features, parts, out)
 
+    def weights(self, features: int) -> Floats:
+        """The weights of the first features, [feature, member]; features without a place have none."""
+        out = np.zeros((features, len(self.engines)))
+        have = self.records.reshape(-1, 2, self.width)[:features, 0, : len(self.engines)]
+        out[: have.shape[0]] = have
+        return out
+
     def intercepts(self) -> Floats:
         """The intercept of every member."""
         return self.intercept[: len(self.engines)].astype(np.float64)

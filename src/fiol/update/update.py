@@ -75,6 +75,11 @@ class Update(Component):
         low, high = self.regularizer.bounds()
         return not self.geometry.paired and self.geometry.least_weight() != 0.0 and low == -high
 
+    def leaves_zeros(self) -> bool:
+        """Whether weights start at exactly 0, and may be set there."""
+        starts, step = self.geometry.least_weight() != 0.0, self.regularizer_step
+        return starts and self.regularizer.has_l1() and not (step.pushes or step.ignores)
+
     def is_implicit(self) -> bool:
         """Whether the loss is minimised as it is, so that no step overshoots."""
         return self.loss_step.solves
