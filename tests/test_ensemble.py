@@ -25,7 +25,8 @@ from fiol import (
     Squared,
 )
 from fiol.compiler.compiled import interpreted
-from fiol.engine.stacking import mixing, new_stack_state, stack_rows
+from fiol.engine.stack_state import mixing, new_stack_state
+from fiol.engine.stacking import stack_rows
 
 STEPS = [ScaleFree(Curvature()), ScaleFree(AdaGrad(30.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(Constant(10.0))]
 

@@ -12,7 +12,8 @@ from fiol.engine import lane_group
 from fiol.engine.engine import Engine
 from fiol.engine.lane_group import LaneGroup, chosen_lanes, fits_lanes
 from fiol.engine.lane_stack import lane_stack_rows
-from fiol.engine.stacking import new_stack_state, stack_rows
+from fiol.engine.stack_state import narrowed, new_lane_room, new_stack_state, widened
+from fiol.engine.stacking import stack_rows
 from fiol.intake.chunk import Chunk
 from fiol.update.plan import make_plan
 
@@ -244,11 +245,17 @@ def test_members_that_have_not_seen_the_same_rows_stay_beside_each_other(in_the_
 
 
 def stacked(kernel, loss, Z, y, weight, *lanes):
-    state, scores = new_stack_state(fiol.NewtonStack(), Z.shape[1]), np.zeros(len(y))
-    wide = np.zeros((len(y), 8))
-    wide[:, : Z.shape[1]] = Z
-    kernel(fiol.NewtonStack(), loss, *lanes, wide.reshape(-1) if lanes else Z, y, weight, state, scores)
-    return [scores, *state]
+    """Scores of a stack, and what it knows in the end; with lanes, in as many as there are zeros."""
+    stack, members = fiol.NewtonStack(), Z.shape[1]
+    state, scores, width = new_stack_state(stack, members), np.zeros(len(y)), len(lanes[0]) if lanes else 0
+    if not lanes:
+        kernel(stack, loss, Z, y, weight, state, scores)
+        return [scores, *state]
+    wide = np.zeros((len(y), width))
+    wide[:, :members] = Z
+    known, room = widened(state, width, stack.prior), new_lane_room(len(state.v), width)
+    kernel(stack, loss, *lanes, wide.reshape(-1), y, weight, members, known, room, scores)
+    return [scores, *narrowed(known, len(state.v), members)]
 
 
 def members_scores(rng, loss, n, members):

@@ -410,12 +410,12 @@ class Engine:
     def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled  # imported here, as the others: `import fiol` loads no compiler
-        from fiol.engine import gating, joint_stacking, lane_stack, lanes, reading, rounds, stacking
+        from fiol.engine import gating, joint_stacking, lane_rounds, lane_stack, lanes, reading, rounds, stacking
 
         if isinstance(kernel, str):
             name, files = (
                 kernel.removeprefix("intercept: "),
-                (rounds, reading, gating, stacking, joint_stacking, lanes, lane_stack),
+                (rounds, reading, gating, stacking, joint_stacking, lanes, lane_stack, lane_rounds),
             )
             kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):

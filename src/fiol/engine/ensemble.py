@@ -10,12 +10,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Constant
 from fiol.engine.at_hand import AtHand
 from fiol.engine.engine import IN_ORDER, Engine
-from fiol.engine.lane_group import LaneGroup, chosen_lanes
+from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, lanes_there
 from fiol.engine.pacing import paced, piece_of
+from fiol.engine.stack_state import (
+    StackState,
+    mean_losses,
+    mixing,
+    narrowed,
+    new_lane_room,
+    new_stack_state,
+    widened,
+)
 from fiol.intake.chunk import Chunk
 from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, intercept_plan, make_plan
@@ -48,7 +58,7 @@ ENDINGS = 10
 STACK_COST = 16.0
 
 
-#: A stack of so many may have its members as lanes; and a 0 for each, and for the whole.
+#: So many stacks may have their members as lanes; and a 0 for each, and for the whole.
 MOST_STACKS, FOUR = 3, (0.0,) * 4
 
 
@@ -71,8 +81,6 @@ class EnsembleEngine(Engine):
         compiled: bool,
         scores: int | None,
     ) -> None:
-        from fiol.engine.stacking import new_stack_state  # imported here: `import fiol` loads no compiler
-
         #: The place of the gate among the members, the last; -1 without one.
         self.gate = -1 if ensemble.gate is None else len(plans) - 1
         #: The plan of the one linear model: rounds are made by the members' own.
@@ -90,6 +98,8 @@ class EnsembleEngine(Engine):
         self.ensemble = ensemble
         stack: Any = ensemble.stack
         self.stack = stack
+        #: How many lanes the stack has for its members, 0 if it does without.
+        self.width = stack_width(ensemble, compiled)
         self.mixed = new_stack_state(stack, len(plans))
         self.has_intercept = intercept
         self.bound, self.observer = {}, None
@@ -116,6 +126,17 @@ class EnsembleEngine(Engine):
             else:
                 self.in_lanes = []
         self.beside = {k: engine for k, engine in enumerate(engines) if k not in self.in_lanes}
+
+    @property
+    def mixed(self) -> StackState:
+        """What the stack knows: arrays to read, and to write into."""
+        return narrowed(self.known_to_stack, np.size(self.stack.forgets), len(self.ensemble.updates))
+
+    @mixed.setter
+    def mixed(self, state: StackState) -> None:
+        #: The same, as kernels want it.
+        self.known_to_stack = widened(state, self.width, self.stack.prior) if self.width else state
+        self.stack_room = new_lane_room(len(state.v), self.width) if self.width else None
 
     @property
     def runners(self) -> list[Any]:
@@ -147,7 +168,7 @@ class EnsembleEngine(Engine):
     @property
     def ticks(self) -> Any:  # type: ignore[override]
         """The clock: the rounds that the stack has made are those of the ensemble."""
-        return self.mixed.ticks
+        return self.known_to_stack.ticks
 
     @property  # type: ignore[override]
     def state(self) -> list[Any]:
@@ -189,6 +210,12 @@ class EnsembleEngine(Engine):
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """A round per row of every member and of the stack; a signal is heard when all have made them."""
+        if self.all_in_lanes:
+            group: Any = self.group
+            rows, known = (chunk, y, sample_weights), (group.memory, self.known_to_stack, self.stack_room)
+            scores = np.zeros(chunk.rows)
+            self.call("learn_stacked_rows", *self.stack_parts, group.digits, len(self.in_lanes), *rows, *known, scores)
+            return scores
         ends = [runner.rounds + chunk.rows for runner in self.runners], self.rounds + chunk.rows
         shape = chunk.rows, *self.trailing
         lanes = [] if self.group is None else [self.group.new_scores(chunk.rows)]
@@ -228,19 +255,30 @@ class EnsembleEngine(Engine):
                     rows = *runner.plans, piece.passed, IN_ORDER, *targets
                     runner.call("learn_rows", *rows, *runner.memory, its_scores)
         if self.rounds < end:
-            parts, known = (self.stack, self.plan.problem.loss), (*targets, self.mixed, scores)
-            if self.group is not None and not self.beside and len(self.mixed.share) <= MOST_STACKS:
-                self.call("lane_stack_rows", *parts, self.group.zero, FOUR, found[0], *known)
+            Z, known = self.side_by_side(found), self.known_to_stack
+            if self.width:
+                rows = Z.reshape(-1), *targets, len(self.ensemble.updates)
+                self.call("lane_stack_rows", *self.stack_parts, *rows, known, self.stack_room, scores)
             else:
-                Z = self.side_by_side(found)
-                self.call("joint_stack_rows" if self.trailing else "stack_rows", *parts, Z, *known)
+                kernel = "joint_stack_rows" if self.trailing else "stack_rows"
+                self.call(kernel, *self.stack_parts, Z, *targets, known, scores)
+
+    @property
+    def stack_parts(self) -> tuple[Any, ...]:
+        """What kernels of the stack take first: stack and loss, and a 0 for every lane if there are any."""
+        parts = self.stack, self.plan.problem.loss
+        return (*parts, (0.0,) * self.width, FOUR) if self.width else parts
+
+    @property
+    def all_in_lanes(self) -> bool:
+        """Whether all members are lanes, and so is their stack: then one kernel makes the rounds of all."""
+        return self.group is not None and self.width > 0 and not self.beside
 
     def side_by_side(self, found: list[Floats]) -> Floats:
-        """The scores of all members, in their order: [row, member], or [row, score, member]."""
+        """The scores of all members, in their order: [row, member], or [row, score, member]; 0 in the other lanes."""
         rest, lanes = found[len(found) - len(self.beside) :], self.in_lanes
-        if self.group is not None and not self.beside:
-            return np.ascontiguousarray(self.group.scores_of_members(found[0]))
-        Z = np.empty((*rest[0].shape, len(self.beside) + len(lanes)))
+        rows = rest[0].shape if rest else (len(found[0]) // self.group.width,)  # type: ignore[union-attr]
+        Z = np.zeros((*rows, self.width or len(self.ensemble.updates)))
         if self.group is not None:
             Z[..., lanes] = self.group.scores_of_members(found[0])
         for k, its_scores in zip(self.beside, rest, strict=True):
@@ -271,25 +309,21 @@ class EnsembleEngine(Engine):
     @property
     def mixing(self) -> Floats:
         """What the score of each member counts with now."""
-        from fiol.engine.stacking import mixing
-
         return mixing(self.stack, self.mixed)
 
     def report(self, features: int) -> list[Member]:
         """How every member does, the gate last; there are so many features."""
-        losses, live = self.mean_losses()[:-1].tolist(), (self.mixed.live > 0.0).tolist()
+        losses, live = self.mean_losses()[1:].tolist(), (self.mixed.live > 0.0).tolist()
         held = self.nonzeros(features)
         parts = zip(self.ensemble.updates, self.mixing.tolist(), losses, live, held, strict=True)
         return [Member(update, v, loss, not alive, nonzero) for update, v, loss, alive, nonzero in parts]
 
     @property
     def progressive_loss(self) -> float:
-        return float(self.mean_losses()[-1])
+        return float(self.mean_losses()[0])
 
     def mean_losses(self) -> Floats:
-        """The mean loss of every member, and last that of the whole."""
-        from fiol.engine.stacking import mean_losses
-
+        """The mean loss of the whole, and of every member."""
         return mean_losses(self.mixed)  # type: ignore[no-any-return]
 
     def nonzeros(self, features: int) -> list[int]:
@@ -397,13 +431,13 @@ class EnsembleEngine(Engine):
             member.restore({name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)})
             if member.rounds != int(mixed["ticks"][0]):
                 raise ValueError(f"member {k} has made {member.rounds} rounds, the stack {int(mixed['ticks'][0])}")
-        self.members, self.mixed = members, type(self.mixed)(**mixed)
+        self.members, self.mixed = members, StackState(**mixed)
 
     def copy(self) -> EnsembleEngine:
         new = copy.copy(self)
         new.group = None if self.group is None else self.group.copy()
         new.beside = {k: member.copy() for k, member in self.beside.items()}
-        new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
+        new.mixed = StackState(*(array.copy() for array in self.mixed))
         new.observer = None
         return new
 
@@ -411,6 +445,15 @@ class EnsembleEngine(Engine):
         new = self.copy()
         new.members = [member.placed(places, features, score_places, scores) for member in self.members]
         return new
+
+
+def stack_width(ensemble: Ensemble, compiled: bool) -> int:
+    """How many lanes a stack has for the scores of its members, as many as lanes of members have; 0 for none."""
+    members, loss = len(ensemble.updates), ensemble.loss
+    few = members <= WIDTHS[-1] and np.size(getattr(ensemble.stack, "forgets", ())) <= MOST_STACKS
+    if not (few and isinstance(loss, Loss) and loss.lanes and lanes_there(compiled)):
+        return 0
+    return next((width for width in WIDTHS if width > members), WIDTHS[-1])
 
 
 def make_engine(

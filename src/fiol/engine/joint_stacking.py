@@ -10,7 +10,8 @@ import numpy as np
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.stacks import OVERFLOWN
-from fiol.engine.stacking import MASS, NEXT, T, forget, invert, invert_all, share_out, take_out
+from fiol.engine.stack_state import MASS, NEXT, T
+from fiol.engine.stacking import forget, invert, invert_all, share_out, take_out
 
 #: Newton's method takes at most so many steps, and halves each at most so often.
 NEWTON_STEPS, HALVINGS = 50, 40
@@ -235,8 +236,8 @@ def joint_stack_row(stack, loss, scores, y, weight, state, room, out):  # type: 
     for k in range(K):
         for c in range(C):
             room.q[c] = Z[c, k]
-        state.losses[k] += weight * loss.value(room.q, y) * state.live[k]
-    state.losses[K] += weight * loss.value(out, y)
+        state.losses[1 + k] += weight * loss.value(room.q, y) * state.live[k]
+    state.losses[0] += weight * loss.value(out, y)
     ticks[MASS] += weight
     for j in range(J):
         scores_into(Z, state.v[j], room.q)

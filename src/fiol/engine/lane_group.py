@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,21 @@ from fiol.update.state import START, Clock, State, aligned, realigned
 
 #: How many lanes there may be, one of which is no member.
 WIDTHS = (4, 8)
+
+
+class LaneMemory(NamedTuple):
+    """What members in lanes know, and where they work: arrays of a `LaneGroup`."""
+
+    rules: Any
+    records: Any
+    intercept: Any
+    has_intercept: float
+    ticks: Any
+    steps: Any
+    parts: Any
+    spare: Any
+
+
 #: Of weights in float32, steps have no more digits if the bases of all `LaneRule`s are between these.
 SMALL_BASE, LARGE_BASE = 1e-15, 1e15
 #: The largest value of features that were seen, where nobody knows it.
@@ -97,9 +112,14 @@ class LaneGroup:
 
     def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, scores: Floats) -> None:
         """A round per row of all members; `scores` is [row, lane], as one axis."""
-        rows = self.loss, self.zero, self.digits, self.rules, chunk, y, sample_weights
-        known = self.records, self.intercept, float(self.has_intercept), self.ticks
-        self.engines[0].call("learn_lanes", *rows, *known, self.steps, self.parts, self.spare, scores)
+        rows = self.loss, self.zero, self.digits, chunk, y, sample_weights
+        self.engines[0].call("learn_lanes", *rows, self.memory, scores)
+
+    @property
+    def memory(self) -> LaneMemory:
+        """What kernels work on."""
+        known = self.rules, self.records, self.intercept, float(self.has_intercept), self.ticks
+        return LaneMemory(*known, self.steps, self.parts, self.spare)
 
     def new_scores(self, rows: int) -> Floats:
         """Where the scores of so many rows go."""

@@ -1,13 +1,11 @@
 """The rounds of a stack with its members as lanes: `fiol.engine.stacking`, to rounding, in a fifth of the time.
 
-The state is `padded_lanes`: lanes without a member are as members that were taken out.
+The state is `widened`: lanes without a member are as members that were taken out.
 """
 
 from __future__ import annotations
 
 from math import inf
-
-import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
@@ -28,48 +26,8 @@ from fiol.components.lanes import (
 from fiol.components.stacks import MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
 from fiol.engine.lanes import one_by_one
-from fiol.engine.stacking import (
-    MASS,
-    StackState,
-    T,
-    mean_curvature,
-    new_stack_room,
-    refresh,
-    take_out,
-    unit_and_reach,
-)
-
-#: Rows of the working space for numbers of all stacks: shares, 1 where there is a stack; how far a pull moves a score,
-#: pulls, curvatures, what is lost.
-SHARES, THERE, REACHES, PULLS, CURVATURES, LOST = range(6)
-
-
-@inlined
-def padded_lanes(state, width, prior):  # type: ignore[no-untyped-def]
-    """A copy of the state of stacks, with as many members as there are lanes: the others are out."""
-    J, K = state.v.shape
-    v, A, P = np.zeros((J, width)), np.zeros((J, width, width)), np.zeros((J, width, width))
-    live, losses = np.zeros(width), np.zeros(width + 1)
-    for j in range(J):
-        for k in range(width):
-            A[j, k, k], P[j, k, k] = 1.0 / prior, prior
-    wide = StackState(v, A, P, state.share, live, losses, state.ticks)
-    copy_members(state, wide, K)
-    return wide
-
-
-@inlined
-def copy_members(one, other, K):  # type: ignore[no-untyped-def]
-    """Copy what one state knows of the first K members to another."""
-    for j in range(one.v.shape[0]):
-        for k in range(K):
-            other.v[j, k] = one.v[j, k]
-            for i in range(K):
-                other.A[j, k, i] = one.A[j, k, i]
-                other.P[j, k, i] = one.P[j, k, i]
-    for k in range(K):
-        other.live[k], other.losses[k] = one.live[k], one.losses[k]
-    other.losses[other.losses.shape[0] - 1] = one.losses[one.losses.shape[0] - 1]
+from fiol.engine.stack_state import CURVATURES, LOST, MASS, PULLS, REACHES, THERE, T
+from fiol.engine.stacking import mean_curvature, refresh, take_out, unit_and_reach
 
 
 @inlined
@@ -82,10 +40,10 @@ def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, rows, spare):  # type: ignore[no-untyped-def]
+def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
     """`stack_row` with the scores of all members in lanes, z, and numbers of all stacks in lanes."""
     J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
-    ticks, seen, size = state.ticks, room.z, J * n
+    ticks, seen, rows, size = state.ticks, room.z, room.rows, J * n
     v, A, P, u = state.v.reshape(size), state.A.reshape(size * n), state.P.reshape(size * n), room.u.reshape(size)
     t = ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
@@ -97,13 +55,12 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
                 take_out(stack, state, room, k)
         z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
         store(seen, 0, z)
-    s, share = sums_of_products(v, n, z, J), load_lanes(rows, 4 * SHARES, quad)
+    s, share = sums_of_products(v, n, z, J), load_lanes(state.share, 0, quad)
     score = total(share * s)
     values = loss.value(with_lane(s, 3, score), y) + quad
-    store(
-        state.losses, 0, load_lanes(state.losses, 0, like) + weight * loss.value(z, y) * load_lanes(state.live, 0, like)
-    )
-    state.losses[n] += weight * lane(values, 3)
+    lost = weight * loss.value(z, y) * load_lanes(state.live, 0, like)
+    store(state.losses, 1, load_lanes(state.losses, 1, like) + lost)
+    state.losses[0] += weight * lane(values, 3)
     ticks[MASS] += weight
     # 2. The unit of the loss, and how far its kinks reach.
     unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
@@ -115,7 +72,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
     best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
     share = share * larger(1.0 / (1.0 + t), exponential(rate * (best - values)))  # also where losses are infinite
     common = stack.common_share(t)
-    store(rows, 4 * SHARES, share * ((1.0 - common) / total(share)) + load_lanes(rows, 4 * THERE, quad) * (common / J))
+    store(state.share, 0, share * ((1.0 - common) / total(share)) + load_lanes(rows, 4 * THERE, quad) * (common / J))
     # 4. A step of each.
     part = 1.0
     if loss.value_unit > 0.0 and anywhere(abs(z) > stack.limit):
@@ -136,7 +93,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
         root, bend = loss.lane_step(s - p * wrong, p, 0.0, reach, y, 1.0)
         h = bend + quad
     else:
-        root, h = one_by_one(loss, s - p * wrong, p, 0.0, reach, y, 1.0, spare)
+        root, h = one_by_one(loss, s - p * wrong, p, 0.0, reach, y, 1.0, room.spare)
     beta = root - wrong
     if loss.kinked or loss.value_unit == 0.0:
         h = mean_curvature(loss, s, reach, y) + quad
@@ -167,22 +124,10 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, 
 
 
 @jit
-def lane_stack_rows(stack, loss, zero, four, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
-    """`stack_rows` for scores [row, lane], as one axis; for at most three stacks."""
-    state, like, n = borrowed(state), lanes(zero), len(zero)
-    wide = padded_lanes(state, n, stack.prior)
-    own = new_stack_room(wide)
-    rows, spare = np.zeros(4 * 6), np.zeros(4 * 6)
-    for j in range(state.v.shape[0]):
-        rows[4 * SHARES + j], rows[4 * THERE + j] = state.share[j], 1.0
-    Z, y, weight, scores = borrowed((Z, y, weight, scores))
-    known, room, lent_rows, lent_spare = borrowed((wide, own, rows, spare))
+def lane_stack_rows(stack, loss, zero, four, Z, y, weight, members, state, room, scores):  # type: ignore[no-untyped-def]
+    """`stack_rows` for scores [row, lane], as one axis, of so many members; for at most three stacks."""
+    like, n, (Z, y, weight, scores) = lanes(zero), len(zero), borrowed((Z, y, weight, scores))
+    state, room = borrowed((state, room))
     for r in range(y.shape[0]):
         z = load_lanes(Z, r * n, like)
-        scores[r] = lane_stack_row(
-            stack, loss, zero, four, z, y[r], weight[r], state.v.shape[1], known, room, lent_rows, lent_spare
-        )
-    copy_members(wide, state, state.v.shape[1])
-    for j in range(state.v.shape[0]):
-        state.share[j] = rows[4 * SHARES + j]
-    rows[0] = spare[0] = own.z[0] = 0.0  # which keeps them alive
+        scores[r] = lane_stack_row(stack, loss, zero, four, z, y[r], weight[r], members, state, room)

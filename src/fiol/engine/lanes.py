@@ -244,41 +244,47 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     return z, slopes, lengths
 
 
-@jit
-def learn_lanes(  # type: ignore[no-untyped-def]
-    loss, zero, digits, rules, chunk, y, weight, records, intercept, has_intercept, ticks, steps, parts, spare, scores
-):
-    """A round for every row; writes the scores before each: [row, lane], as one axis. `zero` has a 0 for every lane,
-    and so has `digits`, which says by its type how many digits the steps have.
+@inlined
+def next_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ignore[no-untyped-def]
+    """`learn_lane_row` for members that know what `held` has, a `LaneMemory`; returns their scores before it.
 
-    `ticks` is the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
+    Its `ticks` are the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
     """
-    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
-    records, intercept, steps, spare = borrowed(records), borrowed(intercept), borrowed(steps), borrowed(spare)
-    parts, rules = borrowed(parts), borrowed(rules)
-    scores, table, like, width = borrowed(scores), table_from(rules, zero), lanes(zero), len(zero)
-    t, slopes, lengths, ahead = (
-        ticks[0],
-        load_lanes(ticks, 1, like),
-        load_lanes(ticks, 1 + width, like),
-        records.nbytes > CACHE,
-    )
-    for r in range(y.shape[0]):
-        first, last = indptr[r], indptr[r + 1]
-        if ahead and r + 1 < y.shape[0]:
-            for j in range(last, indptr[r + 2]):
-                i = np.uint64(np.uint32(indices[j])) * np.uint64(2 * width)
-                prefetch(records, i)
-                prefetch(records, i + np.uint64(width))
-        t += 1.0
-        z, slopes, lengths = learn_lane_row(
-            loss, table, zero, indices[first:last], data[first:last], y[r], weight[r],
-            records, intercept, has_intercept, t, slopes, steps, parts, spare, rules, digits,
-        )  # fmt: skip
-        store(scores, r * width, z)
+    like, width, ticks = lanes(zero), len(zero), held.ticks
+    t = ticks[0] + 1.0
+    z, slopes, lengths = learn_lane_row(
+        loss, table_from(held.rules, zero), zero, feature, x, y, weight, held.records, held.intercept,
+        held.has_intercept, t, load_lanes(ticks, 1, like), held.steps, held.parts, held.spare, held.rules, digits,
+    )  # fmt: skip
+    ticks[0] = t
     store(ticks, 1, slopes)
     store(ticks, 1 + width, lengths)
-    ticks[0] = t
+    return z
+
+
+@inlined
+def fetch_row(indices, first, last, records, width):  # type: ignore[no-untyped-def]
+    """Ask for the records of a row's features, if there are so many records that they may be far away."""
+    if records.nbytes > CACHE:
+        for j in range(first, last):
+            i = np.uint64(np.uint32(indices[j])) * np.uint64(2 * width)
+            prefetch(records, i)
+            prefetch(records, i + np.uint64(width))
+
+
+@jit
+def learn_lanes(loss, zero, digits, chunk, y, weight, held, scores):  # type: ignore[no-untyped-def]
+    """A round for every row; writes the scores before each: [row, lane], as one axis. `zero` has a 0 for every lane,
+    and so has `digits`, which says by its type how many digits the steps have.
+    """
+    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
+    held, scores, width = borrowed(held), borrowed(scores), len(zero)
+    for r in range(y.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        if r + 1 < y.shape[0]:
+            fetch_row(indices, last, indptr[r + 2], held.records, width)
+        z = next_lane_row(loss, zero, digits, indices[first:last], data[first:last], y[r], weight[r], held)
+        store(scores, r * width, z)
 
 
 @jit

@@ -18,6 +18,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble import EnsembleEngine
+from fiol.engine.stack_state import merged_stacks
 from fiol.update.plan import Plan
 from fiol.update.state import START, Clock, State, Uncounted, realigned
 
@@ -79,7 +80,6 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
 
 def merge_ensembles(engines: Sequence[EnsembleEngine], share: Floats, base: float) -> EnsembleEngine:
     """The mean of engines of one ensemble, member by member; so are their stacks."""
-    from fiol.engine.stacking import merged_stacks  # imported here: `import fiol` loads no compiler
 
     new = engines[0].copy()
     together = zip(*(engine.members for engine in engines), strict=True)

@@ -10,26 +10,9 @@ import numpy as np
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.lanes import choose, smaller
-from fiol.components.stacks import MOST_DECLINE, MOST_INFORMATION, MOST_NEWS, OVERFLOWN, NewtonStack
+from fiol.components.stacks import MOST_DECLINE, MOST_INFORMATION, MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
-
-#: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
-#: derivatives, curvatures, values and derivatives at the score of the whole; by how much P has shrunk since LAST; sum
-#: of sample weights.
-T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS = range(9)
-TICKS = 9
-
-
-class StackState(NamedTuple):
-    """What J stacks of K members know; all arrays are float64."""
-
-    v: Any  #: [stack, member] weights
-    A: Any  #: [stack, member, member] information
-    P: Any  #: [stack, member, member] its inverse
-    share: Any  #: [stack] the part of each in the whole
-    live: Any  #: [member] 1, or 0 for one that has been taken out
-    losses: Any  #: [member + 1] progressive losses so far: of each member while it was in, of the whole
-    ticks: Any  #: see T, LAST, ...
+from fiol.engine.stack_state import CURVED, EXCESS, LAST, MASS, NEXT, SHRUNK, SLOPED, SQUARES, T
 
 
 class StackRoom(NamedTuple):
@@ -41,43 +24,11 @@ class StackRoom(NamedTuple):
     L: Any  #: [member, member]
 
 
-def new_stack_state(stack: NewtonStack, members: int) -> StackState:
-    """What is known before the first row."""
-    stacks = np.size(stack.forgets)
-    one = np.broadcast_to(np.eye(members), (stacks, members, members))
-    ticks = np.zeros(TICKS)
-    ticks[NEXT] = ticks[SHRUNK] = 1.0
-    v, share = np.full((stacks, members), 1.0 / members), np.full(stacks, 1.0 / stacks)
-    return StackState(v, one / stack.prior, one * stack.prior, share, np.ones(members), np.zeros(members + 1), ticks)
-
-
 @inlined
 def new_stack_room(state):  # type: ignore[no-untyped-def]
     """Working space for one row."""
     J, K = state.v.shape
     return StackRoom(np.zeros(K), np.zeros((J, K)), np.zeros((4, J)), np.zeros((K, K)))
-
-
-def mixing(stack: NewtonStack, state: StackState) -> Any:
-    """The weights of the members in the one linear model now."""
-    v = np.zeros(state.v.shape[1])
-    for j in range(state.v.shape[0]):
-        v += state.share[j] * state.v[j]
-    return v
-
-
-def mean_losses(state: StackState) -> Any:
-    """The mean progressive loss of each member while it was in, and last that of the whole; 0 before the first row."""
-    return state.losses / max(state.ticks[MASS], 1e-300)
-
-
-def merged_stacks(states: list[StackState], share: Any, t: float) -> StackState:
-    """The mean of what stacks know, with these shares, after t rounds."""
-    parts = zip(*states, strict=True)
-    new = StackState(*(sum(c * array for c, array in zip(share, arrays, strict=True)) for arrays in parts))
-    new.ticks[T], new.ticks[LAST], new.ticks[NEXT] = t, t, t + 1.0
-    live = np.min([state.live for state in states], axis=0)
-    return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
 
 
 @inlined
@@ -243,8 +194,8 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
         s[j] = a
         score += state.share[j] * a
     for k in range(K):
-        state.losses[k] += weight * loss.value(z[k], y) * state.live[k]
-    state.losses[K] += weight * loss.value(score, y)
+        state.losses[1 + k] += weight * loss.value(z[k], y) * state.live[k]
+    state.losses[0] += weight * loss.value(score, y)
     ticks[MASS] += weight
     # 2. The unit of the loss, and how far its kinks reach.
     unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)

@@ -11,7 +11,8 @@ from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.stacks import OVERFLOWN, Bayes
 from fiol.components.step_sizes import LARGEST_SUM
-from fiol.engine.stacking import MASS, TICKS, T, unit_and_reach
+from fiol.engine.stack_state import MASS, TICKS, T
+from fiol.engine.stacking import unit_and_reach
 
 #: Squared errors count as no more than so many squared standard deviations in the unit of the loss.
 ROBUST = 5.0
@@ -22,7 +23,7 @@ class BayesState(NamedTuple):
 
     logs: Any  #: [member] logarithms of their weights, which add up to 1; a bad member may be the best one later
     live: Any  #: [member] 1, or 0 for one that has been taken out
-    losses: Any  #: [member + 1] progressive losses so far: of each member while it was in, of the whole
+    losses: Any  #: [1 + member] progressive losses so far: of the whole, of each member while it was in
     ticks: Any  #: as in `StackState`
 
 
@@ -100,8 +101,8 @@ def bayes_row(stack, loss, scores, y, weight, state, values):  # type: ignore[no
             score += exp(state.logs[k]) * scores[k] if state.live[k] > 0.0 else 0.0
     for k in range(K):
         values[k] = loss.value(scores[k], y) if state.live[k] > 0.0 else 0.0
-        state.losses[k] += weight * values[k]
-    state.losses[K] += weight * loss.value(score, y)
+        state.losses[1 + k] += weight * values[k]
+    state.losses[0] += weight * loss.value(score, y)
     unit, _ = unit_and_reach(loss, score, y, weight, ROBUST, ticks)
     ticks[T] += 1.0
     ticks[MASS] += weight
@@ -149,8 +150,8 @@ def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):  #
             for i in range(C):
                 one[i] = scores[i, k]
             values[k] = loss.value(one, y)
-        state.losses[k] += weight * values[k]
-    state.losses[K] += weight * loss.value(out, y)
+        state.losses[1 + k] += weight * values[k]
+    state.losses[0] += weight * loss.value(out, y)
     state.ticks[T] += 1.0
     state.ticks[MASS] += weight
     weigh(stack, state, values, weight)
