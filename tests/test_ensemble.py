@@ -23,8 +23,10 @@ from fiol import (
     ScaleFree,
     Softmax,
     Squared,
+    Stacked,
 )
 from fiol.compiler.compiled import interpreted
+from fiol.engine.at_hand import second_look
 from fiol.engine.stack_state import mixing, new_stack_state
 from fiol.engine.stacking import stack_rows
 
@@ -284,3 +286,36 @@ def test_recipes_go_through_json():
     broken["fields"]["members"][2]["fields"]["step_size"] = 3.0
     with pytest.raises(ValueError, match=r"recipe.members\[2\]"):
         recipe.from_json(broken)
+
+
+@pytest.mark.parametrize(
+    ("loss", "dtype"), [(Logistic(), "float64"), (Squared(), "float32")], ids=["logistic", "squared"]
+)
+def test_single_events_have_the_bits_of_chunks(loss, dtype):
+    """Rows one by one, by dicts, arrays and chunks of any size: scores, weights and all that is known."""
+    rng = np.random.default_rng(4)
+    rows = [{f"f{(7 * i + j) % 40}": float(x) for j, x in enumerate(rng.normal(size=12))} for i in range(120)]
+    rows[60]["f3"] = 1e60  # which single events leave to chunks
+    y = [float(s) for s in rng.choice([-1.0, 1.0], len(rows))]
+    if dtype == "float32":
+        rows[60]["f3"] = 1e3
+    events, chunks = (Learner(Stacked(loss), dtype=dtype) for _ in range(2))
+    one_by_one = [events.learn_named(row, target) for row, target in zip(rows, y, strict=True)]
+    in_chunks = np.concatenate([chunks.learn(rows[i : i + 7], y[i : i + 7]) for i in range(0, len(rows), 7)])
+    assert events.engine.at_hand.learn is not second_look
+    assert np.array_equal(one_by_one, in_chunks)
+    known = events.arrays(), chunks.arrays()
+    features = events.n_features
+    assert all(np.array_equal(a[:features], known[1][name][:features]) for name, a in known[0].items())
+    expected = chunks.scores(rows)
+    assert np.array_equal([events.score_named(row) for row in rows], expected)
+    assert events.engine.at_hand.score is not second_look
+    assert np.array_equal([events.predict_named(row) for row in rows], chunks.predict(rows))
+    numbered = Learner(Stacked(loss), dtype=dtype, n_features=features)
+    vocabulary = {name: i for i, name in enumerate(events.names)}
+    for row, target in zip(rows, y, strict=True):
+        pairs = sorted((vocabulary[name], x) for name, x in row.items())
+        indices, values = np.array([i for i, _ in pairs], np.int32), np.array([x for _, x in pairs])
+        numbered.learn_one(indices, values, target)
+    assert np.array_equal(numbered.weights, events.weights)
+    assert numbered.score_one(indices, values) == expected[-1]

@@ -131,6 +131,11 @@ def inlined(function: Callable[..., Any]) -> Any:
     return unobserved(njit(**INNER)(function))
 
 
+def inlined_strictly(function: Callable[..., Any]) -> Any:
+    """`inlined`, and no sum or quotient in it is rearranged: the same bits in whatever kernel it ends up."""
+    return unobserved(njit(**{**INNER, "fastmath": False})(function))
+
+
 def jit(function: Callable[..., Any]) -> Any:
     """Compile `function` on first call, cached on disk wherever a directory can be written."""
     return kept(njit(**OPTIONS)(function))

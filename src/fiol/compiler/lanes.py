@@ -1,23 +1,29 @@
 """Vectors of LLVM as compiled values: what `fiol.components.lanes` calls lanes.
 
 Operators, comparisons and `abs` apply to every lane; a number among them is a number in every lane. No sum of lanes is
-reordered, whatever the kernel allows: products may be fused with sums ("contract"), and that is all. So code that
-relies on how a sum is rounded, as `whole_power` does, is safe in lanes, and results do not depend on what is around.
+reordered, whatever the kernel allows. A product that is written as a term of a sum is fused with it where processors
+can do that; it is here that this is decided, not where a function has been inlined, so that the same source has the
+same bits in every kernel. Code that relies on how a sum is rounded, as `whole_power` does, is safe in lanes.
 """
 
 from __future__ import annotations
 
 import operator
+import platform
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils, types
+from llvmlite import binding, ir
+from numba.core import cgutils, config, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 LANE_INDEX, DOUBLE = ir.IntType(32), ir.DoubleType()
-#: Of all arithmetic with lanes.
-FAST_FLAGS = ("contract",)
+#: Whether processors have an instruction for a * b + c.
+FUSES = platform.machine() in ("aarch64", "arm64") or "+fma" in (
+    config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
+).split(",")
+#: Of all arithmetic with lanes: a flag that changes no sum. Without any, numba adds those of the kernel.
+PLAIN_FLAGS = ("nsz",)
 #: 1.5 * 2^52 + 1023: what is added to it is rounded to a whole number n, and its last bits are n + 1023.
 ROUNDER = 1.5 * 2.0**52 + 1023.0
 
@@ -74,13 +80,13 @@ def constant(to: Any, value: Any) -> Any:
     return ir.Constant(to, [value] * to.count if isinstance(to, ir.VectorType) else value)
 
 
-def llvm(builder: Any, name: str, result: Any, *arguments: Any, **options: Any) -> Any:
+def llvm(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
     """Call an intrinsic function of LLVM, named after the type of its last argument."""
     kind = arguments[-1].type
     suffix = f"v{kind.count}{kind.element.intrinsic_name}" if isinstance(kind, ir.VectorType) else kind.intrinsic_name
     function = ir.FunctionType(result, [argument.type for argument in arguments])
     called = cgutils.get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}")
-    return builder.call(called, arguments, **options)
+    return builder.call(called, arguments)
 
 
 # --- operators --------------------------------------------------------------------------------
@@ -111,8 +117,32 @@ def define(op: Any, emit: Any, inputs: int = 2, truth: bool = False, of_truth: b
         lower_builtin(op, *kinds)(lower)
 
 
-for _op, _verb in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv")):
-    define(_op, lambda builder, a, b, name=_verb: getattr(builder, name)(a, b, flags=FAST_FLAGS))
+def is_term(value: Any) -> bool:
+    """Whether a value is a product that a sum is to be fused with."""
+    return FUSES and getattr(value, "opname", "") == "fmul"
+
+
+def fused(builder: Any, a: Any, b: Any) -> Any:
+    """a + b, rounded once if one of them is a product, the first if both are."""
+    if not (is_term(a) or is_term(b)):
+        return builder.fadd(a, b, flags=PLAIN_FLAGS)
+    product, rest = (a, b) if is_term(a) else (b, a)
+    return llvm(builder, "fma", product.type, *product.operands, rest)
+
+
+def fused_difference(builder: Any, a: Any, b: Any) -> Any:
+    """a - b, rounded once if one of them is a product, the first if both are."""
+    if is_term(a):
+        return llvm(builder, "fma", a.type, *a.operands, builder.fneg(b))
+    if is_term(b):
+        return llvm(builder, "fma", b.type, builder.fneg(b.operands[0]), b.operands[1], a)
+    return builder.fsub(a, b, flags=PLAIN_FLAGS)
+
+
+define(operator.add, fused)
+define(operator.sub, fused_difference)
+define(operator.mul, lambda builder, a, b: builder.fmul(a, b, flags=PLAIN_FLAGS))
+define(operator.truediv, lambda builder, a, b: builder.fdiv(a, b, flags=PLAIN_FLAGS))
 for _op, _sign in (
     (operator.lt, "<"),
     (operator.le, "<="),
@@ -160,7 +190,7 @@ def root_of(typing_context: Any, x: Any) -> Any:
     """Square roots."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return llvm(builder, "sqrt", args[0].type, args[0], fastmath=FAST_FLAGS)
+        return llvm(builder, "sqrt", args[0].type, args[0])
 
     return x(x), codegen
 
@@ -255,7 +285,7 @@ def sum_of(typing_context: Any, values: Any) -> Any:
                 ir.Constant(ir.VectorType(LANE_INDEX, width), [start + k for k in range(width)]) for start in (0, width)
             )
             halves = (builder.shuffle_vector(found, found, mask) for mask in (low, high))
-            found = builder.fadd(*halves, flags=FAST_FLAGS)
+            found = builder.fadd(*halves, flags=PLAIN_FLAGS)
         return builder.extract_element(found, LANE_INDEX(0))
 
     return values.element(values), codegen
@@ -270,8 +300,8 @@ def power_of_two(typing_context: Any, x: Any) -> Any:
         kind = args[0].type
         whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
         magic = constant(kind, ROUNDER)
-        moved = builder.fadd(args[0], magic, flags=FAST_FLAGS)  # with no other flag, which would take the sum back
-        n = builder.fsub(moved, magic, flags=FAST_FLAGS)
+        moved = builder.fadd(args[0], magic, flags=PLAIN_FLAGS)  # with no other flag, which would take the sum back
+        n = builder.fsub(moved, magic, flags=PLAIN_FLAGS)
         power = builder.bitcast(builder.shl(builder.bitcast(moved, whole), constant(whole, 52)), kind)
         return context.make_tuple(builder, both, [n, power])
 
@@ -287,8 +317,8 @@ def exponent_bits(typing_context: Any, x: Any) -> Any:
         whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
         first = builder.lshr(builder.bitcast(args[0], whole), constant(whole, 32))
         moved = builder.bitcast(builder.or_(first, constant(whole, 0x4330 << 48)), kind)  # 2^52 and as much
-        bits = builder.fsub(moved, constant(kind, 2.0**52), flags=FAST_FLAGS)
-        scaled = builder.fmul(bits, constant(kind, 2.0**-20), flags=FAST_FLAGS)
-        return builder.fsub(scaled, constant(kind, 1023.0), flags=FAST_FLAGS)
+        bits = builder.fsub(moved, constant(kind, 2.0**52), flags=PLAIN_FLAGS)
+        scaled = builder.fmul(bits, constant(kind, 2.0**-20), flags=PLAIN_FLAGS)
+        return builder.fsub(scaled, constant(kind, 1023.0), flags=PLAIN_FLAGS)
 
     return x(x), codegen

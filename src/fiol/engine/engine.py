@@ -30,9 +30,8 @@ from fiol.update.state import (
 )
 
 #: What `Engine.at_hand` has a share in, or depends on.
-AT_HAND = frozenset(
-    ("plan", "intercept_plan", "state", "intercept", "fresh", "ticks", "desk", "intercept_desk", "observer")
-)
+AT_HAND = frozenset(("plan", "intercept_plan", "state", "intercept", "fresh", "ticks", "desk", "intercept_desk"))
+AT_HAND |= {"observer", "group", "beside", "known_to_stack"}
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -153,15 +152,26 @@ class Engine:
         """
         intake, found = intakes[0], self.at_hand
         if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
-            found = AtHand(intake, max(2 * entries, self.desk.shape[1]))
+            found = AtHand(intake, max(2 * entries, self.longest_row))
         if self.trailing or not self.compiled or (learning and self.observer is not None):
             return found
         if (found.learn if learning else found.score) is second_look:
-            from fiol.engine.events import functions_for  # imported here: `import fiol` loads no compiler
-
-            functions_for(self, found, intakes, learning, grows, turns)
+            self.have_functions(found, intakes, learning, grows, turns)
         self.at_hand = found
         return found
+
+    def have_functions(
+        self, at_hand: AtHand, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any
+    ) -> None:
+        """Have the functions for one event at hand, if Python's objects are as they should be."""
+        from fiol.engine.events import functions_for  # imported here: `import fiol` loads no compiler
+
+        functions_for(self, at_hand, intakes, learning, grows, turns)
+
+    @property
+    def longest_row(self) -> int:
+        """How many entries a row may have that is worked on."""
+        return int(self.desk.shape[1])
 
     def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
         """A round for one row, and its score before; None, and no round, if the row needs a second look.
@@ -170,10 +180,12 @@ class Engine:
         """
         if self.observer is not None or self.trailing:
             return None
-        arguments = *self.plans, feature, x, y, sample_weight, *self.memory, features, *self.limits
+        room = min(features, self.state.w.shape[0]), self.desk.shape[1], *self.limits
+        if not self.call("row_in_order", self.plan.problem.loss, feature, x, y, sample_weight, *room):
+            return None
+        row = Chunk(np.array([0, len(x)]), feature, x)
         with Transaction(*self.revocable):
-            fine, z = self.call("learn_one_row", *arguments)
-        return z if fine else None
+            return float(self.learn_plainly(row, np.array([y]), np.array([sample_weight]))[0])
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         """Take over weights, and the intercept of every score."""
@@ -298,11 +310,13 @@ class Engine:
             longest = entries if rows == 1 else int(np.diff(chunk.indptr).max())
             self.make_place(int(chunk.indices.max()) + 1, longest)
 
-    def make_place(self, features: int, longest: int) -> None:
-        """Make room for so many features, and for rows of so many entries."""
+    def make_place(self, features: int, longest: int) -> bool:
+        """Make room for so many features, and for rows of so many entries; whether arrays have been replaced."""
+        before = self.state, self.desk
         self.grow(features)
         if longest > self.desk.shape[1]:
             self.desk = self.make_desk(2 * longest)
+        return before[0] is not self.state or before[1] is not self.desk
 
     def make_desk(self, entries: int) -> Any:
         """A desk for rows of so many entries, as an array."""

@@ -13,8 +13,9 @@ import numpy as np
 from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Constant
-from fiol.engine.at_hand import AtHand
+from fiol.engine.at_hand import NOTHING_AT_HAND, AtHand
 from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.holding import limits
 from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, lanes_there
 from fiol.engine.pacing import paced, piece_of
 from fiol.engine.stack_state import (
@@ -54,6 +55,8 @@ class Piece(NamedTuple):
 
 #: So often a piece is ended after an interrupt, should others follow.
 ENDINGS = 10
+#: How large the values of single events may be.
+LARGEST_EVENT = 1e50
 #: What the stack costs in a round, in entries of rows.
 STACK_COST = 16.0
 
@@ -166,6 +169,12 @@ class EnsembleEngine(Engine):
         return max(engine.longest for engine in self.engines)
 
     @property
+    def limits(self) -> tuple[float, float, float]:  # type: ignore[override]
+        """What a single event may have: of larger numbers a member might overflow, of which somebody has to tell."""
+        low, high, heaviest = limits(self.dtype, self.longest)
+        return max(low, 1.0 / LARGEST_EVENT), min(high, LARGEST_EVENT), heaviest
+
+    @property
     def ticks(self) -> Any:  # type: ignore[override]
         """The clock: the rounds that the stack has made are those of the ensemble."""
         return self.known_to_stack.ticks
@@ -177,6 +186,7 @@ class EnsembleEngine(Engine):
 
     @state.setter
     def state(self, states: list[Any]) -> None:
+        self.at_hand = NOTHING_AT_HAND
         for runner, state in zip(self.runners, states, strict=True):
             setattr(runner, "records" if isinstance(runner, LaneGroup) else "state", state)
 
@@ -285,13 +295,20 @@ class EnsembleEngine(Engine):
             Z[..., k] = its_scores
         return Z
 
-    def have_at_hand(
-        self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
-    ) -> AtHand:
-        return AtHand(intakes[0], entries)
+    def have_functions(
+        self, at_hand: AtHand, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any
+    ) -> None:
+        if self.all_in_lanes:
+            from fiol.engine.lane_events import lane_functions_for  # imported here: `import fiol` loads no compiler
+
+            lane_functions_for(self, at_hand, intakes, learning, grows, turns)
+
+    @property
+    def longest_row(self) -> int:
+        return 0 if self.group is None else self.group.parts.shape[0] // 2
 
     def learn_one(self, *row: Any) -> None:
-        """A row of an ensemble always needs a second look."""
+        """A row of an ensemble that `have_at_hand` has no function for needs a second look."""
         return
 
     def start_from(self, w: Floats, intercept: Any) -> None:
@@ -359,30 +376,32 @@ class EnsembleEngine(Engine):
 
     def intercept_of(self, v: Floats) -> Any:
         """The intercept of every score in the one linear model."""
-        out = np.zeros(self.trailing)
-        found = {k: np.asarray(member.intercept_weight(False)) for k, member in self.beside.items()}
+        out = np.zeros((1, *self.trailing))
         if self.group is not None and self.has_intercept:
-            found.update(zip(self.in_lanes, self.group.intercepts(), strict=True))
-        for k in sorted(found):
+            self.group.add_intercepts(v[self.in_lanes], out)
+        for k, member in self.beside.items():
             if v[k] != 0.0:
-                out = out + v[k] * found[k]
-        return out
+                out[0] += v[k] * np.asarray(member.intercept_weight(False))
+        return out[0]
+
+    def linear_memory(self, entries: int) -> tuple[Any, ...]:
+        """State, intercept, features never seen and clock of the one linear model, for so many weights: all are 0."""
+        many, first, dtype = self.trailing, self.plan.first_entry(0), np.dtype(np.float64)
+        intercept = self.intercept_plan.new_state((int(self.has_intercept), *many), 0.0, dtype, False)
+        state, fresh = (self.plan.new_state((n, *many), first, dtype, False) for n in (entries, 1))
+        return state, intercept, fresh, np.array(START)
 
     def scores(self, chunk: Chunk) -> Floats:
         scores, v = np.empty((chunk.rows, *self.trailing)), self.mixing
-        kernel, dtype = "score_rows_of_many" if self.trailing else "score_rows", np.dtype(np.float64)
-        first, many = self.plan.first_entry(0), self.trailing
-        intercept = self.intercept_plan.new_state((int(self.has_intercept), *many), 0.0, dtype, False)
-        intercept.w[...] = self.intercept_of(v)
-        fresh = self.plan.new_state((1, *many), first, dtype, False)
+        kernel = "score_rows_of_many" if self.trailing else "score_rows"
+        state, *known = self.linear_memory(0)
+        known[0].w[...] = self.intercept_of(v)
         for start, stop in paced(chunk, IN_ORDER, float(len(v))):
             begin, end = int(chunk.indptr[start]), int(chunk.indptr[stop])
-            state = self.plan.new_state((0, *many), first, dtype, False)
-            state = state._replace(w=self.weights_of(chunk.indices[begin:end], v))
+            weights = state._replace(w=self.weights_of(chunk.indices[begin:end], v))
             places = np.arange(end - begin, dtype=np.int32)
             piece = Chunk(chunk.indptr[start : stop + 1] - begin, places, chunk.data[begin:end])
-            known = state, intercept, fresh, np.array(START)
-            self.call(kernel, *self.plans, piece, *known, scores[start:stop])
+            self.call(kernel, *self.plans, piece, weights, *known, scores[start:stop])
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:
@@ -395,18 +414,20 @@ class EnsembleEngine(Engine):
     # --- the state as a whole -----------------------------------------------------------------
 
     def grow(self, features: int) -> None:
-        for runner in self.runners:
-            runner.grow(features)
+        self.make_place(features, 0)
 
-    def make_place(self, features: int, longest: int) -> None:
-        for runner in self.runners:
-            runner.make_place(features, longest)
+    def make_place(self, features: int, longest: int) -> bool:
+        replaced = [runner.make_place(features, longest) for runner in self.runners]
+        if any(replaced):
+            self.at_hand = NOTHING_AT_HAND
+        return any(replaced)
 
     def add_scores(self, places: Any, scores: int) -> None:
         for member in self.beside.values():  # lanes have one score
             member.add_scores(places, scores)
 
     def select(self, kept: Any) -> None:
+        self.at_hand = NOTHING_AT_HAND
         for runner in self.runners:
             runner.select(kept)
 

@@ -77,18 +77,9 @@ REFUSED, LEFT_OUT, NUMBERED, ANY_NUMBER = range(4)
 FREE, UNSEEN = np.zeros(1, np.int64), np.full(1, -1)
 
 
-class Values(NamedTuple):
-    """The numbers and arrays of an engine that the functions work on."""
+class Reading(NamedTuple):
+    """What the functions need to read a row."""
 
-    predicting: int  #: whether the prediction is wanted, not the score
-    plan: Any
-    intercept_plan: Any
-    state: Any
-    intercept: Any
-    fresh: Any
-    ticks: Any
-    desk: Any
-    intercept_desk: Any
     low: float  #: limits of what needs no second look when it is learned from
     high: float
     heaviest: float
@@ -101,6 +92,21 @@ class Values(NamedTuple):
     bits: Any  #: one for each feature
     smaller: Any  #: how many features are smaller than those of a word of bits
     facts: Any  #: addresses of objects, and numbers
+
+
+class Values(NamedTuple):
+    """The numbers and arrays of an engine that the functions work on."""
+
+    predicting: int  #: whether the prediction is wanted, not the score
+    plan: Any
+    intercept_plan: Any
+    state: Any
+    intercept: Any
+    fresh: Any
+    ticks: Any
+    desk: Any
+    intercept_desk: Any
+    reading: Reading
 
 
 @inlined
@@ -206,7 +212,7 @@ def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-
 
 
 @inlined
-def sort_by_rank(feature, x, n, held):  # type: ignore[no-untyped-def]
+def sort_by_rank(feature, x, n, reading):  # type: ignore[no-untyped-def]
     """Sort entries by the number of smaller features, which a bit for each feature tells; whether that was done.
 
     Rows in which a feature comes twice, or which need too many bits, are left as they are.
@@ -215,7 +221,7 @@ def sort_by_rank(feature, x, n, held):  # type: ignore[no-untyped-def]
     for k in range(n):
         top = max(top, feature[k])
     words = (top >> 6) + 1
-    bits, smaller, new_feature, new_x = held.bits, held.smaller, held.new_feature, held.new_x
+    bits, smaller, new_feature, new_x = reading.bits, reading.smaller, reading.new_feature, reading.new_x
     if words > bits.shape[0] or words > 4 * n + 16:
         return False
     for j in range(words):
@@ -253,11 +259,13 @@ def sort_few(feature, x, n):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sort_entries(feature, x, n, rising, held):  # type: ignore[no-untyped-def]
+def sort_entries(feature, x, n, rising, reading):  # type: ignore[no-untyped-def]
     """Bring entries into order; return how many are left, -1 if the row needs a second look."""
-    if n < 0 or rising or (sort_few(feature, x, n) if n <= FEW else sort_by_rank(feature, x, n, held)):
+    if n < 0 or rising or (sort_few(feature, x, n) if n <= FEW else sort_by_rank(feature, x, n, reading)):
         return n
-    return arrange(held.feature[:n], held.x[:n], SMALLEST, LARGEST)  # typed as Python's own call, and compiled with it
+    return arrange(
+        reading.feature[:n], reading.x[:n], SMALLEST, LARGEST
+    )  # typed as Python's own call, and compiled with it
 
 
 @inlined
@@ -319,6 +327,56 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
     return False
 
 
+@inlined
+def read_event(reading, arguments, dicts):  # type: ignore[no-untyped-def]
+    """Write the entries of a row, one of `dicts` or two arrays, in order; return their number, and that of new names.
+
+    The number is -1 if the row needs a second look.
+    """
+    first = word_at(arguments, 0)
+    if dicts:
+        n, new, rising = read_dict(reading.facts, first, reading.feature, reading.x, reading.keys, reading.guesses)
+    else:
+        n, new, rising = read_arrays(reading.facts, first, word_at(arguments, 8), reading.feature, reading.x)
+    return sort_entries(reading.feature, reading.x, n, rising, reading), new
+
+
+@inlined
+def read_example(reading, arguments, count):  # type: ignore[no-untyped-def]
+    """`read_event` for a row, a target and a weight, so many arguments in all; also returns target and weight."""
+    facts, target, weight = reading.facts, word_at(arguments, 8 * count - 16), word_at(arguments, 8 * count - 8)
+    fine, y = number_in(facts, target)
+    also, w = number_in(facts, weight)
+    if not (fine and also) or word_at(target, TYPE) == facts[BOOL] or word_at(weight, TYPE) == facts[BOOL]:
+        return -1, 0, y, w
+    n, new = read_event(reading, arguments, count == 3)
+    return n, new, y, w
+
+
+@inlined
+def features_after(reading, n, new, dicts):  # type: ignore[no-untyped-def]
+    """How many features there will be after a row, and whether numbers beyond those there are make them more."""
+    facts, feature = reading.facts, reading.feature
+    features = features_with(facts, feature[:n], new)
+    more = not dicts and n > 0 and facts[UNKNOWN] == ANY_NUMBER and feature[n - 1] >= features
+    return (np.int64(feature[n - 1]) + 1 if more else features), more
+
+
+@inlined
+def met(reading, new, more, features):  # type: ignore[no-untyped-def]
+    """Take in what is new about a row; whether there was memory for that."""
+    if new > 0 and not number_names(reading.facts, reading.keys, new):
+        return False
+    return not more or have_features(reading.facts, features)
+
+
+@inlined
+def others_turn(reading):  # type: ignore[no-untyped-def]
+    """Whether another thread has its turn."""
+    owner = word_at(reading.facts[OWNER], 0)
+    return owner != 0 and owner != this_thread()
+
+
 @jit
 def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """The score of a row, a dict or two arrays, or its prediction; None if the row needs a second look.
@@ -326,20 +384,12 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     So it does if another thread has its turn: no lock is taken here.
     """
     held = block_in(function)
-    facts, feature, x, keys, guesses = held.facts, held.feature, held.x, held.keys, held.guesses
-    owner = word_at(facts[OWNER], 0)
-    if owner != 0 and owner != this_thread():
-        return share(facts[NONE])
-    first = word_at(arguments, 0)
-    if count == 1:
-        n, _, rising = read_dict(facts, first, feature, x, keys, guesses)
-    else:
-        n, _, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
-    n = sort_entries(feature, x, n, rising, held)
+    reading = held.reading
+    n = -1 if others_turn(reading) else read_event(reading, arguments, count == 1)[0]
     if n < 0:
-        return share(facts[NONE])
-    row = held.plan, held.intercept_plan, feature[:n], x[:n], held.state, held.intercept, held.fresh, held.ticks
-    failed, z = attempted(score_one_row, row)
+        return share(reading.facts[NONE])
+    known = held.state, held.intercept, held.fresh, held.ticks
+    failed, z = attempted(score_one_row, (held.plan, held.intercept_plan, reading.feature[:n], reading.x[:n], *known))
     if not failed and held.predicting:
         failed, z = attempted(prediction, (held.plan.problem.loss, z))
     return 0 if failed else new_float(z)
@@ -349,29 +399,17 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
 def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """A round for a row, a dict or two arrays, a target and a weight; its score before, None for a second look."""
     held = block_in(function)
-    facts, feature, x, keys, guesses = held.facts, held.feature, held.x, held.keys, held.guesses
-    first, target, weight = word_at(arguments, 0), word_at(arguments, 8 * count - 16), word_at(arguments, 8 * count - 8)
-    fine, y = number_in(facts, target)
-    also, w = number_in(facts, weight)
-    if not (fine and also) or word_at(target, TYPE) == facts[BOOL] or word_at(weight, TYPE) == facts[BOOL]:
-        return share(facts[NONE])
-    if count == 3:
-        n, new, rising = read_dict(facts, first, feature, x, keys, guesses)
-    else:
-        n, new, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
-    n = sort_entries(feature, x, n, rising, held)
+    reading = held.reading
+    n, new, y, w = read_example(reading, arguments, count)
     if n < 0:
-        return share(facts[NONE])
-    row, values, features = feature[:n], x[:n], features_with(facts, feature[:n], new)
-    more = count == 4 and n > 0 and facts[UNKNOWN] == ANY_NUMBER and feature[n - 1] >= features
-    if more:
-        features = np.int64(feature[n - 1]) + 1
-    checked = held.plan, row, values, y, w, held.state, held.desk, features, held.low, held.high, held.heaviest
-    failed, fine = attempted(in_order, checked)
+        return share(reading.facts[NONE])
+    row, values, (features, more) = reading.feature[:n], reading.x[:n], features_after(reading, n, new, count == 3)
+    room = min(features, held.state.w.shape[0]), held.desk.shape[1], reading.low, reading.high, reading.heaviest
+    failed, fine = attempted(in_order, (held.plan.problem.loss, row, values, y, w, *room))
     if failed:
         return 0
-    if not fine or (new > 0 and not number_names(facts, keys, new)) or (more and not have_features(facts, features)):
-        return share(facts[NONE])
+    if not fine or not met(reading, new, more, features):
+        return share(reading.facts[NONE])
     desks = desk_on(held.desk), desk_on(held.intercept_desk)
     memory = held.state, held.intercept, clock_from(held.ticks), *desks, 0.0
     failed, (z, clock) = attempted(learn_row, (held.plan, held.intercept_plan, row, values, y, w, *memory))
@@ -388,10 +426,10 @@ def place_of_owner(turns: Any) -> int:
     return int((FREE if isinstance(turns, Free) else UNSEEN).ctypes.data)
 
 
-def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any) -> None:
-    """Have the functions of an engine as it is at hand: see `AtHand`, and `Engine.have_at_hand`."""
-    if not usable():
-        return
+def reading_for(
+    at_hand: Any, limits: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any
+) -> tuple[Reading, Any]:
+    """What functions need to read rows, and what has to be kept alive for them: see `Engine.have_at_hand`."""
     own, encoder = intakes[0], at_hand.encoder
     strings, integers, names = ({}, {}, []) if encoder is None else encoder.tables
     things = [dict, str, int, float, np.float64, bool, True, None, np.ndarray, np.dtype(np.int32), np.dtype(np.float64)]
@@ -407,20 +445,24 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
     numbers = features, width, unknown, place_of_owner(turns), word_of(1, SIZE)
     facts, entries = np.array([*map(id, things), *numbers]), at_hand.entries
     row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
-    sorting = np.empty(entries, np.int32), np.empty(entries), np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
-    memory = (
-        *engine.plans,
-        engine.state,
-        engine.intercept,
-        engine.fresh,
-        engine.ticks,
-        engine.desk,
-        engine.intercept_desk,
+    sorting: Any = (
+        np.empty(entries, np.int32),
+        np.empty(entries),
+        np.empty(WORDS, np.uint64),
+        np.empty(WORDS, np.uint64),
     )
+    return Reading._make((*limits, *row, *sorting, facts)), (things, turns)
+
+
+def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any) -> None:
+    """Have the functions of an engine as it is at hand: see `AtHand`, and `Engine.have_at_hand`."""
+    if not usable():
+        return
+    reading, alive = reading_for(at_hand, engine.limits, intakes, learning, grows, turns)
+    known = engine.state, engine.intercept, engine.fresh, engine.ticks, engine.desk, engine.intercept_desk
 
     def function(kernel: Any, predicting: int = 0) -> Any:
-        values = Values(*(predicting, *memory, *engine.limits, *row, *sorting, facts))
-        return python_function(kernel, values, (things, turns))
+        return python_function(kernel, Values._make((predicting, *engine.plans, *known, reading)), alive)
 
     if learning:
         at_hand.learn = function(learn_event)

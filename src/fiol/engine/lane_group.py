@@ -131,9 +131,13 @@ class LaneGroup:
 
     def add_weights(self, features: Any, v: Floats, out: Floats) -> None:
         """Add the sums of weights times v, a number for every member."""
+        self.add_from(self.records, features, v, out)
+
+    def add_from(self, records: Any, features: Any, v: Floats, out: Floats) -> None:
+        """Add the sums of the weights of features in these records times v."""
         parts = np.zeros(self.width)
         parts[: len(v)] = v
-        self.engines[0].call("add_lane_weights", self.zero, self.records, features, parts, out)
+        self.engines[0].call("add_lane_weights", self.zero, records, features, parts, out)
 
     def weights(self, features: int) -> Floats:
         """The weights of the first features, [feature, member]; features without a place have none."""
@@ -142,9 +146,9 @@ class LaneGroup:
         out[: have.shape[0]] = have
         return out
 
-    def intercepts(self) -> Floats:
-        """The intercept of every member."""
-        return self.intercept[: len(self.engines)].astype(np.float64)
+    def add_intercepts(self, v: Floats, out: Floats) -> None:
+        """Add the sum of intercepts times v, a number for every member."""
+        self.add_from(self.intercept, np.zeros(1, np.int32), v, out)
 
     @property
     def rounds(self) -> int:
@@ -175,12 +179,15 @@ class LaneGroup:
             new[: self.records.shape[0]] = self.records
             self.records = new
 
-    def make_place(self, features: int, longest: int) -> None:
-        """Make room for so many features, and for rows of so many entries."""
+    def make_place(self, features: int, longest: int) -> bool:
+        """Make room for so many features, and for rows of so many entries; whether arrays have been replaced."""
+        before = self.records
         self.grow(features)
         if longest * self.width > self.steps.shape[0]:
             self.steps = aligned(2 * longest * self.width, self.steps.dtype)
             self.parts = aligned(4 * longest, np.float64)
+            return True
+        return self.records is not before
 
     def select(self, kept: Any) -> None:
         """Keep these features only, in this order."""

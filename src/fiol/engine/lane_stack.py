@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import inf
 
-from fiol.compiler.compiled import inlined, jit
+from fiol.compiler.compiled import inlined_strictly, jit
 from fiol.components.component import borrowed
 from fiol.components.lanes import (
     anywhere,
@@ -30,7 +30,7 @@ from fiol.engine.stack_state import CURVATURES, LOST, MASS, PULLS, REACHES, THER
 from fiol.engine.stacking import mean_curvature, refresh, take_out, unit_and_reach
 
 
-@inlined
+@inlined_strictly
 def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
     """<values_j, z> of up to three stacks, in lanes; those without a stack are as the first."""
     first = total(load_lanes(values, 0, z) * z)
@@ -39,7 +39,7 @@ def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
     return lanes((first, second, third, first))
 
 
-@inlined
+@inlined_strictly
 def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
     """`stack_row` with the scores of all members in lanes, z, and numbers of all stacks in lanes."""
     J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)

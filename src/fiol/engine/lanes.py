@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.compiler.compiled import inlined, jit, prefetch
+from fiol.compiler.compiled import inlined_strictly, jit, prefetch
 from fiol.components.component import borrowed
 from fiol.components.lanes import (
     anywhere,
@@ -51,7 +51,7 @@ class Table(NamedTuple):
     plain: Any  #: 1 where they are not
 
 
-@inlined
+@inlined_strictly
 def table_from(rules, zero):  # type: ignore[no-untyped-def]
     """The table, as it is kept in an array."""
     n = len(zero)
@@ -70,7 +70,7 @@ def table_from(rules, zero):  # type: ignore[no-untyped-def]
     )
 
 
-@inlined
+@inlined_strictly
 def lane_steps(table, base, size, s, unit):  # type: ignore[no-untyped-def]
     """The steps of a feature's weights, whose sums are s and whose values are multiplied by `unit`: size / h."""
     root = square_root(s) * unit
@@ -78,7 +78,7 @@ def lane_steps(table, base, size, s, unit):  # type: ignore[no-untyped-def]
     return choose(h > 0.0, size / h, 0.0)
 
 
-@inlined
+@inlined_strictly
 def row_steps(loss, rules, digits, feature, x, parts, square, base, longest, records, steps, p):  # type: ignore[no-untyped-def]
     """Write the steps of a row's weights; returns p, and what they move the score by, per pull."""
     table, like, width, room = (
@@ -99,7 +99,7 @@ def row_steps(loss, rules, digits, feature, x, parts, square, base, longest, rec
     return p
 
 
-@inlined
+@inlined_strictly
 def move_row(rules, digits, feature, x, parts, beta, more, records, steps):  # type: ignore[no-untyped-def]
     """Move a row's weights by their steps times beta, and let their sums grow."""
     table, like, width, room = (
@@ -121,7 +121,7 @@ def move_row(rules, digits, feature, x, parts, beta, more, records, steps):  # t
         store(records, i + width, smaller(s, LARGEST_SUM))
 
 
-@inlined
+@inlined_strictly
 def one_by_one(loss, z, p, doubt, reach, y, weight, spare):  # type: ignore[no-untyped-def]
     """`Loss.exact_step` lane by lane: where numbers are so large that the form for lanes is not exact."""
     n = np.uint64(spare.shape[0] // 6)
@@ -136,7 +136,7 @@ def one_by_one(loss, z, p, doubt, reach, y, weight, spare):  # type: ignore[no-u
     return load_lanes(spare, 4 * n, z), load_lanes(spare, 5 * n, z)
 
 
-@inlined
+@inlined_strictly
 def lane_doubt(loss, table, zero, feature, x, y, z, own, records):  # type: ignore[no-untyped-def]
     """How far its last digits may have moved each score: `doubt_about` in every lane."""
     like, room = lanes(zero), np.uint64(2 * len(zero))
@@ -156,7 +156,7 @@ def lane_doubt(loss, table, zero, feature, x, y, z, own, records):  # type: igno
     return choose(close > 0.0, doubt, 0.0)
 
 
-@inlined
+@inlined_strictly
 def learn_lane_row(  # type: ignore[no-untyped-def]
     loss,
     table,
@@ -244,7 +244,7 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     return z, slopes, lengths
 
 
-@inlined
+@inlined_strictly
 def next_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ignore[no-untyped-def]
     """`learn_lane_row` for members that know what `held` has, a `LaneMemory`; returns their scores before it.
 
@@ -262,7 +262,7 @@ def next_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ign
     return z
 
 
-@inlined
+@inlined_strictly
 def fetch_row(indices, first, last, records, width):  # type: ignore[no-untyped-def]
     """Ask for the records of a row's features, if there are so many records that they may be far away."""
     if records.nbytes > CACHE:

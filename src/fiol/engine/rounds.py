@@ -207,51 +207,25 @@ def learn_rows(plan, intercept_plan, chunk, order, y, weight, state, intercept, 
 
 
 @inlined
-def in_order(plan, feature, x, y, weight, state, desk, features, low, high, heaviest):  # type: ignore[no-untyped-def]
-    """Whether a round can be made for a row that nobody has looked at, and that has none but the first `features`.
+def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):  # type: ignore[no-untyped-def]
+    """Whether a round can be made for a row that nobody has looked at: one of at most so many entries, none of which is
+    beyond the first `features`.
 
     Out of order is whatever needs a second look: indices that do not rise or have no place yet, values that
     are 0 or out of range, a target or weight that may be wrong.
     """
     n = x.shape[0]
-    fine = feature.shape[0] == n and n <= desk.shape[1]
-    fine &= abs(y) <= high and 0.0 <= weight <= heaviest and plan.problem.loss.accepts(y)
+    fine = feature.shape[0] == n and n <= entries
+    fine &= abs(y) <= high and 0.0 <= weight <= heaviest and loss.accepts(y)
     last = -1
     if fine:
         for k in range(n):
             fine &= feature[k] > last and low <= abs(x[k]) <= high
             last = feature[k]
-    return fine and last < min(features, state.w.shape[0])
+    return fine and last < features
 
 
 @jit
-def learn_one_row(  # type: ignore[no-untyped-def]
-    plan,
-    intercept_plan,
-    feature,
-    x,
-    y,
-    weight,
-    state,
-    intercept,
-    ticks,
-    desk,
-    intercept_desk,
-    features,
-    low,
-    high,
-    heaviest,
-):
-    """A round for one row that nobody has looked at: returns whether it is in order, and its score.
-
-    If it is not, nothing has happened. (`fiol.engine.events` does this for whatever Python has.)
-    """
-    if not in_order(plan, feature, x, y, weight, state, desk, features, low, high, heaviest):
-        return False, 0.0
-    feature, x, state, intercept = borrowed(feature), borrowed(x), borrowed(state), borrowed(intercept)
-    desk, intercept_desk, clock = desk_on(desk), desk_on(intercept_desk), clock_from(ticks)
-    z, clock = learn_row(
-        plan, intercept_plan, feature, x, y, weight, state, intercept, clock, desk, intercept_desk, 0.0
-    )
-    clock_into(ticks, clock)
-    return True, z
+def row_in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):  # type: ignore[no-untyped-def]
+    """`in_order`, for Python to ask."""
+    return in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest)

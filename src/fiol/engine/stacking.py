@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.compiler.compiled import inlined, jit
+from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import borrowed
 from fiol.components.lanes import choose, smaller
 from fiol.components.stacks import MOST_DECLINE, MOST_INFORMATION, MOST_NEWS, OVERFLOWN
@@ -105,7 +105,7 @@ def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
     state.ticks[SHRUNK] = 1.0
 
 
-@inlined
+@inlined_strictly
 def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
     """The mean of the second derivative around the score z, weighted by a triangle that ends `reach` from it."""
     if not loss.kinked and loss.convexity > 0.0:
@@ -115,7 +115,7 @@ def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
     return choose(rise > 0.0, smaller(rise / over / over, LARGEST_SUM), 0.0)
 
 
-@inlined
+@inlined_strictly
 def unit_and_reach(loss, score, y, weight, robust, ticks):  # type: ignore[no-untyped-def]
     """The unit of the loss, and how far its kinks reach, after a row with this score of the whole."""
     unit, reach = loss.value_unit, 1.0

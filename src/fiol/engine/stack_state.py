@@ -1,0 +1,100 @@
+"""What stacks know of their members, as arrays: made, read and merged here, changed by `fiol.engine.stacking`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.stacks import NewtonStack
+
+#: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
+#: derivatives, curvatures, values and derivatives at the score of the whole; by how much P has shrunk since LAST; sum
+#: of sample weights.
+T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS = range(9)
+TICKS = 9
+
+
+class StackState(NamedTuple):
+    """What J stacks of K members know; all arrays are float64."""
+
+    v: Any  #: [stack, member] weights
+    A: Any  #: [stack, member, member] information
+    P: Any  #: [stack, member, member] its inverse
+    share: Any  #: [stack] the part of each in the whole
+    live: Any  #: [member] 1, or 0 for one that has been taken out
+    losses: Any  #: [1 + member] progressive losses so far: of the whole, of each member while it was in
+    ticks: Any  #: see T, LAST, ...
+
+
+def new_stack_state(stack: NewtonStack, members: int) -> StackState:
+    """What is known before the first row."""
+    stacks = np.size(stack.forgets)
+    one = np.broadcast_to(np.eye(members), (stacks, members, members))
+    ticks = np.zeros(TICKS)
+    ticks[NEXT] = ticks[SHRUNK] = 1.0
+    v, share = np.full((stacks, members), 1.0 / members), np.full(stacks, 1.0 / stacks)
+    return StackState(v, one / stack.prior, one * stack.prior, share, np.ones(members), np.zeros(members + 1), ticks)
+
+
+def widened(state: StackState, width: int, prior: float) -> StackState:
+    """A copy for `fiol.engine.lane_stack`, with so many members, of which the last are out, and four shares."""
+    J, K = state.v.shape
+    one = np.broadcast_to(np.eye(width), (J, width, width))
+    v, share, live, losses = np.zeros((J, width)), np.zeros(4), np.zeros(width), np.zeros(1 + width)
+    new = StackState(v, one / prior, one * prior, share, live, losses, np.zeros(TICKS))
+    for own, given in zip(narrowed(new, J, K), state, strict=True):
+        own[...] = given
+    return new
+
+
+def narrowed(state: StackState, J: int, K: int) -> StackState:
+    """The first J stacks and K members of a state, in its own arrays."""
+    information = state.A[:, :K, :K], state.P[:, :K, :K]
+    return StackState(state.v[:, :K], *information, state.share[:J], state.live[:K], state.losses[: 1 + K], state.ticks)
+
+
+def mixing(stack: NewtonStack, state: StackState) -> Any:
+    """The weights of the members in the one linear model now."""
+    v = np.zeros(state.v.shape[1])
+    for j in range(state.v.shape[0]):
+        v += state.share[j] * state.v[j]
+    return v
+
+
+def mean_losses(state: StackState) -> Any:
+    """The mean progressive loss of the whole, and of each member while it was in; 0 before the first row."""
+    return state.losses / max(state.ticks[MASS], 1e-300)
+
+
+def merged_stacks(states: list[StackState], share: Any, t: float) -> StackState:
+    """The mean of what stacks know, with these shares, after t rounds."""
+    parts = zip(*states, strict=True)
+    new = StackState(*(sum(c * array for c, array in zip(share, arrays, strict=True)) for arrays in parts))
+    new.ticks[T], new.ticks[LAST], new.ticks[NEXT] = t, t, t + 1.0
+    live = np.min([state.live for state in states], axis=0)
+    return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
+
+
+#: Rows of `LaneRoom.rows`, for numbers of all stacks: 1 where there is a stack; how far a pull moves a score, pulls,
+#: curvatures, what is lost.
+THERE, REACHES, PULLS, CURVATURES, LOST = range(5)
+
+
+class LaneRoom(NamedTuple):
+    """Where one row is worked on; all arrays are float64."""
+
+    z: Any  #: [lane] scores of the members
+    u: Any  #: [stack, lane] where the steps go
+    L: Any  #: [lane, lane]
+    rows: Any  #: [5, 4], as one axis
+    spare: Any  #: [6, 4], as one axis
+
+
+def new_lane_room(stacks: int, width: int) -> LaneRoom:
+    """Working space for so many stacks, and members in so many lanes."""
+    rows = np.zeros((5, 4))
+    rows[THERE, :stacks] = 1.0
+    return LaneRoom(
+        np.zeros(width), np.zeros((stacks, width)), np.zeros((width, width)), rows.reshape(-1), np.zeros(24)
+    )
