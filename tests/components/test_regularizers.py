@@ -35,7 +35,7 @@ def test_keeps_its_promises(regularizer, monkeypatch):
     check_regularizer(regularizer)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(regularizers(1), signed(-3, 3), magnitudes(-4, 3), st.integers(0, 60))
 def test_catch_up_replays_missed_rounds(regularizer, w, step, n):
     """n rounds at once against n proxes in 50 digits."""
