@@ -121,7 +121,7 @@ def test_the_score_is_that_of_the_mixing_before_the_row(loss):
     ids=repr,
 )
 def test_rounds_are_those_of_the_definition_in_fifty_digits(loss):
-    rows = 90
+    rows = 55
     Z, y = members(loss, rows=rows, count=3, seed=3)
     Z[20] *= 40.0  # beyond the limit of margins
     y[40] *= 1.0 if isinstance(loss, (fiol.Binary, fiol.Poisson)) else 200.0  # and an error beyond all others
