@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreted import check_uncompiled
 from material import LOSSES, magnitudes, name, signed, targets
 from oracles.precise import derivatives, position, root
 
@@ -17,7 +18,9 @@ from fiol.compiler.compiled import FAST
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_keeps_its_promises(loss):
+def test_keeps_its_promises(loss, monkeypatch):
+    if loss != fiol.Logistic():
+        check_uncompiled(monkeypatch)
     check_loss(loss)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreted import check_uncompiled
 from material import SOLVERS, name
 
 import fiol
@@ -14,7 +15,9 @@ from fiol.components.solvers import breakpoints, select
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=name)
-def test_keeps_its_promises(solver):
+def test_keeps_its_promises(solver, monkeypatch):
+    if solver != fiol.ClosedForm():
+        check_uncompiled(monkeypatch)
     check_solver(solver)
 
 
