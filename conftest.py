@@ -1,5 +1,6 @@
 """The session's cache of compiled code, how hypothesis draws, and examples of the documentation in the interpreter."""
 
+import gc
 import hashlib
 import os
 from pathlib import Path
@@ -22,6 +23,15 @@ os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{source_hash()}")  
 
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("default")
+
+gc.disable()  # while tests are collected: what is imported stays
+
+
+def pytest_collection_finish():
+    """Leave what is there now out of every search for garbage, which would take a second each."""
+    gc.freeze()
+    gc.enable()
+
 
 #: Examples that run as they do for a reader; the second makes too many rounds for the interpreter.
 COMPILED = ("README.md", "estimators.md", "fiol.step.solve_step")

@@ -9,6 +9,13 @@ def interpret(patch):
         patch.setitem(kind.__init__.__kwdefaults__, "compiled", False)
 
 
+def check_uncompiled(patch):
+    """Let the checks of a component, which another test compiles beside others, look at its copies alone."""
+    from fiol import checks
+
+    patch.setattr(checks, "check_compiled", lambda component, _: checks.check_copies(component))
+
+
 def interpret_all(patch):
     """The same, and single steps, audits and models from files, too."""
     from fiol.doors.estimator_file import Saved

@@ -189,7 +189,12 @@ def test_ctrl_c_in_a_process_of_its_own(tmp_path):
     code = "import sys; sys.argv[0] = 'fiol'; from fiol.cli import main; main()"
     command = [sys.executable, "-c", code, "reproduce", "regret", "--quick", "--workers", "2", "--out", str(tmp_path)]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},  # or nothing would be heard of it for seconds
     )
     lines = iter(process.stderr.readline, "")
     next(line for line in lines if "regret:" in line)

@@ -18,12 +18,12 @@ from fiol.engine.engine import Engine
 from fiol.regret import Ledger
 
 LASSO = FIOL(Logistic(), L1(0.02))
-ROWS = 40
+ROWS = 24
 draw = np.random.default_rng(5)
 MATRIX = draw.normal(size=(ROWS, 6)) * draw.integers(0, 2, (ROWS, 6))
 NAMED = [{f"f{i}": float(v) for i, v in enumerate(row) if v} | {f"own {k}": 1.0} for k, row in enumerate(MATRIX)]
 SIGNS = np.where(draw.random(ROWS) < 0.5, -1.0, 1.0)
-FRUIT = [("pear", "apple", "fig", "kiwi")[k // 10] for k in range(ROWS)]
+FRUIT = [("pear", "apple", "fig", "kiwi")[4 * k // ROWS] for k in range(ROWS)]
 
 
 def accounted(update=None):
@@ -39,7 +39,7 @@ CASES = {
     "joint": (lambda: Learner(FIOL(Softmax())), NAMED, FRUIT),
     "one-vs-rest": (lambda: OneVsRest(LASSO), NAMED, FRUIT),
     "ensemble": (lambda: Learner(fiol.Ensemble([FIOL(Logistic(), step_size=Constant(0.1))], gate=LASSO)), NAMED, SIGNS),
-    "bounded": (lambda: Learner(LASSO, max_features=45), NAMED, SIGNS),
+    "bounded": (lambda: Learner(LASSO, max_features=ROWS + 5), NAMED, SIGNS),
     "accounted": (accounted, MATRIX, SIGNS),
     "accounted, every weight": (lambda: accounted(fiol.RDA(Logistic(), L1(0.02))), MATRIX, SIGNS),
 }
@@ -91,7 +91,7 @@ def without_compiler(monkeypatch):
 @pytest.fixture
 def short_pieces(monkeypatch):
     """Pieces of a few rows, however fast they are."""
-    monkeypatch.setattr(pacing, "FIRST", 40)
+    monkeypatch.setattr(pacing, "FIRST", 24)
     monkeypatch.setattr(pacing, "FASTER", 1.0)
 
 
@@ -173,7 +173,7 @@ def test_an_interrupt_between_the_learners_of_classes(attempt, monkeypatch):
     for after in range(5):
         model, other = OneVsRest(LASSO), OneVsRest(LASSO)
         for one in (model, other):
-            one.learn(rows, FRUIT[::10])
+            one.learn(rows, FRUIT[:: ROWS // 4])
             one.learn_named(rows[0], "fig")
         real, count = getattr(Learner, attempt), itertools.count()
 

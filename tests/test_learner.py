@@ -1128,7 +1128,7 @@ def unscaled(loss, rows=60):
 @pytest.mark.parametrize("regularizer", [Unregularized(), ElasticNet(1e-3, 1e-3)], ids=short)
 @pytest.mark.parametrize("loss", LOSSES, ids=short)
 def test_implicit_steps_stay_finite_whatever_their_size(loss, regularizer):
-    x, y = unscaled(loss)
+    x, y = unscaled(loss, rows=25)
     for size in 10.0 ** np.arange(-10, 11, 4):
         for steps in (Constant(size), Polynomial(size), AdaGrad(size), ScaleFree(AdaGrad(size))):
             model = learner(FIOL(loss, regularizer, steps))

@@ -125,8 +125,7 @@ def check_laws(a, b, c, rtol=1e-9, atol=1e-12):
 )
 def test_merging_is_associative_and_commutative(name, average):
     update = UPDATES[name]
-    for seed, rows in enumerate([(5, 9, 2), (2, 3, 1)]):
-        check_laws(*(trained(update, n, 10 * seed + k, average=average) for k, n in enumerate(rows)))
+    check_laws(*(trained(update, n, k, average=average) for k, n in enumerate((5, 9, 1))))
 
 
 @pytest.mark.parametrize("name", NAMED)

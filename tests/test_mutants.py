@@ -31,8 +31,8 @@ def test_a_fault_is_in_its_function_and_nowhere_else(fault):
 
 
 def test_every_kind_of_fault_is_made():
-    text = [str(fault) for module in mutants.MODULES for fault in mutants.faults(module, source_of(module))]
-    assert len(text) > 5000
+    text = [str(fault) for module in mutants.MODULES[::2] for fault in mutants.faults(module, source_of(module))]
+    assert len(text) > 2500
     for kind in ("no return", "no raise", "once for", "once while", " < ", " not not ", "max(", " and ", " -> +"):
         assert any(kind in one for one in text), kind
 

@@ -52,25 +52,26 @@ def assert_exact(case):
         assert np.all(error <= 1e-9 * np.abs(expected) + room), (solver, step, expected)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(cases(QUADRATIC))
 def test_quadratic_geometries_are_exact(case):
     assert_exact(case)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(cases(["Euclidean", "DiagonalMetric"], wide=True))
 def test_features_from_1e_minus_150_to_1e150_are_exact(case):
-    assert_exact(case)
+    with mp.workdps(250):  # beside a score of 1e-43, the exponential of it has few of fifty digits left
+        assert_exact(case)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(cases(ENTROPIC))
 def test_entropic_geometries_are_exact(case):
     assert_exact(case)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(cases([*QUADRATIC, *ENTROPIC]))
 def test_answer_satisfies_the_optimality_conditions(case):
     """beta x - (psi'(w+) - psi'(w)) / eta is a subgradient of the penalty at w+, and -beta one of the loss."""
@@ -135,7 +136,7 @@ def test_agrees_with_a_general_convex_solver(seed):
 # --- Lemma 1 ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(cases([*QUADRATIC, *ENTROPIC]))
 def test_lemma_1_holds_for_random_comparators(case):
     """f(w) + r(w) - f(u) - r(u) <= (B(u, w) - B(u, w+)) / eta + eta/(2c) |f' + r'|*^2 - delta, delta >= 0."""
@@ -178,7 +179,7 @@ def test_lemma_1_holds_for_random_comparators(case):
 # --- what must not matter ---------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(cases([*QUADRATIC, *ENTROPIC]))
 def test_sparse_rows_give_what_dense_rows_give(case):
     index = np.flatnonzero(case.x)
@@ -186,7 +187,7 @@ def test_sparse_rows_give_what_dense_rows_give(case):
     np.testing.assert_allclose(sparse.w, dense.w, rtol=1e-9, atol=1e-9 * np.abs(dense.w).max(initial=1.0))
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(cases(["Euclidean", "DiagonalMetric", "Entropy"]))
 def test_weight_zero_only_shrinks_and_absent_rows_likewise(case):
     idle = case._replace(weight=0.0).solve()
@@ -195,7 +196,7 @@ def test_weight_zero_only_shrinks_and_absent_rows_likewise(case):
     assert idle.beta == 0.0
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(cases(["Euclidean"]))
 def test_a_whole_weight_counts_as_one_heavier_loss(case):
     """weight * phi is itself a loss: Squared with weight h is Squared of sqrt(h) times everything."""

@@ -255,6 +255,14 @@ def codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from codes(constant)
 
 
+def everything() -> list[Any]:
+    """All objects, those that nobody searches for garbage, too."""
+    gc.unfreeze()
+    found = gc.get_objects()
+    gc.freeze()
+    return found
+
+
 def put_in_place(fault: Fault) -> list[tuple[types.FunctionType, types.CodeType]]:
     """Give the function its fault, wherever in this process it is, and return what had which code."""
     path = str(SOURCE / fault.module)
@@ -262,7 +270,7 @@ def put_in_place(fault: Fault) -> list[tuple[types.FunctionType, types.CodeType]
     new = compile(fault.tree(Path(path).read_text()), path, "exec")
     (code,) = (c for c in codes(new) if (c.co_name, c.co_firstlineno) == (name, fault.first))
     changed = []
-    for thing in [thing for thing in gc.get_objects() if isinstance(thing, types.FunctionType)]:
+    for thing in [thing for thing in everything() if isinstance(thing, types.FunctionType)]:
         old = thing.__code__
         here = (old.co_name, old.co_firstlineno, old.co_filename) == (name, fault.first, path)
         if here and old.co_freevars == code.co_freevars:
@@ -273,7 +281,7 @@ def put_in_place(fault: Fault) -> list[tuple[types.FunctionType, types.CodeType]
 
 def forget() -> None:
     """What was found before there was a fault."""
-    for thing in gc.get_objects():
+    for thing in everything():
         if isinstance(thing, functools._lru_cache_wrapper) and thing.__module__.startswith("fiol"):
             thing.cache_clear()
 

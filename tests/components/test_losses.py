@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreted import check_uncompiled
 from material import LOSSES, magnitudes, name, signed, targets
 from oracles.precise import derivatives, position, root
 
@@ -17,7 +18,9 @@ from fiol.compiler.compiled import FAST
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_keeps_its_promises(loss):
+def test_keeps_its_promises(loss, monkeypatch):
+    if loss != fiol.Logistic():
+        check_uncompiled(monkeypatch)
     check_loss(loss)
 
 
@@ -31,7 +34,7 @@ class Line:
         return self.p * beta + self.q
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.data())
 def test_dual_is_exact_for_any_slope_and_score(data):
     loss = data.draw(st.sampled_from(LOSSES))
@@ -63,7 +66,7 @@ def flows(draw):
     return loss, q, y
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(flows(), magnitudes(-2, 2))
 def test_the_oracle_of_the_flow_obeys_its_equation(start, p):
     loss, q, y = start
@@ -75,7 +78,7 @@ def test_the_oracle_of_the_flow_obeys_its_equation(start, p):
     assert left - slack <= -rate <= right + slack
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(flows(), st.one_of(st.just(0.0), magnitudes(-12, 12)))
 def test_flow_is_exact_for_any_slope_and_score(start, p):
     loss, q, y = start
@@ -95,7 +98,7 @@ def test_flow_is_exact_for_any_slope_and_score(start, p):
         assert abs(beta - exact(0)) <= 2e-14 * abs(exact(0)) + 2 * room + mp.mpf(10) ** -300
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(flows(), magnitudes(-6, 6), magnitudes(-6, 6))
 def test_flow_splits_lies_between_the_steps_and_never_crosses_the_minimiser(start, p1, p2):
     loss, q, y = start
@@ -134,7 +137,7 @@ def test_everything_is_finite_at_scores_of_a_million(loss, z):
         assert all(map(math.isfinite, numbers))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_conjugate_derivative_inverts_the_derivative(data):
     """phi'(z) = -beta exactly where d/dbeta phi*(-beta) = -z, and it never decreases."""
@@ -350,7 +353,7 @@ def test_the_domain_of_a_conjugate_ends_where_derivatives_do(loss):
 IN_LANES = [loss for loss in LOSSES if loss.lanes]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_steps_in_lanes_are_exact_steps(data):
     loss = data.draw(st.sampled_from(IN_LANES))

@@ -1,15 +1,18 @@
 """Regularizers: the public checks, and the replay of missed rounds."""
 
 import mpmath as mp
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreted import check_uncompiled
 from material import magnitudes, name, regularizers, signed
 from oracles.precise import clip, penalty
 
 import fiol
 from fiol.checks import CheckError, check_regularizer
+from fiol.compiler.compiled import FAST
 
 REGULARIZERS = [
     fiol.Unregularized(),
@@ -30,12 +33,26 @@ REGULARIZERS = [
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=name)
 def test_keeps_its_promises(regularizer, monkeypatch):
-    if not isinstance(regularizer, fiol.ElasticNet) and any(np.ndim(v) for v in vars(regularizer).values()):
-        monkeypatch.setattr("fiol.checks.check_compiled", lambda *_: None)  # strengths are compiled in one place
+    if regularizer != fiol.L1(0.2):
+        check_uncompiled(monkeypatch)
     check_regularizer(regularizer)
 
 
-@settings(max_examples=300)
+@pytest.mark.parametrize("regularizer", REGULARIZERS, ids=name)
+def test_methods_compile(regularizer):
+    def answers(r, u, step, i):
+        m, b = r.piece(u, step, i)
+        kink = r.kink(0, step, i) if r.kinks() > 0 else 0.0
+        return r.value(u, i), r.prox(u, step, i), m, b, kink, r.slope(u, 1.0, i), r.clip(u)
+
+    compiled = numba.njit(answers, error_model="numpy", fastmath=FAST)
+    for u in (-3.0, -0.4, 0.0, 0.2, 2.5):
+        for step in (0.1, 1.0, 30.0):
+            expected = answers(regularizer, u, step, 1)
+            assert compiled(regularizer, u, step, 1) == pytest.approx(expected, rel=1e-13, abs=1e-300)
+
+
+@settings(max_examples=150)
 @given(regularizers(1), signed(-3, 3), magnitudes(-4, 3), st.integers(0, 60))
 def test_catch_up_replays_missed_rounds(regularizer, w, step, n):
     """n rounds at once against n proxes in 50 digits."""

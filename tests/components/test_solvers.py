@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreted import check_uncompiled
 from material import SOLVERS, name
 
 import fiol
@@ -14,11 +15,13 @@ from fiol.components.solvers import breakpoints, select
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=name)
-def test_keeps_its_promises(solver):
+def test_keeps_its_promises(solver, monkeypatch):
+    if solver != fiol.ClosedForm():
+        check_uncompiled(monkeypatch)
     check_solver(solver)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.floats(-1e9, 1e9) | st.sampled_from([0.0, 1.0]), min_size=1, max_size=300), st.data())
 def test_select_finds_the_kth_smallest(values, data):
     k = data.draw(st.integers(0, len(values) - 1))

@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from tests.interpreted import interpret
 
 import fiol
 from fiol.doors.passive_aggressive import PassiveAggressiveRegressor
@@ -37,7 +38,8 @@ def registered(monkeypatch):
     frames.conversion_of.cache_clear()
 
 
-def test_a_registered_container_comes_in_at_every_door(registered):
+def test_a_registered_container_comes_in_at_every_door(registered, monkeypatch):
+    interpret(monkeypatch)
     X, y = Columns(a=[1.0, 0.0, 2.0], b=[0.0, 3.0, 1.0]), Numbers(1, -1, 1)
     frame, plain = pd.DataFrame(X.columns), np.array(y.numbers)
     for estimator in (fiol.FIOLRegressor(), fiol.FIOLClassifier(), PassiveAggressiveRegressor()):

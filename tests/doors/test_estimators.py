@@ -365,7 +365,8 @@ def test_scores_without_probabilities_point_to_calibration(monkeypatch):
     assert calibrated.fit(X, codes).score(X, codes) > 0.8
 
 
-def test_sparsify_and_densify():
+def test_sparsify_and_densify(monkeypatch):
+    interpret(monkeypatch)
     X, codes = blobs(classes=3)
     model = FIOLClassifier("hinge", **SPARSE, **ONE_PASS).fit(X, codes)
     dense, scores = model.coef_, model.decision_function(X)
@@ -549,7 +550,8 @@ def test_fit_that_fails_leaves_the_model_as_it_was():
         assert model.t_ == 201.0
 
 
-def test_first_partial_fit_that_fails_leaves_nothing_behind():
+def test_first_partial_fit_that_fails_leaves_nothing_behind(monkeypatch):
+    interpret(monkeypatch)
     X, codes = blobs()
     for model, y, options in (
         (FIOLClassifier(), codes, {"classes": [1, 2]}),
@@ -566,7 +568,8 @@ def test_first_partial_fit_that_fails_leaves_nothing_behind():
         model.partial_fit(X[:, 1:], codes)  # other columns, other classes
 
 
-def test_another_loss_for_the_next_fit_does_not_reinterpret_the_weights():
+def test_another_loss_for_the_next_fit_does_not_reinterpret_the_weights(monkeypatch):
+    interpret(monkeypatch)
     X, codes = blobs()
     model = FIOLClassifier("hinge", **ONE_PASS).fit(X, codes).set_params(loss="log_loss")
     assert not hasattr(model, "predict_proba")

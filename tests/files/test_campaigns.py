@@ -8,13 +8,15 @@ import sys
 import numpy as np
 import pytest
 from campaigns import damage, kills
+from tests.interpreted import interpret_all
 
 import fiol
 from fiol.files import model_file
 from fiol.files.model_file import ModelFileError
 
 
-def test_damaged_and_forged_files_are_refused_or_work(tmp_path):
+def test_damaged_and_forged_files_are_refused_or_work(tmp_path, monkeypatch):
+    interpret_all(monkeypatch)
     found = damage.campaign(240, seed=2, folder=tmp_path)
     assert found["damaged, refused"] == 80
     assert found["forged, refused"] > 80

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from tests.files.make_golden import GOLDEN, MODELS, make, say, teach
+from tests.interpreted import interpret_all
 
 import fiol
 from fiol.files import model_file
@@ -58,7 +59,8 @@ def test_golden_files_hold_what_they_are_for():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_golden_file_is_never_overwritten(name, tmp_path):
+def test_a_golden_file_is_never_overwritten(name, tmp_path, monkeypatch):
+    interpret_all(monkeypatch)
     make(name, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert before.keys() == {f"{name}.fiol", f"{name}.json"}

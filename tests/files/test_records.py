@@ -106,13 +106,13 @@ def test_it_is_stored_packed_exactly_where_that_is_smaller(arrays):
 
 def test_many_features_of_which_few_were_touched_make_a_small_file(path):
     model = fiol.Learner(fiol.FIOL(fiol.Logistic(), fiol.L1(0.01)), compiled=False)
-    for i in (2**24, 5, 77, 12345, 2**20, 3):
+    for i in (2**22, 5, 77, 12345, 2**20, 3):
         model.learn_one([i], [1.5], y=1.0)
     model.save(path)
     assert path.stat().st_size < 10_000
     loaded = fiol.load(path, compiled=False)
     assert_same(loaded.arrays(), model.arrays())
-    assert np.flatnonzero(loaded.arrays()["state.w"]).tolist() == [3, 5, 77, 12345, 2**20, 2**24]
+    assert np.flatnonzero(loaded.arrays()["state.w"]).tolist() == [3, 5, 77, 12345, 2**20, 2**22]
 
 
 def test_memory_for_features_seen_is_bounded(path):

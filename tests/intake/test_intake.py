@@ -149,7 +149,7 @@ def test_predictions_of_river_leave_no_trace(geometry, monkeypatch):
 
     if geometry is not None:  # the intake is the same; one compiled model is enough
         interpret(monkeypatch)
-    model = FIOLRegressor(geometry=geometry, step_size=0.1)
+    model = FIOLRegressor(geometry=geometry, step_size="auto" if geometry is None else 0.1)
     for _ in range(3):
         model.learn_one({"a": 1.0, "b": 2.0}, 1.0)
     before = pickle.dumps(model)

@@ -222,12 +222,12 @@ PAIRS = [
 
 @cache
 def runs_of(pair, k):
-    """Every stream with another step size, for the k-th loss."""
+    """Every second stream, each with another step size, for the k-th loss: the others for the next one."""
     geometry, regularizer = PAIRS[pair]
     return [
         play(draw, LOSSES[k], regularizer, geometry, STEPS[(n + k + pair) % len(STEPS)], seed=100 * pair + k)
         for n, draw in enumerate(STREAMS)
-        if not (draw is huge_row and type(geometry).__name__ in ENTROPIC)
+        if (n + k + pair) % 2 == 0 and not (draw is huge_row and type(geometry).__name__ in ENTROPIC)
     ]
 
 
@@ -272,7 +272,7 @@ def test_lemma_1_by_every_solver(solver, loss):
                 assert_at_most(a["gap"], lemma1(a), a["scale"], u)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(cases([*QUADRATIC, *ENTROPIC]), st.integers(0, 9))
 def test_lemma_1_for_strange_steps(case, seed):
     """Any eta from 1e-6 to 1e6, strengths to 1e3, rows with zeros and ties, samples that count 0 or 1000 times."""

@@ -165,7 +165,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_lazy_is_eager(way):
-    @settings(max_examples=60)
+    @settings(max_examples=30)
     @given(seeds)
     def run(seed):
         draws = Draws(seed)
@@ -178,7 +178,7 @@ def test_lazy_is_eager(way):
     run()
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(seeds)
 def test_whatever_is_chosen_is_eager(seed):
     """All switches, penalties, steps and geometries at random: being lazy is never a guess."""
@@ -230,7 +230,7 @@ def documented_as_lazy(update, average):
     return not ridge or common or replayed
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(seeds)
 def test_eager_exactly_where_documented(seed):
     draws = Draws(seed)
@@ -296,7 +296,7 @@ def replay(regularizer, w, step, n, i):
         return weights
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(regularizers(2), st.one_of(st.just(0.0), signed(-3, 3)), magnitudes(-18, 12), st.integers(0, 40))
 def test_catch_up_and_its_sum_are_loops(regularizer, w, step, n):
     for i in range(2):
@@ -308,7 +308,7 @@ def test_catch_up_and_its_sum_are_loops(regularizer, w, step, n):
         assert found == pytest.approx(total, rel=1e-12, abs=1e-13 * float(mp.fsum(map(abs, weights))) + 1e-14 * size)
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(st.one_of(st.integers(1, 60), magnitudes(0, 12).map(int)), st.one_of(magnitudes(-8, 2), magnitudes(-280, 280)))
 def test_power_sums_are_exact(n, total):
     assert power_sums(0.0, n) == (n, n * (n + 1) / 2)
@@ -324,7 +324,7 @@ def test_power_sums_are_exact(n, total):
 # --- features that appear later ---------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(seeds)
 def test_features_may_appear_at_any_time(seed):
     """A learner that grows gives what one gives that knew all features, also for those it has never seen."""
