@@ -176,7 +176,7 @@ class PenalisedWabbit:
         learn += ["-b", str(bits), "-f", str(model), "--readable_model", str(readable), "--predict_only_model"]
         progressive = self.scores(self.first.text(split.first), learn)
         held_back = self.scores(self.rest.text(split.rest), ["-t", "-i", str(model)])
-        lines = readable.read_text().partition(":0\n")[2].split()
+        lines = readable.read_text().partition("\n:0\n")[2].split()
         features = [int(line.partition(":")[0]) for line in lines if float(line.partition(":")[2]) != 0.0]
         nonzero = sum(i < split.first.rows.d for i in features)  # the intercept is beyond
         return Run(nonzero, log_loss(progressive, split.first.rows.y), log_loss(held_back, split.rest.rows.y))

@@ -223,7 +223,6 @@ def test_compiled_gates_do_what_the_interpreter_does():
     np.testing.assert_allclose(fast.learn(X, y), slow.learn(X, y), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(fast.weights, slow.weights, rtol=1e-7, atol=1e-10)
     assert [m.nonzero for m in fast.members] == [m.nonzero for m in slow.members]
-    assert (fast.scores(X) == Learner.merge([fast]).scores(X)).all()
 
 
 # --- bounded memory, merges, what goes wrong --------------------------------------------------

@@ -548,6 +548,45 @@ class Learner:
             new.start_from(weights, intercept)
         return new
 
+    def truncated(self: Self, max_nonzero: int, X: Any = None) -> Self:
+        """A learner with at most so many weights of this one, those that matter most; all others are exactly 0.
+
+        A feature matters by the size of its weight (its root mean square over classes) times the root mean square of
+        its values in the rows X, absent ones counted as 0. Without X, the largest value that was seen stands for that,
+        where steps know it (`ScaleFree`, the default), else 1: then rare features count for more than they are worth.
+
+        The result is a model to predict with, to save or to export, of which weights, scores and files say the same.
+        It has the plainest update there is for the loss, and would learn anew, from these weights.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()), n_features=3)
+        >>> learner.start_from([0.5, -2.0, 1.0])
+        >>> learner.truncated(2).weights, learner.truncated(1, X=[[9.0, 1.0, 1.0]]).weights
+        (array([ 0., -2.,  1.]), array([0.5, 0. , 0. ]))
+        """
+        if integer("max_nonzero", max_nonzero) < 0:
+            raise ValueError(f"max_nonzero must be at least 0, got {max_nonzero}")
+        moment = self.copy()
+        new = moment.with_update(Update(self.update.loss))
+        w, intercept = moment.weights, moment.intercept
+        sizes = np.abs(w) if w.ndim == 1 else np.sqrt(np.mean(w**2, axis=0))
+        sizes = sizes * (moment._scales() if X is None else moment._root_mean_squares(X))
+        w[..., np.argsort(-sizes, kind="stable")[max_nonzero:]] = 0.0
+        new.start_from(w, intercept)
+        return new
+
+    def _scales(self) -> Floats:
+        """The largest size of every feature so far, where that is known, else 1."""
+        return self.engine.scales(self.n_features) if not self._whole_rows else np.ones(self.n_features)
+
+    def _root_mean_squares(self, X: Any) -> Floats:
+        """The root mean square of every feature in some rows."""
+        X, rows = counted(X, "a list of such dicts")
+        chunk = self._intake.read(list(X) if rows is None else X)
+        known = chunk.indices < self.n_features
+        squares = np.bincount(chunk.indices[known], chunk.data[known] ** 2, self.n_features)
+        return np.sqrt(squares / max(chunk.rows, 1))
+
     def meet(self, classes: Iterable[Any]) -> None:
         """Know of these classes from now on, though there was no row of them yet; for joint losses.
 
@@ -772,6 +811,35 @@ class Learner:
         """
         with self._turns:
             return self.engine.report(self.n_features)
+
+    def member(self: Self, k: int | None = None) -> Self:
+        """A learner that is what member k of an ensemble is, alone, and goes on from there; by default the best one.
+
+        The best has the least progressive loss of those that have not overflowed. Behind a gate, members have not seen
+        all of the rows, and are none alone.
+
+        >>> from fiol import FIOL, L1, Learner, Logistic, tuned
+        >>> learner = Learner(tuned(FIOL(Logistic(), L1(0.0)), {"lam": [10.0, 0.1]}))
+        >>> scores = learner.learn([[1.0], [-1.0]] * 50, [1, -1] * 50)
+        >>> best = learner.member()
+        >>> best.update.regularizer, best.rounds, bool((best.weights == learner.weights).all())
+        (L1(lam=0.1), 100, True)
+        """
+        if not isinstance(self.update, Ensemble):
+            raise TypeError(f"only an ensemble has members, this learner has {self.update.brief()}")
+        with self._turns:
+            members = self.engine.report(self.n_features)
+            if k is None:
+                k = min(range(len(members)), key=lambda j: (members[j].overflowed, members[j].loss))
+            k = range(len(members))[operator.index(k)]
+            if self.update.gate is not None and members[k].update is not self.update.gate:
+                raise TypeError("members behind a gate have not seen all of the rows: they are none alone")
+            options = {**self._options(), "classes": classes_in(self._intake.header().get("labels"))}
+            new = type(self)(members[k].update, **options, compiled=self.compiled)
+            new._intake.restore(self._intake.header())
+            new.engine = self.engine.alone(k)
+            new.meta = copy.deepcopy(self.meta)
+        return new
 
     @property
     def progressive_loss(self) -> float:

@@ -224,6 +224,15 @@ class Engine:
             out[have:] = out[have]
         return out
 
+    def scales(self, features: int) -> Floats:
+        """The largest size of each of the first features so far, 0 if never seen; 1 where steps do not know it."""
+        kept = self.plan.step_size.statistics()
+        if "peak" not in kept:
+            return np.ones(features)
+        out, have = np.zeros(features), min(features, self.state.w.shape[0])
+        out[:have] = self.state.statistics[:have, kept.index("peak")]
+        return out
+
     def intercept_weight(self, averaged: bool) -> Any:
         """The intercept of every score, or its average; 0 without one."""
         out = np.zeros((1, *self.trailing))
@@ -244,6 +253,10 @@ class Engine:
     def report(self, features: int) -> list[Any]:
         """How the members of an ensemble do: see `EnsembleEngine.report`."""
         return []
+
+    def alone(self, k: int) -> Engine:
+        """The engine of member k of an ensemble, a copy."""
+        raise NotImplementedError  # an update has no members
 
     @property
     def progressive_loss(self) -> float:
@@ -410,12 +423,12 @@ class Engine:
     def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled  # imported here, as the others: `import fiol` loads no compiler
-        from fiol.engine import gating, joint_stacking, lane_stack, lanes, reading, rounds, stacking
+        from fiol.engine import choosing, gating, joint_stacking, lane_stack, lanes, reading, rounds, stacking
 
         if isinstance(kernel, str):
             name, files = (
                 kernel.removeprefix("intercept: "),
-                (rounds, reading, gating, stacking, joint_stacking, lanes, lane_stack),
+                (rounds, reading, gating, stacking, joint_stacking, choosing, lanes, lane_stack),
             )
             kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):

@@ -63,8 +63,6 @@ class EnsembleEngine(Engine):
     def __init__(
         self, ensemble: Ensemble, features: int, intercept: bool, dtype: Any, compiled: bool, scores: int | None
     ) -> None:
-        from fiol.engine.stacking import new_stack_state  # imported here: `import fiol` loads no compiler
-
         plans = [make_plan(member) for member in ensemble.updates]
         #: The place of the gate among the members, the last; -1 without one.
         self.gate = -1 if ensemble.gate is None else len(plans) - 1
@@ -83,9 +81,16 @@ class EnsembleEngine(Engine):
         self.ensemble = ensemble
         stack: Any = ensemble.stack
         self.stack = stack
-        self.mixed = new_stack_state(stack, len(plans))
+        self.mixed = self.stacking.new_state(stack, len(plans))
         self.has_intercept = intercept
         self.bound, self.observer = {}, None
+
+    @property
+    def stacking(self) -> Any:
+        """The functions and kernels of the stack: a `StackKind`."""
+        from fiol.engine import choosing, stacking  # imported here: `import fiol` loads no compiler
+
+        return {"newton": stacking.NEWTON, "best": choosing.CHOICE}[self.stack.kind]
 
     # --- members ------------------------------------------------------------------------------
 
@@ -222,11 +227,11 @@ class EnsembleEngine(Engine):
                     runner.call("learn_rows", *rows, *runner.memory, its_scores)
         if self.rounds < end:
             parts, known = (self.stack, self.plan.problem.loss), (*targets, self.mixed, scores)
-            if self.group is not None and not self.beside and len(self.mixed.share) <= MOST_STACKS:
-                self.call("lane_stack_rows", *parts, self.group.zero, FOUR, found[0], *known)
+            kind = self.stacking
+            if self.group is not None and not self.beside and kind.lane_rows and len(self.mixed.share) <= MOST_STACKS:
+                self.call(kind.lane_rows, *parts, self.group.zero, FOUR, found[0], *known)
             else:
-                Z = self.side_by_side(found)
-                self.call("joint_stack_rows" if self.trailing else "stack_rows", *parts, Z, *known)
+                self.call(kind.joint_rows if self.trailing else kind.rows, *parts, self.side_by_side(found), *known)
 
     def side_by_side(self, found: list[Floats]) -> Floats:
         """The scores of all members, in their order: [row, member], or [row, score, member]."""
@@ -264,9 +269,7 @@ class EnsembleEngine(Engine):
     @property
     def mixing(self) -> Floats:
         """What the score of each member counts with now."""
-        from fiol.engine.stacking import mixing
-
-        return mixing(self.stack, self.mixed)
+        return self.stacking.mixing(self.stack, self.mixed)  # type: ignore[no-any-return]
 
     def report(self, features: int) -> list[Member]:
         """How every member does, the gate last; there are so many features."""
@@ -274,6 +277,9 @@ class EnsembleEngine(Engine):
         held = self.nonzeros(features)
         parts = zip(self.ensemble.updates, self.mixing.tolist(), losses, live, held, strict=True)
         return [Member(update, v, loss, not alive, nonzero) for update, v, loss, alive, nonzero in parts]
+
+    def alone(self, k: int) -> Engine:
+        return self.beside[k].copy() if k in self.beside else self.members[k]
 
     @property
     def progressive_loss(self) -> float:
@@ -294,7 +300,8 @@ class EnsembleEngine(Engine):
             weights[k] = np.zeros((features, *self.trailing))
             member.call("add_weights", *member.known, indices, 1.0, weights[k])
         passing = self.passing(indices)
-        return [int(np.count_nonzero(weights[k].reshape(features, -1).any(axis=1) & passing)) for k in sorted(weights)]
+        there = (w != 0.0 if w.ndim == 1 else w.any(axis=1) for _, w in sorted(weights.items()))
+        return [int(np.count_nonzero(its & passing)) for its in there]
 
     def passing(self, features: Any) -> Any:
         """Which of these features the gate lets pass now; all without one."""
@@ -315,6 +322,10 @@ class EnsembleEngine(Engine):
         if self.gate >= 0:
             out[~self.passing(features)] = 0.0
         return out
+
+    def scales(self, features: int) -> Floats:
+        knowing = [member for member in self.members if "peak" in member.plan.step_size.statistics()]
+        return np.max([member.scales(features) for member in knowing or self.members], axis=0)  # type: ignore[no-any-return]
 
     def intercept_of(self, v: Floats) -> Any:
         """The intercept of every score in the one linear model."""

@@ -79,12 +79,10 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
 
 def merge_ensembles(engines: Sequence[EnsembleEngine], share: Floats, base: float) -> EnsembleEngine:
     """The mean of engines of one ensemble, member by member; so are their stacks."""
-    from fiol.engine.stacking import merged_stacks  # imported here: `import fiol` loads no compiler
-
     new = engines[0].copy()
     together = zip(*(engine.members for engine in engines), strict=True)
     new.members = [merge_engines(members, share, base) for members in together]
-    new.mixed = merged_stacks([engine.mixed for engine in engines], share, float(new.members[0].rounds))
+    new.mixed = new.stacking.merged([engine.mixed for engine in engines], share, float(new.members[0].rounds))
     return new
 
 

@@ -20,6 +20,17 @@ T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS = range(9)
 TICKS = 9
 
 
+class StackKind(NamedTuple):
+    """How a kind of stack is run: functions, and kernels by name."""
+
+    new_state: Any  #: what is known before the first row, of the stack and the number of members
+    mixing: Any  #: the weights of the members now, of the stack and its state
+    merged: Any  #: one state of several, their shares, and rounds
+    rows: str
+    joint_rows: str
+    lane_rows: str  #: where all members are lanes; "" if there is none
+
+
 class StackState(NamedTuple):
     """What J stacks of K members know; all arrays are float64."""
 
@@ -307,3 +318,6 @@ def stack_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-unt
     for r in range(y.shape[0]):
         scores[r] = stack_row(stack, loss, Z[r], y[r], weight[r], state, room)
     own.z[0] = 0.0  # which keeps it alive
+
+
+NEWTON = StackKind(new_stack_state, mixing, merged_stacks, "stack_rows", "joint_stack_rows", "lane_stack_rows")
