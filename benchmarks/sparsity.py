@@ -1,21 +1,23 @@
 """Loss against non-zeros: models with an l1 penalty, over strengths from none to all.
 
-    python -m benchmarks.sparsity [--data DIR] [--json FILE] [--plot FILE] [--sets NAME ...] [--rows N]
+    python -m benchmarks.sparsity [--data DIR] [--json FILE] [--plot FILE] [--sets NAME ...] [--rows N] [--future]
                                   [--vw COMMAND] [--no-vw] [--keep] [--quick]
 
-Five sets of two classes, as in `benchmarks.tuning`; news20 is its first ten groups against the others, shuffled. The
-first four fifths of the rows are learned from, once, in order. Three numbers are kept of every run: the mean log loss
-of these rows, each before it was learned from (progressive); that of the last fifth (held back); and how many weights
-are not exactly 0 in the end, the intercept not counted. Every model has the same 15 strengths, 10^-8 to 10^-1, and from
-its runs follows its loss at any number of non-zeros: losses are interpolated between runs along the logarithm of that
-number, and a run that is better with fewer counts for more, too. Without a number, no run left so few.
+Five sets of two classes, as in `benchmarks.tuning`; news20 is its first ten groups against the others, shuffled. Every
+fifth row is held back (with `--future` the last fifth of all, which in a stream that drifts are of another kind); the
+others are learned from, once, in order. Three numbers are kept of every run: the mean log loss of these, each before it
+was learned from (progressive); that of the rows held back, by the model in the end; and how many of its weights are not
+exactly 0, the intercept not counted. Every model has the same 15 strengths, 10^-8 to 10^-1, and from its runs follows
+its loss at any number of non-zeros: losses are interpolated between runs along the logarithm of that number, and a run
+that is better with fewer counts for more, too. Without a number, no run left so few.
 
 - `ensemble` is `Stacked(Logistic(), L1(lam))`, a gate and seven members; `all l1` are the seven with the penalty each,
   and a stack of them.
 - `best single` is the best of our single learners: `FIOL`, `COMID`, `RDA`, its implicit form, `FTRLProximal` and
   `ImplicitFTRL` with scale-free AdaGrad steps of 0.5 and 3, and `FIOL` with `Curvature`, at each number of non-zeros.
 - `VW --l1`, `VW --ftrl`: Vowpal Wabbit with `-l` 0.5 (its default) and 2, and with `--ftrl_alpha` 0.005 (its default)
-  and 0.1. Its intercept is not penalised, as ours is not.
+  and 0.1. Its intercept is not penalised, as ours is not. The penalty of `--ftrl` counts once in all, that of the
+  others once a row: it gets the strength times the number of rows.
 - `sklearn l1`: `SGDClassifier` with `penalty="l1"`, its own schedule and constant steps of three sizes over the mean
   squared length of a row. Held back: one pass of `fit` in order. Progressive: `partial_fit` of 256 rows after the
   other, each predicted before; row by row would take hours, and its penalty would not reach absent features at all.
@@ -64,8 +66,8 @@ from fiol import (
 from fiol.presets import STACKED
 
 STRENGTHS = np.logspace(-8.0, -1.0, 15).tolist()
-#: Which part of the rows is learned from, and how many of them scikit-learn sees at once.
-LEARNED, BLOCK = 0.8, 256
+#: One of so many rows is held back; so many scikit-learn sees at once.
+FIFTH, BLOCK = 5, 256
 #: The least strength for the batch.
 WEAKEST_BATCH = 3e-6
 #: Numbers of non-zeros in the table.
@@ -172,6 +174,7 @@ class PenalisedWabbit:
     def run(self, options: tuple[str, ...], split: Split, lam: float) -> Run:
         bits = max(18, (split.first.rows.d + 1).bit_length())
         model, readable = self.folder / "model", self.folder / "readable"
+        lam = lam * split.first.rows.size if "--ftrl" in options else lam
         learn = [*options, "--l1", f"{lam:.9g}", "--no_bias_regularization", "--loss_function", "logistic"]
         learn += ["-b", str(bits), "-f", str(model), "--readable_model", str(readable), "--predict_only_model"]
         progressive = self.scores(self.first.text(split.first), learn)
@@ -314,8 +317,9 @@ def splits(options: argparse.Namespace, compiled: bool) -> Iterator[Split]:
         found = (rows for name in SETS if name in options.sets for rows in load(options.data, name))
     for rows in found:
         size = rows.size if options.rows is None else min(rows.size, options.rows)
-        cut = int(LEARNED * size)
-        yield Split(*(Task(rows.take(np.arange(a, b)), BINARY, compiled) for a, b in ((0, cut), (cut, size))))
+        order = np.arange(size)
+        held_back = order >= size - size // FIFTH if options.future else order % FIFTH == FIFTH - 1
+        yield Split(*(Task(rows.take(order[part]), BINARY, compiled) for part in (~held_back, held_back)))
 
 
 def load(folder: Path, name: str) -> Iterator[Rows]:
@@ -388,6 +392,7 @@ def parse(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argpars
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw loss against non-zeros")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME", help=f"of {', '.join(SETS)}")
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every set")
+    parser.add_argument("--future", action="store_true", help="hold back the last fifth of the rows")
     parser.add_argument("--vw", metavar="COMMAND", help="how to start Vowpal Wabbit, such as 'python -m vowpalwabbit'")
     parser.add_argument("--no-vw", action="store_true", help="leave Vowpal Wabbit out")
     parser.add_argument(
