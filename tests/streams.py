@@ -108,6 +108,12 @@ def penalty_for(draws, kind, d):
     return penalty
 
 
+def raw_beside_bounds(step, regularizer):
+    """The step size, with raw penalties if there are bounds that have a unit."""
+    raw = isinstance(step, fiol.ScaleFree) and not set(regularizer.bounds()) <= {0.0, np.inf, -np.inf}
+    return step.replace(raw_penalty=1) if raw else step
+
+
 def switched(draws, kind, how=None):
     """An update with all switches at random, its stream, and its oracle."""
     loss, d, intercept, average = draws.start()
@@ -119,7 +125,7 @@ def switched(draws, kind, how=None):
     if "Entropy" in kind and how in ("importance-aware", "truncated") and elsewhere:
         how = "implicit"
     geometry, regularizer = geometry_of(draws, kind, d), penalty_for(draws, kind, d)
-    step = draws.step_size(adaptive=not rotated)
+    step = raw_beside_bounds(draws.step_size(adaptive=not rotated), regularizer)
     scales = (0, 0, -1, 1) if "Entropy" in kind or kind == "Simplex" else (0, 0, 0, -3, 3, -6, 6)
     stream = draws.stream(loss, d, scales)
     update = fiol.Update(

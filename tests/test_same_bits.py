@@ -123,7 +123,7 @@ def maker():
 
 def check(name, kind, found):
     kept = json.loads(DIGESTS.read_text())
-    if kept["made by"] == maker():
+    if kept["runs"][name].get("made by", kept["made by"]) == maker():  # some were made anew since, elsewhere
         assert found["bits"] == kept["runs"][name][kind]["bits"]
     np.testing.assert_allclose(found["numbers"], kept["runs"][name][kind]["numbers"], rtol=1e-9, atol=1e-12)
 

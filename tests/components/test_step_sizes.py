@@ -123,7 +123,8 @@ def play(step_size, X, y, weight, lam):
             unit = peaks[i] ** 2 if free else 1.0
             h = unit * rule.h(records[i], unit) if unit > 0.0 else 0.0
             step[i] = rule.eta(t) / h if h > 0.0 else 0.0
-        m = np.append(1.0 / (1.0 + lam * step[:d]), 1.0)
+        own = peaks[:d] ** 2 if free else 1.0  # the penalty sees weights in units of their features
+        m = np.append(1.0 / (1.0 + lam * own * step[:d]), 1.0)
         v = np.append(w, b)
         p, q = np.sum(m * step * x * x), np.sum(m * v * x)
         beta = c * (target - q) / (1.0 + c * p)

@@ -78,6 +78,11 @@ def metric(step, square, bends, left, length, peak, stride=1.0):
     return step.kappa + sqrt(square) if isinstance(step, fiol.AdaGrad) else 1.0
 
 
+def in_units(step):
+    """Whether penalties are those of weights times the largest values of their features."""
+    return isinstance(step, fiol.ScaleFree) and not step.raw_penalty
+
+
 def quadratic(theta, n, s, l1, l2, lo, hi, h):
     soft = max(abs(theta) - n * l1, 0.0) * (1.0 if theta > 0.0 else -1.0)
     return min(max(soft / (h / s + n * l2), lo), hi)
@@ -117,7 +122,8 @@ class Game:
         self.kind, self.d = type(self.geometry).__name__, d
         one = {"Simplex": 1.0 / d, "Entropy": 1.0, "SignedEntropy": 1.0}.get(self.kind, 0.0)
         pen = self.penalty
-        self.l1, self.l2 = (np.append(np.resize(v, d), 0.0) for v in (pen.l1, pen.l2))
+        self.lam1, self.lam2 = (np.append(np.resize(v, d), 0.0) for v in (pen.l1, pen.l2))
+        self.l1, self.l2 = self.lam1, self.lam2
         self.lo, self.hi = np.append(np.full(d, pen.lo), -inf), np.append(np.full(d, pen.hi), inf)
         self.h = np.append(np.resize(getattr(self.geometry, "h", 1.0), d), 1.0)
         self.first = np.clip(np.append(np.full(d, one), 0.0), self.lo, self.hi)
@@ -142,15 +148,15 @@ class Game:
         kept = self.square[i], self.bends[i], self.left[i], self.length[i]
         return metric(self.step, *kept, self.peak[i], self.stride[i])
 
-    def ridge_slope(self):
+    def ridge_slope(self, l2):
         """Of a linearized ridge, which near the last iterate takes no more than all of a weight."""
         if self.anchor != "last" or self.kind in ("Entropy", "SignedEntropy", "Simplex"):
-            return self.l2 * self.w
+            return l2 * self.w
         s = np.where(self.s > 0.0, self.s, 1e-300)
         if self.kind != "Mahalanobis":
-            return np.minimum(self.l2, self.h / s) * self.w
+            return np.minimum(l2, self.h / s) * self.w
         values, basis = np.linalg.eigh(self.geometry.matrix)
-        own = basis @ (np.minimum(self.l2[0], values / s[0]) * (basis.T @ self.w[: self.d]))
+        own = basis @ (np.minimum(l2[0], values / s[0]) * (basis.T @ self.w[: self.d]))
         return np.append(own, 0.0)
 
     def mirrored(self, i, w):
@@ -229,6 +235,9 @@ class Game:
         self.errors.append(abs(z - y))
         self.targets.append(y)
         self.peak = np.maximum(self.peak, np.abs(x))
+        before = self.l1, self.l2
+        if in_units(self.step) and self.kind in ("Euclidean", "DiagonalMetric"):  # lam s |w| and lam (s w)^2 / 2
+            self.l1, self.l2 = self.lam1 * self.peak, self.lam2 * self.peak**2
         counts = 1.0
         unit, stride = self.units() if isinstance(self.step, fiol.ScaleFree) else (1.0, 1.0)
         self.stride[x != 0.0] = stride
@@ -257,7 +266,8 @@ class Game:
                     self.theta[i] += sigma * self.mirrored(i, self.w[i])
                     mass[i] += abs(sigma * self.mirrored(i, self.w[i]))
         linearized = self.regularizer_step == "linearized"
-        self.push = -linearized * (self.l1 * np.sign(self.w) + self.ridge_slope())
+        l1, l2 = (self.l1, self.l2) if self.anchor == "last" else before  # of weights that no larger value shrank
+        self.push = -linearized * (l1 * np.sign(self.w) + self.ridge_slope(l2))
 
         if self.loss_step == "implicit":
             beta = root(lambda b: b + weight * loss.grad(float(self.x @ self.weights(b)), y))

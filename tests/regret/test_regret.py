@@ -392,7 +392,7 @@ def test_one_ledger_at_a_time():
         (FIOL(Logistic(), Ridge(0.1), Inverse(0.2)), {"theorem 1"}),  # not convex enough for theorem 2
         (FIOL(Hinge(), L1(0.1), Anytime(1.0, 3.0)), {"theorem 1"}),
         (COMID(Squared(), L1(0.1), Constant(0.01)), {"linearized"}),
-        (FIOL(Logistic(), L1(0.1)), set()),
+        (FIOL(Logistic(), L1(0.1), fiol.ScaleFree(raw_penalty=1)), set()),
         (FIOL(Squared(), L1(0.1), Constant(0.05), Entropy()), {"lemma 1", "theorem 1", "variation"}),
     ],
     ids=["constant", "inverse", "too little ridge", "anytime", "COMID", "default", "entropy"],

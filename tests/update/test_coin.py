@@ -5,6 +5,7 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from streams import raw_beside_bounds
 
 import fiol
 from fiol.update.plan import make_plan
@@ -61,8 +62,9 @@ def play(loss, penalty, exact, free, endowment, X, y, weight):
             step = endowment * u[i] / unit**2
         else:
             step = u[i] * (endowment * D[i] + won[i] / D[i]) / (unit * (unit * D[i] + G[i]))
-        shrunk = np.sign(pull) * max(abs(pull) - t * l1[i], 0.0)
-        return min(max(shrunk * step / (1.0 + t * step * l2[i]), lo[i]), hi[i])
+        scale = unit if getattr(penalty, "lo", 0.0) == 0.0 else 1.0  # bounds other than 0 go with raw penalties
+        shrunk = np.sign(pull) * max(abs(pull) - t * l1[i] * scale, 0.0)
+        return min(max(shrunk * step / (1.0 + t * step * l2[i] * scale**2), lo[i]), hi[i])
 
     for t, (row, target, c) in enumerate(zip(X, y, weight, strict=True), 1):
         x = np.append(row, 1.0)
@@ -102,7 +104,7 @@ def test_weights_are_bets(loss, exact, penalty):
             X, weight = X / [1.0, 20.0, 200.0, 2000.0], np.minimum(weight, 0.5)
         rule = fiol.CoinBetting(endowment)
         preset = fiol.ImplicitCoin if exact else fiol.Coin
-        update = preset(loss, penalty, fiol.ScaleFree(rule) if free else rule)
+        update = preset(loss, penalty, raw_beside_bounds(fiol.ScaleFree(rule), penalty) if free else rule)
         learner = fiol.Learner(update, n_features=4, compiled=False)
         found = learner.learn(X, y, weight)
         scores, w = play(loss, penalty, exact, free, endowment, X, y, weight)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from material import magnitudes, regularizers, signed
-from streams import Draws, Stream, switched
+from streams import Draws, Stream, raw_beside_bounds, switched
 
 import fiol
 from fiol.components.problem import make_problem
@@ -171,6 +171,7 @@ def test_lazy_is_eager(way):
         draws = Draws(seed)
         loss = draws.pick(fiol.Squared(), fiol.Logistic(), fiol.Huber(0.5))  # no jumps: there rounding would decide
         update, average = WAYS[way](draws, loss)
+        update = update.replace(step_size=raw_beside_bounds(update.step_size, update.regularizer))
         laziness = assert_lazy_is_eager(draws, update, sparse_stream(draws, loss), average)
         assert type(laziness).__name__ == way
 

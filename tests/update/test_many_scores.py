@@ -65,7 +65,7 @@ def play(update, X, y, weight):
     """Scores before every round, weights and intercepts after the last, and their averages: nothing is lazy here."""
     loss, size = update.loss, update.step_size
     lam = update.regularizer.strengths()
-    l1, l2 = (np.append(np.broadcast_to(part, D), 0.0) for part in lam)  # the intercept is one more feature
+    lam1, lam2 = (np.append(np.broadcast_to(part, D), 0.0) for part in lam)  # the intercept is one more feature
     ignored = isinstance(update.regularizer_step, fiol.IgnoredRegularizer)
     pushed = isinstance(update.regularizer_step, fiol.LinearizedRegularizer)
     once = isinstance(update.regularizer_step, fiol.RegularizerOnce)
@@ -87,7 +87,11 @@ def play(update, X, y, weight):
         h = metric()
         return np.where(h > 0.0, inner.eta(t) / np.where(h > 0.0, h, 1.0), 0.0)
 
+    def strengths():
+        return (lam1 * peaks, lam2 * peaks**2) if free else (lam1, lam2)
+
     def weights(t):
+        l1, l2 = strengths()
         if last:
             return sums
         count = min(t, 1) if once else t
@@ -100,7 +104,7 @@ def play(update, X, y, weight):
         if free and last:
             grown = (np.abs(x) > peaks) & (peaks > 0.0)
             sums[grown] *= (peaks[grown] / np.abs(x[grown]))[:, None]
-        W, before = weights(t - 1), metric()
+        W, before, (l1, l2) = weights(t - 1), metric(), strengths()
         z = x @ W
         scores.append(z)
         if free:
@@ -118,12 +122,15 @@ def play(update, X, y, weight):
             if proximal:
                 sums = sums + ((metric() - before) / inner.eta(t))[:, None] * W
             center, count = step[:, None] * sums, 1.0 if once else float(t)
+        if last:
+            l1, l2 = strengths()
         push = -(l1[:, None] * np.sign(W) + l2[:, None] * W) if pushed else np.zeros_like(W)
         if last:
             center = center + step[:, None] * push
         else:
             sums = sums + push
             center = step[:, None] * sums
+        l1, l2 = strengths()
         a1, a2 = (np.zeros(D + 1), np.zeros(D + 1)) if ignored or pushed else (count * l1, count * l2)
         if isinstance(update.loss_step, fiol.ImplicitLoss):
             m = 1.0 / (1.0 + step * a2)

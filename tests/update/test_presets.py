@@ -17,7 +17,7 @@ from material import SOLVERS
 from oracles import table1
 from oracles.table1 import UndecidedError, penalty_of
 from sklearn import datasets, linear_model
-from streams import GEOMETRIES, Draws, Stream, switched
+from streams import GEOMETRIES, Draws, Stream, raw_beside_bounds, switched
 
 import fiol
 
@@ -94,6 +94,7 @@ def test_rows_of_table_1(row):
     def case(draws):
         loss, d, intercept, average = draws.start()
         regularizer, step, stream = draws.penalty(d), draws.step_size(), draws.stream(loss, d)
+        step = raw_beside_bounds(step, regularizer)
         rest = {"once": draws.pick(False, True)} if "FTRL" in row else {}
         update, penalty = preset(loss, regularizer, step, **rest), penalty_of(regularizer)
         return assert_same(

@@ -191,6 +191,8 @@ class Component:
     required: ClassVar[tuple[str, ...]] = ()
     #: The name of a class of this package in model files, by default that of the class; a renamed class keeps the old.
     registered: ClassVar[str]
+    #: The values of fields in model files from before the class had them, where these are not the defaults.
+    of_older_files: ClassVar[dict[str, Any]] = {}
     #: Whether an array in a field has an entry per feature.
     of_features: ClassVar[bool] = True
 

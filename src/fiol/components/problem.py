@@ -56,9 +56,13 @@ class Problem(Component):
         shift: float,
         z: float,
         doubt: float,
+        unit: PerFeature,
         desk: Desk,
     ) -> Row:
-        """A row as solvers take it; z is the score of the weights before the round, to within `doubt`."""
+        """A row as solvers take it; z is the score of the weights before the round, to within `doubt`.
+
+        The row is in the units of its weights, if these have any: `unit` is of use where rows have many scores.
+        """
         return Row(feature, x, center, steps, y, weight, rounds, lift, shift, doubt)
 
     def explicit(self, row: Row, z: float) -> float:
@@ -196,7 +200,7 @@ class CommonLine(Solver):
         p, q, shrunk = row.lift, row.score, False
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)
-            m = problem.regularizer.shrink(row.rounds * at(row.steps, j) / problem.geometry.metric(i), i)
+            m = problem.regularizer.shrink(row.rounds * own_step(row, j) / problem.geometry.metric(i), i)
             p += m * at(row.steps, j) * row.x[j] * row.x[j] / problem.geometry.metric(i)
             if m != 1.0:
                 if not shrunk:
@@ -206,7 +210,7 @@ class CommonLine(Solver):
         problem.loss.duals(q, row.weight * p, row.y, row.beta)
         for j in range(row.x.shape[0]):
             i = nth(row.feature, j)
-            m = problem.regularizer.shrink(row.rounds * at(row.steps, j) / problem.geometry.metric(i), i)
+            m = problem.regularizer.shrink(row.rounds * own_step(row, j) / problem.geometry.metric(i), i)
             pull = row.weight * at(row.steps, j) * row.x[j] / problem.geometry.metric(i)
             for k in range(row.beta.shape[0]):
                 w = m * (center_entry(row.center, out, i, j, k) + pull * row.beta[k])
@@ -214,6 +218,11 @@ class CommonLine(Solver):
         for k in range(row.beta.shape[0]):
             row.beta[k] *= row.weight
         return row.beta, q, 1
+
+
+def own_step(row: JointRow, j: int) -> float:
+    """The step of the row's j-th feature in its own unit."""
+    return (at(row.unit, j) * at(row.unit, j)) * at(row.steps, j)
 
 
 def copied(values: Floats, out: Floats) -> Floats:
@@ -246,16 +255,21 @@ class JointProblem(Component):
         shift: Floats,
         z: Floats,
         doubt: float,
+        unit: PerFeature,
         desk: Desk,
     ) -> JointRow:
-        """A row as solvers take it; z are the scores of the weights before the round, to within `doubt`."""
+        """A row as solvers take it; z are the scores of the weights before the round, to within `doubt`.
+
+        The row is raw, and the penalty sees its weights times `unit`.
+        """
         score = z
         if self.at_weights == 0:
             score = copied(shift, desk.score)
             for j in range(x.shape[0]):
                 for k in range(z.shape[0]):
                     score[k] += x[j] * row_entry(center, nth(feature, j), j, k)
-        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, score, desk.score, desk.beta, doubt)
+        space = desk.score
+        return JointRow(feature, x, center, steps, y, weight, rounds, lift, shift, score, space, desk.beta, doubt, unit)
 
     def step(self, row: JointRow, out: Any) -> tuple[Any, Any, int]:
         """Write the minimiser into `out`; return (beta, the scores without any pull, passes over the row)."""
@@ -272,10 +286,11 @@ class JointProblem(Component):
     def fill(self, row: JointRow, beta: Floats, out: Any) -> Floats:
         """Write the weights that pulls of beta make into `out`; return the scores without any pull."""
         for j in range(row.x.shape[0]):
-            i, x, step = nth(row.feature, j), row.x[j], row.rounds * at(row.steps, j)
+            i, unit = nth(row.feature, j), at(row.unit, j)
+            x, step = row.x[j] / unit, (unit * unit) * (row.rounds * at(row.steps, j))
             for k in range(beta.shape[0]):
-                center, pull = center_entry(row.center, out, i, j, k), beta[k] / row.rounds
-                put_row_entry(out, i, j, k, self.geometry.weight(self.regularizer, center, x, pull, step, i))
+                center, pull = unit * center_entry(row.center, out, i, j, k), beta[k] / row.rounds
+                put_row_entry(out, i, j, k, self.geometry.weight(self.regularizer, center, x, pull, step, i) / unit)
         return row.score
 
 

@@ -48,6 +48,7 @@ class JointRow(NamedTuple):
     space: Floats  #: as much space for them
     beta: Floats  #: where the pulls go
     doubt: float = 0.0
+    unit: PerFeature = 1.0  #: the unit in which a penalty sees the weights of each feature, as a factor
 
 
 class Desk(NamedTuple):

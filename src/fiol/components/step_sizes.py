@@ -135,6 +135,14 @@ class StepSize(Component):
         """Whether `variance` tells anything."""
         return False
 
+    def penalises_in_units(self) -> bool:
+        """Whether penalties see a weight times the `scale` of its feature."""
+        return False
+
+    def scale(self, s: Floats) -> float:
+        """The size of the values of a feature whose record is s, 1 if nothing is known."""
+        return 1.0
+
     def lane_rule(self) -> LaneRule | None:
         """This step size as a lane of an ensemble has it; None if it is of another kind."""
         return None
@@ -719,9 +727,15 @@ class ScaleFree(Adaptive):
     So multiplying a column by a constant divides its weight by it and changes no score; multiplying the targets of a
     regression by one (with epsilon and delta, that have their unit) multiplies the scores by it, or, if the loss is
     Poisson's, adds its logarithm in the long run. Not even the last bit differs, if the constant is a power of 2.
-    Penalties see the weights as they are. With entropic geometries (`Entropy`, `SignedEntropy`, `Simplex`) the unit of
+    Penalties see a weight in units of its feature, peak times w: `L1(lam)` is lam times the sum of peak_i abs(w_i),
+    `Ridge(lam)` half lam times the sum of (peak_i w_i)^2, each with the peaks so far; a feature never seen is not
+    penalised. So metres and kilometres are treated alike. With `raw_penalty=1` penalties see the weights as they are.
+    Bounds (`Box`) are those of raw weights in any case; beside a penalty in units they must be 0 or infinite, which
+    have none.
+
+    With entropic geometries (`Entropy`, `SignedEntropy`, `Simplex`) the unit of
     targets matters all the same, and that of features: there weights start from a number that knows no unit, and steps
-    multiply them.
+    multiply them; penalties are raw there.
 
     The record of a feature is that of the step size inside, and its peak.
 
@@ -730,17 +744,20 @@ class ScaleFree(Adaptive):
     """
 
     step_size: StepSize = AdaGrad()
+    raw_penalty: int = 0
+    of_older_files: ClassVar[dict[str, Any]] = {"raw_penalty": 1}
 
     def validate(self) -> None:
         if not isinstance(self.step_size, StepSize) or isinstance(self.step_size, ScaleFree):
             raise TypeError(f"ScaleFree.step_size must be another StepSize, got {self.step_size!r}")
+        require("ScaleFree.raw_penalty", self.raw_penalty, 0, 1)
         check_names(repr(self), self.statistics())
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
         inner = self.step_size.for_loss(loss)
         if loss.has("step_unit"):
-            return ScaleFreeSteps(inner)
-        return self if inner is self.step_size else ScaleFree(inner)
+            return ScaleFreeSteps(inner, self.raw_penalty)
+        return self if inner is self.step_size else self.replace(step_size=inner)
 
     def statistics(self) -> tuple[str, ...]:
         return (*self.step_size.statistics(), "peak")
@@ -751,6 +768,13 @@ class ScaleFree(Adaptive):
     def peak(self, s: Floats) -> float:
         """The largest absolute value of a feature."""
         return 1.0 * s[self.step_size.width()]  # whose square needs double precision, whatever s is stored in
+
+    def penalises_in_units(self) -> bool:
+        return self.raw_penalty == 0
+
+    def scale(self, s: Floats) -> float:
+        peak = self.peak(s)
+        return peak if peak > 0.0 else 1.0
 
     def lane_rule(self) -> LaneRule | None:
         rule = self.step_size.lane_rule()

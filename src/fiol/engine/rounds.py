@@ -158,10 +158,13 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     steps, start = centers(plan, state, feature, x, square, length, stride, eta, desk)
     # 3. Find beta, and with it the new weights of the row's features.
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
-    row = plan.problem.row(feature, x, start, steps, y, weight, rounds, lift, shift, z, doubt, desk)
+    scales = plan.units.units_of_row(plan.step_size, x.shape[0], desk)
+    parts, start, steps = plan.units.row_in_units(x, start, steps, scales, desk)
+    row = plan.problem.row(feature, parts, start, steps, y, weight, rounds, lift, shift, z, doubt, scales, desk)
     new = plan.anchor.where(plan, state, desk.new[: x.shape[0]])
     beta, score = plan.loss_step.pull(plan.problem, row, z, new)
     bend = plan.step_size.bend_seen(plan.problem.loss, row, z, score, beta, stride)
+    plan.units.row_from_units(new, scales)
     # 4. Let every other feature meet the regularizer: the clock says what it missed when somebody looks at it.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.shrunk, clock.path, slopes)
     after = plan.laziness.after_round(plan, state, feature, plan.laziness.tick(plan, clock, eta))

@@ -10,8 +10,9 @@
 
 A component of this package goes by its registered name, such as `L1`, and may therefore move between modules; with
 `registered = "L1"` in its body the class itself can be renamed. Any other class goes by `module.Class`: a name with a
-dot is never one of ours. Recipes are read for ever: a field that is missing takes its default, so a field added to
-a class of this package needs a default that does what the class did before. An unknown field is refused.
+dot is never one of ours. Recipes are read for ever: a field that is missing takes its default, or what its class
+names in `of_older_files`: a field added to a class of this package needs one of them that does what the class did
+before. An unknown field is refused.
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ def component_from_json(path: str, value: Any) -> Component:
         if name not in fields and field.default is dataclasses.MISSING is field.default_factory:
             raise ValueError(f"{path}.{name} is missing")
     values = {name: field_from_json(f"{path}.{name}", fields[name]) for name in known if name in fields}
+    values = {**cls.of_older_files, **values}
     try:
         return cls(**values)
     except Exception as error:  # a user's `validate` may stumble over anything

@@ -43,8 +43,9 @@ class Ledger:
         is no regret, distance or bound.
     every : record the sums every so many rounds. The sums are exact however seldom they are recorded.
 
-    A round costs time in the entries of its row for the last iterate in Euclidean geometry with l1, ridge or both; for
-    everything else a round costs time in all weights. Use a ledger in a `with` statement, or `close()` it, to stop
+    A round costs time in the entries of its row for the last iterate in Euclidean geometry with l1, ridge or both
+    of raw weights; for everything else a round costs time in all weights. Penalties in units of features (`ScaleFree`)
+    are measured with the units of the round. Use a ledger in a `with` statement, or `close()` it, to stop
     measuring.
 
     The learner's engine has this ledger for its observer (`fiol.engine.engine.Observer`): the engine hands over every
@@ -223,6 +224,11 @@ def check_learner(learner: Learner, plan: Plan, comparator: Any) -> None:
         name = type(learner.update.geometry).__name__
         raise TypeError(
             f"weights in {name} do not start at 0, so a ledger needs to know how many there are: n_features"
+        )
+    if comparator is not None and plan.units.scaled:
+        raise TypeError(
+            "a comparator pays the same penalty in every round, and in units of features it grows with their largest "
+            "values: use ScaleFree(..., raw_penalty=1)"
         )
     if comparator is not None and learner.max_features is not None:
         raise TypeError("max_features renumbers the features, so their weights cannot be compared: use bits")

@@ -91,11 +91,13 @@ def with_zeros(w: Floats, features: int) -> Floats:
 def has_sums(plan: Plan, regularizer: Regularizer) -> bool:
     """Whether the penalty follows from sums over all weights, and the weights of absent features move by a common law.
 
-    >>> from fiol import COMID, FIOL, L1, RDA, Entropy, Logistic
+    >>> from fiol import COMID, FIOL, L1, RDA, Entropy, Logistic, ScaleFree
     >>> from fiol.update.plan import make_plan
     >>> updates = FIOL(Logistic(), L1(0.1)), RDA(Logistic(), L1(0.1)), COMID(Logistic(), L1(0.1), geometry=Entropy())
     >>> [has_sums(make_plan(update), update.regularizer) for update in updates]
-    [True, False, False]
+    [False, False, False]
+    >>> has_sums(make_plan(FIOL(Logistic(), L1(0.1), ScaleFree(raw_penalty=1))), L1(0.1))
+    True
     """
     parts = regularizer.strengths()
     return (
@@ -103,6 +105,7 @@ def has_sums(plan: Plan, regularizer: Regularizer) -> bool:
         and not plan.anchor.keeps_all_rounds
         and not plan.regularizer_step.pushes
         and plan.laziness.one_law
+        and not plan.units.scaled
         and not regularizer.is_bounded()
         and parts is not None
         and all(isinstance(part, float) for part in parts)
@@ -165,9 +168,10 @@ class MeasuringEveryWeight(Measuring):
         x[row.indices] = row.data
 
         slope = weight * loss.grad(z, y)
-        gradient = slope * x + slopes(self.regularizer, w)
+        unit = self.units(features)
+        gradient = slope * x + unit * slopes(self.regularizer, unit * w)
         value, value_new = weight * loss.value(z, y), weight * loss.value(float(x @ w_new) + intercept_new, y)
-        penalty, penalty_new = values(self.regularizer, w), values(self.regularizer, w_new)
+        penalty, penalty_new = values(self.regularizer, unit * w), values(self.regularizer, unit * w_new)
         linear = float(gradient @ (w_new - w)) + slope * (intercept_new - intercept)
         norm, distance = self.geometry.dual_norm(gradient), self.geometry.distance(best, w)
         convexity = self.geometry.strong_convexity(w, w_new)
@@ -191,6 +195,14 @@ class MeasuringEveryWeight(Measuring):
             weight,
             convexity,
         )
+
+    def units(self, features: int) -> Floats:
+        """The units in which the penalty sees weights in the round that was made last."""
+        plan, found = self.engine.plan, np.ones(features)
+        if plan.units.scaled:
+            records = self.engine.state.statistics.astype(np.float64)
+            found[: len(records)] = [plan.units.unit_of(plan.step_size, s) for s in records]
+        return found
 
     def weights_before(self, row: Chunk) -> Floats:
         """All weights as the round finds them: steps may rescale a weight when its feature outgrows its maximum."""

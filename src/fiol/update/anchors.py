@@ -128,7 +128,7 @@ class LastIterate(Anchor):
     def centers_of_row(
         self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, desk: Desk
     ) -> Any:
-        return plan.regularizer_step.centers(plan, feature, w, steps, desk.center)
+        return plan.regularizer_step.centers(plan, feature, w, steps, desk)
 
     def where(self, plan: Plan, state: State, space: Any) -> Any:
         return working_place(plan.laziness, state.w, space)
@@ -143,12 +143,12 @@ class LastIterate(Anchor):
             plan.laziness.set_mark(state, i, clock)
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
-        geometry, step = plan.problem.geometry, plan.step_of(state, i, eta)
+        geometry, step, unit = plan.problem.geometry, plan.step_of(state, i, eta), plan.unit_of(state, i)
         k = 0
         while k < scores_of(state.w):
             w = entry(state.w, i, k)
-            center = plan.regularizer_step.moved(plan, w, step, i)
-            put(state.w, i, k, geometry.weight(plan.problem.regularizer, center, 0.0, 0.0, step, i))
+            center = plan.regularizer_step.start_of(plan, w, step, unit, i)
+            put(state.w, i, k, plan.units.shrunk(geometry, plan.problem.regularizer, center, step, unit, i))
             k = next_score(state.w, k)
 
 
@@ -168,27 +168,28 @@ class Origin(Anchor):
         return plan.regularizer_step.count(t)
 
     def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        return self.weight_of_step(plan, state, i, k, clock, plan.step_of(state, i, clock.eta))
+        return self.weight_of_step(plan, state, i, k, clock, plan.step_of(state, i, clock.eta), plan.unit_of(state, i))
 
-    def weight_of_step(self, plan: Plan, state: State, i: int, k: int, clock: Clock, step: float) -> float:
-        """The weight of feature i for score k that its sum of pulls makes with this step."""
+    def weight_of_step(self, plan: Plan, state: State, i: int, k: int, clock: Clock, step: float, unit: float) -> float:
+        """The weight of feature i for score k that its sum of pulls makes with this step, and in this unit."""
         center = plan.problem.geometry.inverse(step * entry(state.w, i, k), i)
         count = plan.regularizer_step.count(clock.t)
-        return plan.problem.geometry.weight(plan.problem.regularizer, center, 0.0, 0.0, count * step, i)
+        return plan.units.shrunk(plan.problem.geometry, plan.problem.regularizer, center, count * step, unit, i)
 
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
     ) -> Any:
         for j in range(x.shape[0]):
             i = nth(feature, j)
-            step = 0.0
+            step = unit = 1.0
             if plan.step_size.watches_pulls():  # bets are made in the unit of the value that they are for
                 plan.step_size.meet(desk.statistics[:, j], x[j])
                 step = plan.step_size.step_of_feature(clock.eta, desk.statistics[:, j])
+                unit = plan.units.unit_of(plan.step_size, desk.statistics[:, j])
             k = 0
             while k < scores_of(state.w):
                 if plan.step_size.watches_pulls():
-                    w = self.weight_of_step(plan, state, i, k, clock, step)
+                    w = self.weight_of_step(plan, state, i, k, clock, step, unit)
                 else:
                     w = plan.anchor.weight_of_score(plan, state, i, k, clock)
                 put(desk.w, j, k, w)
@@ -219,7 +220,7 @@ class Origin(Anchor):
         k = 0
         while k < scores_of(state.w):
             w = self.weight_of_score(plan, state, i, k, clock)
-            put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
+            put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, plan.unit_of(state, i), i))
             k = next_score(state.w, k)
 
 
@@ -267,7 +268,7 @@ class AllIterates(Origin):
         k = 0
         while k < scores_of(state.w):
             w = self.weight_of_score(plan, state, i, k, clock)
-            put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, i))
+            put(state.w, i, k, entry(state.w, i, k) + plan.regularizer_step.push(plan, w, plan.unit_of(state, i), i))
             if hold != 0.0:
                 put(state.w, i, k, entry(state.w, i, k) + hold * plan.problem.geometry.mirror(w, i))
             k = next_score(state.w, k)

@@ -252,7 +252,8 @@ class BySums(Laziness):
 
     def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         step = plan.step_of(state, i, 1.0) * (clock.shrunk - state.mark[i])
-        return plan.problem.geometry.weight(plan.regularizer, entry(state.w, i, k), 0.0, 0.0, step, i)
+        w, unit = entry(state.w, i, k), plan.unit_of(state, i)
+        return plan.units.shrunk(plan.problem.geometry, plan.regularizer, w, step, unit, i)
 
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, desk: Desk) -> None:
         if not collect_marks(state, feature, clock.shrunk, desk):
@@ -260,9 +261,11 @@ class BySums(Laziness):
         step = plan.step_size.steps_now(feature.shape[0], 1.0, desk)
         for j in range(feature.shape[0]):
             i, passed = nth(feature, j), at(step, j) * desk.passed[j]
+            unit = plan.units.unit_of(plan.step_size, desk.statistics[:, j])
             k = 0
             while k < scores_of(desk.w):
-                w = plan.problem.geometry.weight(plan.regularizer, entry(desk.w, j, k), 0.0, 0.0, passed, i)
+                w = entry(desk.w, j, k)
+                w = plan.units.shrunk(plan.problem.geometry, plan.regularizer, w, passed, unit, i)
                 put(desk.w, j, k, w)
                 k = next_score(desk.w, k)
 
@@ -394,9 +397,15 @@ class ByRounds(Laziness):
         if not collect_marks(state, feature, clock.t, desk):
             return
         step = plan.step_size.steps_now(feature.shape[0], clock.eta, desk)
+        w = column(desk.w, 0)
         for k in range(feature.shape[0]):
-            desk.step[k] = at(step, k) / plan.problem.geometry.metric(nth(feature, k))
-        plan.regularizer.catch_up_row(feature, desk.step, desk.passed, column(desk.w, 0))
+            unit = plan.units.unit_of(plan.step_size, desk.statistics[:, k])
+            desk.step[k] = (unit * unit) * (at(step, k) / plan.problem.geometry.metric(nth(feature, k)))
+            w[k] *= unit
+        plan.regularizer.catch_up_row(feature, desk.step, desk.passed, w)
+        if plan.units.scaled:
+            for k in range(feature.shape[0]):
+                w[k] /= plan.units.unit_of(plan.step_size, desk.statistics[:, k])
 
     def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
         if state.w.ndim == 1 or not plan.regularizer.linear:
@@ -406,12 +415,12 @@ class ByRounds(Laziness):
     def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         if state.w.ndim == 1 or not plan.regularizer.linear:
             return 1.0
-        n = clock.t - state.mark[i]
-        return plan.regularizer.catch_up(1.0, plan.euclidean_step(state, i, clock.eta), n, i)
+        n, step = clock.t - state.mark[i], plan.euclidean_step(state, i, clock.eta)
+        return plan.units.after_rounds(plan.regularizer, 1.0, step, n, plan.unit_of(state, i), i)
 
     def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        n = clock.t - state.mark[i]
-        return plan.regularizer.catch_up(entry(state.w, i, k), plan.euclidean_step(state, i, clock.eta), n, i)
+        n, step = clock.t - state.mark[i], plan.euclidean_step(state, i, clock.eta)
+        return plan.units.after_rounds(plan.regularizer, entry(state.w, i, k), step, n, plan.unit_of(state, i), i)
 
     def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
         put(state.w, i, k, w)
@@ -420,8 +429,8 @@ class ByRounds(Laziness):
         state.mark[i] = clock.t
 
     def missed(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        n = clock.t - state.mark[i]
-        return plan.regularizer.catch_up_sum(entry(state.w, i, k), plan.euclidean_step(state, i, clock.eta), n, i)
+        n, step = clock.t - state.mark[i], plan.euclidean_step(state, i, clock.eta)
+        return plan.units.sum_of_rounds(plan.regularizer, entry(state.w, i, k), step, n, plan.unit_of(state, i), i)
 
 
 def collect_marks(state: State, feature: Indices, now: float, desk: Desk) -> bool:

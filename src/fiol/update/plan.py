@@ -19,6 +19,7 @@ from fiol.update.laziness import LAZINESSES, Facts, Laziness, UpToDate
 from fiol.update.loss_steps import LossStep
 from fiol.update.regularizer_steps import IgnoredRegularizer, RegularizerStep
 from fiol.update.state import State, empty_state
+from fiol.update.units import RawUnits, Units, choose_units
 from fiol.update.update import Update
 
 #: The largest l1 strength times step size where weights follow from sums over all rounds.
@@ -35,6 +36,7 @@ class Plan(Component):
     anchor: Anchor
     step_size: StepSize
     laziness: Laziness
+    units: Units
 
     def h_of(self, state: State, i: int) -> float:
         """The metric of feature i."""
@@ -47,6 +49,10 @@ class Plan(Component):
     def euclidean_step(self, state: State, i: int, eta: float) -> float:
         """The step of feature i in the prox of a quadratic geometry."""
         return self.step_of(state, i, eta) / self.problem.geometry.metric(i)
+
+    def unit_of(self, state: State, i: int) -> float:
+        """The unit in which the penalty sees the weight of feature i."""
+        return self.units.unit_of(self.step_size, state.statistics[i])
 
     def first_weight(self, features: int) -> float:
         """Every weight before the first round: the origin of the geometry, on the set Omega."""
@@ -73,7 +79,9 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
     laziness = choose_laziness(facts_of(update, problem.geometry, averaging))
     step_size = update.step_size.for_loss(update.loss)
     parts = update.loss_step, update.regularizer_step, update.anchor, step_size
-    return Plan(problem, seen if update.regularizer_step.ignores else regularizer, *parts, laziness)
+    how, joint = update.regularizer_step, isinstance(update.loss, JointLoss)
+    units = choose_units(step_size, update.regularizer, how, problem.geometry, joint)
+    return Plan(problem, seen if how.ignores else regularizer, *parts, laziness, units)
 
 
 def subproblem(update: Update, seen: Regularizer) -> Problem | JointProblem:
@@ -99,7 +107,7 @@ def intercept_plan(plan: Plan) -> Plan:
     else:
         problem = make_problem(plan.problem.loss, Unregularized(), Euclidean())
     parts = plan.loss_step, IgnoredRegularizer(), plan.anchor, plan.step_size
-    own = Plan(problem, Unregularized(), *parts, UpToDate())
+    own = Plan(problem, Unregularized(), *parts, UpToDate(), RawUnits())
     # How no penalty is taken makes no difference: one compiled code instead of two.
     return plan if plan.replace(regularizer_step=IgnoredRegularizer()) == own else own
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, PerFeature, at, next_score, put, row_entry, scores_of
 from fiol.components.regularizers import Regularizer
-from fiol.components.row import Indices, nth
+from fiol.components.row import Desk, Indices, nth
 
 if TYPE_CHECKING:
     from fiol.update.plan import Plan
@@ -18,15 +18,15 @@ class RegularizerStep(Component):
     | method | meaning |
     |---|---|
     | `seen(regularizer)` | the part of the regularizer that the solver handles |
-    | `push(plan, w, i)` | the pull on weight i that replaces the other part |
-    | `moved(plan, w, step, i)` | where the step of weight i starts: w, moved by that pull |
+    | `push(plan, w, unit, i)` | the pull on weight i that replaces the other part; `unit` is that of `Units` |
+    | `start_of(plan, w, step, unit, i)` | where the step of weight i starts: w, moved by that pull |
     | `decay(ridge)` | the factor that a ridge, times the step, leaves of an absent weight |
     | `count(t)` | how often the regularizer counts after t rounds, where all rounds are kept |
     """
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {
-        "push": ("plan", "w", "i"),
-        "moved": ("plan", "w", "step", "i"),
+        "push": ("plan", "w", "unit", "i"),
+        "start_of": ("plan", "w", "step", "unit", "i"),
         "decay": ("ridge",),
         "count": ("t",),
     }
@@ -40,13 +40,13 @@ class RegularizerStep(Component):
     def seen(self, regularizer: Regularizer) -> Regularizer:
         return regularizer
 
-    def push(self, plan: Plan, w: float, i: int) -> float:
+    def push(self, plan: Plan, w: float, unit: float, i: int) -> float:
         return 0.0
 
-    def moved(self, plan: Plan, w: float, step: float, i: int) -> float:
+    def start_of(self, plan: Plan, w: float, step: float, unit: float, i: int) -> float:
         return plan.problem.geometry.moved(w, 0.0, step, i)
 
-    def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, out: Any) -> Any:
+    def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, desk: Desk) -> Any:
         """Where the paths of a row's weights start: the weights themselves, if nothing pushes."""
         return w
 
@@ -73,20 +73,20 @@ class LinearizedRegularizer(RegularizerStep):
     def seen(self, regularizer: Regularizer) -> Regularizer:
         return regularizer.omega()
 
-    def push(self, plan: Plan, w: float, i: int) -> float:
-        return -plan.regularizer.slope(w, 0, i)
+    def push(self, plan: Plan, w: float, unit: float, i: int) -> float:
+        return -unit * plan.regularizer.slope(unit * w, 0, i)
 
-    def moved(self, plan: Plan, w: float, step: float, i: int) -> float:
-        return plan.problem.geometry.lowered(plan.regularizer, w, step, i)
+    def start_of(self, plan: Plan, w: float, step: float, unit: float, i: int) -> float:
+        return plan.problem.geometry.lowered(plan.regularizer, unit * w, (unit * unit) * step, i) / unit
 
-    def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, out: Any) -> Any:
+    def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, desk: Desk) -> Any:
         for j in range(feature.shape[0]):
-            i = nth(feature, j)
+            i, unit = nth(feature, j), plan.units.unit_of(plan.step_size, desk.statistics[:, j])
             k = 0
-            while k < scores_of(out):
-                put(out, j, k, self.moved(plan, row_entry(w, i, j, k), at(steps, j), i))
-                k = next_score(out, k)
-        return out[: feature.shape[0]]
+            while k < scores_of(desk.center):
+                put(desk.center, j, k, self.start_of(plan, row_entry(w, i, j, k), at(steps, j), unit, i))
+                k = next_score(desk.center, k)
+        return desk.center[: feature.shape[0]]
 
     def decay(self, ridge: float) -> float:
         return max(1.0 - ridge, 0.0)
