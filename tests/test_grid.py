@@ -169,24 +169,31 @@ def test_a_grid_may_be_stacked():
 
 
 @pytest.mark.parametrize(
-    "update", [LASSO, fiol.Stacked(Logistic()), FIOL(Softmax())], ids=["single", "stacked", "joint"]
+    ("update", "stiff"),
+    [
+        (FIOL(Logistic(), step_size=Constant(0.1)), lambda X, z, y: np.ones(6)),
+        (FIOL(Squared(), step_size=ScaleFree(Constant(0.1))), lambda X, z, y: np.abs(X).max(axis=0) ** 2),
+        (FIOL(Logistic(), step_size=AdaGrad(1.0)), lambda X, z, y: (X.T**2) @ (1.0 / (1.0 + np.exp(y * z))) ** 2),
+        (FIOL(Squared(), step_size=fiol.Curvature()), lambda X, z, y: (X**2).sum(axis=0)),
+        (tuned(FIOL(Squared(), step_size=fiol.Curvature()), {"size": [1.0, 2.0]}), lambda X, z, y: (X**2).sum(axis=0)),
+        (FIOL(Softmax(), step_size=Constant(0.1)), lambda X, z, y: np.ones(6)),
+    ],
+    ids=["nothing known", "largest", "squared gradients", "second derivatives", "grid", "joint"],
 )
-def test_truncated_models_have_the_weights_that_matter_and_nothing_else(update, tmp_path):
+def test_truncated_models_have_the_weights_that_matter_and_nothing_else(update, stiff, tmp_path):
     X, y = stream()
     y = y.astype(int).tolist() if isinstance(update.loss, Softmax) else y
     rows = [{f"f{i}": v for i, v in enumerate(row)} for row in X.tolist()]
     model = new(update)
-    model.learn(rows, y)
+    scores = model.learn(rows, y)
     w = np.atleast_2d(model.weights)
-    for few, scale in (
-        (model.truncated(2), np.abs(X).max(axis=0)),
-        (model.truncated(2, rows), np.sqrt((X**2).mean(axis=0))),
-    ):
-        kept = np.argsort(-np.sqrt((w**2).mean(axis=0)) * scale)[:2]
+    found = {3: (model.truncated(3), stiff(X, scores, y)), 2: (model.truncated(2, rows), (X**2).mean(axis=0))}
+    for k, (few, stiffness) in found.items():
+        kept = np.argsort(-(w**2).mean(axis=0) * stiffness)[:k]
         expected = np.zeros_like(w)
         expected[:, kept] = w[:, kept]
         assert (few.weights == expected.reshape(few.weights.shape)).all()
-        assert few.n_nonzero == 2
+        assert few.n_nonzero == k
         np.testing.assert_allclose(few.scores(rows), X @ few.weights.T + model.intercept, rtol=1e-9)
         few.save(tmp_path / "few.fiol")
         again = fiol.load(tmp_path / "few.fiol", compiled=False)

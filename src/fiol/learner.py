@@ -551,9 +551,11 @@ class Learner:
     def truncated(self: Self, max_nonzero: int, X: Any = None) -> Self:
         """A learner with at most so many weights of this one, those that matter most; all others are exactly 0.
 
-        A feature matters by the size of its weight (its root mean square over classes) times the root mean square of
-        its values in the rows X, absent ones counted as 0. Without X, the largest value that was seen stands for that,
-        where steps know it (`ScaleFree`, the default), else 1: then rare features count for more than they are worth.
+        A feature matters by its squared weight (the mean over classes) times its mean square in the rows X. Without X,
+        it is what leaving the feature out would cost if the loss were quadratic: the squared weight times the sum of
+        the loss's second derivatives along it, which `Curvature` steps, and so those of `Stacked`, have kept;
+        `AdaGrad`'s have squared gradients for that, and of others the largest value, squared, or 1 has to do. Of equal
+        ones the larger weight stays.
 
         The result is a model to predict with, to save or to export, of which weights, scores and files say the same.
         It has the plainest update there is for the loss, and would learn anew, from these weights.
@@ -569,23 +571,22 @@ class Learner:
         moment = self.copy()
         new = moment.with_update(Update(self.update.loss))
         w, intercept = moment.weights, moment.intercept
-        sizes = np.abs(w) if w.ndim == 1 else np.sqrt(np.mean(w**2, axis=0))
-        sizes = sizes * (moment._scales() if X is None else moment._root_mean_squares(X))
-        w[..., np.argsort(-sizes, kind="stable")[max_nonzero:]] = 0.0
+        squares = w * w if w.ndim == 1 else np.mean(w * w, axis=0)
+        cost = squares * (moment._stiffness() if X is None else moment._mean_squares(X))
+        w[..., np.lexsort((-squares, -cost))[max_nonzero:]] = 0.0
         new.start_from(w, intercept)
         return new
 
-    def _scales(self) -> Floats:
-        """The largest size of every feature so far, where that is known, else 1."""
-        return self.engine.scales(self.n_features) if not self._whole_rows else np.ones(self.n_features)
+    def _stiffness(self) -> Floats:
+        """What a squared change of every weight costs, as far as that is known: see `Engine.stiffness`."""
+        return np.ones(self.n_features) if self._whole_rows else self.engine.stiffness(self.n_features)
 
-    def _root_mean_squares(self, X: Any) -> Floats:
-        """The root mean square of every feature in some rows."""
+    def _mean_squares(self, X: Any) -> Floats:
+        """The mean square of every feature in some rows."""
         X, rows = counted(X, "a list of such dicts")
         chunk = self._intake.read(list(X) if rows is None else X)
         known = chunk.indices < self.n_features
-        squares = np.bincount(chunk.indices[known], chunk.data[known] ** 2, self.n_features)
-        return np.sqrt(squares / max(chunk.rows, 1))
+        return np.bincount(chunk.indices[known], chunk.data[known] ** 2, self.n_features) / max(chunk.rows, 1)
 
     def meet(self, classes: Iterable[Any]) -> None:
         """Know of these classes from now on, though there was no row of them yet; for joint losses.

@@ -224,14 +224,21 @@ class Engine:
             out[have:] = out[have]
         return out
 
-    def scales(self, features: int) -> Floats:
-        """The largest size of each of the first features so far, 0 if never seen; 1 where steps do not know it."""
+    @property
+    def stiffness_known_by(self) -> int:
+        """Which of `STIFF` the records of features hold, their number if none."""
         kept = self.plan.step_size.statistics()
-        if "peak" not in kept:
+        return next((k for k, names in enumerate(STIFF) if names[0] in kept), len(STIFF))
+
+    def stiffness(self, features: int) -> Floats:
+        """For each of the first features, what a squared change of its weight costs, as far as steps know; else 1."""
+        which, kept = self.stiffness_known_by, self.plan.step_size.statistics()
+        if which == len(STIFF):
             return np.ones(features)
         out, have = np.zeros(features), min(features, self.state.w.shape[0])
-        out[:have] = self.state.statistics[:have, kept.index("peak")]
-        return out
+        columns = [kept.index(name) for name in STIFF[which] if name in kept]
+        out[:have] = self.state.statistics[:have, columns].astype(np.float64).sum(axis=1)
+        return out**2 if STIFF[which] == ("peak",) else out
 
     def intercept_weight(self, averaged: bool) -> Any:
         """The intercept of every score, or its average; 0 without one."""
@@ -442,5 +449,8 @@ class Engine:
         return quiet
 
 
+#: Statistics that tell how much the loss bends along a weight, the best first: sums of second derivatives times x^2, of
+#: squared gradients; the largest value, squared.
+STIFF = (("bends", "pending"), ("square",), ("peak",))
 #: The states that `Engine.arrays` names, in this order.
 STATES = ("state", "intercept", "fresh")

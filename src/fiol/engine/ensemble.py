@@ -323,9 +323,8 @@ class EnsembleEngine(Engine):
             out[~self.passing(features)] = 0.0
         return out
 
-    def scales(self, features: int) -> Floats:
-        knowing = [member for member in self.members if "peak" in member.plan.step_size.statistics()]
-        return np.max([member.scales(features) for member in knowing or self.members], axis=0)  # type: ignore[no-any-return]
+    def stiffness(self, features: int) -> Floats:
+        return min(self.members, key=lambda member: member.stiffness_known_by).stiffness(features)
 
     def intercept_of(self, v: Floats) -> Any:
         """The intercept of every score in the one linear model."""
