@@ -9,7 +9,7 @@ OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}
 DOORS := tests/doors tests/models tests/intake tests/files/test_model_file.py tests/test_cli.py tests/test_plots.py tests/regret/test_comparator.py
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes bench-tuning docs clean
+.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sparsity docs clean
 
 demo: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py
@@ -49,6 +49,9 @@ bench-step-sizes: $(VENV)/.demo  ## explicit against exact steps of the same siz
 
 bench-tuning: $(VENV)/.bench  ## nothing tuned against others' best in hindsight; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.tuning --json build/tuning.json $(if $(DATA),--data "$(DATA)")
+
+bench-sparsity: $(VENV)/.bench  ## loss against non-zeros beside others' l1; DATA=folder of public data sets, else made-up rows
+	$(BIN)/python -m benchmarks.sparsity --json build/sparsity.json --plot build/sparsity.svg $(if $(DATA),--data "$(DATA)")
 
 docs: $(VENV)/.demo  ## redraw the figures of the documentation; step_sizes.svg only with DATA=folder of public data sets
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg

@@ -761,10 +761,69 @@ def test_tables_are_read_in_their_units(data):
     assert rows.y.tolist() == [1.0, -1.0]
 
 
+# --- benchmarks.sparsity ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sparsity():
+    return load("sparsity")
+
+
+def test_sparsity_runs_and_writes_what_it_promises(sparsity, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    singles = {name: sparsity.SINGLES[name] for name in ("FIOL 0.5", "ImplicitFTRL 3.0")}
+    monkeypatch.setattr(sparsity, "SINGLES", singles)
+    path, picture, out = tmp_path / "new" / "sparsity.json", tmp_path / "new" / "sparsity.svg", io.StringIO()
+    with redirect_stdout(out):
+        sparsity.main(["--quick", "--no-vw", "--json", str(path), "--plot", str(picture)], compiled=False)
+    found = json.loads(path.read_text())
+    (result,) = found["results"]
+    assert list(result["columns"]) == ["ensemble", "all l1", "best single", "sklearn l1", "batch l1"]
+    assert found["strengths"] == sparsity.STRENGTHS[8::2]
+    for name, runs in result["runs"].items():
+        counts = [run["nonzero"] for run in runs]
+        assert counts[0] >= counts[-1] or name == "all l1"  # the more penalty, the fewer
+        assert all(0.0 < run["held_back"] < 10.0 for run in runs)
+    assert "Log loss, held back" in out.getvalue()
+    assert picture.stat().st_size > 1000
+
+
+def test_sparsity_holds_rows_back(sparsity, data, monkeypatch):
+    rows = data.text_like(20, 50, 5)
+    monkeypatch.setattr(sparsity.data, "text_like", lambda *size: rows)
+    for option, last in (([], 4), (["--future"], 16)):
+        _, options = sparsity.parse(["--quick", *option])
+        (split,) = sparsity.splits(options, compiled=False)
+        assert (split.first.rows.size, split.rest.rows.size) == (16, 4)
+        assert split.rest.rows.y[0] == rows.y[last]
+        np.testing.assert_array_equal(split.rest.rows.take([0]).data, rows.take([last]).data)
+
+
+def test_sparsity_reads_models_of_vowpal_wabbit(sparsity, tmp_path):
+    """A script in its place: it writes weights for features 1 and 3, and for the intercept, and scores of 0."""
+    script = tmp_path / "vw.py"
+    script.write_text(
+        "import sys\n"
+        "def of(name): return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else None\n"
+        "open(of('-p'), 'w').writelines('0\\n' for _ in open(of('-d')))\n"
+        "weights = 'lda:0\\n:0\\n1:0.5\\n3:-1\\n4:0\\n116060:2\\n'\n"
+        "if of('--readable_model'): open(of('--readable_model'), 'w').write(weights)\n"
+        "open(of('-f') or of('-i'), 'a').write(of('--l1') or '')\n"
+    )
+    _, options = sparsity.parse(["--quick"])
+    (split,) = sparsity.splits(options, compiled=False)
+    (tmp_path / "vw").mkdir()
+    vw = sparsity.PenalisedWabbit([sys.executable, str(script)], tmp_path / "vw")
+    assert vw.run(("-l", "2"), split, 0.5) == (2, pytest.approx(np.log(2.0)), pytest.approx(np.log(2.0)))
+    assert (tmp_path / "vw" / "model").read_text() == "0.5"
+    vw.run(("--ftrl",), split, 0.5)
+    assert (tmp_path / "vw" / "model").read_text() == "0.516"  # times 32 rows, as its penalty counts once
+
+
 # --- all --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["step", "stream", "step_sizes", "tuning"])
+@pytest.mark.parametrize("name", ["step", "stream", "step_sizes", "tuning", "sparsity"])
 def test_help_loads_no_compiler(name):
     code = (
         "import sys, runpy\n"

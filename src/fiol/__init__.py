@@ -46,7 +46,7 @@ from fiol.components.solvers import (
     Solver,
     Sorting,
 )
-from fiol.components.stacks import NewtonStack, Stack
+from fiol.components.stacks import BestMember, NewtonStack, Stack
 from fiol.components.step_sizes import (
     AdaGrad,
     Adaptive,
@@ -87,6 +87,7 @@ from fiol.presets import (
 from fiol.step import Step, solve_step
 from fiol.update.anchors import AllIterates, Anchor, LastIterate, Origin
 from fiol.update.ensemble import Ensemble
+from fiol.update.grid import tuned
 from fiol.update.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, LossStep, Truncated
 from fiol.update.regularizer_steps import (
     IgnoredRegularizer,
@@ -154,6 +155,7 @@ __all__ = [
     "AllIterates",
     "Anchor",
     "Anytime",
+    "BestMember",
     "Binary",
     "Bisection",
     "Box",
@@ -233,4 +235,5 @@ __all__ = [
     "non_negative",
     "solve_step",
     "to_chunk",
+    "tuned",
 ]

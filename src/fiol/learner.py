@@ -548,6 +548,46 @@ class Learner:
             new.start_from(weights, intercept)
         return new
 
+    def truncated(self: Self, max_nonzero: int, X: Any = None) -> Self:
+        """A learner with at most so many weights of this one, those that matter most; all others are exactly 0.
+
+        A feature matters by its squared weight (the mean over classes) times its mean square in the rows X. Without X,
+        it is what leaving the feature out would cost if the loss were quadratic: the squared weight times the sum of
+        the loss's second derivatives along it, which `Curvature` steps, and so those of `Stacked`, have kept;
+        `AdaGrad`'s have squared gradients for that, and of others the largest value, squared, or 1 has to do. Of equal
+        ones the larger weight stays.
+
+        The result is a model to predict with, to save or to export, of which weights, scores and files say the same.
+        It has the plainest update there is for the loss, and would learn anew, from these weights.
+
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()), n_features=3)
+        >>> learner.start_from([0.5, -2.0, 1.0])
+        >>> learner.truncated(2).weights, learner.truncated(1, X=[[9.0, 1.0, 1.0]]).weights
+        (array([ 0., -2.,  1.]), array([0.5, 0. , 0. ]))
+        """
+        if integer("max_nonzero", max_nonzero) < 0:
+            raise ValueError(f"max_nonzero must be at least 0, got {max_nonzero}")
+        moment = self.copy()
+        new = moment.with_update(Update(self.update.loss))
+        w, intercept = moment.weights, moment.intercept
+        squares = w * w if w.ndim == 1 else np.mean(w * w, axis=0)
+        cost = squares * (moment._stiffness() if X is None else moment._mean_squares(X))
+        w[..., np.lexsort((-squares, -cost))[max_nonzero:]] = 0.0
+        new.start_from(w, intercept)
+        return new
+
+    def _stiffness(self) -> Floats:
+        """What a squared change of every weight costs, as far as that is known: see `Engine.stiffness`."""
+        return np.ones(self.n_features) if self._whole_rows else self.engine.stiffness(self.n_features)
+
+    def _mean_squares(self, X: Any) -> Floats:
+        """The mean square of every feature in some rows."""
+        X, rows = counted(X, "a list of such dicts")
+        chunk = self._intake.read(list(X) if rows is None else X)
+        known = chunk.indices < self.n_features
+        return np.bincount(chunk.indices[known], chunk.data[known] ** 2, self.n_features) / max(chunk.rows, 1)
+
     def meet(self, classes: Iterable[Any]) -> None:
         """Know of these classes from now on, though there was no row of them yet; for joint losses.
 
@@ -772,6 +812,35 @@ class Learner:
         """
         with self._turns:
             return self.engine.report(self.n_features)
+
+    def member(self: Self, k: int | None = None) -> Self:
+        """A learner that is what member k of an ensemble is, alone, and goes on from there; by default the best one.
+
+        The best has the least progressive loss of those that have not overflowed. Behind a gate, members have not seen
+        all of the rows, and are none alone.
+
+        >>> from fiol import FIOL, L1, Learner, Logistic, tuned
+        >>> learner = Learner(tuned(FIOL(Logistic(), L1(0.0)), {"lam": [10.0, 0.1]}))
+        >>> scores = learner.learn([[1.0], [-1.0]] * 50, [1, -1] * 50)
+        >>> best = learner.member()
+        >>> best.update.regularizer, best.rounds, bool((best.weights == learner.weights).all())
+        (L1(lam=0.1), 100, True)
+        """
+        if not isinstance(self.update, Ensemble):
+            raise TypeError(f"only an ensemble has members, this learner has {self.update.brief()}")
+        with self._turns:
+            members = self.engine.report(self.n_features)
+            if k is None:
+                k = min(range(len(members)), key=lambda j: (members[j].overflowed, members[j].loss))
+            k = range(len(members))[operator.index(k)]
+            if self.update.gate is not None and members[k].update is not self.update.gate:
+                raise TypeError("members behind a gate have not seen all of the rows: they are none alone")
+            options = {**self._options(), "classes": classes_in(self._intake.header().get("labels"))}
+            new = type(self)(members[k].update, **options, compiled=self.compiled)
+            new._intake.restore(self._intake.header())
+            new.engine = self.engine.alone(k)
+            new.meta = copy.deepcopy(self.meta)
+        return new
 
     @property
     def progressive_loss(self) -> float:

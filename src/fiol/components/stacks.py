@@ -31,6 +31,8 @@ class Stack(Component):
     of_features: ClassVar[bool] = False
     #: Whether the score is linear in those of the members, with weights that do not depend on them.
     linear: ClassVar[bool] = True
+    #: Whose rounds are made: "newton", "best" or "bayes".
+    kind: ClassVar[str] = "newton"
 
 
 class NewtonStack(Stack):
@@ -142,6 +144,18 @@ class Bayes(Stack):
 
     switching: float = 0.0
     linear: ClassVar[bool] = False
+    kind: ClassVar[str] = "bayes"
 
     def validate(self) -> None:
         require("Bayes.switching", self.switching, 0.0, 0.5)
+
+
+class BestMember(Stack):
+    """The member with the least loss so far: the whole scores as that one does, and has its weights, zeros included.
+
+    Before round t the whole follows the member k with the least sum of phi(z_k) over the rows before (times sample
+    weights), of equal ones the first. A member with a score that is not finite is taken out for ever. Where rows are
+    drawn at random it soon stays with one; unlike `Bayes` it has no bound for rows that always make the leader err.
+    """
+
+    kind: ClassVar[str] = "best"

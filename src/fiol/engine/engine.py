@@ -236,6 +236,22 @@ class Engine:
             out[have:] = out[have]
         return out
 
+    @property
+    def stiffness_known_by(self) -> int:
+        """Which of `STIFF` the records of features hold, their number if none."""
+        kept = self.plan.step_size.statistics()
+        return next((k for k, names in enumerate(STIFF) if names[0] in kept), len(STIFF))
+
+    def stiffness(self, features: int) -> Floats:
+        """For each of the first features, what a squared change of its weight costs, as far as steps know; else 1."""
+        which, kept = self.stiffness_known_by, self.plan.step_size.statistics()
+        if which == len(STIFF):
+            return np.ones(features)
+        out, have = np.zeros(features), min(features, self.state.w.shape[0])
+        columns = [kept.index(name) for name in STIFF[which] if name in kept]
+        out[:have] = self.state.statistics[:have, columns].astype(np.float64).sum(axis=1)
+        return out**2 if STIFF[which] == ("peak",) else out
+
     def intercept_weight(self, averaged: bool) -> Any:
         """The intercept of every score, or its average; 0 without one."""
         out = np.zeros((1, *self.trailing))
@@ -256,6 +272,10 @@ class Engine:
     def report(self, features: int) -> list[Any]:
         """How the members of an ensemble do: see `EnsembleEngine.report`."""
         return []
+
+    def alone(self, k: int) -> Engine:
+        """The engine of member k of an ensemble, a copy."""
+        raise NotImplementedError  # an update has no members
 
     @property
     def progressive_loss(self) -> float:
@@ -424,12 +444,22 @@ class Engine:
     def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled  # imported here, as the others: `import fiol` loads no compiler
-        from fiol.engine import gating, joint_stacking, lane_rounds, lane_stack, lanes, reading, rounds, stacking
+        from fiol.engine import (
+            choosing,
+            gating,
+            joint_stacking,
+            lane_rounds,
+            lane_stack,
+            lanes,
+            reading,
+            rounds,
+            stacking,
+        )
 
         if isinstance(kernel, str):
             name, files = (
                 kernel.removeprefix("intercept: "),
-                (rounds, reading, gating, stacking, joint_stacking, lanes, lane_stack, lane_rounds),
+                (rounds, reading, gating, stacking, joint_stacking, choosing, lanes, lane_stack, lane_rounds),
             )
             kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):
@@ -443,5 +473,8 @@ class Engine:
         return quiet
 
 
+#: Statistics that tell how much the loss bends along a weight, the best first: sums of second derivatives times x^2, of
+#: squared gradients; the largest value, squared.
+STIFF = (("bends", "pending"), ("square",), ("peak",))
 #: The states that `Engine.arrays` names, in this order.
 STATES = ("state", "intercept", "fresh")

@@ -18,15 +18,7 @@ from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.holding import limits
 from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, lanes_there
 from fiol.engine.pacing import paced, piece_of
-from fiol.engine.stack_state import (
-    StackState,
-    mean_losses,
-    mixing,
-    narrowed,
-    new_lane_room,
-    new_stack_state,
-    widened,
-)
+from fiol.engine.stack_state import STACK_KINDS, StackKind, mean_losses, narrowed, new_lane_room, widened
 from fiol.intake.chunk import Chunk
 from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, intercept_plan, make_plan
@@ -103,9 +95,14 @@ class EnsembleEngine(Engine):
         self.stack = stack
         #: How many lanes the stack has for its members, 0 if it does without.
         self.width = stack_width(ensemble, compiled)
-        self.mixed = new_stack_state(stack, len(plans))
+        self.mixed = self.stacking.new_state(stack, len(plans))
         self.has_intercept = intercept
         self.bound, self.observer = {}, None
+
+    @property
+    def stacking(self) -> StackKind:
+        """The functions and kernels of the stack."""
+        return STACK_KINDS[self.stack.kind]
 
     # --- members ------------------------------------------------------------------------------
 
@@ -131,12 +128,13 @@ class EnsembleEngine(Engine):
         self.beside = {k: engine for k, engine in enumerate(engines) if k not in self.in_lanes}
 
     @property
-    def mixed(self) -> StackState:
+    def mixed(self) -> Any:
         """What the stack knows: arrays to read, and to write into."""
-        return narrowed(self.known_to_stack, np.size(self.stack.forgets), len(self.ensemble.updates))
+        known = self.known_to_stack
+        return narrowed(known, np.size(self.stack.forgets), len(self.ensemble.updates)) if self.width else known
 
     @mixed.setter
-    def mixed(self, state: StackState) -> None:
+    def mixed(self, state: Any) -> None:
         #: The same, as kernels want it.
         self.known_to_stack = widened(state, self.width, self.stack.prior) if self.width else state
         self.stack_room = new_lane_room(len(state.v), self.width) if self.width else None
@@ -270,7 +268,7 @@ class EnsembleEngine(Engine):
                 rows = Z.reshape(-1), *targets, len(self.ensemble.updates)
                 self.call("lane_stack_rows", *self.stack_parts, *rows, known, self.stack_room, scores)
             else:
-                kernel = "joint_stack_rows" if self.trailing else "stack_rows"
+                kernel = self.stacking.joint_rows if self.trailing else self.stacking.rows
                 self.call(kernel, *self.stack_parts, Z, *targets, known, scores)
 
     @property
@@ -326,7 +324,7 @@ class EnsembleEngine(Engine):
     @property
     def mixing(self) -> Floats:
         """What the score of each member counts with now."""
-        return mixing(self.stack, self.mixed)
+        return self.stacking.mixing(self.stack, self.mixed)  # type: ignore[no-any-return]
 
     def report(self, features: int) -> list[Member]:
         """How every member does, the gate last; there are so many features."""
@@ -334,6 +332,9 @@ class EnsembleEngine(Engine):
         held = self.nonzeros(features)
         parts = zip(self.ensemble.updates, self.mixing.tolist(), losses, live, held, strict=True)
         return [Member(update, v, loss, not alive, nonzero) for update, v, loss, alive, nonzero in parts]
+
+    def alone(self, k: int) -> Engine:
+        return self.beside[k].copy() if k in self.beside else self.members[k]
 
     @property
     def progressive_loss(self) -> float:
@@ -352,7 +353,8 @@ class EnsembleEngine(Engine):
             weights[k] = np.zeros((features, *self.trailing))
             member.call("add_weights", *member.known, indices, 1.0, weights[k])
         passing = self.passing(indices)
-        return [int(np.count_nonzero(weights[k].reshape(features, -1).any(axis=1) & passing)) for k in sorted(weights)]
+        there = (w != 0.0 if w.ndim == 1 else w.any(axis=1) for _, w in sorted(weights.items()))
+        return [int(np.count_nonzero(its & passing)) for its in there]
 
     def passing(self, features: Any) -> Any:
         """Which of these features the gate lets pass now; all without one."""
@@ -373,6 +375,9 @@ class EnsembleEngine(Engine):
         if self.gate >= 0:
             out[~self.passing(features)] = 0.0
         return out
+
+    def stiffness(self, features: int) -> Floats:
+        return min(self.members, key=lambda member: member.stiffness_known_by).stiffness(features)
 
     def intercept_of(self, v: Floats) -> Any:
         """The intercept of every score in the one linear model."""
@@ -452,13 +457,13 @@ class EnsembleEngine(Engine):
             member.restore({name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)})
             if member.rounds != int(mixed["ticks"][0]):
                 raise ValueError(f"member {k} has made {member.rounds} rounds, the stack {int(mixed['ticks'][0])}")
-        self.members, self.mixed = members, StackState(**mixed)
+        self.members, self.mixed = members, type(self.mixed)(**mixed)
 
     def copy(self) -> EnsembleEngine:
         new = copy.copy(self)
         new.group = None if self.group is None else self.group.copy()
         new.beside = {k: member.copy() for k, member in self.beside.items()}
-        new.mixed = StackState(*(array.copy() for array in self.mixed))
+        new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
         new.observer = None
         return new
 
@@ -471,7 +476,8 @@ class EnsembleEngine(Engine):
 def stack_width(ensemble: Ensemble, compiled: bool) -> int:
     """How many lanes a stack has for the scores of its members, as many as lanes of members have; 0 for none."""
     members, loss = len(ensemble.updates), ensemble.loss
-    few = members <= WIDTHS[-1] and np.size(getattr(ensemble.stack, "forgets", ())) <= MOST_STACKS
+    stack: Any = ensemble.stack
+    few = stack.kind == "newton" and members <= WIDTHS[-1] and np.size(stack.forgets) <= MOST_STACKS
     if not (few and isinstance(loss, Loss) and loss.lanes and lanes_there(compiled)):
         return 0
     return next((width for width in WIDTHS if width > members), WIDTHS[-1])

@@ -18,7 +18,6 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble import EnsembleEngine
-from fiol.engine.stack_state import merged_stacks
 from fiol.update.plan import Plan
 from fiol.update.state import START, Clock, State, Uncounted, realigned
 
@@ -80,11 +79,10 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
 
 def merge_ensembles(engines: Sequence[EnsembleEngine], share: Floats, base: float) -> EnsembleEngine:
     """The mean of engines of one ensemble, member by member; so are their stacks."""
-
     new = engines[0].copy()
     together = zip(*(engine.members for engine in engines), strict=True)
     new.members = [merge_engines(members, share, base) for members in together]
-    new.mixed = merged_stacks([engine.mixed for engine in engines], share, float(new.members[0].rounds))
+    new.mixed = new.stacking.merged([engine.mixed for engine in engines], share, float(new.members[0].rounds))
     return new
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.stacks import NewtonStack
+from fiol.components.stacks import BestMember, NewtonStack
 
 #: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
 #: derivatives, curvatures, values and derivatives at the score of the whole; by how much P has shrunk since LAST; sum
@@ -75,6 +76,57 @@ def merged_stacks(states: list[StackState], share: Any, t: float) -> StackState:
     live = np.min([state.live for state in states], axis=0)
     return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
 
+
+# --- the best member --------------------------------------------------------------------------
+
+
+class ChoiceState(NamedTuple):
+    """What is known of K members; all arrays are float64."""
+
+    live: Any  #: [member] 1, or 0 for one that has been taken out
+    losses: Any  #: as in `StackState`
+    ticks: Any  #: as in `StackState`
+
+
+def new_choice_state(stack: BestMember, members: int) -> ChoiceState:
+    """What is known before the first row."""
+    return ChoiceState(np.ones(members), np.zeros(members + 1), np.zeros(TICKS))
+
+
+def chosen_weights(stack: BestMember, state: ChoiceState) -> Any:
+    """1 for the best member, 0 for the others, and for all if none is left."""
+    losses = np.where(state.live > 0.0, state.losses[1:], inf)
+    v = np.zeros(len(losses))
+    if np.isfinite(losses).any():
+        v[losses.argmin()] = 1.0
+    return v
+
+
+def merged_choices(states: list[ChoiceState], share: Any, t: float) -> ChoiceState:
+    """The mean of what is known, with these shares, after t rounds."""
+    parts = zip(*states, strict=True)
+    new = ChoiceState(*(sum(c * array for c, array in zip(share, arrays, strict=True)) for arrays in parts))
+    new.ticks[T] = t
+    return new._replace(live=np.min([state.live for state in states], axis=0))
+
+
+class StackKind(NamedTuple):
+    """How a kind of stack is run: functions, and kernels by name."""
+
+    new_state: Any  #: what is known before the first row, of the stack and the number of members
+    mixing: Any  #: the weights of the members now, of the stack and its state
+    merged: Any  #: one state of several, their shares, and rounds
+    rows: str
+    joint_rows: str
+
+
+#: By `Stack.kind`.
+STACK_KINDS = {
+    "newton": StackKind(new_stack_state, mixing, merged_stacks, "stack_rows", "joint_stack_rows"),
+    "best": StackKind(new_choice_state, chosen_weights, merged_choices, "choice_rows", "joint_choice_rows"),
+}
+
+# --- members in lanes -------------------------------------------------------------------------
 
 #: Rows of `LaneRoom.rows`, for numbers of all stacks: 1 where there is a stack; how far a pull moves a score, pulls,
 #: curvatures, what is lost.
