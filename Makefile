@@ -8,6 +8,8 @@ OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}
 	"$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
 DOORS := tests/doors tests/models tests/intake tests/files/test_model_file.py tests/test_cli.py tests/test_plots.py tests/regret/test_comparator.py
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python keeps what it has compiled of files: the tests start dozens of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sparsity docs clean
 

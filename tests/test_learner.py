@@ -109,7 +109,8 @@ OTHERS = [
     FIOL(Squared(), L1(np.linspace(0.0, 0.1, D)), Constant(0.1)),
 ]
 ALL = PRESETS + OTHERS
-COMPILED = [FIOL(Logistic(), L1(0.01)), SGD(Hinge(), Ridge(0.01))]
+#: These are compiled for other tests as well.
+COMPILED = [FIOL(Logistic(), L1(0.01)), FIOL(Logistic(), Ridge(0.01), Constant(0.5))]
 
 
 def short(value):

@@ -214,9 +214,14 @@ def tiny_experiments():
 
 @pytest.fixture(autouse=True, scope="module")
 def coarse_pictures():
-    """Pictures of few dots: drawing them well takes most of the time."""
+    """Pictures of few dots, arranged once: drawing them well takes most of the time."""
+
+    def save(figure, path):
+        save_figure(figure, path, dpi=20)
+        figure.set_layout_engine("none")
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fiol.experiments.report.save_figure", lambda figure, path: save_figure(figure, path, dpi=20))
+        patch.setattr("fiol.experiments.report.save_figure", save)
         yield
 
 

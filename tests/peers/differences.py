@@ -76,5 +76,5 @@ SLOW = {
         "test_sgd_huber_fit",
         "test_sgd_epsilon_insensitive",
     ),
-    "passive_aggressive": ("test_classifier_accuracy", "test_classifier_partial_fit"),
+    "passive_aggressive": ("test_classifier_accuracy", "test_classifier_partial_fit", "test_regressor_partial_fit"),
 }

@@ -243,7 +243,7 @@ def test_sums_agree_with_a_look_at_every_weight(seed, l1, l2, size, kind, densit
 
 def test_compiled_and_sparse_agree_with_the_interpreter():
     X, y, h, u = stream(2, d=200, rows=400, density=0.05)
-    update = FIOL(Logistic(), L1(0.01), Constant(0.5))
+    update = FIOL(Logistic(), L1(0.01))  # compiled for other tests as well
     plain = Learner(update, n_features=200)
     plain.learn(scipy.sparse.csr_matrix(X), y, h)
     learner, slow = Learner(update, n_features=200), Learner(update, n_features=200, compiled=False)

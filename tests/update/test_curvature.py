@@ -160,7 +160,8 @@ def test_weights_that_walk_follow_what_changes():
     X = rng.standard_normal((4000, 3))
     y = np.where(X[:, 0] * np.where(np.arange(4000) < 3000, 1.0, -1.0) > 0.0, 1.0, -1.0)
     still, walks = (
-        fiol.Learner(fiol.FIOL(fiol.Logistic(), step_size=fiol.ScaleFree(fiol.Curvature(noise=c)))) for c in (0.0, 0.1)
+        fiol.Learner(fiol.FIOL(fiol.Logistic(), step_size=fiol.ScaleFree(fiol.Curvature(noise=c))), compiled=c > 0.0)
+        for c in (0.0, 0.1)
     )
     late = [np.mean(y[3500:] * learner.learn(X, y)[3500:] > 0.0) for learner in (still, walks)]
     assert late[0] < 0.8 < 0.95 < late[1]
