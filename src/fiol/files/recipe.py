@@ -11,8 +11,8 @@
 A component of this package goes by its registered name, such as `L1`, and may therefore move between modules; with
 `registered = "L1"` in its body the class itself can be renamed. Any other class goes by `module.Class`: a name with a
 dot is never one of ours. Recipes are read for ever: a field that is missing takes its default, or what its class
-names in `of_older_files`: a field added to a class of this package needs one of them that does what the class did before.
-An unknown field is refused.
+names in `of_older_files`: a field added to a class of this package needs one of them that does what the class did
+before. An unknown field is refused.
 """
 
 from __future__ import annotations
