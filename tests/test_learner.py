@@ -912,7 +912,7 @@ GOOD = {
         lambda: learner(FIOL(Logistic(), L1(0.01))),
         pd.DataFrame(data(Logistic()).dense, columns=[*"abcdefghi"]),
     ),
-    "bounded": (lambda: learner(FIOL(Logistic(), L1(0.01)), max_features=D), data(Logistic()).dense),
+    "bounded": (lambda: learner(FIOL(Logistic(), L1(1e-4)), max_features=D), data(Logistic()).dense),
     "hashed": (lambda: learner(FIOL(Logistic(), L1(0.01)), bits=4), data(Logistic()).dense),
     "fixed": (lambda: learner(FIOL(Logistic(), L1(0.01)), n_features=D), data(Logistic()).dense),
 }

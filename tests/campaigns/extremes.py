@@ -13,6 +13,7 @@ A seed and a number name a case: `python tests/campaigns/extremes.py --seed 0 --
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import random
 import sys
@@ -190,7 +191,10 @@ def draw_stream(numbers: Numbers) -> Stream:
     if rng.random() < 0.5:
         rows = [rows[0] * rng.uniform(0.1, 1.0) for _ in rows]
     rows = [np.where(np.abs(x) < 1e-100, 0.0, x) for x in rows]
-    update = fiol.FIOL(loss, numbers.regularizer(d, name), step_size, numbers.geometry(name, d))
+    penalty = numbers.regularizer(d, name)
+    if isinstance(step_size, fiol.ScaleFree) and not set(penalty.bounds()) <= {0.0, np.inf, -np.inf}:
+        step_size = step_size.replace(raw_penalty=1)  # bounds are raw
+    update = fiol.FIOL(loss, penalty, step_size, numbers.geometry(name, d))
     weights = [numbers.sample_weight() for _ in rows]
     return Stream(update, np.array(rows), [numbers.target(loss) for _ in rows], weights, rng.random() < 0.5)
 
@@ -258,7 +262,7 @@ def judge_stream(stream: Stream, compiled: bool) -> Outcome:
                 w = w * np.where((now > was) & (was > 0.0), was / np.where(now > 0.0, now, 1.0), 1.0)
         lo, hi = update.regularizer.bounds()
         w = np.clip(w, lo, hi)  # where a round starts
-        case = Case(x, y, w, update.loss, update.regularizer, update.geometry, eta, weight)
+        case = Case(x, y, w, update.loss, seen_by(update, after["state"]), update.geometry, eta, weight)
         own = (shift, learner.intercept, float(np.broadcast_to(lift, 1)[0])) if stream.intercept else None
         why = objection(case, learner.weights, own, steps)
         if why and pull_is_lost(case, steps, shift, learner.update.loss):
@@ -266,6 +270,19 @@ def judge_stream(stream: Stream, compiled: bool) -> Outcome:
         if why:
             return Outcome("wrong", f"round {t}: {why}")
     return Outcome("exact")
+
+
+def seen_by(update: fiol.Update, known: dict[str, Any]) -> fiol.Regularizer:
+    """The regularizer with the strengths of a round: in units of features, times their largest values so far."""
+    penalty, step_size = update.regularizer, update.step_size
+    scaled = isinstance(step_size, fiol.ScaleFree) and not step_size.raw_penalty
+    if not scaled or isinstance(update.geometry, fiol.Entropy):
+        return penalty
+    inner = getattr(penalty, "regularizer", penalty)
+    powers = {fiol.L1: (1,), fiol.Ridge: (2,), fiol.ElasticNet: (1, 2)}.get(type(inner), ())
+    strengths = (getattr(inner, field.name) for field in dataclasses.fields(inner))
+    found = type(inner)(*(lam * known["peak"] ** power for lam, power in zip(strengths, powers, strict=True)))
+    return penalty.replace(regularizer=found) if inner is not penalty else found
 
 
 def pull_is_lost(case: Case, steps: Any, shift: float, loss: fiol.Loss) -> bool:
