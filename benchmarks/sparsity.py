@@ -13,6 +13,7 @@ that is better with fewer counts for more, too. Without a number, no run left so
 
 - `ensemble` is `Stacked(Logistic(), L1(lam))`, a gate and seven members; `all l1` are the seven with the penalty each,
   and a stack of them.
+- `budget` is a `Stacked(Logistic(), L1(1e-5))`, `truncated` to ten and up to three thousand weights. Held back only.
 - `best single` is the best of our single learners: `FIOL`, `COMID`, `RDA`, its implicit form, `FTRLProximal` and
   `ImplicitFTRL` with scale-free AdaGrad steps of 0.5 and 3, and `FIOL` with `Curvature`, at each number of non-zeros.
 - `VW --l1`, `VW --ftrl`: Vowpal Wabbit with `-l` 0.5 (its default) and 2, and with `--ftrl_alpha` 0.005 (its default)
@@ -66,6 +67,8 @@ from fiol import (
 from fiol.presets import STACKED
 
 STRENGTHS = np.logspace(-8.0, -1.0, 15).tolist()
+#: Numbers of weights to have, where a model is told them, and its penalty.
+WEIGHTS, WEAK = [10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000], 1e-5
 #: One of so many rows is held back; so many scikit-learn sees at once.
 FIFTH, BLOCK = 5, 256
 #: The least strength for the batch.
@@ -96,8 +99,11 @@ class Model(NamedTuple):
     name: str
     made_from: str
     run: Callable[[Split, float], Run]
+    budgets: bool = False  #: whether it is told how many weights to have, instead of a strength
 
 
+#: Models there are when all rows have been seen: these have no progressive loss, and are not counted among the others.
+AFTERWARDS = ("budget", "batch l1")
 #: Columns of the table: models whose best is shown.
 Columns = dict[str, list[Model]]
 
@@ -140,12 +146,22 @@ def own_run(make: Callable[..., Any], split: Split, lam: float) -> Run:
     return Run(learner.n_nonzero, progressive, log_loss(learner.scores(rest.rows.matrix()), rest.rows.y))
 
 
+def budget_run(split: Split, budget: float) -> Run:
+    """A weak penalty, and a model with so many weights in the end."""
+    first, rest = split
+    learner = Learner(Stacked(Logistic(), L1(WEAK)), n_features=first.rows.d, compiled=first.compiled)
+    learner.learn(first.rows.matrix(), first.rows.y)
+    few = learner.truncated(int(budget))
+    return Run(few.n_nonzero, np.nan, log_loss(few.scores(rest.rows.matrix()), rest.rows.y))
+
+
 def own() -> Columns:
     """Our models."""
     digest = code_digest()
     made = {name: Model(name, digest, partial(own_run, make)) for name, make in SINGLES.items()}
     return {
         "ensemble": [Model("ensemble", digest, partial(own_run, Stacked))],
+        "budget": [Model("budget", digest, budget_run, budgets=True)],
         "all l1": [Model("all l1", digest, partial(own_run, all_penalised))],
         "best single": list(made.values()),
     }
@@ -259,8 +275,8 @@ class Found(NamedTuple):
         return min((loss_at(self.runs[name], what, nonzero) for name in self.columns[column]), default=np.nan)
 
     def peer(self, what: str, nonzero: int) -> float:
-        """The best of all but the ensemble and the batch."""
-        others = [self.at(c, what, nonzero) for c in self.columns if c not in ("ensemble", "batch l1")]
+        """The best of all but the ensemble, itself with a budget, and the batch."""
+        others = [self.at(c, what, nonzero) for c in self.columns if c not in ("ensemble", *AFTERWARDS)]
         return float(np.nanmin([np.inf, *others]))
 
 
@@ -283,7 +299,7 @@ def measure(split: Split, columns: Columns, strengths: list[float], kept: Kept) 
     """All models on one set."""
     numbers, runs, task = kept.read(split.first), dict[str, list[Run]](), split.first
     for model in (model for column in columns.values() for model in column):
-        for lam in strengths:
+        for lam in WEIGHTS if model.budgets else strengths:
             key = f"{model.name} {lam:.3g}"
             old = numbers.get(key)
             if old is None or (old["made_from"] != model.made_from and not kept.keep):
@@ -337,7 +353,7 @@ def report(found: list[Found]) -> str:
     """Losses at numbers of non-zeros, progressive and held back; worse cells of the ensemble have a mark."""
     parts = []
     for what in ("progressive", "held_back"):
-        columns = [c for c in found[0].columns if what == "held_back" or c != "batch l1"]
+        columns = [c for c in found[0].columns if what == "held_back" or c not in AFTERWARDS]
         body = []
         for f in found:
             for n in BUDGETS.get(f.name, USUAL_BUDGETS):
@@ -409,7 +425,7 @@ def main(arguments: list[str] | None = None, compiled: bool = True) -> None:
     parser, options = parse(arguments)
     command = None if options.no_vw else find_vw(options.vw)
     kept = Kept(None if options.quick else CACHE.parent / "sparsity", options.keep)
-    strengths = STRENGTHS[8::2] if options.quick else STRENGTHS
+    strengths = STRENGTHS[8::3] if options.quick else STRENGTHS
     with tempfile.TemporaryDirectory() as folder:
         vw = PenalisedWabbit(command, Path(folder)) if command else None
         columns = {**own(), **(vw.columns() if vw else {}), **scikit_learn_l1()}

@@ -773,17 +773,18 @@ def test_sparsity_runs_and_writes_what_it_promises(sparsity, tmp_path, monkeypat
     pytest.importorskip("matplotlib")
     singles = {name: sparsity.SINGLES[name] for name in ("FIOL 0.5", "ImplicitFTRL 3.0")}
     monkeypatch.setattr(sparsity, "SINGLES", singles)
+    monkeypatch.setattr(sparsity, "WEIGHTS", [20, 10])
     path, picture, out = tmp_path / "new" / "sparsity.json", tmp_path / "new" / "sparsity.svg", io.StringIO()
     with redirect_stdout(out):
         sparsity.main(["--quick", "--no-vw", "--json", str(path), "--plot", str(picture)], compiled=False)
     found = json.loads(path.read_text())
     (result,) = found["results"]
-    assert list(result["columns"]) == ["ensemble", "all l1", "best single", "sklearn l1", "batch l1"]
-    assert found["strengths"] == sparsity.STRENGTHS[8::2]
+    assert list(result["columns"]) == ["ensemble", "budget", "all l1", "best single", "sklearn l1", "batch l1"]
+    assert found["strengths"] == sparsity.STRENGTHS[8::3]
     for name, runs in result["runs"].items():
         counts = [run["nonzero"] for run in runs]
         assert counts[0] >= counts[-1] or name == "all l1"  # the more penalty, the fewer
-        assert all(0.0 < run["held_back"] < 10.0 for run in runs)
+        assert all(0.0 < run["held_back"] < 100.0 for run in runs)
     assert "Log loss, held back" in out.getvalue()
     assert picture.stat().st_size > 1000
 
