@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fiol.components.component import per_feature_sizes
-from fiol.components.joint_losses import JointLoss
-from fiol.components.losses import Loss
+from fiol.components.joint_losses import AnyLoss, JointLoss
+from fiol.components.losses import Logistic, Loss
 from fiol.components.problem import expect
+from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats
 from fiol.engine.at_hand import second_look
 from fiol.engine.engine import IN_ORDER, Engine
@@ -35,6 +36,7 @@ from fiol.intake.targets import check_sample_weights, check_targets
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
+from fiol.presets import Stacked
 from fiol.snapshot import Snapshot, scores_in_turn
 from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, make_plan
@@ -51,7 +53,9 @@ class Learner:
     Parameters
     ----------
     update : what happens in a round: an `Update`, most easily one of `fiol.presets`; or an `Ensemble` of them, whose
-        weights, scores and predictions are those of the one linear model it makes.
+        weights, scores and predictions are those of the one linear model it makes. By default `Stacked(loss,
+        regularizer)`, an ensemble with nothing to tune.
+    loss, regularizer : instead of an update: a loss, `Logistic()` by default, and a penalty, none by default.
     n_features : how many features there are. By default the model grows as new ones appear in dicts, sparse rows and
         chunks. Arrays and frames have as many columns as the first one that was learned from.
     bits : fold all features, named or numbered, into 2**bits by hashing.
@@ -92,6 +96,13 @@ class Learner:
     Examples
     --------
     >>> from fiol import FIOL, L1, Learner, Logistic
+    >>> learner = Learner()  # logistic loss, nothing to tune
+    >>> scores = learner.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
+    >>> scores.shape, learner.rounds, len(learner.members)
+    ((3,), 3, 7)
+
+    One exact learner of the paper, with a penalty:
+
     >>> learner = Learner(FIOL(Logistic(), L1(0.01)))
     >>> scores = learner.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
     >>> scores.shape, learner.rounds, learner.n_features
@@ -120,8 +131,10 @@ class Learner:
 
     def __init__(
         self,
-        update: Update | Ensemble,
+        update: Update | Ensemble | None = None,
         *,
+        loss: AnyLoss | None = None,
+        regularizer: Regularizer | None = None,
         n_features: int | None = None,
         bits: int | None = None,
         max_features: int | None = None,
@@ -131,6 +144,7 @@ class Learner:
         classes: Sequence[Any] | None = None,
         compiled: bool = True,
     ) -> None:
+        update = chosen_update(update, loss, regularizer)
         expect("update", update, Ensemble if isinstance(update, Ensemble) else Update)
         for name, flag in (("intercept", intercept), ("average", average), ("compiled", compiled)):
             check_flag(name, flag)
@@ -1198,6 +1212,23 @@ def check_size(name: str, value: Any) -> int:
     if not 1 <= size <= MOST_FEATURES:
         raise ValueError(f"{name} must be from 1 to {MOST_FEATURES}, got {size}")
     return size
+
+
+def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:
+    """The update that is given, or `Stacked` with this loss and penalty.
+
+    >>> from fiol import FIOL, Squared
+    >>> chosen_update(None, Squared(), None).brief()
+    'Ensemble of 7 with Squared()'
+    >>> chosen_update(FIOL(Squared()), Squared(), None)
+    Traceback (most recent call last):
+    TypeError: give an update, which has a loss and a regularizer, or these
+    """
+    if update is None:
+        return Stacked(Logistic() if loss is None else loss, Unregularized() if regularizer is None else regularizer)
+    if loss is not None or regularizer is not None:
+        raise TypeError("give an update, which has a loss and a regularizer, or these")
+    return update
 
 
 def plans_of(update: Update | Ensemble, averaging: bool) -> list[Plan]:
