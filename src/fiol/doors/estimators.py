@@ -29,14 +29,15 @@ from fiol.components.row import Floats
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
 from fiol.doors import estimator_file
-from fiol.doors.fitting import Progress, held_out, learn_once
-from fiol.doors.parameters import ALGORITHMS, GEOMETRIES, PENALTIES, SOLVERS, STEP_SIZES, make_update
+from fiol.doors.fitting import Passes, Progress, held_out
+from fiol.doors.parameters import ALGORITHMS, AUTOMATIC, GEOMETRIES, PENALTIES, SOLVERS, STEP_SIZES, make_update
 from fiol.doors.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, validate_data
 from fiol.intake.chunk import Chunk
 from fiol.intake.targets import check_sample_weights
 from fiol.learner import Learner
 from fiol.models.epochs import Course, Stopping, run
 from fiol.regret import Ledger
+from fiol.update.ensemble import Ensemble
 from fiol.update.update import Update
 
 #: So many entries of `loss_curve_` are kept: a stream of single events must not fill the memory.
@@ -52,9 +53,10 @@ PARAMETERS = """
         The share of l1 in "elasticnet"; no effect elsewhere, where it may be None.
     algorithm : name of a preset, "FIOL" by default: "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD",
         "FTRLProximal", "ImplicitFTRL", "Coin", "ImplicitCoin" (see `fiol.presets`).
-    step_size : "auto" (what the preset prefers; for FIOL steps that need no tuning), "scale_free", "adagrad",
-        "inverse_sqrt", a number (constant steps of that size; the aggressiveness of PA1 and PA2), or a
-        `fiol.StepSize`.
+    step_size : "auto" (for FIOL and a loss of one score seven steps at once, `fiol.Stacked`, and nothing to tune; as
+        "single" if a geometry, a solver, average, positive or record_every is given, which an ensemble does not have),
+        "single" (what the preset prefers; for FIOL steps that need no tuning), "scale_free", "adagrad", "inverse_sqrt",
+        a number (constant steps of that size; the aggressiveness of PA1 and PA2), or a `fiol.StepSize`.
     geometry : None (Euclidean), "euclidean", "entropy", "signed_entropy", "simplex", or a `fiol.Geometry`.
     solver : None (the fastest), "newton", "closed_form", "bisection", "sorting", "partition", or a `fiol.Solver`.
     average : predict with the average of the weights over all rounds.
@@ -84,7 +86,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         "alpha": [Interval(Real, 0, None, closed="left")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "algorithm": [StrOptions(set(ALGORITHMS))],
-        "step_size": [StrOptions({"auto", *STEP_SIZES}), Interval(Real, 0, None, closed="neither"), StepSize],
+        "step_size": [StrOptions({*AUTOMATIC, *STEP_SIZES}), Interval(Real, 0, None, closed="neither"), StepSize],
         "geometry": [StrOptions(set(GEOMETRIES)), Geometry, None],
         "solver": [StrOptions(set(SOLVERS)), Solver, None],
         "average": ["boolean"],
@@ -105,10 +107,11 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
             return self._loss()
         return self.learners_[0].update.loss
 
-    def _update(self) -> Update:
+    def _update(self) -> Update | Ensemble:
         """The update that the parameters describe."""
         names = ("penalty", "alpha", "l1_ratio", "algorithm", "step_size", "geometry", "solver", "positive")
-        return make_update(self._loss(), **{name: getattr(self, name) for name in names})
+        given = {name: getattr(self, name) for name in names}
+        return make_update(self._loss(), **given, alone=self.average or self.record_every is not None)
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -146,7 +149,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def _new_learner(self, update: Update) -> Learner:
+    def _new_learner(self, update: Update | Ensemble) -> Learner:
         new = Learner(update, **self._options())
         self._keep_account(new)
         return new
@@ -183,7 +186,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         courses = []
         for learner, y in tasks:
             judge = None if rest is None else partial(score, learner, rest, y[held_out], sample_weights[held_out])
-            courses.append(Course(partial(learn_once, learner, chunk, y, sample_weights), judge))
+            courses.append(Course(Passes(learner, chunk, y, sample_weights), judge))
         stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change, relative=is_regressor(self))
         seed = check_random_state(self.random_state).randint(LARGEST_SEED) if self.shuffle else None
         tell = Progress() if self.verbose else None

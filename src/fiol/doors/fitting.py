@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,21 @@ from fiol.models.epochs import Course
 from fiol.models.one_vs_rest import OneVsRest
 
 
-def learn_once(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> float:
-    """One pass over rows that have been checked, in this order; the mean loss of their scores before."""
-    scores = learner.learn_canonical(chunk, y, sample_weights, order)
-    return learner.mean_loss(scores, y, sample_weights, order if len(order) < chunk.rows else IN_ORDER)
+class Passes:
+    """`Passes(learner, chunk, y, sample_weights)(order)`: a pass over rows that have been checked, in this order.
+
+    Returns the mean loss of their scores before. From the second pass on, rows come again: see `Engine.rows_again`.
+    """
+
+    def __init__(self, learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> None:
+        self.learner, self.rows, self.made = learner, (chunk, y, sample_weights), 0
+
+    def __call__(self, order: Any = IN_ORDER) -> float:
+        chunk, y, sample_weights = self.rows
+        with self.learner.engine.rows_again() if self.made else nullcontext():
+            scores = self.learner.learn_canonical(chunk, y, sample_weights, order)
+        self.made += 1
+        return self.learner.mean_loss(scores, y, sample_weights, order if len(order) < chunk.rows else IN_ORDER)
 
 
 def accuracy(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> float:

@@ -18,6 +18,8 @@ from fiol.components.losses import Loss
 from fiol.components.regularizers import L1, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Partition, Solver, Sorting
 from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, StepSize
+from fiol.presets import Stacked
+from fiol.update.ensemble import Ensemble
 from fiol.update.update import TUNING_FREE, Update
 
 
@@ -50,6 +52,8 @@ CLASSIFICATION: dict[str, Loss] = dict(
 #: Losses for several classes at once.
 JOINT: dict[str, JointLoss] = by_name(joint_losses)
 PENALTIES = ("l1", "l2", "elasticnet")
+#: Step sizes that nobody chooses: of an ensemble where there can be one, and of one learner.
+AUTOMATIC = ("auto", "single")
 STEP_SIZES: dict[str, StepSize] = {
     "scale_free": TUNING_FREE,
     "adagrad": AdaGrad(),
@@ -75,14 +79,20 @@ def make_update(
     geometry: Any = None,
     solver: Any = None,
     positive: bool = False,
-) -> Update:
+    alone: bool = False,
+) -> Update | Ensemble:
     """The update that parameters describe; ValueError if the algorithm has no use for one that is given.
 
-    Components may be given by name; a number as step_size is a constant one, or PA's aggressiveness.
+    Components may be given by name; a number as step_size is a constant one, or PA's aggressiveness. "auto" is
+    `Stacked` where nothing is asked for that an ensemble does not have, and it need not be `alone`; otherwise, as
+    "single" always is, the steps that the algorithm prefers. So it is for a score per class: seven members would take
+    seven times as long there, since they are no lanes.
 
     >>> from fiol import Logistic
     >>> make_update(Logistic(), "elasticnet", 0.1, 0.5, step_size=2).regularizer
     ElasticNet(lam1=0.05, lam2=0.05)
+    >>> make_update(Logistic(), "l1").brief()
+    'Ensemble of 7 with Logistic() behind a gate with L1(lam=0.0001)'
     >>> make_update(Logistic(), "l1", algorithm="PA1")
     Traceback (most recent call last):
     ValueError: PA1 has no use for penalty='l1'
@@ -95,11 +105,14 @@ def make_update(
         "geometry": ("geometry", geometry, component_named(geometry, GEOMETRIES)),
         "solver": ("solver", solver, component_named(solver, SOLVERS)),
     }
+    several = algorithm == "FIOL" and not (alone or positive or geometry or solver)
+    if step_size == "auto" and several and isinstance(loss, Loss) and regularizer.strengths() is not None:
+        return Stacked(loss, regularizer)
     if regularizer == Unregularized():
         del given["regularizer"]
     if isinstance(step_size, Real) and "aggressiveness" in accepted:
         given["aggressiveness"] = "step_size", step_size, step_size
-    elif step_size != "auto":
+    elif step_size not in AUTOMATIC:
         given["step_size"] = "step_size", step_size, make_step_size(step_size)
     parts = {}
     for part, (name, value, component) in given.items():

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.doors.estimators import LinearEstimator, with_weights
-from fiol.doors.fitting import continued, learn_once, predictions, r2
+from fiol.doors.fitting import Passes, continued, predictions, r2
 from fiol.doors.parameters import REGRESSION, component_named
 from fiol.doors.validation import CSR_TYPES, all_or_nothing, one_array, unless_refused, validate_data
 from fiol.intake.containers import to_chunk
@@ -186,7 +186,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         targets = check_targets(one_array(y, chunk.rows), chunk.rows, loss)
         self._coef = None  # also if an interrupt comes
         with Transaction(learner=learner):
-            self._note([learn_once(learner, chunk, targets, sample_weights)])
+            self._note([Passes(learner, chunk, targets, sample_weights)()])
         return self
 
     def predict(self, X: Any) -> Floats:

@@ -30,6 +30,7 @@ from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
 from fiol.doors.parameters import (
     ALGORITHMS,
+    AUTOMATIC,
     CLASSIFICATION,
     GEOMETRIES,
     JOINT,
@@ -57,6 +58,7 @@ from fiol.intake.labels import AnyLabels, plain_label
 from fiol.intake.turns import Turns
 from fiol.learner import Learner, check_flag
 from fiol.models.one_vs_rest import OneVsRest
+from fiol.update.ensemble import Ensemble
 from fiol.update.update import Update
 
 #: Parameters that describe the update, all but the loss; these can be changed in the middle of a stream.
@@ -64,7 +66,7 @@ OF_UPDATE = ("penalty", "alpha", "l1_ratio", "algorithm", "step_size", "geometry
 #: Names that a parameter may have, and the component that it may be instead.
 NAMED: dict[str, tuple[tuple[str, ...], type]] = {
     "penalty": (PENALTIES, Regularizer),
-    "step_size": (("auto", *STEP_SIZES), StepSize),
+    "step_size": ((*AUTOMATIC, *STEP_SIZES), StepSize),
     "geometry": (tuple(GEOMETRIES), Geometry),
     "solver": (tuple(SOLVERS), Solver),
 }
@@ -121,7 +123,7 @@ class LinearModel(base.Estimator):
 
     # --- parameters -------------------------------------------------------------------------------
 
-    def _make_update(self) -> Update:
+    def _make_update(self) -> Update | Ensemble:
         """The update that the parameters describe; an error names one that is wrong, and what it may be."""
         check_choice("loss", self.loss, tuple(self._losses), self._loss_kinds)
         check_choice("algorithm", self.algorithm, tuple(ALGORITHMS), ())
@@ -135,9 +137,8 @@ class LinearModel(base.Estimator):
         if self.l1_ratio is not None:
             check_in_range("l1_ratio", self.l1_ratio, 0.0, 1.0)
         with calling_it({} if isinstance(self.step_size, StepSize) else STEP_SIZE_CALLED):
-            return make_update(
-                component_named(self.loss, dict(self._losses)), **{name: getattr(self, name) for name in OF_UPDATE}
-            )
+            given = {name: getattr(self, name) for name in OF_UPDATE}
+            return make_update(component_named(self.loss, dict(self._losses)), **given, alone=self.average)
 
     def _new_learner(self) -> Learner:
         """A learner of numbered features before its first round: the intake numbers them."""

@@ -9,7 +9,7 @@ import numpy as np
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.stacks import OVERFLOWN
-from fiol.engine.stack_state import MASS, T
+from fiol.engine.stack_state import AGAIN, MASS, T
 
 
 @inlined
@@ -26,7 +26,7 @@ def best_of(state):  # type: ignore[no-untyped-def]
 def choice_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
     """A round for every row of Z [row, member]; writes the score of the whole before each."""
     Z, y, weight, state, scores = borrowed((Z, y, weight, state, scores))
-    K = Z.shape[1]
+    K, new = Z.shape[1], 1.0 - state.ticks[AGAIN]
     for r in range(y.shape[0]):
         for k in range(K):
             if not abs(Z[r, k]) <= OVERFLOWN:
@@ -35,9 +35,9 @@ def choice_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-un
         scores[r] = Z[r, best] if best >= 0 else 0.0
         for k in range(K):
             if state.live[k] > 0.0:
-                state.losses[1 + k] += weight[r] * loss.value(Z[r, k], y[r])
-        state.losses[0] += weight[r] * loss.value(scores[r], y[r])
-        state.ticks[MASS] += weight[r]
+                state.losses[1 + k] += new * weight[r] * loss.value(Z[r, k], y[r])
+        state.losses[0] += new * weight[r] * loss.value(scores[r], y[r])
+        state.ticks[MASS] += new * weight[r]
         state.ticks[T] += 1.0
 
 
@@ -45,7 +45,7 @@ def choice_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-un
 def joint_choice_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
     """The same for a score per class: Z [row, class, member]."""
     one = np.zeros(Z.shape[1])
-    C, K = Z.shape[1], Z.shape[2]
+    C, K, new = Z.shape[1], Z.shape[2], 1.0 - state.ticks[AGAIN]
     for r in range(y.shape[0]):
         for k in range(K):
             for c in range(C):
@@ -58,9 +58,9 @@ def joint_choice_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore
             if state.live[k] > 0.0:
                 for c in range(C):
                     one[c] = Z[r, c, k]
-                state.losses[1 + k] += weight[r] * loss.value(one, y[r])
+                state.losses[1 + k] += new * weight[r] * loss.value(one, y[r])
         for c in range(C):
             one[c] = scores[r, c]
-        state.losses[0] += weight[r] * loss.value(one, y[r])
-        state.ticks[MASS] += weight[r]
+        state.losses[0] += new * weight[r] * loss.value(one, y[r])
+        state.ticks[MASS] += new * weight[r]
         state.ticks[T] += 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import AbstractContextManager, nullcontext
 from math import nan
 from typing import Any, Protocol
 
@@ -136,6 +137,13 @@ class Engine:
             piece = piece_of(chunk, some.start, some.stop), order[start:stop], y[some], sample_weights[some]
             self.call("learn_rows", *self.plans, *piece, *self.memory, scores[some])
         return scores
+
+    def rows_again(self) -> AbstractContextManager[None]:
+        """`with engine.rows_again():` rows come that were learned from before.
+
+        They flatter those members of an ensemble that remember rows best, so its stack learns nothing from them.
+        """
+        return nullcontext()
 
     @property
     def row_cost(self) -> float:

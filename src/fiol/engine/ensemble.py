@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.holding import limits
 from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, lanes_there
 from fiol.engine.pacing import paced, piece_of
-from fiol.engine.stack_state import STACK_KINDS, StackKind, mean_losses, narrowed, new_lane_room, widened
+from fiol.engine.stack_state import AGAIN, STACK_KINDS, StackKind, mean_losses, narrowed, new_lane_room, widened
 from fiol.intake.chunk import Chunk
 from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, intercept_plan, make_plan
@@ -215,6 +215,15 @@ class EnsembleEngine(Engine):
             text = f"member {k} overflows and is left out from now on: {self.ensemble.updates[k].brief()}"
             warnings.warn(text, RuntimeWarning, stacklevel=6)
         return scores
+
+    @contextlib.contextmanager
+    def rows_again(self) -> Iterator[None]:
+        was = self.ticks[AGAIN]
+        self.ticks[AGAIN] = 1.0
+        try:
+            yield
+        finally:
+            self.ticks[AGAIN] = was
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """A round per row of every member and of the stack; a signal is heard when all have made them."""

@@ -10,7 +10,7 @@ import numpy as np
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.stacks import OVERFLOWN
-from fiol.engine.stack_state import MASS, NEXT, T
+from fiol.engine.stack_state import AGAIN, MASS, NEXT, T
 from fiol.engine.stacking import forget, invert, invert_all, share_out, take_out
 
 #: Newton's method takes at most so many steps, and halves each at most so often.
@@ -233,6 +233,9 @@ def joint_stack_row(stack, loss, scores, y, weight, state, room, out):  # type: 
         for c in range(C):
             Z[c, k] = scores[c, k] if state.live[k] > 0.0 else 0.0
     scores_into(Z, mixed, out)
+    if ticks[AGAIN] > 0.0:
+        ticks[T] = t
+        return
     for k in range(K):
         for c in range(C):
             room.q[c] = Z[c, k]

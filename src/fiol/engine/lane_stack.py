@@ -26,7 +26,7 @@ from fiol.components.lanes import (
 from fiol.components.stacks import MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
 from fiol.engine.lanes import one_by_one
-from fiol.engine.stack_state import CURVATURES, LOST, MASS, PULLS, REACHES, THERE, T
+from fiol.engine.stack_state import AGAIN, CURVATURES, LOST, MASS, PULLS, REACHES, THERE, T
 from fiol.engine.stacking import mean_curvature, refresh, take_out, unit_and_reach
 
 
@@ -57,6 +57,9 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
         store(seen, 0, z)
     s, share = sums_of_products(v, n, z, J), load_lanes(state.share, 0, quad)
     score = total(share * s)
+    if ticks[AGAIN] > 0.0:
+        ticks[T] = t
+        return score
     values = loss.value(with_lane(s, 3, score), y) + quad
     lost = weight * loss.value(z, y) * load_lanes(state.live, 0, like)
     store(state.losses, 1, load_lanes(state.losses, 1, like) + lost)

@@ -11,9 +11,9 @@ from fiol.components.stacks import BestMember, NewtonStack
 
 #: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
 #: derivatives, curvatures, values and derivatives at the score of the whole; by how much P has shrunk since LAST; sum
-#: of sample weights.
-T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS = range(9)
-TICKS = 9
+#: of sample weights; 1 while rows come again, and there is nothing to learn from how members do.
+T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS, AGAIN = range(10)
+TICKS = 10
 
 
 class StackState(NamedTuple):

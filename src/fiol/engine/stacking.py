@@ -12,7 +12,7 @@ from fiol.components.component import borrowed
 from fiol.components.lanes import choose, smaller
 from fiol.components.stacks import MOST_DECLINE, MOST_INFORMATION, MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
-from fiol.engine.stack_state import CURVED, EXCESS, LAST, MASS, NEXT, SHRUNK, SLOPED, SQUARES, T
+from fiol.engine.stack_state import AGAIN, CURVED, EXCESS, LAST, MASS, NEXT, SHRUNK, SLOPED, SQUARES, T
 
 
 class StackRoom(NamedTuple):
@@ -193,6 +193,9 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
             a += state.v[j, k] * z[k]
         s[j] = a
         score += state.share[j] * a
+    if ticks[AGAIN] > 0.0:
+        ticks[T] = t
+        return score
     for k in range(K):
         state.losses[1 + k] += weight * loss.value(z[k], y) * state.live[k]
     state.losses[0] += weight * loss.value(score, y)

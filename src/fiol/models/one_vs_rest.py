@@ -30,6 +30,7 @@ from fiol.intake.uniting import united
 from fiol.learner import INDEX_TYPE, VALUE_TYPE, Learner, check_parts, html_table, is_vector
 from fiol.models.epochs import Map
 from fiol.snapshot import Snapshot, scores_in_turn
+from fiol.update.ensemble import Ensemble
 from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="OneVsRest")
@@ -48,7 +49,7 @@ class OneVsRest:
 
     Parameters
     ----------
-    update : what happens in a round of every learner: an `Update` whose loss has one score.
+    update : what happens in a round of every learner: an `Update`, or an `Ensemble`, whose loss has one score.
     classes : the labels of all classes there are. For two of them one learner is enough, that of the second; the score
         of the first is the other's, negated. By default classes may appear at any time.
     n_features, bits, intercept, average, dtype, compiled : as for a `Learner`.
@@ -74,7 +75,7 @@ class OneVsRest:
 
     def __init__(
         self,
-        update: Update,
+        update: Update | Ensemble,
         *,
         classes: Sequence[Any] | None = None,
         n_features: int | None = None,
@@ -84,7 +85,7 @@ class OneVsRest:
         dtype: Any = "float64",
         compiled: bool = True,
     ) -> None:
-        expect("update", update, Update)
+        expect("update", update, Ensemble if isinstance(update, Ensemble) else Update)
         check_two_classes(update)
         shared = {"intercept": intercept, "average": average, "dtype": dtype, "compiled": compiled}
         like = Learner(update, n_features=n_features, bits=bits, **shared)
@@ -525,7 +526,7 @@ class OneVsRest:
         self.__dict__.update(state)
         self._turns = Turns()
 
-    def with_update(self: Self, update: Update) -> Self:
+    def with_update(self: Self, update: Update | Ensemble) -> Self:
         """A model with another update that starts from the weights of this one: see `Learner.with_update`."""
         check_two_classes(update)
         new = self.copy()
@@ -610,7 +611,7 @@ class OneVsRest:
         """The model of what a file says; its learners' arrays begin with their numbers, the one that stands by last."""
         check_header(header)
         update, labels = recipe.from_json(header["update"]), labels_from_header(header.get("labels"))
-        if not isinstance(update, Update):
+        if not isinstance(update, (Update, Ensemble)):
             raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
         if labels is None:
             raise ValueError("its labels are missing from its header")
@@ -677,7 +678,7 @@ class Passage:
                     learner.learn_canonical(chunk, y[rest], self.sample_weights[rest])
 
 
-def check_two_classes(update: Update) -> None:
+def check_two_classes(update: Update | Ensemble) -> None:
     """TypeError unless a learner with this update tells -1 from +1."""
     loss = update.loss
     if not isinstance(loss, Loss):
