@@ -29,7 +29,7 @@ from fiol.components.row import Floats
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
 from fiol.doors import estimator_file
-from fiol.doors.fitting import Passes, Progress, held_out
+from fiol.doors.fitting import Passes, Progress, held_back, held_out, negative_loss
 from fiol.doors.parameters import ALGORITHMS, AUTOMATIC, GEOMETRIES, PENALTIES, SOLVERS, STEP_SIZES, make_update
 from fiol.doors.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, validate_data
 from fiol.intake.chunk import Chunk
@@ -65,7 +65,9 @@ PARAMETERS = """
     max_iter : most passes over the rows that `fit` makes.
     tol : `fit` stops once n_iter_no_change passes in a row did not improve by tol: the loss of rows before they are
         learned from (of a regressor, which has a unit, by tol times that of the first pass), or the score on held-out
-        rows. None makes max_iter passes.
+        rows. An ensemble, which learns fast, soon fits its rows too well: with it, what has to improve is the loss of
+        rows held back (validation_fraction of them, if that makes ten), the model goes back to its best pass, and then
+        learns from these rows, too. None makes max_iter passes over all rows.
     early_stopping, validation_fraction, n_iter_no_change : whether `fit` holds out a part of the rows to decide when
         to stop, how much, and how many passes it waits.
     shuffle : whether `fit` shuffles the rows before every pass, for the regressor into the order that scikit-learn's
@@ -182,16 +184,22 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         `score(learner, chunk, targets, sample_weights)` says how good the learner is on the rows held out.
         """
         self._rounds_before_fit = self._rounds()
-        rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
-        courses = []
-        for learner, y in tasks:
-            judge = None if rest is None else partial(score, learner, rest, y[held_out], sample_weights[held_out])
-            courses.append(Course(Passes(learner, chunk, y, sample_weights), judge))
-        stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change, relative=is_regressor(self))
         seed = check_random_state(self.random_state).randint(LARGEST_SEED) if self.shuffle else None
+        back = held_out is None and self.max_iter > 1 and self.tol is not None and isinstance(self._update(), Ensemble)
+        if back:
+            held_out, score = held_back(chunk.rows, self.validation_fraction, seed), negative_loss
+        back, rest = back and held_out is not None, None if held_out is None else chunk.take(np.flatnonzero(held_out))
+        courses, learners = [], [learner for learner, _ in tasks]
+        told = [] if held_out is None else [(rest, y[held_out], sample_weights[held_out]) for _, y in tasks]
+        for k, (learner, y) in enumerate(tasks):
+            judge = partial(score, learner, *told[k]) if told else None
+            courses.append(Course(Passes(learner, chunk, y, sample_weights), judge, learner if back else None))
+        stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change, relative=is_regressor(self))
         tell = Progress() if self.verbose else None
         kept = None if held_out is None else ~held_out
         self.n_iter_ = run(courses, chunk.rows, stopping, seed, kept, self._map, tell)
+        if back:  # rows held back are learned from at last
+            self._map(lambda pair: pair[0].learn_canonical(*pair[1]), zip(learners, told, strict=True))
         for k in range(self.n_iter_):
             self._losses.append(float(np.mean([c.losses[k] for c in courses if k < len(c.losses)])))
         self._coef = None

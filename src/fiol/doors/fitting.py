@@ -16,6 +16,9 @@ from fiol.learner import Learner
 from fiol.models.epochs import Course
 from fiol.models.one_vs_rest import OneVsRest
 
+#: Fewer rows than that, held back, say nothing about how many passes to make.
+FEWEST_HELD_BACK = 10
+
 
 class Passes:
     """`Passes(learner, chunk, y, sample_weights)(order)`: a pass over rows that have been checked, in this order.
@@ -48,6 +51,11 @@ def r2(learner: Learner, chunk: Chunk, y: Floats, sample_weights: Floats) -> flo
     return float(r2_score(y, predictions(learner, chunk), sample_weight=sample_weights))
 
 
+def negative_loss(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> float:
+    """Minus the weighted mean loss."""
+    return -learner.mean_loss(learner.score_canonical(chunk), y, sample_weights)
+
+
 def predictions(learner: Learner, chunk: Chunk) -> Floats:
     """The predicted targets."""
     return learner.predictions(learner.score_canonical(chunk))
@@ -62,6 +70,22 @@ def held_out(estimator: Any, y: Any, splitter: Any) -> Any:
     mask = np.zeros(len(y), bool)
     mask[held] = True
     return mask
+
+
+def held_back(rows: int, fraction: float, seed: int | None) -> Any:
+    """A mask of the rows that tell an ensemble how many passes to make: drawn by a seed, or the last ones.
+
+    None if these would be fewer than 10, which tell nothing.
+
+    >>> held_back(100, 0.1, None).nonzero()[0].tolist(), held_back(20, 0.1, None)
+    ([90, 91, 92, 93, 94, 95, 96, 97, 98, 99], None)
+    """
+    held = int(fraction * rows)
+    if held < FEWEST_HELD_BACK:
+        return None
+    mask = np.zeros(rows, bool)
+    mask[rows - held :] = True
+    return mask if seed is None else np.random.RandomState(seed).permutation(mask)
 
 
 def continued(old: Any, new: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fiol.engine.engine import IN_ORDER
 from fiol.intake.chunk import loops
+from fiol.intake.transaction import Rewindable
 
 #: Does one thing for each of many, perhaps in threads.
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -38,21 +39,35 @@ class Course:
     ----------
     learn : makes one pass over the rows in a given order, or as they come; returns their mean loss before learning.
     score : how good the learner is on rows held out, called after every pass; None if there are none.
+    back_to_best : the learner, if it is to go back in the end to where it was after its best pass.
     """
 
-    def __init__(self, learn: Callable[[Any], float], score: Callable[[], float] | None = None) -> None:
-        self.learn, self.score = learn, score
+    def __init__(
+        self,
+        learn: Callable[[Any], float],
+        score: Callable[[], float] | None = None,
+        back_to_best: Rewindable | None = None,
+    ) -> None:
+        self.learn, self.score, self.back_to_best = learn, score, back_to_best
         self.losses: list[float] = []  #: of every pass
-        self.best, self.waited = -np.inf, 0
+        self.best, self.waited, self.mark = -np.inf, 0, None
 
     def make_pass(self, order: Any, stopping: Stopping) -> None:
         """Learn from the rows that `order` names once, from all as they come if it is empty."""
         self.losses.append(self.learn(order))
         merit = -self.losses[-1] if self.score is None else self.score()
-        unit = abs(self.losses[0]) if stopping.relative and self.score is None else 1.0
+        of_losses = self.score is None or self.back_to_best is not None
+        unit = abs(self.losses[0]) if stopping.relative and of_losses else 1.0
         improved = stopping.tol is None or merit >= self.best + stopping.tol * (unit or 1.0)
         self.waited = 0 if improved else self.waited + 1
+        if self.back_to_best is not None and merit > self.best:
+            self.mark = self.back_to_best.mark()
         self.best = max(self.best, merit)
+
+    def end(self) -> None:
+        """Go back to where the best pass ended, if that is asked for."""
+        if self.back_to_best is not None and self.mark is not None:
+            self.back_to_best.rewind(self.mark)
 
 
 def run(
@@ -90,4 +105,6 @@ def run(
             tell(epoch, active)
         if all(course.waited >= stopping.patience for course in active):
             break
+    for course in courses:
+        course.end()
     return max(len(course.losses) for course in courses)
