@@ -16,8 +16,8 @@ that is better with fewer counts for more, too. Without a number, no run left so
 - `budget` is a `Stacked(Logistic(), L1(1e-5))`, `truncated` to ten and up to three thousand weights. Held back only.
 - `best single` is the best of our single learners: `FIOL`, `COMID`, `RDA`, its implicit form, `FTRLProximal` and
   `ImplicitFTRL` with scale-free AdaGrad steps of 0.5 and 3, and `FIOL` with `Curvature`, at each number of non-zeros.
-- `VW --l1`, `VW --ftrl`: Vowpal Wabbit with `-l` 0.5 (its default) and 2, and with `--ftrl_alpha` 0.005 (its default)
-  and 0.1. Its intercept is not penalised, as ours is not. The penalty of `--ftrl` counts once in all, that of the
+- `VW --l1`, `VW --ftrl`: Vowpal Wabbit with `-l` 0.5 (its default) and 2, and with `--ftrl_alpha` 0.005 (its default),
+  0.1 and 1. Its intercept is not penalised, as ours is not. The penalty of `--ftrl` counts once in all, that of the
   others once a row: it gets the strength times the number of rows.
 - `sklearn l1`: `SGDClassifier` with `penalty="l1"`, its own schedule and constant steps of three sizes over the mean
   squared length of a row. Held back: one pass of `fit` in order. Progressive: `partial_fit` of 256 rows after the
@@ -173,7 +173,7 @@ def own() -> Columns:
 #: Vowpal Wabbit's options besides the strength, by column.
 VW_PENALISED = {
     "VW --l1": (("-l", "0.5"), ("-l", "2")),
-    "VW --ftrl": (("--ftrl", "--ftrl_alpha", "0.005"), ("--ftrl", "--ftrl_alpha", "0.1")),
+    "VW --ftrl": tuple(("--ftrl", "--ftrl_alpha", alpha) for alpha in ("0.005", "0.1", "1")),
 }
 
 
