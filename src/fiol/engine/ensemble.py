@@ -204,11 +204,14 @@ class EnsembleEngine(Engine):
         return scores
 
     def room_to_pass(self, chunk: Chunk) -> Chunk:
-        """Where the entries go that the gate lets pass: all of them, at most. Without a gate these are the rows."""
+        """Where the entries go that the gate lets pass: all of them, at most, and one that does not.
+
+        Without a gate these are the rows.
+        """
         if self.gate < 0:
             return chunk
         entries = int(chunk.indptr[-1] - chunk.indptr[0])
-        return Chunk(np.zeros_like(chunk.indptr), np.zeros(entries, np.int32), np.zeros(entries))
+        return Chunk(np.zeros_like(chunk.indptr), np.zeros(entries + 1, np.int32), np.zeros(entries + 1))
 
     def end_piece(self, piece: Piece, found: list[Floats], scores: Floats, ends: list[int], end: int) -> None:
         """The rounds of a piece that have not been made yet: the clocks tell who has made its own."""
@@ -228,10 +231,16 @@ class EnsembleEngine(Engine):
         if self.rounds < end:
             parts, known = (self.stack, self.plan.problem.loss), (*targets, self.mixed, scores)
             kind = self.stacking
-            if self.group is not None and not self.beside and kind.lane_rows and len(self.mixed.share) <= MOST_STACKS:
-                self.call(kind.lane_rows, *parts, self.group.zero, FOUR, found[0], *known)
+            if self.group is not None and self.fits_stack_in_lanes(self.group):
+                Z = self.group.with_others(found[0], found[1:])
+                self.call(kind.lane_rows, *parts, self.group.zero, FOUR, Z, *known)
             else:
                 self.call(kind.joint_rows if self.trailing else kind.rows, *parts, self.side_by_side(found), *known)
+
+    def fits_stack_in_lanes(self, group: LaneGroup) -> bool:
+        """Whether the stack can have all members as lanes: if those that learn as lanes come first, and few behind."""
+        few = len(self.in_lanes) + len(self.beside) <= group.width and self.in_lanes[-1] < len(self.in_lanes)
+        return few and bool(self.stacking.lane_rows) and len(self.mixed.share) <= MOST_STACKS
 
     def side_by_side(self, found: list[Floats]) -> Floats:
         """The scores of all members, in their order: [row, member], or [row, score, member]."""

@@ -109,6 +109,13 @@ class LaneGroup:
         """[row, member], of what `learn` has written."""
         return scores.reshape(-1, self.width)[:, : len(self.engines)]
 
+    def with_others(self, scores: Floats, others: Sequence[Floats]) -> Floats:
+        """What `learn` has written, with the scores of others in the lanes behind those of members."""
+        table = scores.reshape(-1, self.width)
+        for k, its_scores in enumerate(others):
+            table[:, len(self.engines) + k] = its_scores
+        return scores
+
     def add_weights(self, features: Any, v: Floats, out: Floats) -> None:
         """Add the sums of weights times v, a number for every member."""
         parts = np.zeros(self.width)
