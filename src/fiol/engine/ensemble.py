@@ -250,11 +250,14 @@ class EnsembleEngine(Engine):
         return scores
 
     def room_to_pass(self, chunk: Chunk) -> Chunk:
-        """Where the entries go that the gate lets pass: all of them, at most. Without a gate these are the rows."""
+        """Where the entries go that the gate lets pass: all of them, at most, and one that does not.
+
+        Without a gate these are the rows.
+        """
         if self.gate < 0:
             return chunk
         entries = int(chunk.indptr[-1] - chunk.indptr[0])
-        return Chunk(np.zeros_like(chunk.indptr), np.zeros(entries, np.int32), np.zeros(entries))
+        return Chunk(np.zeros_like(chunk.indptr), np.zeros(entries + 1, np.int32), np.zeros(entries + 1))
 
     def end_piece(self, piece: Piece, found: list[Floats], scores: Floats, ends: list[int], end: int) -> None:
         """The rounds of a piece that have not been made yet: the clocks tell who has made its own."""

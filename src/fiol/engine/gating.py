@@ -19,6 +19,14 @@ def has_weight(plan, state, i, clock):  # type: ignore[no-untyped-def]
     return found
 
 
+@inlined
+def pass_entry(passed, n, i, x, passes):  # type: ignore[no-untyped-def]
+    """Write an entry behind the n that have passed; how many there are then, if this one passes."""
+    passed.indices[n] = i
+    passed.data[n] = x
+    return n + 1 if passes else n
+
+
 @jit
 def gate_rows(  # type: ignore[no-untyped-def]
     plan, intercept_plan, chunk, y, weight, state, intercept, ticks, desk, intercept_desk, scores, passed
@@ -35,18 +43,20 @@ def gate_rows(  # type: ignore[no-untyped-def]
     passed.indptr[0] = 0
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
-        for k in range(first, last):
-            if has_weight(plan, state, np.uint64(np.uint32(indices[k])), clock):
-                passed.indices[n] = indices[k]
-                passed.data[n] = data[k]
-                n += 1
-        passed.indptr[r + 1] = n
+        if state.w.ndim == 2:  # where a round may work on weights in place
+            for k in range(first, last):
+                passes = has_weight(plan, state, np.uint64(np.uint32(indices[k])), clock)
+                n = pass_entry(passed, n, indices[k], data[k], passes)
         feature, x = indices[first:last], data[first:last]
         z = scores[r]
         z, clock = learn_row(
             plan, intercept_plan, feature, x, y[r], weight[r], state, intercept, clock, desk, intercept_desk, z
         )
         put_score(scores, r, z)
+        if state.w.ndim == 1:  # the weights that the round began with are on the desk still
+            for k in range(last - first):
+                n = pass_entry(passed, n, feature[k], x[k], desk.w[k] != 0.0)
+        passed.indptr[r + 1] = n
     clock_into(ticks, clock)
 
 
