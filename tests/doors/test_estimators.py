@@ -161,7 +161,7 @@ def test_fit_is_partial_fit_is_learn(weighted):
     X, codes = blobs()
     y, weights = NAMES[codes], np.random.default_rng(1).random(200) if weighted else None
     model = FIOLClassifier(**ONE_PASS).fit(X, y, sample_weight=weights)
-    learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), n_features=12)
+    learner = fiol.Learner(n_features=12)
     scores = learner.learn(X, np.where(y == "cherry", 1.0, -1.0), weights)
     assert np.array_equal(model.coef_, [learner.weights])
     assert np.array_equal(model.intercept_, [learner.intercept])
@@ -185,7 +185,7 @@ def test_fit_is_partial_fit_is_learn(weighted):
 def test_regressors_fit_is_partial_fit_is_learn():
     X, y = line()
     model = FIOLRegressor(**ONE_PASS).fit(X, y)
-    learner = fiol.Learner(fiol.FIOL(fiol.Squared()), n_features=12)
+    learner = fiol.Learner(loss=fiol.Squared(), n_features=12)
     scores = learner.learn(X, y)
     assert np.array_equal(model.coef_, learner.weights)
     np.testing.assert_allclose(model.predict(9.0 * X), 9.0 * X @ model.coef_ + model.intercept_, rtol=1e-12)
@@ -200,7 +200,7 @@ def test_several_classes_are_one_learner_each(open_set):
     X, codes = blobs(classes=3)
     y = NAMES[codes]
     model = FIOLClassifier("log_loss", **ONE_PASS, n_jobs=2).fit(X, y)
-    learners = [fiol.Learner(fiol.FIOL(fiol.Logistic()), n_features=12) for _ in range(3)]
+    learners = [fiol.Learner(n_features=12) for _ in range(3)]
     for name, learner in zip(np.sort(NAMES), learners, strict=True):
         learner.learn(X, np.where(y == name, 1.0, -1.0))
     assert np.array_equal(model.coef_, [learner.weights for learner in learners])
@@ -412,19 +412,24 @@ def test_plain_models_of_scikit_learn(monkeypatch):
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ({}, fiol.FIOL(fiol.Logistic())),
-        ({"penalty": "l1", "alpha": 0.1}, fiol.FIOL(fiol.Logistic(), fiol.L1(0.1))),
-        ({"penalty": "l2", "alpha": 0.1}, fiol.FIOL(fiol.Logistic(), fiol.Ridge(0.1))),
-        ({"penalty": "l2", "alpha": 0}, fiol.FIOL(fiol.Logistic())),
+        ({}, fiol.Stacked(fiol.Logistic())),
+        ({"step_size": "single"}, fiol.FIOL(fiol.Logistic())),
+        ({"average": True}, fiol.FIOL(fiol.Logistic())),
+        ({"record_every": 10}, fiol.FIOL(fiol.Logistic())),
+        ({"loss": "softmax"}, fiol.FIOL(fiol.Softmax())),
+        ({"penalty": "l1", "alpha": 0.1}, fiol.Stacked(fiol.Logistic(), fiol.L1(0.1))),
+        ({"penalty": "l1", "alpha": 0.1, "step_size": "single"}, fiol.FIOL(fiol.Logistic(), fiol.L1(0.1))),
+        ({"penalty": "l2", "alpha": 0.1}, fiol.Stacked(fiol.Logistic(), fiol.Ridge(0.1))),
+        ({"penalty": "l2", "alpha": 0}, fiol.Stacked(fiol.Logistic())),
         (
             {"penalty": "elasticnet", "alpha": 0.5, "l1_ratio": 0.25},
-            fiol.FIOL(fiol.Logistic(), fiol.ElasticNet(0.125, 0.375)),
+            fiol.Stacked(fiol.Logistic(), fiol.ElasticNet(0.125, 0.375)),
         ),
         (
             {"penalty": fiol.L1(0.2), "positive": True},
             fiol.FIOL(fiol.Logistic(), fiol.non_negative(fiol.L1(0.2))),
         ),
-        ({"loss": fiol.Huber(2.0)}, fiol.FIOL(fiol.Huber(2.0))),
+        ({"loss": fiol.Huber(2.0)}, fiol.Stacked(fiol.Huber(2.0))),
         ({"loss": "squared_hinge", "algorithm": "PA2"}, fiol.PA2()),
         ({"loss": "hinge", "algorithm": "PA1", "step_size": 0.5}, fiol.PA1(0.5)),
         ({"loss": "hinge", "algorithm": "PA"}, fiol.PA()),
@@ -445,7 +450,8 @@ def test_parameters_are_presets(parameters, expected):
 
 @pytest.mark.parametrize("algorithm", sorted(fiol.doors.parameters.ALGORITHMS))
 def test_every_preset_has_a_name(algorithm):
-    assert FIOLRegressor(algorithm=algorithm)._update() == getattr(fiol, algorithm)(loss=fiol.Squared())
+    single = FIOLRegressor(algorithm=algorithm, step_size="single")
+    assert single._update() == getattr(fiol, algorithm)(loss=fiol.Squared())
 
 
 @pytest.mark.parametrize(
@@ -768,7 +774,7 @@ def test_a_ledger_on_request(monkeypatch):
     X, y = load_iris(return_X_y=True)
     options = {"record_every": 50, "shuffle": True, "max_iter": 2, "tol": None, "random_state": 0}
     model = FIOLClassifier("log_loss", **options)
-    plain = clone(model).set_params(record_every=None).fit(X, y)
+    plain = clone(model).set_params(record_every=None, step_size="single").fit(X, y)
     model.fit(X, y)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9, atol=1e-12)
     assert [ledger.records.t.tolist() for ledger in model.ledgers_] == [[50, 100, 150, 200, 250, 300]] * 3

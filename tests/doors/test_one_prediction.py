@@ -187,7 +187,7 @@ def test_classifiers_to_the_last_bit(loss, classes, monkeypatch):
 
 
 def test_probabilities_of_doors_that_share_a_kernel_have_the_same_bits():
-    learner, river = fiol.Learner(fiol.FIOL(fiol.Logistic())), RiverClassifier()
+    learner, river = fiol.Learner(), RiverClassifier()
     learner.learn(SEEN, SIGNS)
     ours = fiol.FIOLClassifier(max_iter=1, shuffle=False).fit(SEEN, SIGNS > 0)
     river.learn_many(pd.DataFrame(SEEN, columns=NAMES), SIGNS > 0)
@@ -204,7 +204,7 @@ def test_passive_aggressive_to_the_last_bit():
     assert model.predict(BEYOND).tolist() == expected == run(model, BEYOND, "variable")[:, 0].tolist()
 
 
-LEARNER = fiol.Learner(UPDATES["default"])
+LEARNER = fiol.Learner(loss=fiol.Squared())
 LEARNER.learn(SEEN, Y)
 ESTIMATOR = fiol.FIOLRegressor(max_iter=1, shuffle=False).fit(SEEN, Y)
 RIVER = RiverRegressor()

@@ -512,13 +512,13 @@ def test_streams_of_arrays_have_numbers_for_names():
 @pytest.mark.parametrize("bits", [None, 4])
 def test_numbers_for_names_are_not_what_equals_them(bits):
     """1, True and 1.0 are one key of a dict; rows that are all alike must not take one for the other."""
-    learner = fiol.Learner(fiol.FIOL(fiol.Squared()), bits=bits, compiled=False)
+    learner = fiol.Learner(loss=fiol.Squared(), bits=bits, compiled=False)
     model = FIOLRegressor(bits=bits)
     model._learner = fiol.Learner(model._update, n_features=None if bits is None else 2**bits, compiled=False)
     for _ in range(4):
         learner.learn_named({1: 2.0, "a": 1.0, 0: 0.5}, 1.0)
         model.learn_one({1: 2.0, "a": 1.0, 0: 0.5}, 1.0)
-    twin = fiol.Learner(fiol.FIOL(fiol.Squared()), bits=bits, compiled=False)
+    twin = fiol.Learner(loss=fiol.Squared(), bits=bits, compiled=False)
     twin.learn(4 * [{1: 2.0, "a": 1.0, 0: 0.5}], 4 * [1.0])
     assert np.array_equal(twin.weights, learner.weights)
     assert np.array_equal(twin.weights, model.learner.weights)
