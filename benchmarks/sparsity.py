@@ -388,13 +388,14 @@ def plot(found: list[Found], path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
+    mpl.rcParams["svg.fonttype"] = "none"  # text as text
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(2, len(found), figsize=(3.2 * len(found), 5.6), squeeze=False, layout="constrained")
     for column, f in enumerate(found):
         for axis, what in zip(axes[:, column], ("progressive", "held_back"), strict=True):
             most = max(run.nonzero for name in f.columns["ensemble"] for run in f.runs[name])
-            n = np.unique(np.round(np.logspace(0.5, np.log10(max(most, 10)), 60)).astype(int))
+            n = np.unique(np.round(np.logspace(0.5, np.log10(max(most, 10)), 30)).astype(int))
             for name in f.columns:
                 losses = np.array([f.at(name, what, int(k)) for k in n])
                 there = np.isfinite(losses)
@@ -408,7 +409,7 @@ def plot(found: list[Found], path: Path) -> None:
     axes[0, 0].set_ylabel("log loss")
     axes[0, -1].legend(fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)
 
 

@@ -235,7 +235,7 @@ STACKED = (
     Normalized(0.3),
     Normalized(3.0),
 )
-#: The steps of the gate of `Stacked`. Of 1, 3 and 10, and of dual averaging, none was better by more than 2 %.
+#: The steps of the gate of `Stacked`. Sizes of 1 and 10, and dual averaging, are within 4 % (docs/benchmarks.md).
 GATE = ScaleFree(AdaGrad(3.0))
 
 
