@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     print("(compiling for some seconds, if this is the first run)\n")
     print(f"  {'':<28}{'mean cost':>10}{'too little':>12}{'mean order':>12}")
     for name, each in {"squared error": "squared_error", repr(loss): loss}.items():
-        estimator = fiol.FIOLRegressor(each, max_iter=4 if quick else 20, tol=None, random_state=0)
+        estimator = fiol.FIOLRegressor(each, random_state=0)
         orders = make_pipeline(StandardScaler(), estimator).fit(X, demand).predict(new)
         costs[name] = float(np.mean([loss.value(z, y) for z, y in zip(orders, asked, strict=True)]))
         print(f"  {name:<28}{costs[name]:>10.2f}{np.mean(orders < asked):>12.0%}{np.mean(orders):>12.1f}")
