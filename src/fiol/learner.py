@@ -867,7 +867,8 @@ class Learner:
         if not isinstance(self._intake.encoder, Vocabulary):
             raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
         with self._turns, self._intake.transaction():
-            kept, state = np.flatnonzero(features_with_weight(self.last_weights)), self.engine.state
+            kept, engine = np.flatnonzero(features_with_weight(self.last_weights)), self.engine
+            state, centring = engine.state, engine.centring
             dropped = self.n_features - kept.shape[0]
             try:
                 if dropped:
@@ -875,7 +876,7 @@ class Learner:
                     self.engine.select((each * kept[:, None] + np.arange(each)).ravel())
                     self._intake.keep(kept)
             except BaseException:  # both or neither
-                self.engine.state = state
+                engine.state, engine.centring = state, centring
                 raise
             return dropped
 
