@@ -202,6 +202,8 @@ def test_compiled_rows_and_events():
         index = np.arange(5, dtype=np.int32)
         alone = [events.learn_one(index[row != 0.0], row[row != 0.0], t) for row, t in zip(X, y, strict=True)]
         np.testing.assert_array_equal(alone, scores)
+        assert_same(events.engine.centring, chunked.engine.centring)
+        assert_same(told(events), told(chunked))
         assert events.score_one(index, X[0] + 0.5) == chunked.scores(X[:1] + 0.5)[0]
 
 
@@ -342,7 +344,7 @@ def test_files_from_before_are_not_centred():
         {"centring.features": np.array([1.5])},
         {"centring.features": np.array([9.0])},
         {"centring.sums": np.array([np.nan, 0.0, 0.0])},
-        {"centring.rows": np.array([-1.0])},
+        {"centring.so_far": np.array([-1.0])},
         {"centring.window": np.zeros((3, 2))},
         {"centring.features": np.array([3.0, 2.0, 1.0])},
     ],

@@ -38,10 +38,15 @@ FAR_FROM_0 = 2.0
 class Centring(NamedTuple):
     """The means of centred features, and until it is decided which these are, what is known of all."""
 
-    rows: float  #: rows there were
+    so_far: Floats  #: rows there were, as an array of one
     window: Floats  #: [feature, 4] of the first rows: how many it is in, the sum of its values, the least, the largest
     features: Indices  #: the centred ones, rising
-    sums: Floats  #: and the sums of their values in all rows
+    sums: Floats  #: and the sums of their values in all rows; single events add to them in place
+
+    @property
+    def rows(self) -> float:
+        """Rows there were."""
+        return float(self.so_far[0])
 
     @property
     def watches(self) -> bool:
@@ -71,7 +76,7 @@ class Centring(NamedTuple):
         np.minimum.at(window[:, 2], chunk.indices, chunk.data)
         np.maximum.at(window[:, 3], chunk.indices, chunk.data)
         window[window[:, 0] == 0.0, 2:] = 0.0  # what is kept is finite
-        return self._replace(rows=self.rows + chunk.rows, window=window)
+        return self._replace(so_far=self.so_far + chunk.rows, window=window)
 
     def decided(self) -> tuple[Centring, Floats]:
         """The same with the features that are centred from now on, and the largest distance of each from its mean."""
@@ -91,16 +96,16 @@ class Centring(NamedTuple):
         known = np.flatnonzero(np.asarray(places)[: self.window.shape[0]] >= 0)
         window = np.zeros((int(np.max(np.asarray(places)[known], initial=-1)) + 1, 4))
         window[np.asarray(places)[known]] = self.window[known]
-        return Centring(self.rows, window, new[order].astype(np.int32), self.sums[order])
+        return Centring(self.so_far, window, new[order].astype(np.int32), self.sums[order])
 
     def arrays(self) -> dict[str, Any]:
         """What is kept, by name."""
-        parts = {"rows": np.array([self.rows]), "features": self.features.astype(np.float64), "sums": self.sums}
-        return {f"centring.{name}": array for name, array in {**parts, "window": self.window}.items()}
+        parts = self._replace(features=self.features.astype(np.float64))._asdict()  # type: ignore[arg-type]
+        return {f"centring.{name}": array for name, array in parts.items()}
 
 
 #: Before the first row.
-NO_ROWS = Centring(0.0, np.zeros((0, 4)), np.empty(0, np.int32), np.empty(0))
+NO_ROWS = Centring(np.zeros(1), np.zeros((0, 4)), np.empty(0, np.int32), np.empty(0))
 
 
 def centring_from(arrays: dict[str, Any], features: int) -> Centring:
@@ -115,4 +120,4 @@ def centring_from(arrays: dict[str, Any], features: int) -> Centring:
         raise ValueError("arrays 'centring' do not fit the update")
     if (chosen != np.floor(chosen)).any() or (chosen.shape[0] and rows[0] < 1.0):
         raise ValueError("arrays 'centring' do not name features that have a mean")
-    return Centring(float(rows[0]), window.copy(), chosen.astype(np.int32), sums.copy())
+    return Centring(rows.copy(), window.copy(), chosen.astype(np.int32), sums.copy())

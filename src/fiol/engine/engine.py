@@ -170,9 +170,9 @@ class Engine:
         least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
         arguments = centring.features, sums, centring.rows, learning, least, *new
         n = self.call("centre_rows", tuple(chunk), *arguments)
-        rows = centring.rows + chunk.rows * learning
+        count = centring.so_far + chunk.rows * learning
         found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
-        return found, centring._replace(rows=rows, sums=sums)
+        return found, centring._replace(so_far=count, sums=sums)
 
     def centred(self, chunk: Chunk) -> Chunk:
         """Rows to be read, with the means taken away."""
@@ -254,8 +254,8 @@ class Engine:
         intake, found = intakes[0], self.at_hand
         if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
             found = AtHand(intake, max(2 * entries, self.desk.shape[1]))
-        live = self.centring is not None and not self.centring.idle
-        if self.trailing or not self.compiled or live or (learning and self.observer is not None):
+        watches = self.centring is not None and self.centring.watches
+        if self.trailing or not self.compiled or watches or (learning and self.observer is not None):
             return found
         if (found.learn if learning else found.score) is second_look:
             from fiol.engine.events import functions_for  # imported here: `import fiol` loads no compiler

@@ -55,6 +55,9 @@ from fiol.compiler.python_objects import (
     word_at,
     word_of,
 )
+from fiol.engine.centred_rows import centre_row
+from fiol.engine.centring import NO_ROWS
+from fiol.engine.holding import SMALLEST_SINGLE
 from fiol.engine.reading import prediction, score_one_row
 from fiol.engine.rounds import clock_from, clock_into, desk_on, in_order, learn_row
 from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST
@@ -100,6 +103,12 @@ class Values(NamedTuple):
     new_x: Any
     bits: Any  #: one for each feature
     smaller: Any  #: how many features are smaller than those of a word of bits
+    centred: Any  #: features whose means are taken away,
+    sums: Any  #: the sums of their values,
+    count: Any  #: and the number of rows
+    least: float  #: differences from a mean that are smaller are 0
+    raw_feature: Any  #: scratch: the row with them
+    raw_x: Any
     facts: Any  #: addresses of objects, and numbers
 
 
@@ -140,7 +149,7 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
     n, new, place, known, names, missed = 0, 0, 0, word_at(facts[NAMES], SIZE), word_at(facts[NAMES], ITEMS), False
     last: Any = -1
     rising: Any = True
-    if word_at(row, TYPE) != facts[DICT] or dict_size(row) > x.shape[0]:
+    if word_at(row, TYPE) != facts[DICT] or dict_size(row) > keys.shape[0]:
         return -1, 0, True
     while True:
         more, place, key, value = next_item(row, place)
@@ -182,8 +191,8 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
 
 
 @inlined
-def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-def]
-    """`read_dict` for an array of int32 and one of float64."""
+def read_arrays(facts, indices, values, feature, x, most):  # type: ignore[no-untyped-def]
+    """`read_dict` for an array of int32 and one of float64, of at most so many entries."""
     fine = word_at(indices, TYPE) == facts[ARRAY] and word_at(values, TYPE) == facts[ARRAY]
     if not fine:
         return -1, 0, True
@@ -193,7 +202,7 @@ def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-
     if not fine:
         return -1, 0, True
     n = word_at(word_at(indices, SHAPE), 0)
-    if n != word_at(word_at(values, SHAPE), 0) or n > x.shape[0]:
+    if n != word_at(word_at(values, SHAPE), 0) or n > most:
         return -1, 0, True
     place, value_place, last, rising = word_at(indices, DATA), word_at(values, DATA), -1, True
     for k in range(n):
@@ -319,6 +328,27 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
     return False
 
 
+@inlined
+def without_means(held, n):  # type: ignore[no-untyped-def]
+    """Take the means from a row of n entries, which stays in the scratch for raw rows; returns how many it has then."""
+    feature, x, part = held.raw_feature[:n], held.raw_x[:n], 1.0 / held.count[0]
+    for k in range(n):
+        feature[k], x[k] = held.feature[k], held.x[k]
+    return centre_row(feature, x, held.centred, held.sums, part, False, held.least, held.feature, held.x)
+
+
+@inlined
+def add_to_means(held, n):  # type: ignore[no-untyped-def]
+    """Let the means go on with the raw row of n entries."""
+    feature, x, k = held.raw_feature, held.raw_x, 0
+    for j in range(held.centred.shape[0]):
+        while k < n and feature[k] < held.centred[j]:
+            k += 1
+        if k < n and feature[k] == held.centred[j]:
+            held.sums[j] += x[k]
+    held.count[0] += 1.0
+
+
 @jit
 def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """The score of a row, a dict or two arrays, or its prediction; None if the row needs a second look.
@@ -334,10 +364,12 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     if count == 1:
         n, _, rising = read_dict(facts, first, feature, x, keys, guesses)
     else:
-        n, _, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
+        n, _, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x, keys.shape[0])
     n = sort_entries(feature, x, n, rising, held)
     if n < 0:
         return share(facts[NONE])
+    if held.centred.shape[0] > 0:
+        n = without_means(held, n)
     row = held.plan, held.intercept_plan, feature[:n], x[:n], held.state, held.intercept, held.fresh, held.ticks
     failed, z = attempted(score_one_row, row)
     if not failed and held.predicting:
@@ -358,14 +390,18 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     if count == 3:
         n, new, rising = read_dict(facts, first, feature, x, keys, guesses)
     else:
-        n, new, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x)
+        n, new, rising = read_arrays(facts, first, word_at(arguments, 8), feature, x, keys.shape[0])
     n = sort_entries(feature, x, n, rising, held)
     if n < 0:
         return share(facts[NONE])
-    row, values, features = feature[:n], x[:n], features_with(facts, feature[:n], new)
+    features = features_with(facts, feature[:n], new)
     more = count == 4 and n > 0 and facts[UNKNOWN] == ANY_NUMBER and feature[n - 1] >= features
     if more:
         features = np.int64(feature[n - 1]) + 1
+    entries = n
+    if held.centred.shape[0] > 0:
+        n = without_means(held, n)
+    row, values = feature[:n], x[:n]
     checked = held.plan, row, values, y, w, held.state, held.desk, features, held.low, held.high, held.heaviest
     failed, fine = attempted(in_order, checked)
     if failed:
@@ -378,6 +414,8 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     if failed:
         return 0
     clock_into(held.ticks, clock)
+    if held.centred.shape[0] > 0:
+        add_to_means(held, entries)
     return new_float(z)
 
 
@@ -406,7 +444,9 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
     features, width = min(intake.features for intake in intakes), MOST_FEATURES if own.width is None else own.width
     numbers = features, width, unknown, place_of_owner(turns), word_of(1, SIZE)
     facts, entries = np.array([*map(id, things), *numbers]), at_hand.entries
-    row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
+    known, least = engine.centring or NO_ROWS, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
+    room = entries + known.features.shape[0] + 1  # absent features that are centred have entries, too
+    row = np.empty(room, np.int32), np.empty(room), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
     sorting = np.empty(entries, np.int32), np.empty(entries), np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
     memory = (
         *engine.plans,
@@ -418,8 +458,10 @@ def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning:
         engine.intercept_desk,
     )
 
+    means = known.features, known.sums, known.so_far, least, np.empty(room, np.int32), np.empty(room)
+
     def function(kernel: Any, predicting: int = 0) -> Any:
-        values = Values(*(predicting, *memory, *engine.limits, *row, *sorting, facts))
+        values = Values(*(predicting, *memory, *engine.limits, *row, *sorting, *means, facts))
         return python_function(kernel, values, (things, turns))
 
     if learning:

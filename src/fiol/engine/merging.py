@@ -86,7 +86,8 @@ def merged_means(known: list[Centring], features: Any, means: Floats, rows: floa
     if len(known) == 1:
         return known[0]
     if len(features) or any(one.idle for one in known):
-        return Centring(max(rows, WINDOW), np.zeros((0, 4)), features, means * max(rows, WINDOW))
+        rows = max(rows, WINDOW)
+        return Centring(np.array([rows]), np.zeros((0, 4)), features, means * rows)
     window = np.zeros((max(one.window.shape[0] for one in known), 4))
     for one in known:
         own, other = window[: one.window.shape[0]], one.window
@@ -94,7 +95,7 @@ def merged_means(known: list[Centring], features: Any, means: Floats, rows: floa
         own[:, 2] = np.where(first, other[:, 2], np.where(there, np.minimum(own[:, 2], other[:, 2]), own[:, 2]))
         own[:, 3] = np.where(first, other[:, 3], np.where(there, np.maximum(own[:, 3], other[:, 3]), own[:, 3]))
         own[:, :2] += other[:, :2]
-    return Centring(sum(one.rows for one in known), window, features, means)
+    return Centring(np.array([sum(one.rows for one in known)]), window, features, means)
 
 
 def members_of(engine: Engine) -> list[Engine]:
