@@ -39,7 +39,7 @@ class Centring(NamedTuple):
     """The means of centred features, and until it is decided which these are, what is known of all."""
 
     so_far: Floats  #: rows there were, as an array of one
-    window: Floats  #: [feature, 4] of the first rows: how many it is in, the sum of its values, the least, the largest
+    window: Floats  #: of the first rows, a feature each: its number, how many it is in, sum, least and largest value
     features: Indices  #: the centred ones, rising
     sums: Floats  #: and the sums of their values in all rows; single events add to them in place
 
@@ -65,37 +65,31 @@ class Centring(NamedTuple):
 
     def watched(self, chunk: Chunk) -> Centring:
         """The same after some of the first rows."""
-        have = max(self.window.shape[0], int(chunk.indices.max(initial=-1)) + 1)
-        window = np.zeros((have, 4))
-        window[: self.window.shape[0]] = self.window
-        first = np.ones(have, bool)
-        first[: self.window.shape[0]] = self.window[:, 0] == 0.0
-        window[first, 2:] = [np.inf, -np.inf]
-        np.add.at(window[:, 0], chunk.indices, 1.0)
-        np.add.at(window[:, 1], chunk.indices, chunk.data)
-        np.minimum.at(window[:, 2], chunk.indices, chunk.data)
-        np.maximum.at(window[:, 3], chunk.indices, chunk.data)
-        window[window[:, 0] == 0.0, 2:] = 0.0  # what is kept is finite
-        return self._replace(so_far=self.so_far + chunk.rows, window=window)
+        rows, found = self.rows + chunk.rows, united_windows([self], chunk.indices)
+        place = np.searchsorted(found[:, 0], chunk.indices)
+        np.add.at(found[:, 1], place, 1.0)  # one after the other: sums do not depend on how rows are cut
+        np.add.at(found[:, 2], place, chunk.data)
+        np.minimum.at(found[:, 3], place, chunk.data)
+        np.maximum.at(found[:, 4], place, chunk.data)
+        return after_first(found, rows)
 
     def decided(self) -> tuple[Centring, Floats]:
         """The same with the features that are centred from now on, and the largest distance of each from its mean."""
-        number, total, low, high = self.window.T
+        feature, number, total, low, high = self.window.T
         absent = number < self.rows
         low, high = np.where(absent, np.minimum(low, 0.0), low), np.where(absent, np.maximum(high, 0.0), high)
         mean = total / self.rows
         distance = np.maximum(high - mean, mean - low)
-        chosen = np.flatnonzero((number >= NEARLY_ALL * self.rows) & (np.abs(mean) > FAR_FROM_0 * distance))
-        new = self._replace(window=np.zeros((0, 4)), features=chosen.astype(np.int32), sums=total[chosen])
+        chosen = (number >= NEARLY_ALL * self.rows) & (np.abs(mean) > FAR_FROM_0 * distance)
+        new = self._replace(window=NO_WINDOW, features=feature[chosen].astype(np.int32), sums=total[chosen])
         return new, distance[chosen]
 
     def placed(self, places: Any) -> Centring:
         """The same where places[i] is what was feature i; features with a place below 0 are forgotten."""
-        new = np.asarray(places, np.int64)[self.features]
-        order = np.argsort(new, kind="stable")[np.count_nonzero(new < 0) :]
-        known = np.flatnonzero(np.asarray(places)[: self.window.shape[0]] >= 0)
-        window = np.zeros((int(np.max(np.asarray(places)[known], initial=-1)) + 1, 4))
-        window[np.asarray(places)[known]] = self.window[known]
+        places = np.asarray(places, np.int64)
+        new, seen = places[self.features], places[self.window[:, 0].astype(np.int64)]
+        order, rank = (np.argsort(p, kind="stable")[np.count_nonzero(p < 0) :] for p in (new, seen))
+        window = np.hstack([seen[:, None], self.window[:, 1:]])[rank]
         return Centring(self.so_far, window, new[order].astype(np.int32), self.sums[order])
 
     def arrays(self) -> dict[str, Any]:
@@ -104,8 +98,29 @@ class Centring(NamedTuple):
         return {f"centring.{name}": array for name, array in parts.items()}
 
 
+#: Nothing is known of any feature.
+NO_WINDOW = np.zeros((0, 5))
 #: Before the first row.
-NO_ROWS = Centring(np.zeros(1), np.zeros((0, 4)), np.empty(0, np.int32), np.empty(0))
+NO_ROWS = Centring(np.zeros(1), NO_WINDOW, np.empty(0, np.int32), np.empty(0))
+
+
+def united_windows(parts: list[Centring], more: Any = ()) -> Floats:
+    """What is known of features in several parts of the first rows, as a `window`, with `more` features."""
+    feature = np.unique(np.concatenate([more, *(part.window[:, 0] for part in parts)]))
+    found = np.tile([0.0, 0.0, 0.0, np.inf, -np.inf], (len(feature), 1))
+    found[:, 0] = feature
+    for part in parts:
+        place = np.searchsorted(feature, part.window[:, 0])
+        found[place, 1:3] += part.window[:, 1:3]
+        found[place, 3] = np.minimum(found[place, 3], part.window[:, 3])
+        found[place, 4] = np.maximum(found[place, 4], part.window[:, 4])
+    return found
+
+
+def after_first(window: Floats, rows: float) -> Centring:
+    """The one that knows this of the first rows; features that can no longer be in nearly all of them are forgotten."""
+    possible = window[:, 1] >= rows - (1.0 - NEARLY_ALL) * max(rows, WINDOW)
+    return NO_ROWS._replace(so_far=np.array([rows]), window=window[possible])
 
 
 def centring_from(arrays: dict[str, Any], features: int) -> Centring:
@@ -116,7 +131,7 @@ def centring_from(arrays: dict[str, Any], features: int) -> Centring:
             raise ValueError(f"array {name!r} is missing or does not fit the update")
     rows, window, chosen, sums = (arrays[f"centring.{name}"] for name in Centring._fields)
     rising = (np.diff(chosen) > 0.0).all() and (chosen >= 0.0).all() and (chosen < features).all()
-    if rows.shape != (1,) or rows[0] < 0.0 or window.shape[1:] != (4,) or sums.shape != chosen.shape or not rising:
+    if rows.shape != (1,) or rows[0] < 0.0 or window.shape[1:] != (5,) or sums.shape != chosen.shape or not rising:
         raise ValueError("arrays 'centring' do not fit the update")
     if (chosen != np.floor(chosen)).any() or (chosen.shape[0] and rows[0] < 1.0):
         raise ValueError("arrays 'centring' do not name features that have a mean")

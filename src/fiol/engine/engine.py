@@ -149,8 +149,7 @@ class Engine:
                     self.centring = self.take_means(block.row_block(0, self.rounds - before), self.centring)[1]
                 raise
             self.centring = known
-            if known.window.shape[0] and not known.watches:
-                self.begin_centring()
+            self.end_window()
         return scores
 
     def take_means(self, chunk: Chunk, centring: Any, learning: bool = True) -> tuple[Chunk, Centring]:
@@ -180,9 +179,10 @@ class Engine:
             return chunk
         return self.take_means(chunk, self.centring, learning=False)[0]
 
-    def begin_centring(self) -> None:
-        """Decide which features are centred from now on, and bring what is known of them into that form."""
-        assert self.centring is not None
+    def end_window(self) -> None:
+        """Decide which features are centred from now on, if it is time, and bring what is known of them in form."""
+        if self.centring is None or self.centring.watches or not self.centring.window.shape[0]:
+            return
         new, distances = self.centring.decided()
         if new.features.shape[0]:
             self.move_to_means(new.features, new.means, distances)
@@ -481,9 +481,8 @@ class Engine:
     def select_means(self, kept: Any) -> None:
         """`select` for the means."""
         if self.centring is not None and not self.centring.idle:
-            known = max(
-                [int(np.max(kept, initial=-1)), self.centring.window.shape[0], *self.centring.features.tolist()]
-            )
+            numbers = np.concatenate([kept, self.centring.features, self.centring.window[:, 0]])
+            known = int(numbers.max(initial=-1))
             places = np.full(known + 1, -1)
             places[kept] = np.arange(len(kept))
             self.centring = self.centring.placed(places)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.engine.centring import WINDOW, Centring
+from fiol.engine.centring import NO_WINDOW, WINDOW, Centring, after_first, united_windows
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble import EnsembleEngine
 from fiol.update.plan import Plan
@@ -76,8 +76,7 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
     shifts = iter(at_means(new, features, pooled) - said)
     change_members(new, lambda member: member.shift(*next(shifts)))
     new.centring = merged_means(known, features, pooled, float(new.rows))
-    if new.centring.window.shape[0] and not new.centring.watches:
-        new.begin_centring()
+    new.end_window()
     return new
 
 
@@ -87,15 +86,8 @@ def merged_means(known: list[Centring], features: Any, means: Floats, rows: floa
         return known[0]
     if len(features) or any(one.idle for one in known):
         rows = max(rows, WINDOW)
-        return Centring(np.array([rows]), np.zeros((0, 4)), features, means * rows)
-    window = np.zeros((max(one.window.shape[0] for one in known), 4))
-    for one in known:
-        own, other = window[: one.window.shape[0]], one.window
-        first, there = own[:, 0] == 0.0, other[:, 0] > 0.0
-        own[:, 2] = np.where(first, other[:, 2], np.where(there, np.minimum(own[:, 2], other[:, 2]), own[:, 2]))
-        own[:, 3] = np.where(first, other[:, 3], np.where(there, np.maximum(own[:, 3], other[:, 3]), own[:, 3]))
-        own[:, :2] += other[:, :2]
-    return Centring(np.array([sum(one.rows for one in known)]), window, features, means)
+        return Centring(np.array([rows]), NO_WINDOW, features, means * rows)
+    return after_first(united_windows(known), sum(one.rows for one in known))
 
 
 def members_of(engine: Engine) -> list[Engine]:
