@@ -179,8 +179,9 @@ class Learner:
         how many rows were learned from before, as `rows_learned`.
 
         A row's score is what `scores` would have said just before the row, but for one case: `ScaleFree` steps, the
-        default ones, begin the round of a value larger than all before it by shrinking its weight, and the score
-        that the round's equation starts from, which is returned, is that of the weights so shrunk.
+        default ones, begin the round of a value larger than all before it (farther from the mean, if it is centred) by
+        shrinking its weight, and the score that the round's equation starts from, which is returned, is that of the
+        weights so shrunk.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> learner = Learner(FIOL(Squared()), intercept=False)
@@ -662,9 +663,9 @@ class Learner:
 
         >>> from fiol import FIOL, Curvature, Learner, Logistic, ScaleFree
         >>> learner = Learner(FIOL(Logistic(), step_size=ScaleFree(Curvature())))
-        >>> _ = learner.learn([[1.0, 0.0]] * 50, [1.0, -1.0] * 25)
-        >>> learner.uncertainty([[1.0, 0.0], [0.0, 1.0]]).round(2)  # a feature seen in 50 rows, and one in none
-        array([0.41, 1.04])
+        >>> _ = learner.learn([[1.0, 0.0], [-1.0, 0.0]] * 26, [1.0, 1.0, -1.0, -1.0] * 13)
+        >>> learner.uncertainty([[1.0, 0.0], [0.0, 1.0]]).round(2)  # a feature seen in 52 rows, and one in none
+        array([0.4 , 1.04])
         """
         if not self.update.knows_variance():
             raise TypeError(
@@ -953,7 +954,8 @@ class Learner:
         if not isinstance(self._intake.encoder, Vocabulary):
             raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
         with self._turns, self._intake.transaction():
-            kept, state = np.flatnonzero(features_with_weight(self.last_weights)), self.engine.state
+            kept, engine = np.flatnonzero(features_with_weight(self.last_weights)), self.engine
+            state, centring = engine.state, engine.centring
             dropped = self.n_features - kept.shape[0]
             try:
                 if dropped:
@@ -961,7 +963,7 @@ class Learner:
                     self.engine.select((each * kept[:, None] + np.arange(each)).ravel())
                     self._intake.keep(kept)
             except BaseException:  # both or neither
-                self.engine.state = state
+                engine.state, engine.centring = state, centring
                 raise
             return dropped
 

@@ -171,7 +171,7 @@ def test_weights_that_walk_follow_what_changes():
 @pytest.mark.parametrize("loss", [fiol.SquaredHinge(), fiol.Hinge(), fiol.Logistic()], ids=repr)
 def test_a_stream_without_surprises_leaves_finite_numbers(loss, noise):
     """Where rows show nothing, variances grow in every round, and steps with them."""
-    learner = learner_of(loss, fiol.ScaleFree(fiol.Curvature(noise=noise)), dtype="float32")
+    learner = learner_of(loss, fiol.ScaleFree(fiol.Curvature(noise=noise), centred=0), dtype="float32")
     learner.learn(np.ones((200, 1)), np.ones(200))
     assert np.isfinite(learner.engine.state.statistics).all()
     assert (learner.engine.state.statistics[0, 2] > 0.0).all()

@@ -143,6 +143,13 @@ class StepSize(Component):
         """The size of the values of a feature whose record is s, 1 if nothing is known."""
         return 1.0
 
+    def centres(self) -> bool:
+        """Whether features far from 0 are learned as if their mean were 0: see `fiol.engine.centring`."""
+        return False
+
+    def centre(self, s: Floats, distance: float) -> None:
+        """Begin the record of a feature anew, whose values are distances from its mean, so far up to `distance`."""
+
     def lane_rule(self) -> LaneRule | None:
         """This step size as a lane of an ensemble has it; None if it is of another kind."""
         return None
@@ -737,6 +744,10 @@ class ScaleFree(Adaptive):
     targets matters all the same, and that of features: there weights start from a number that knows no unit, and steps
     multiply them; penalties are raw there.
 
+    Offsets do not matter either, in learners with an intercept: a feature that is in nearly every row, and whose mean
+    is far from 0 beside its distances from it, is learned as x - mean, with the mean of the rows so far, and the
+    intercept that is told takes that into account (`fiol.engine.centring`). With `centred=0` values stay what they are.
+
     The record of a feature is that of the step size inside, and its peak.
 
     >>> ScaleFree(Constant(0.5)).h([10.0], 1.0), ScaleFree(AdaGrad(kappa=1.0)).h([400.0, 10.0], 1.0)
@@ -745,18 +756,20 @@ class ScaleFree(Adaptive):
 
     step_size: StepSize = AdaGrad()
     raw_penalty: int = 0
-    of_older_files: ClassVar[dict[str, Any]] = {"raw_penalty": 1}
+    centred: int = 1
+    of_older_files: ClassVar[dict[str, Any]] = {"raw_penalty": 1, "centred": 0}
 
     def validate(self) -> None:
         if not isinstance(self.step_size, StepSize) or isinstance(self.step_size, ScaleFree):
             raise TypeError(f"ScaleFree.step_size must be another StepSize, got {self.step_size!r}")
         require("ScaleFree.raw_penalty", self.raw_penalty, 0, 1)
+        require("ScaleFree.centred", self.centred, 0, 1)
         check_names(repr(self), self.statistics())
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
         inner = self.step_size.for_loss(loss)
         if loss.has("step_unit"):
-            return ScaleFreeSteps(inner, self.raw_penalty)
+            return ScaleFreeSteps(inner, self.raw_penalty, self.centred)
         return self if inner is self.step_size else self.replace(step_size=inner)
 
     def statistics(self) -> tuple[str, ...]:
@@ -775,6 +788,14 @@ class ScaleFree(Adaptive):
     def scale(self, s: Floats) -> float:
         peak = self.peak(s)
         return peak if peak > 0.0 else 1.0
+
+    def centres(self) -> bool:
+        return self.centred == 1
+
+    def centre(self, s: Floats, distance: float) -> None:
+        for j in range(self.step_size.width()):
+            s[j] = 0.0
+        s[self.step_size.width()] = distance
 
     def lane_rule(self) -> LaneRule | None:
         rule = self.step_size.lane_rule()

@@ -11,9 +11,10 @@ import numpy as np
 
 from fiol.components.row import Floats, Indices
 from fiol.engine.at_hand import NOTHING_AT_HAND, AtHand, second_look
-from fiol.engine.holding import held, limits, longest_step
+from fiol.engine.centring import WINDOW, Centring, centring_from
+from fiol.engine.holding import SMALLEST_SINGLE, held, limits, longest_step
 from fiol.engine.pacing import paced, piece_of
-from fiol.intake.chunk import Chunk
+from fiol.intake.chunk import SMALLEST, Chunk
 from fiol.intake.transaction import Transaction
 from fiol.update.plan import Plan, intercept_plan
 from fiol.update.state import (
@@ -21,6 +22,7 @@ from fiol.update.state import (
     Clock,
     State,
     Uncounted,
+    aligned,
     arrays_by_name,
     assembled,
     grown,
@@ -32,7 +34,9 @@ from fiol.update.state import (
 
 #: What `Engine.at_hand` has a share in, or depends on.
 AT_HAND = frozenset(("plan", "intercept_plan", "state", "intercept", "fresh", "ticks", "desk", "intercept_desk"))
-AT_HAND |= {"observer", "group", "beside", "known_to_stack"}
+AT_HAND |= {"observer", "centring", "group", "beside", "known_to_stack"}
+#: Of centred rows, so many entries are learned from at a time.
+CENTRED_AT_ONCE = 2**18
 #: All rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -60,6 +64,9 @@ class Observer(Protocol):
     def rewind(self, mark: Any) -> None:
         """Forget the rounds since `mark`: the engine has taken them back."""
 
+    def centre(self, centring: Centring) -> None:
+        """Take rows from now on as centred by these means."""
+
 
 class Engine:
     """Learns from canonical chunks, keeps the state, and reads weights from it without changing it.
@@ -67,6 +74,11 @@ class Engine:
     `features` weights are there at first; `grow` makes room for more. Rows have one score, or with a joint loss as
     many as `scores` says: then all scores, weights and intercepts have them as their last axis.
     """
+
+    #: The means that are taken from rows, if any ever are: then learning and scoring see the differences.
+    centring: Centring | None = None
+    #: Where rows are that such means were taken from.
+    spare: Chunk | None = None
 
     def __init__(
         self,
@@ -106,11 +118,99 @@ class Engine:
         state, rounds = self.state, self.rounds
         try:
             with held(self, chunk, y, sample_weights), Transaction(*self.revocable):
-                return self.learn_in_parts(chunk, y, sample_weights, order)
+                if self.centring is None or self.centring.idle:
+                    return self.learn_in_parts(chunk, y, sample_weights, order)
+                return self.learn_centred(chunk, y, sample_weights, order)
         except BaseException:
             if self.compiled and self.rounds == rounds:
                 self.state = state  # without the room that was made
             raise
+
+    def learn_centred(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
+        """`learn_in_parts` with means taken from the rows, which go on with the rounds that are made."""
+        rows, start, scores = len(order) or chunk.rows, 0, np.zeros((chunk.rows, *self.trailing))
+        per_row = chunk.data.shape[0] / max(chunk.rows, 1) + 1.0
+        while start < rows:
+            known: Any = self.centring
+            most = WINDOW - int(known.rows) if known.watches else max(int(CENTRED_AT_ONCE / per_row), 1)
+            if self.observer is not None and known.features.shape[0]:
+                self.observer.centre(known)
+                most = 1  # what is compared with has to be moved along
+            some: Any = slice(start, min(start + most, rows))
+            start = some.stop
+            some = order[some] if len(order) else some
+            block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
+            before = self.rounds
+            centred, known = self.take_means(block, known)
+            try:
+                scores[some] = self.learn_in_parts(centred, y[some], sample_weights[some], IN_ORDER)
+            except BaseException:
+                if self.rounds > before:  # interrupted in the middle
+                    self.centring = self.take_means(block.row_block(0, self.rounds - before), self.centring)[1]
+                raise
+            self.centring = known
+            self.end_window()
+        return scores
+
+    def take_means(self, chunk: Chunk, centring: Any, learning: bool = True) -> tuple[Chunk, Centring]:
+        """The rows with their means taken away, and the means after them.
+
+        Of rows that are learned from, they are there until the next are.
+        """
+        if centring.watches:
+            return chunk, centring.watched(chunk) if learning else centring
+        if centring.idle:
+            return chunk, centring
+        room, sums = chunk.data.shape[0] + chunk.rows * centring.features.shape[0] + 1, centring.sums.copy()
+        new = self.spare if learning else None
+        if new is None or new.data.shape[0] < room or new.indptr.shape[0] <= chunk.rows:
+            new = Chunk(aligned(chunk.rows + 1, np.int64), aligned(room, np.int32), aligned(room, np.float64))
+            self.spare = new if learning else self.spare
+        least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
+        arguments = centring.features, sums, centring.rows, learning, least, *new
+        n = self.call("centre_rows", tuple(chunk), *arguments)
+        count = centring.so_far + chunk.rows * learning
+        found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
+        return found, centring._replace(so_far=count, sums=sums)
+
+    def centred(self, chunk: Chunk) -> Chunk:
+        """Rows to be read, with the means taken away."""
+        if self.centring is None or not self.centring.features.shape[0]:
+            return chunk
+        return self.take_means(chunk, self.centring, learning=False)[0]
+
+    def end_window(self) -> None:
+        """Decide which features are centred from now on, if it is time, and bring what is known of them in form."""
+        if self.centring is None or self.centring.watches or not self.centring.window.shape[0]:
+            return
+        new, distances = self.centring.decided()
+        if new.features.shape[0]:
+            self.move_to_means(new.features, new.means, distances)
+        self.centring = new
+
+    def move_to_means(self, features: Indices, means: Floats, distances: Floats) -> None:
+        """Have values of `features` count as their distances from `means`, of which the largest so far are known.
+
+        The intercept takes over what weights said about the means; weights that follow from sums are forgotten.
+        """
+        self.settle()
+        state, intercept = State(*map(realigned, self.state)), State(*map(realigned, self.intercept))
+        if self.plan.anchor.keeps_all_rounds:
+            state.w[features] = self.fresh.w[0]
+        else:
+            intercept.w[0] += means @ state.w[features].astype(np.float64)
+            if state.total.shape[0]:
+                intercept.total[0] += means @ state.total[features]
+        for i, distance in zip(features.tolist(), distances.tolist(), strict=True):
+            self.plan.step_size.centre(state.statistics[i], distance)
+        self.state, self.intercept = state, intercept
+
+    def shift(self, change: Any, of_average: Any) -> None:
+        """Add something to the intercept of every score, and to its average, unless that follows from sums."""
+        if not self.plan.anchor.keeps_all_rounds:
+            self.intercept.w[0] += change
+            if self.intercept.total.shape[0]:
+                self.intercept.total[0] += of_average * self.ticks[0]
 
     def learn_in_parts(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
         """`learn`, by the observer if there is one; an error leaves the rounds before it made."""
@@ -161,7 +261,8 @@ class Engine:
         intake, found = intakes[0], self.at_hand
         if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
             found = AtHand(intake, max(2 * entries, self.longest_row))
-        if self.trailing or not self.compiled or (learning and self.observer is not None):
+        watches = self.centring is not None and self.centring.watches
+        if self.trailing or not self.compiled or watches or (learning and self.observer is not None):
             return found
         if (found.learn if learning else found.score) is second_look:
             self.have_functions(found, intakes, learning, grows, turns)
@@ -186,7 +287,7 @@ class Engine:
 
         A row with a feature beyond the first `features` does; for these there must be room.
         """
-        if self.observer is not None or self.trailing:
+        if self.observer is not None or self.trailing or not (self.centring is None or self.centring.idle):
             return None
         room = min(features, self.state.w.shape[0]), self.desk.shape[1], *self.limits
         if not self.call("row_in_order", self.plan.problem.loss, feature, x, y, sample_weight, *room):
@@ -217,6 +318,7 @@ class Engine:
 
     def scores(self, chunk: Chunk) -> Floats:
         """The scores of rows, by the averages if they are kept."""
+        chunk = self.centred(chunk)
         scores = np.empty((chunk.rows, *self.trailing))
         kernel = "score_rows_of_many" if self.trailing else "score_rows"
         known = self.state, self.intercept, self.fresh, self.ticks
@@ -229,6 +331,7 @@ class Engine:
 
     def variances(self, chunk: Chunk) -> Floats:
         """The variances of the scores of rows, times the dispersion of the loss."""
+        chunk = self.centred(chunk)
         variances, known = np.empty(chunk.rows), (self.state, self.intercept, self.fresh, self.ticks)
         for start, stop in paced(chunk, IN_ORDER):
             self.call("variance_rows", *self.plans, piece_of(chunk, start, stop), *known, variances[start:stop])
@@ -261,7 +364,20 @@ class Engine:
         return out**2 if STIFF[which] == ("peak",) else out
 
     def intercept_weight(self, averaged: bool) -> Any:
-        """The intercept of every score, or its average; 0 without one."""
+        """The intercept of every score, or its average, of rows as they are; 0 without one."""
+        return self.uncentred(self.working_intercept(averaged), averaged)
+
+    def uncentred(self, intercept: Any, averaged: bool) -> Any:
+        """The intercept of rows as they are, from that of rows with the means taken away."""
+        if self.centring is None or not self.centring.features.shape[0]:
+            return intercept
+        features = self.centring.features
+        w = self.weights(int(features[-1]) + 1, averaged)[features]
+        shift = self.centring.means @ w
+        return intercept - (shift if self.trailing else float(shift))
+
+    def working_intercept(self, averaged: bool) -> Any:
+        """`intercept_weight` of rows with the means taken away."""
         out = np.zeros((1, *self.trailing))
         present = out[: self.intercept.w.shape[0]]
         self.call("intercept: read_weights", self.intercept_plan, self.intercept, self.ticks, averaged, present)
@@ -354,7 +470,11 @@ class Engine:
         """Everything that changes while learning, by name."""
         kept, parts = self.plan.step_size.statistics(), (self.state, self.intercept, self.fresh)
         found = {f"{p}.{n}": a for p, s in zip(STATES, parts, strict=True) for n, a in arrays_by_name(s, kept).items()}
-        return {**found, "clock": self.ticks, "uncounted": self.uncounted}
+        return {**found, "clock": self.ticks, "uncounted": self.uncounted, **self.centring_arrays()}
+
+    def centring_arrays(self) -> dict[str, Any]:
+        """What is kept of the means of rows, by name."""
+        return {} if self.centring is None else self.centring.arrays()
 
     def snapshot(self) -> dict[str, Any]:
         """Copies of `arrays`, and where the observer stands: what `restore` needs to take rounds back."""
@@ -366,6 +486,8 @@ class Engine:
         kept = self.plan.step_size.statistics()
         features, own_arrays = arrays["state.w"].shape[:1] if "state.w" in arrays else (0,), self.arrays()
         for name, own in own_arrays.items():
+            if name.startswith("centring."):
+                continue
             fresh = own_arrays.get(name.replace("state.", "fresh."), own)  # which arrays have an entry per feature
             used = name.startswith("state.") and fresh.shape[0] > 0
             found, shape = arrays.get(name), (*features, *own.shape[1:]) if used else own.shape
@@ -376,11 +498,12 @@ class Engine:
         rows, rounds = Uncounted(*arrays["uncounted"])
         if not (rows >= 0.0 and rows.is_integer() and abs(rounds) <= 1.0):
             raise ValueError(f"what its clock does not count is given as {rows} rows and {rounds} rounds")
+        centring = None if self.centring is None else centring_from(arrays, *features)
         self.state, self.intercept, self.fresh = (
             assembled({name: arrays[f"{part}.{name}"] for name in arrays_by_name(self.fresh, kept)}, kept)
             for part in STATES
         )
-        self.ticks, self.uncounted = arrays["clock"].copy(), arrays["uncounted"].copy()
+        self.ticks, self.uncounted, self.centring = arrays["clock"].copy(), arrays["uncounted"].copy(), centring
         if self.observer is not None and "mark" in arrays:
             self.observer.rewind(arrays["mark"])
 
@@ -404,11 +527,22 @@ class Engine:
 
     def select(self, kept: Any) -> None:
         """Keep these features only, in this order."""
+        self.select_means(kept)
         self.state = State(*(realigned(a[kept]) if a.shape[0] else a for a in self.state))
+
+    def select_means(self, kept: Any) -> None:
+        """`select` for the means."""
+        if self.centring is not None and not self.centring.idle:
+            numbers = np.concatenate([kept, self.centring.features, self.centring.window[:, 0]])
+            known = int(numbers.max(initial=-1))
+            places = np.full(known + 1, -1)
+            places[kept] = np.arange(len(kept))
+            self.centring = self.centring.placed(places)
 
     def copy(self) -> Engine:
         """An engine of its own with the same state."""
         new = copy.copy(self)
+        new.spare = None
         new.observer = None
         new.restore(self.arrays())
         new.desk, new.intercept_desk = new.make_desk(self.desk.shape[1]), new.make_desk(1)
@@ -425,6 +559,8 @@ class Engine:
         if scores is not None:
             new.add_scores(score_places, scores)
         new.state = placed(new.state, places, features, new.fresh)
+        if new.centring is not None:
+            new.centring = new.centring.placed(places)
         return new
 
     # Compiled code.
@@ -453,6 +589,7 @@ class Engine:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
         from fiol.compiler import compiled  # imported here, as the others: `import fiol` loads no compiler
         from fiol.engine import (
+            centred_rows,
             choosing,
             gating,
             joint_stacking,
@@ -465,10 +602,8 @@ class Engine:
         )
 
         if isinstance(kernel, str):
-            name, files = (
-                kernel.removeprefix("intercept: "),
-                (rounds, reading, gating, stacking, joint_stacking, choosing, lanes, lane_stack, lane_rounds),
-            )
+            name, files = kernel.removeprefix("intercept: "), [rounds, reading, centred_rows, gating, stacking]
+            files += [joint_stacking, choosing, lanes, lane_stack, lane_rounds]
             kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)

@@ -14,6 +14,7 @@ from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Constant
 from fiol.engine.at_hand import NOTHING_AT_HAND, AtHand
+from fiol.engine.centring import NO_ROWS, centring_from
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.holding import limits
 from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, lanes_there
@@ -327,6 +328,12 @@ class EnsembleEngine(Engine):
             member.start_from(w, intercept)
         self.members = members
 
+    def move_to_means(self, features: Any, means: Floats, distances: Floats) -> None:
+        members = self.members
+        for member in members:
+            member.move_to_means(features, means, distances)
+        self.members = members
+
     def settle(self) -> None:
         for member in self.beside.values():  # weights in lanes always are up to date
             member.settle()
@@ -409,7 +416,8 @@ class EnsembleEngine(Engine):
         return state, intercept, fresh, np.array(START)
 
     def scores(self, chunk: Chunk) -> Floats:
-        scores, v = np.empty((chunk.rows, *self.trailing)), self.mixing
+        chunk, v = self.centred(chunk), self.mixing
+        scores = np.empty((chunk.rows, *self.trailing))
         kernel = "score_rows_of_many" if self.trailing else "score_rows"
         state, *known = self.linear_memory(0)
         known[0].w[...] = self.intercept_of(v)
@@ -424,7 +432,7 @@ class EnsembleEngine(Engine):
     def weights(self, features: int, averaged: bool) -> Floats:
         return self.weights_of(np.arange(features, dtype=np.int32), self.mixing)
 
-    def intercept_weight(self, averaged: bool) -> Any:
+    def working_intercept(self, averaged: bool) -> Any:
         found = self.intercept_of(self.mixing)
         return found if self.trailing else float(found)
 
@@ -445,12 +453,14 @@ class EnsembleEngine(Engine):
 
     def select(self, kept: Any) -> None:
         self.at_hand = NOTHING_AT_HAND
+        self.select_means(kept)
         for runner in self.runners:
             runner.select(kept)
 
     def arrays(self) -> dict[str, Any]:
         own = {f"{k}/{name}": a for k, member in enumerate(self.members) for name, a in member.arrays().items()}
-        return {**own, **{f"stack.{name}": a for name, a in self.mixed._asdict().items()}}
+        own |= {f"stack.{name}": a for name, a in self.mixed._asdict().items()}
+        return {**own, **self.centring_arrays()}
 
     @property
     def needed_arrays(self) -> tuple[str, ...]:
@@ -469,10 +479,13 @@ class EnsembleEngine(Engine):
             member.restore({name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)})
             if member.rounds != int(mixed["ticks"][0]):
                 raise ValueError(f"member {k} has made {member.rounds} rounds, the stack {int(mixed['ticks'][0])}")
+        if self.centring is not None:
+            self.centring = centring_from(arrays, members[0].state.w.shape[0])
         self.members, self.mixed = members, type(self.mixed)(**mixed)
 
     def copy(self) -> EnsembleEngine:
         new = copy.copy(self)
+        new.spare = None
         new.group = None if self.group is None else self.group.copy()
         new.beside = {k: member.copy() for k, member in self.beside.items()}
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
@@ -482,6 +495,8 @@ class EnsembleEngine(Engine):
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> EnsembleEngine:
         new = self.copy()
         new.members = [member.placed(places, features, score_places, scores) for member in self.members]
+        if new.centring is not None:
+            new.centring = new.centring.placed(places)
         return new
 
 
@@ -507,6 +522,10 @@ def make_engine(
 ) -> Engine:
     """The engine of an update or an ensemble, of which these are the plans: see `Engine`."""
     if isinstance(update, Ensemble):
-        return EnsembleEngine(update, plans, features, intercept, dtype, compiled, scores)
-    (plan,) = plans
-    return Engine(plan, features, plan.first_entry(features), intercept, average, dtype, compiled, scores)
+        engine: Engine = EnsembleEngine(update, plans, features, intercept, dtype, compiled, scores)
+    else:
+        (plan,) = plans
+        engine = Engine(plan, features, plan.first_entry(features), intercept, average, dtype, compiled, scores)
+    if intercept and update.centres():
+        engine.centring = NO_ROWS
+    return engine

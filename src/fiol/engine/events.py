@@ -55,6 +55,9 @@ from fiol.compiler.python_objects import (
     word_at,
     word_of,
 )
+from fiol.engine.centred_rows import centre_row
+from fiol.engine.centring import NO_ROWS
+from fiol.engine.holding import SMALLEST_SINGLE
 from fiol.engine.reading import prediction, score_one_row
 from fiol.engine.rounds import clock_from, clock_into, desk_on, in_order, learn_row
 from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST
@@ -91,6 +94,12 @@ class Reading(NamedTuple):
     new_x: Any
     bits: Any  #: one for each feature
     smaller: Any  #: how many features are smaller than those of a word of bits
+    centred: Any  #: features whose means are taken away,
+    sums: Any  #: the sums of their values,
+    count: Any  #: and the number of rows
+    least: float  #: differences from a mean that are smaller are 0
+    raw_feature: Any  #: scratch: the row with them
+    raw_x: Any
     facts: Any  #: addresses of objects, and numbers
 
 
@@ -146,7 +155,7 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
     n, new, place, known, names, missed = 0, 0, 0, word_at(facts[NAMES], SIZE), word_at(facts[NAMES], ITEMS), False
     last: Any = -1
     rising: Any = True
-    if word_at(row, TYPE) != facts[DICT] or dict_size(row) > x.shape[0]:
+    if word_at(row, TYPE) != facts[DICT] or dict_size(row) > keys.shape[0]:
         return -1, 0, True
     while True:
         more, place, key, value = next_item(row, place)
@@ -188,8 +197,8 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
 
 
 @inlined
-def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-def]
-    """`read_dict` for an array of int32 and one of float64."""
+def read_arrays(facts, indices, values, feature, x, most):  # type: ignore[no-untyped-def]
+    """`read_dict` for an array of int32 and one of float64, of at most so many entries."""
     fine = word_at(indices, TYPE) == facts[ARRAY] and word_at(values, TYPE) == facts[ARRAY]
     if not fine:
         return -1, 0, True
@@ -199,7 +208,7 @@ def read_arrays(facts, indices, values, feature, x):  # type: ignore[no-untyped-
     if not fine:
         return -1, 0, True
     n = word_at(word_at(indices, SHAPE), 0)
-    if n != word_at(word_at(values, SHAPE), 0) or n > x.shape[0]:
+    if n != word_at(word_at(values, SHAPE), 0) or n > most:
         return -1, 0, True
     place, value_place, last, rising = word_at(indices, DATA), word_at(values, DATA), -1, True
     for k in range(n):
@@ -337,7 +346,8 @@ def read_event(reading, arguments, dicts):  # type: ignore[no-untyped-def]
     if dicts:
         n, new, rising = read_dict(reading.facts, first, reading.feature, reading.x, reading.keys, reading.guesses)
     else:
-        n, new, rising = read_arrays(reading.facts, first, word_at(arguments, 8), reading.feature, reading.x)
+        most = reading.keys.shape[0]
+        n, new, rising = read_arrays(reading.facts, first, word_at(arguments, 8), reading.feature, reading.x, most)
     return sort_entries(reading.feature, reading.x, n, rising, reading), new
 
 
@@ -371,6 +381,31 @@ def met(reading, new, more, features):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def without_means(reading, n):  # type: ignore[no-untyped-def]
+    """Take the means from a row of n entries, which stays in the scratch for raw rows; returns how many it has then."""
+    if reading.centred.shape[0] == 0:
+        return n
+    feature, x, part = reading.raw_feature[:n], reading.raw_x[:n], 1.0 / reading.count[0]
+    for k in range(n):
+        feature[k], x[k] = reading.feature[k], reading.x[k]
+    return centre_row(feature, x, reading.centred, reading.sums, part, False, reading.least, reading.feature, reading.x)
+
+
+@inlined
+def add_to_means(reading, n):  # type: ignore[no-untyped-def]
+    """Let the means go on with the raw row of n entries."""
+    if reading.centred.shape[0] == 0:
+        return
+    feature, x, k = reading.raw_feature, reading.raw_x, 0
+    for j in range(reading.centred.shape[0]):
+        while k < n and feature[k] < reading.centred[j]:
+            k += 1
+        if k < n and feature[k] == reading.centred[j]:
+            reading.sums[j] += x[k]
+    reading.count[0] += 1.0
+
+
+@inlined
 def others_turn(reading):  # type: ignore[no-untyped-def]
     """Whether another thread has its turn."""
     owner = word_at(reading.facts[OWNER], 0)
@@ -388,6 +423,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     n = -1 if others_turn(reading) else read_event(reading, arguments, count == 1)[0]
     if n < 0:
         return share(reading.facts[NONE])
+    n = without_means(reading, n)
     known = held.state, held.intercept, held.fresh, held.ticks
     failed, z = attempted(score_one_row, (held.plan, held.intercept_plan, reading.feature[:n], reading.x[:n], *known))
     if not failed and held.predicting:
@@ -400,10 +436,12 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """A round for a row, a dict or two arrays, a target and a weight; its score before, None for a second look."""
     held = block_in(function)
     reading = held.reading
-    n, new, y, w = read_example(reading, arguments, count)
-    if n < 0:
+    entries, new, y, w = read_example(reading, arguments, count)
+    if entries < 0:
         return share(reading.facts[NONE])
-    row, values, (features, more) = reading.feature[:n], reading.x[:n], features_after(reading, n, new, count == 3)
+    features, more = features_after(reading, entries, new, count == 3)
+    n = without_means(reading, entries)
+    row, values = reading.feature[:n], reading.x[:n]
     room = min(features, held.state.w.shape[0]), held.desk.shape[1], reading.low, reading.high, reading.heaviest
     failed, fine = attempted(in_order, (held.plan.problem.loss, row, values, y, w, *room))
     if failed:
@@ -416,6 +454,7 @@ def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     if failed:
         return 0
     clock_into(held.ticks, clock)
+    add_to_means(reading, entries)
     return new_float(z)
 
 
@@ -427,7 +466,7 @@ def place_of_owner(turns: Any) -> int:
 
 
 def reading_for(
-    at_hand: Any, limits: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any
+    engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any
 ) -> tuple[Reading, Any]:
     """What functions need to read rows, and what has to be kept alive for them: see `Engine.have_at_hand`."""
     own, encoder = intakes[0], at_hand.encoder
@@ -444,21 +483,19 @@ def reading_for(
     features, width = min(intake.features for intake in intakes), MOST_FEATURES if own.width is None else own.width
     numbers = features, width, unknown, place_of_owner(turns), word_of(1, SIZE)
     facts, entries = np.array([*map(id, things), *numbers]), at_hand.entries
-    row = np.empty(entries, np.int32), np.empty(entries), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
-    sorting: Any = (
-        np.empty(entries, np.int32),
-        np.empty(entries),
-        np.empty(WORDS, np.uint64),
-        np.empty(WORDS, np.uint64),
-    )
-    return Reading._make((*limits, *row, *sorting, facts)), (things, turns)
+    known, least = engine.centring or NO_ROWS, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
+    room = entries + known.features.shape[0] + 1  # absent features that are centred have entries, too
+    row = np.empty(room, np.int32), np.empty(room), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
+    sorting = np.empty(entries, np.int32), np.empty(entries), np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
+    means = known.features, known.sums, known.so_far, least, np.empty(room, np.int32), np.empty(room)
+    return Reading._make((*engine.limits, *row, *sorting, *means, facts)), (things, turns)
 
 
 def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any) -> None:
     """Have the functions of an engine as it is at hand: see `AtHand`, and `Engine.have_at_hand`."""
     if not usable():
         return
-    reading, alive = reading_for(at_hand, engine.limits, intakes, learning, grows, turns)
+    reading, alive = reading_for(engine, at_hand, intakes, learning, grows, turns)
     known = engine.state, engine.intercept, engine.fresh, engine.ticks, engine.desk, engine.intercept_desk
 
     def function(kernel: Any, predicting: int = 0) -> Any:

@@ -12,12 +12,14 @@ from fiol.components.lanes import choose, lanes, load_lanes, total
 from fiol.engine.events import (
     NONE,
     Reading,
+    add_to_means,
     features_after,
     met,
     others_turn,
     read_event,
     read_example,
     reading_for,
+    without_means,
 )
 from fiol.engine.lane_stack import lane_stack_row
 from fiol.engine.lanes import next_lane_row
@@ -95,6 +97,7 @@ def score_lane_event(function, arguments, count):  # type: ignore[no-untyped-def
     n = -1 if others_turn(reading) else read_event(reading, arguments, count == 1)[0]
     if n < 0:
         return share(reading.facts[NONE])
+    n = without_means(reading, n)
     gather(values, reading.feature[:n])
     known = values.state, values.intercept, values.fresh, values.ticks
     row = values.plan, values.intercept_plan, values.places[:n], reading.x[:n]
@@ -109,10 +112,12 @@ def learn_lane_event(function, arguments, count):  # type: ignore[no-untyped-def
     """`learn_event` of an ensemble."""
     values = block_in(function)
     reading, held = values.reading, values.held
-    n, new, y, w = read_example(reading, arguments, count)
-    if n < 0:
+    entries, new, y, w = read_example(reading, arguments, count)
+    if entries < 0:
         return share(reading.facts[NONE])
-    row, x, (features, more) = reading.feature[:n], reading.x[:n], features_after(reading, n, new, count == 3)
+    features, more = features_after(reading, entries, new, count == 3)
+    n = without_means(reading, entries)
+    row, x = reading.feature[:n], reading.x[:n]
     room = min(features, held.records.shape[0] // (2 * len(values.zero))), held.parts.shape[0] // 2
     limits = reading.low, reading.high, reading.heaviest
     failed, fine = attempted(in_order, (values.loss, row, x, y, w, *room, *limits))
@@ -121,7 +126,10 @@ def learn_lane_event(function, arguments, count):  # type: ignore[no-untyped-def
     if not fine or not met(reading, new, more, features):
         return share(reading.facts[NONE])
     failed, z = attempted(lane_round, (values, row, x, y, w))
-    return 0 if failed else new_float(z)
+    if failed:
+        return 0
+    add_to_means(reading, entries)
+    return new_float(z)
 
 
 def lane_functions_for(
@@ -130,9 +138,10 @@ def lane_functions_for(
     """`functions_for` an `EnsembleEngine` that is `all_in_lanes`."""
     if not usable():
         return
-    reading, alive = reading_for(at_hand, engine.limits, intakes, learning, grows, turns)
+    reading, alive = reading_for(engine, at_hand, intakes, learning, grows, turns)
     group, known = engine.group, (engine.known_to_stack, engine.stack_room)
-    alone = *engine.plans, *engine.linear_memory(at_hand.entries), np.arange(at_hand.entries, dtype=np.int32)
+    room = len(reading.feature)
+    alone = *engine.plans, *engine.linear_memory(room), np.arange(room, dtype=np.int32)
     parts = *engine.stack_parts, group.digits, len(engine.in_lanes), group.memory, *known, *alone
 
     def function(kernel: Any, predicting: int = 0) -> Any:

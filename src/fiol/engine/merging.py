@@ -9,13 +9,15 @@ The clock is such a mean, too, and counts whole rounds: `Uncounted` keeps the re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import floor
 from typing import Any
 
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.engine.centring import NO_WINDOW, WINDOW, Centring, after_first, united_windows
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble import EnsembleEngine
 from fiol.update.plan import Plan
@@ -55,8 +57,68 @@ def shares_of(weights: Sequence[float] | None, rows: Sequence[float], base: floa
 def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -> Engine:
     """The mean of engines with one plan, features and scores, each up to date (`Engine.placed`), with these shares.
 
-    Its rows are the `base`'s and those that each engine has beyond them.
+    Its rows are the `base`'s and those that each engine has beyond them. Features that any engine has centred are, by
+    the mean of the means; whoever has not knows of values that were none, and its record of them does not count.
     """
+    if engines[0].centring is None:
+        return mean_engine(engines, share, base)
+    counted = [(engine, c) for engine, c in zip(engines, share, strict=True) if c > 0.0]
+    known: list[Any] = [engine.centring for engine, _ in counted]
+    features = np.unique(np.concatenate([one.features for one in known])).astype(np.int32)
+    means, parts = np.zeros((len(counted), len(features))), np.zeros((len(counted), len(features)))
+    for k, (engine, c) in enumerate(counted):
+        places = np.searchsorted(features, known[k].features)
+        means[k, places], parts[k, places] = known[k].means, c
+        change_members(engine, partial(forget_values, features=features[parts[k] == 0.0]))
+    said = sum(c * at_means(engine, features, m) for (engine, c), m in zip(counted, means, strict=True))
+    new = mean_engine(engines, share, base)
+    pooled = np.sum(parts * means, axis=0) / np.where(parts.any(axis=0), parts.sum(axis=0), 1.0)
+    shifts = iter(at_means(new, features, pooled) - said)
+    change_members(new, lambda member: member.shift(*next(shifts)))
+    new.centring = merged_means(known, features, pooled, float(new.rows))
+    new.end_window()
+    return new
+
+
+def merged_means(known: list[Centring], features: Any, means: Floats, rows: float) -> Centring:
+    """The centring of a merged engine, which has learned from so many rows."""
+    if len(known) == 1:
+        return known[0]
+    if len(features) or any(one.idle for one in known):
+        rows = max(rows, WINDOW)
+        return Centring(np.array([rows]), NO_WINDOW, features, means * rows)
+    return after_first(united_windows(known), sum(one.rows for one in known))
+
+
+def members_of(engine: Engine) -> list[Engine]:
+    """The engines that hold weights: those of an ensemble's members, or the engine itself."""
+    return engine.members if isinstance(engine, EnsembleEngine) else [engine]
+
+
+def at_means(engine: Engine, features: Any, means: Floats) -> Any:
+    """[member, 2]: what weights, and their averages, say of the means of features, for every score."""
+    n = int(features[-1]) + 1 if len(features) else 0
+    both = [[member.weights(n, averaged)[features] for averaged in (False, True)] for member in members_of(engine)]
+    return np.array([[means @ w for w in pair] for pair in both])
+
+
+def change_members(engine: Engine, change: Callable[[Engine], None]) -> None:
+    """Do something to every engine that holds weights."""
+    members = members_of(engine)
+    for member in members:
+        change(member)
+    if isinstance(engine, EnsembleEngine):
+        engine.members = members
+
+
+def forget_values(engine: Engine, features: Any) -> None:
+    """Know nothing of the values of these features."""
+    if len(features):
+        engine.state.statistics[features] = engine.fresh.statistics[0]
+
+
+def mean_engine(engines: Sequence[Engine], share: Floats, base: float) -> Engine:
+    """`merge_engines` for engines whose rows are centred alike, or not at all."""
     if isinstance(engines[0], EnsembleEngine):
         return merge_ensembles(engines, share, base)  # type: ignore[arg-type]
     new = engines[0].copy()
@@ -81,7 +143,7 @@ def merge_ensembles(engines: Sequence[EnsembleEngine], share: Floats, base: floa
     """The mean of engines of one ensemble, member by member; so are their stacks."""
     new = engines[0].copy()
     together = zip(*(engine.members for engine in engines), strict=True)
-    new.members = [merge_engines(members, share, base) for members in together]
+    new.members = [mean_engine(members, share, base) for members in together]
     new.mixed = new.stacking.merged([engine.mixed for engine in engines], share, float(new.members[0].rounds))
     return new
 

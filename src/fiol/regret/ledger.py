@@ -21,6 +21,7 @@ import numpy as np
 
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
+from fiol.engine.centring import Centring
 from fiol.intake.chunk import Chunk
 from fiol.intake.transaction import Transaction
 from fiol.learner import Learner
@@ -86,6 +87,7 @@ class Ledger:
         best, intercept_best = entered_comparator(learner, comparator)
         self.best_penalty = whole_value(regularizer, best)
         self.measuring = choose_measuring(engine, engine.plan.problem.geometry, regularizer, best, intercept_best)
+        self.best, self.intercept_best = best, intercept_best
         self.eta, self.gamma = update.step_size.eta, update.loss.convexity
         self.started, self.every = learner.rounds, int(every)  # so many rounds had been made before
         self.sums = np.zeros(len(Records._fields))  # those of `Records` after the last round
@@ -124,6 +126,12 @@ class Ledger:
         return bounds_of(self.update, self.records, self.learner.intercept_fitted) if self.compared else {}
 
     # As the engine's observer.
+
+    def centre(self, centring: Centring) -> None:
+        """Take rows from now on as centred by these means: so are those that the comparator scores."""
+        known = centring.features < self.best.shape[0]
+        shift = float(centring.means[known] @ self.best[centring.features[known]])
+        self.measuring.intercept_best = self.intercept_best + shift
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Make the rounds of a chunk, and enter what each cost; returns the score of each row before its round."""

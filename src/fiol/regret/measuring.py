@@ -161,9 +161,9 @@ class MeasuringEveryWeight(Measuring):
         here = engine.state.w.shape[0]
         features = max(here, self.best.shape[0])  # the comparator may know features that are yet to come
         w, best = with_zeros(self.weights_before(row), features), with_zeros(self.best, features)
-        intercept, has_intercept = engine.intercept_weight(False), engine.intercept.w.shape[0] > 0
+        intercept, has_intercept = engine.working_intercept(False), engine.intercept.w.shape[0] > 0
         z = float(engine.learn_plainly(row, np.array([y]), np.array([weight]))[0])
-        w_new, intercept_new = with_zeros(engine.weights(here, False), features), engine.intercept_weight(False)
+        w_new, intercept_new = with_zeros(engine.weights(here, False), features), engine.working_intercept(False)
         x = np.zeros(features)
         x[row.indices] = row.data
 

@@ -100,6 +100,10 @@ class Ensemble(Component):
         """Whether learning can begin from given weights."""
         return all(member.starts_anywhere() for member in self.updates)
 
+    def centres(self) -> bool:
+        """Whether features far from 0 are learned as if their mean were 0: members learn from the same values."""
+        return all(member.centres() for member in self.members)
+
     def is_symmetric(self) -> bool:
         """Whether learning from targets times -1 gives weights times -1."""
         return all(member.is_symmetric() for member in self.updates)

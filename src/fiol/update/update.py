@@ -70,6 +70,10 @@ class Update(Component):
         """Whether learning can begin from given weights."""
         return not (self.anchor.keeps_all_rounds or self.geometry.whole_rows)
 
+    def centres(self) -> bool:
+        """Whether features far from 0 are learned as if their mean were 0, where there is an intercept."""
+        return self.step_size.centres() and self.geometry.quadratic and not self.geometry.whole_rows
+
     def is_symmetric(self) -> bool:
         """Whether weights may have any sign, so that targets times -1 make weights times -1."""
         low, high = self.regularizer.bounds()

@@ -1,0 +1,362 @@
+"""Columns far from 0 are learned as if their mean were 0: the same by every door, and told in original units."""
+
+import pickle
+
+import numpy as np
+import pytest
+from interpreted import interpret
+from scipy.sparse import csr_matrix
+
+import fiol
+from fiol.engine.centring import NO_ROWS, WINDOW, centring_from
+from fiol.files import recipe
+
+OFFSETS = np.array([300.0, 0.0, -40.0, 1000.0])
+SQUARED = fiol.FIOL(fiol.Squared())
+UPDATES = {
+    "squared": (SQUARED, {}),
+    "l1, float32": (fiol.FIOL(fiol.Squared(), fiol.L1(0.01)), {"dtype": "float32"}),
+    "elastic net, averaged": (fiol.FIOL(fiol.Logistic(), fiol.ElasticNet(1e-3, 1e-3)), {"average": True}),
+    "absolute": (fiol.FIOL(fiol.Absolute(), step_size=fiol.ScaleFree(fiol.Curvature())), {}),
+    "sums": (fiol.ImplicitFTRL(fiol.Squared(), fiol.L1(0.01), fiol.ScaleFree()), {}),
+    "softmax": (fiol.FIOL(fiol.Softmax(), fiol.Ridge(1e-3)), {}),
+    "ensemble": (
+        fiol.Ensemble([fiol.FIOL(fiol.Squared(), step_size=fiol.ScaleFree(fiol.AdaGrad(s))) for s in (0.3, 3.0)]),
+        {},
+    ),
+    "metric": (fiol.FIOL(fiol.Logistic(), geometry=fiol.DiagonalMetric([1.0, 2.0, 0.5, 3.0, 1.0])), {"n_features": 5}),
+}
+
+
+def rows(n=90, seed=0):
+    """Four columns, three of them far from 0 and one of these with some zeros later on, and a sparse one."""
+    rng = np.random.default_rng(seed)
+    X = np.hstack([rng.standard_normal((n, 4)) + OFFSETS, 5.0 * (rng.random((n, 1)) < 0.3)])
+    X[(rng.random(n) < 0.1) & (np.arange(n) % 60 > 32), 2] = 0.0
+    y = (X[:, :4] - OFFSETS) @ [1.0, -0.5, 0.02, 0.7] + 0.1 * X[:, 4] + 3.0 + 0.1 * rng.standard_normal(n)
+    return X, y
+
+
+def targets(update, y):
+    if isinstance(update.loss, fiol.Softmax):
+        return np.digitize(y, [2.0, 4.0])
+    return np.where(y > 3.0, 1.0, -1.0) if isinstance(update.loss, fiol.Logistic) else y
+
+
+def made(name, **more):
+    update, options = UPDATES[name]
+    return fiol.Learner(update, compiled=False, **{**options, **more})
+
+
+def told(learner):
+    return learner.weights, np.array(learner.intercept)
+
+
+def assert_same(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def as_dicts(X):
+    return [{f"c{i}": v for i, v in enumerate(row) if v != 0.0} for row in X.tolist()]
+
+
+# --- what is learned --------------------------------------------------------------------------
+
+
+def play(X, y, eta):
+    """Implicit rounds of squared loss, scale-free with constant steps, from the definitions."""
+    n, d = X.shape
+    w, b, peak, scores, centred, mean = np.zeros(d), 0.0, np.zeros(d), [], np.zeros(d, bool), np.zeros(d)
+    for t in range(n):
+        if t == 32:
+            first = X[:32]
+            distance = np.abs(first - first.mean(axis=0)).max(axis=0)
+            centred = (np.mean(first != 0.0, axis=0) >= 0.9) & (np.abs(first.mean(axis=0)) > 2.0 * distance)
+            b += np.sum((w * first.mean(axis=0))[centred])
+            peak[centred] = distance[centred]
+        if t >= 32:
+            mean = np.where(centred, X[:t].mean(axis=0), 0.0)
+        x = X[t] - mean
+        grown = (np.abs(x) > peak) & (peak > 0.0)
+        w[grown] *= peak[grown] / np.abs(x[grown])
+        peak = np.maximum(peak, np.abs(x))
+        scores.append(w @ x + b)
+        steps = np.where(peak > 0.0, eta / np.where(peak > 0.0, peak, 1.0) ** 2, 0.0)
+        beta = (y[t] - scores[-1]) / (1.0 + eta + np.sum(steps * x * x))
+        w, b = w + steps * beta * x, b + eta * beta
+    mean = np.where(centred, X.mean(axis=0), 0.0)
+    return np.array(scores), w, b - np.sum(w * mean)
+
+
+def test_centring_does_what_a_slow_loop_does():
+    X, y = rows()
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=fiol.ScaleFree(fiol.Constant(0.4))), compiled=False)
+    scores, w, b = play(X, y, 0.4)
+    np.testing.assert_allclose(learner.learn(X, y), scores, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(learner.weights, w, rtol=1e-8, atol=1e-11)
+    np.testing.assert_allclose(learner.intercept, b, rtol=1e-8)
+    np.testing.assert_array_equal(learner.engine.centring.features, [0, 2, 3])
+
+
+def fit_of(scores, y):
+    half = len(y) // 2
+    return 1.0 - np.mean((scores[half:] - y[half:]) ** 2) / np.var(y[half:])
+
+
+@pytest.mark.parametrize("offset", [0.0, 10.0, 100.0, 1000.0])
+def test_offsets_do_not_matter(offset):
+    """R^2 of the second half was .998, .60, -.01, -.02."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 3))
+    y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(1200)
+    assert fit_of(fiol.Learner(SQUARED, compiled=False).learn(X + offset, y), y) > 0.995
+
+
+def test_sensors_are_learned_as_if_standardised():
+    rng = np.random.default_rng(1)
+    Z = rng.standard_normal((1200, 4))
+    y = Z @ [1.0, -0.5, 0.7, 0.3] + 0.1 * rng.standard_normal(1200)
+    raw = Z * [10.0, 500.0, 3.0, 200.0] + [290.0, 101325.0, 230.0, 1500.0]  # kelvin, pascal, volt, rounds per minute
+    one, other = (fit_of(fiol.Learner(SQUARED, compiled=False).learn(X, y), y) for X in (raw, Z))
+    assert other > 0.99
+    assert abs(one - other) < 0.01
+
+
+def test_who_is_not_centred():
+    X, y = rows()
+    off = fiol.ScaleFree(centred=0)
+    for learner in (
+        fiol.Learner(SQUARED, intercept=False, compiled=False),
+        fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=off), compiled=False),
+        fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=fiol.AdaGrad()), compiled=False),
+        fiol.Learner(fiol.FIOL(fiol.Squared(), geometry=fiol.SignedEntropy()), n_features=5, compiled=False),
+    ):
+        learner.learn(X, y)
+        assert learner.engine.centring is None
+    sparse = fiol.Learner(SQUARED, compiled=False)
+    plain = fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=off), compiled=False)
+    X = X * (np.random.default_rng(0).random(X.shape) < 0.5)
+    np.testing.assert_array_equal(sparse.learn(X, y), plain.learn(X, y))
+    assert sparse.engine.centring.idle
+
+
+# --- the same by every door -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_the_same_bits_however_rows_come(name, tmp_path):
+    X, y = rows()
+    y = targets(UPDATES[name][0], y)
+    whole, parts = made(name), made(name)
+    scores = whole.learn(X, y)
+    cuts = [0, 1, 20, 33, 34, 60, len(y)]
+    found = []
+    for k, some in enumerate(map(slice, cuts[:-1], cuts[1:])):
+        block = csr_matrix(X[some]) if k % 2 else X[some]
+        before = parts.scores(block)
+        found.append(parts.learn(block, y[some]))
+        if before.shape == found[-1].shape and k == 3 and not parts.averages:
+            np.testing.assert_allclose(found[-1][0], before[0], rtol=1e-6 if parts.dtype == np.float32 else 1e-12)
+        if k == 1:
+            parts.save(tmp_path / "model")
+            parts = fiol.Learner.load(tmp_path / "model", compiled=False)
+        elif k == 3:
+            parts = pickle.loads(pickle.dumps(parts.copy()))
+        elif k == 4:
+            parts.save(tmp_path / "model")
+            parts = fiol.load(tmp_path / "model", compiled=False)
+    if found[0].ndim == 1:
+        np.testing.assert_array_equal(np.concatenate(found), scores)
+    assert_same(told(parts), told(whole))
+    assert whole.engine.centring.features.tolist() == [0, 2, 3]
+    w, b = told(whole)
+    z = X @ (w if w.ndim == 1 else w.T) + b
+    np.testing.assert_allclose(whole.scores(X), z, rtol=1e-9, atol=1e-8 if whole.dtype == np.float64 else 1e-3)
+    snapshot = whole.snapshot()
+    np.testing.assert_array_equal(snapshot.scores(X), whole.scores(X))
+
+
+def test_named_hashed_and_single_rows():
+    X, y = rows()
+    numbered, named, single = (fiol.Learner(SQUARED, compiled=False) for _ in range(3))
+    scores = numbered.learn(X, y)
+    np.testing.assert_array_equal(named.learn(as_dicts(X), y), scores)
+    alone = [single.learn_named(row, target) for row, target in zip(as_dicts(X), y, strict=True)]
+    np.testing.assert_array_equal(alone, scores)
+    hashed = [fiol.Learner(SQUARED, bits=10, compiled=False) for _ in range(2)]
+    np.testing.assert_array_equal(
+        hashed[0].learn(as_dicts(X), y), [hashed[1].learn_named(row, t) for row, t in zip(as_dicts(X), y, strict=True)]
+    )
+    assert len(hashed[0].engine.centring.features) == 3
+    row = as_dicts(X)[-1]
+    np.testing.assert_allclose(named.score_named(row), X[-1] @ numbered.weights + numbered.intercept, rtol=1e-9)
+
+
+def test_compiled_rows_and_events():
+    X, y = rows()
+    for update in (SQUARED, UPDATES["ensemble"][0]):
+        plain, chunked, events = (fiol.Learner(update, compiled=c) for c in (False, True, True))
+        scores = chunked.learn(X, y)
+        np.testing.assert_allclose(scores, plain.learn(X, y), rtol=1e-8, atol=1e-8)
+        index = np.arange(5, dtype=np.int32)
+        alone = [events.learn_one(index[row != 0.0], row[row != 0.0], t) for row, t in zip(X, y, strict=True)]
+        np.testing.assert_array_equal(alone, scores)
+        assert_same(events.engine.centring, chunked.engine.centring)
+        assert_same(told(events), told(chunked))
+        assert events.score_one(index, X[0] + 0.5) == chunked.scores(X[:1] + 0.5)[0]
+
+
+def test_rows_in_any_order():
+    X, y = rows()
+    order = np.random.default_rng(0).permutation(len(y))[:70]
+    given, taken = fiol.Learner(SQUARED, compiled=False), fiol.Learner(SQUARED, compiled=False)
+    scores = given.learn_chunk(fiol.to_chunk(X), y, order=order)
+    np.testing.assert_array_equal(scores[order], taken.learn(X[order], y[order]))
+    assert_same(told(given), told(taken))
+
+
+def test_bounded_memory():
+    X, y = rows()
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared(), fiol.L1(0.3)), max_features=5, compiled=False)
+    learner.learn(X, y)
+    names = learner.names
+    before = learner.scores(X)
+    learner.prune()
+    np.testing.assert_allclose(learner.scores(X), before, rtol=1e-9, atol=1e-9)
+    centred = {names[i] for i in (0, 2, 3)} & set(learner.names)
+    assert {learner.names[i] for i in learner.engine.centring.features} == centred
+    learner.learn(np.hstack([X, X[:, :1] + 1.0])[:, [0, 1, 2, 3, 5]], y)
+
+
+def test_estimators_and_river(monkeypatch):
+    from sklearn.metrics import r2_score
+
+    from fiol.river import FIOLRegressor
+
+    interpret(monkeypatch)
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((400, 3))
+    y = Z @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(400)
+    model = fiol.FIOLRegressor(random_state=0, max_iter=5, tol=None).fit(Z + 1000.0, y)
+    assert r2_score(y, model.predict(Z + 1000.0)) > 0.99
+    np.testing.assert_allclose(model.predict(Z + 1000.0), (Z + 1000.0) @ model.coef_ + model.intercept_, atol=1e-8)
+    stream = FIOLRegressor()
+    for row, target in zip(as_dicts(Z + 1000.0), y.tolist(), strict=True):
+        stream.learn_one(row, target)
+    learner = fiol.Learner(SQUARED)
+    learner.learn(Z + 1000.0, y)
+    assert stream.predict_one(as_dicts(Z[:1] + 1000.0)[0]) == learner.scores(Z[:1] + 1000.0)[0]
+
+
+# --- merging ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["squared", "elastic net, averaged", "softmax", "ensemble"])
+def test_merged_learners_predict_the_mean(name):
+    """Whatever is centred where, in the first rows or later: means of linear models are linear."""
+    X, y = rows(120)
+    y = targets(UPDATES[name][0], y)
+    more = {"classes": [0, 1, 2]} if name == "softmax" else {}
+    cuts = {"all centred": (0, 60, 120), "one not yet": (0, 100, 120), "none yet": (0, 10, 20)}
+    for how, (a, b, c) in cuts.items():
+        parts = [made(name, **more) for _ in range(2)]
+        parts[0].learn(X[a:b], y[a:b])
+        parts[1].learn(X[b:c], y[b:c])
+        whole = fiol.Learner.merge(parts)
+        share = (b - a) / (c - a)
+        for part, average in zip(told(whole), zip(*map(told, parts), strict=True), strict=True):
+            if name != "ensemble":  # whose stack is merged as well
+                np.testing.assert_allclose(part, share * average[0] + (1.0 - share) * average[1], rtol=1e-6, atol=1e-8)
+        if how == "all centred":
+            assert whole.engine.centring.rows == c - a
+            means = [part.engine.centring.means for part in parts]
+            np.testing.assert_allclose(whole.engine.centring.means, share * means[0] + (1.0 - share) * means[1])
+        assert whole.engine.centring.watches == (how == "none yet")
+        whole.learn(X, y)
+        assert whole.engine.centring.features.tolist() == [0, 2, 3]
+        alone = fiol.Learner.merge([parts[0]])
+        assert_same(told(alone), told(parts[0]))
+
+
+def test_learners_with_few_rows_each_decide_when_merged():
+    X, y = rows()
+    parts = [fiol.Learner(SQUARED, compiled=False) for _ in range(3)]
+    for k, part in enumerate(parts):
+        part.learn(X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20])
+    whole = fiol.Learner.merge(parts)
+    assert whole.engine.centring.features.tolist() == [0, 3]  # the other one had a 0 among these rows
+    np.testing.assert_allclose(whole.intercept, np.mean([part.intercept for part in parts]), rtol=1e-9)
+    np.testing.assert_allclose(whole.engine.centring.means, X[:60, [0, 3]].mean(axis=0))
+
+
+# --- ledgers, files, faults -------------------------------------------------------------------
+
+
+def test_a_ledger_rides_along_and_compares():
+    from fiol.regret import Ledger, best_in_hindsight
+
+    X, y = rows()
+    best = best_in_hindsight(fiol.Squared(), None, X, y, intercept=True)
+    watched, plain = (
+        fiol.Learner(SQUARED, n_features=5, compiled=False),
+        fiol.Learner(SQUARED, n_features=5, compiled=False),
+    )
+    with Ledger(watched, comparator=best, every=1) as ledger:
+        scores = watched.learn(X, y)
+    np.testing.assert_allclose(scores, plain.learn(X, y), rtol=1e-12)
+    np.testing.assert_allclose(ledger.records.loss[-1], 0.5 * np.sum((scores - y) ** 2), rtol=1e-9)
+    np.testing.assert_allclose(ledger.records.comparator[-1], best.value, rtol=1e-6)
+
+
+def test_an_error_takes_the_means_back():
+    class Picky(fiol.Loss):
+        def value(self, z, y):
+            return 0.5 * (z - y) ** 2
+
+        def grad(self, z, y):
+            if y > 50.0:
+                raise ArithmeticError("too much")
+            return z - y
+
+    X, y = rows()
+    learner = fiol.Learner(fiol.FIOL(Picky()), compiled=False)
+    learner.learn(X[:40], y[:40])
+    before, weights = learner.engine.centring, told(learner)
+    bad = y[40:].copy()
+    bad[30] = 100.0
+    with pytest.raises(ArithmeticError):
+        learner.learn(X[40:], bad)
+    assert_same(told(learner), weights)
+    for found, one in zip(learner.engine.centring, before, strict=True):
+        np.testing.assert_array_equal(found, one)
+
+
+def test_files_from_before_are_not_centred():
+    said = recipe.to_json(fiol.ScaleFree())
+    del said["fields"]["centred"]
+    assert recipe.from_json(said) == fiol.ScaleFree(centred=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"centring.features": np.array([1.5])},
+        {"centring.features": np.array([9.0])},
+        {"centring.sums": np.array([np.nan, 0.0, 0.0])},
+        {"centring.so_far": np.array([-1.0])},
+        {"centring.window": np.zeros((3, 2))},
+        {"centring.features": np.array([3.0, 2.0, 1.0])},
+    ],
+    ids=str,
+)
+def test_arrays_that_do_not_fit_are_refused(change):
+    X, y = rows()
+    learner = fiol.Learner(SQUARED, compiled=False)
+    learner.learn(X, y)
+    arrays = {name: a.copy() for name, a in learner.arrays().items()}
+    assert centring_from(arrays, 5).features.tolist() == [0, 2, 3]
+    with pytest.raises(ValueError, match="centring"):
+        learner.engine.restore({**arrays, **change})
+    assert NO_ROWS.watches
+    assert WINDOW == 32
