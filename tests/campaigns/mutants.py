@@ -270,7 +270,9 @@ def put_in_place(fault: Fault) -> list[tuple[types.FunctionType, types.CodeType]
     new = compile(fault.tree(Path(path).read_text()), path, "exec")
     (code,) = (c for c in codes(new) if (c.co_name, c.co_firstlineno) == (name, fault.first))
     changed = []
-    for thing in [thing for thing in everything() if isinstance(thing, types.FunctionType)]:
+    for thing in [
+        thing for thing in everything() if type(thing) is types.FunctionType
+    ]:  # proxies of what is gone raise
         old = thing.__code__
         here = (old.co_name, old.co_firstlineno, old.co_filename) == (name, fault.first, path)
         if here and old.co_freevars == code.co_freevars:
@@ -282,7 +284,7 @@ def put_in_place(fault: Fault) -> list[tuple[types.FunctionType, types.CodeType]
 def forget() -> None:
     """What was found before there was a fault."""
     for thing in everything():
-        if isinstance(thing, functools._lru_cache_wrapper) and thing.__module__.startswith("fiol"):
+        if type(thing) is functools._lru_cache_wrapper and thing.__module__.startswith("fiol"):
             thing.cache_clear()
 
 
