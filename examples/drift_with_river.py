@@ -1,4 +1,4 @@
-"""The world changes twice: a classifier for River, alone and with a drift detector that starts it anew.
+"""The world changes twice: classifiers for River. The default has members that follow; one learner needs a detector.
 
 python examples/drift_with_river.py [--quick]
 """
@@ -34,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[float]]:
     events = 1_800 if parser.parse_args(arguments).quick else 9_000
     models = {
         "FIOL": FIOLClassifier(),
-        "FIOL, started anew after a drift": drift.DriftRetrainingClassifier(FIOLClassifier(), drift.binary.DDM()),
+        "FIOL, one learner": FIOLClassifier(step_size="single"),
+        "one learner, started anew after a drift": drift.DriftRetrainingClassifier(
+            FIOLClassifier(step_size="single"), drift.binary.DDM()
+        ),
         "FIOL, constant steps": preprocessing.StandardScaler() | FIOLClassifier(step_size=0.5),
         "River's logistic regression": preprocessing.StandardScaler() | linear_model.LogisticRegression(),
     }
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[float]]:
             accuracies[t * PARTS // events].update(is_good, bool(model.predict_one(x)))
             model.learn_one(x, is_good)
         right[name] = [accuracy.get() for accuracy in accuracies]
-        print(f"  {name:<36}" + "".join(f"{share:>8.1%}" for share in right[name]))
+        print(f"  {name:<40}" + "".join(f"{share:>8.1%}" for share in right[name]))
     return right
 
 

@@ -88,7 +88,7 @@ class Unlocked:
 
 def test_a_lock_that_does_not_lock_is_found_out(monkeypatch):
     monkeypatch.setattr("campaigns.threads.Turns", Unlocked)
-    with pytest.raises((AssertionError, IndexError, ValueError, KeyError)):  # noqa: PT012
+    with pytest.raises((AssertionError, IndexError, ValueError, KeyError, RuntimeWarning)):  # noqa: PT012
         for seed in range(30):
             campaign("named", 400, threads=8, seed=seed, compiled=False)
 

@@ -33,7 +33,7 @@ KINDS = {
     "averaged": (lambda **options: Learner(LASSO, average=True, dtype="float32", **options), True, False),
     "numbered": (lambda **options: Learner(LASSO, **options), False, False),
     "hashed": (lambda **options: Learner(LASSO, bits=6, **options), True, False),
-    "bounded": (lambda **options: Learner(LASSO, max_features=40, **options), True, False),
+    "bounded": (lambda **options: Learner(LASSO, max_features=48, **options), True, False),
     "joint": (lambda **options: Learner(JOINT, **options), True, True),
     "one-vs-rest": (lambda **options: OneVsRest(LASSO, **options), True, True),
 }

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import warnings
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from itertools import pairwise
 
 import numba
@@ -29,12 +29,15 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils import estimator_checks
+from sklearn.utils import check_random_state, estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.interpreted import interpret
 
 import fiol
 from fiol import FIOLClassifier, FIOLRegressor
+from fiol.doors.fitting import held_back
+from fiol.doors.validation import LARGEST_SEED
+from fiol.intake.chunk import loops
 
 ONE_PASS = {"max_iter": 1, "shuffle": False}
 SPARSE = {"penalty": "l1", "alpha": 0.05, "step_size": 0.1}
@@ -293,13 +296,46 @@ def test_warm_start_goes_on(monkeypatch):
 
 def test_fit_stops_when_the_loss_no_longer_improves():
     X, codes = blobs()
-    model = FIOLClassifier(random_state=0, n_iter_no_change=2, tol=1e-2).fit(X, codes)
+    model = FIOLClassifier(random_state=0, n_iter_no_change=2, tol=1e-2, step_size="single").fit(X, codes)
     losses = np.array(model.loss_curve_)
     assert 2 < model.n_iter_ == len(losses) < 100
     assert (losses[-2:] > np.minimum.accumulate(losses)[-3:-1] - 1e-2).all()
     assert losses[-3] <= losses[:-3].min() - 1e-2
     with pytest.warns(ConvergenceWarning, match=r"max_iter=2 passes did not reach tol=0\.01"):
         model.set_params(max_iter=2).fit(X, codes)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_an_ensemble_goes_back_to_its_best_pass_and_learns_from_what_was_held_back(monkeypatch, shuffle):
+    """`fit` beside a loop by hand: rows held back choose the pass, and the stack learns from the first alone."""
+    interpret(monkeypatch)
+    monkeypatch.setattr("fiol.doors.fitting.ROWS_FOR_STACKS", 50)
+    X, codes = blobs()
+    y, weights = 2.0 * codes - 1.0, np.random.default_rng(1).random(200)
+    options = {"shuffle": shuffle, "random_state": 3, "n_iter_no_change": 2, "tol": 1e-2}
+    model = FIOLClassifier(**options).fit(X, codes, sample_weight=weights)
+    seed = check_random_state(3).randint(LARGEST_SEED) if shuffle else None
+    held, order = held_back(200, 0.1, seed), np.arange(200)
+    assert held.sum() == 20
+    learner, best, least, waited, passes = fiol.Learner(n_features=12, compiled=False), None, np.inf, 0, 0
+    mixing = []
+    while waited < 2:
+        if shuffle:
+            loops().shuffle(order, seed)
+        now = order[~held[order]]
+        with learner.engine.rows_again() if passes else nullcontext():
+            learner.learn(X[now], y[now], weights[now])
+        mixing.append(learner.engine.mixing.tolist())
+        loss = np.average(np.logaddexp(0.0, -y[held] * learner.scores(X[held])), weights=weights[held])
+        waited = 0 if loss <= least - 1e-2 else waited + 1
+        if loss < least:
+            best, least = learner.copy(), loss
+        passes += 1
+    assert mixing[1:] == mixing[:-1]
+    best.learn(X[held], y[held], weights[held])
+    assert model.n_iter_ == passes
+    np.testing.assert_allclose(model.coef_[0], best.weights, rtol=1e-12)
+    np.testing.assert_allclose(model.intercept_, best.intercept, rtol=1e-12)
 
 
 def test_early_stopping_holds_rows_out():

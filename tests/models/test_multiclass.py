@@ -134,7 +134,7 @@ def play(loss, X, y, weight, lam=0.0, eta=0.7, steps="constant", classes=3):
             b_step = eta / (0.1 + np.sqrt(b_square))
             if steps == "scale_free":
                 step[peak == 0.0] = 0.0  # nothing is known of these
-        shrink = 1.0 / (1.0 + step * lam)
+        shrink = 1.0 / (1.0 + step * lam * (peak**2 if steps == "scale_free" else 1.0))  # penalties in feature units
         p = b_step + np.sum(shrink * step * x * x)
         beta = c * duals(loss, x @ (shrink[:, None] * W) + b, c * p, int(target))
         W = shrink[:, None] * (W + np.outer(step * x, beta))

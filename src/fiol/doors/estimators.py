@@ -67,7 +67,8 @@ PARAMETERS = """
         learned from (of a regressor, which has a unit, by tol times that of the first pass), or the score on held-out
         rows. An ensemble, which learns fast, soon fits its rows too well: with it, what has to improve is the loss of
         rows held back (validation_fraction of them, if that makes ten), the model goes back to its best pass, and then
-        learns from these rows, too. None makes max_iter passes over all rows.
+        learns from these rows, too. After 1,000 rows, those of later passes do not change how members are combined.
+        None makes max_iter passes over all rows.
     early_stopping, validation_fraction, n_iter_no_change : whether `fit` holds out a part of the rows to decide when
         to stop, how much, and how many passes it waits.
     shuffle : whether `fit` shuffles the rows before every pass, for the regressor into the order that scikit-learn's
