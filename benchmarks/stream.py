@@ -129,7 +129,10 @@ def pass_contestants(rows: Rows) -> dict[str, Contestant]:
     def fiol(name: str, accounted: bool = False) -> Callable[[], Callable[[], Any]]:
         def prepare() -> Callable[[], Any]:
             learner = make_learner(name, n_features=rows.d, intercept=False)
-            if accounted:
+            if accounted:  # a comparator pays the same penalty in every round: one in raw units
+                update: Any = learner.update
+                if hasattr(update.step_size, "raw_penalty"):
+                    learner = learner.with_update(update.replace(step_size=update.step_size.replace(raw_penalty=1)))
                 Ledger(learner, comparator=np.zeros(rows.d))
             return lambda: (learner.learn(X, y), learner)[1]
 

@@ -88,7 +88,7 @@ def test_events_equal_rows_looked_at_with_care(options, rows, seed):
 
 @given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=5), max_size=4))
 def test_rivers_models_equal_a_learner(rows):
-    model, learner = FIOLRegressor(), careful(Learner(FIOL(Squared())))
+    model, learner = FIOLRegressor(), careful(Learner(loss=Squared()))
     for x in rows:
         if all(type(name) in (str, int) for name in x):
             assert repr(outcome(model.predict_one, x)) == repr(outcome(learner.predict_named, x))

@@ -86,6 +86,7 @@ def weighted(update, **options):
 
 
 def classes_of(name, **options):
+    options = {"step_size": "single", **options}
     model = fiol.FIOLClassifier(name.split()[0], max_iter=2, tol=None, random_state=3, **options)
     model.fit(DENSE, np.digitize(MEAN, [-1.0, 1.0]))
     return model.decision_function(DENSE), model.coef_, model.intercept_

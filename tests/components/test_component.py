@@ -383,6 +383,7 @@ def test_inherited_methods_are_part_of_the_fingerprint():
 def test_every_built_in_has_its_own_fingerprint():
     classes = [getattr(fiol, name) for name in fiol.__all__ if isinstance(getattr(fiol, name), type)]
     classes.remove(fiol.Schedule)  # which is StepSize by the name of what it does
+    classes.remove(fiol.Stack)  # to which BestMember adds no method
     prints = [fingerprint(cls)[0] for cls in classes if issubclass(cls, Component)]
     assert len(prints) > 30
     assert len(set(prints)) == len(prints)

@@ -244,7 +244,7 @@ def test_estimators_and_river(monkeypatch):
     stream = FIOLRegressor()
     for row, target in zip(as_dicts(Z + 1000.0), y.tolist(), strict=True):
         stream.learn_one(row, target)
-    learner = fiol.Learner(SQUARED)
+    learner = fiol.Learner(loss=fiol.Squared(), compiled=False)
     learner.learn(Z + 1000.0, y)
     assert stream.predict_one(as_dicts(Z[:1] + 1000.0)[0]) == learner.scores(Z[:1] + 1000.0)[0]
 

@@ -20,7 +20,7 @@ def test_damaged_and_forged_files_are_refused_or_work(tmp_path, monkeypatch):
     found = damage.campaign(240, seed=2, folder=tmp_path)
     assert found["damaged, refused"] == 80
     assert found["forged, refused"] > 80
-    assert found["forged, loaded and works"] > 5
+    assert found["forged, loaded and works"] > 2
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ from fiol import (
 )
 from fiol.regret import Ledger, Records, audit, best_in_hindsight
 from fiol.regret.measuring import Measurement, MeasuringBySums, MeasuringEveryWeight
+from fiol.update.update import TUNING_FREE
 
 D, T = 9, 60
 MATRIX = np.diag(np.linspace(0.5, 2.0, D)) + 0.1
@@ -243,7 +244,7 @@ def test_sums_agree_with_a_look_at_every_weight(seed, l1, l2, size, kind, densit
 
 def test_compiled_and_sparse_agree_with_the_interpreter():
     X, y, h, u = stream(2, d=200, rows=400, density=0.05)
-    update = FIOL(Logistic(), L1(0.01))  # compiled for other tests as well
+    update = FIOL(Logistic(), L1(0.01), TUNING_FREE.replace(raw_penalty=1))
     plain = Learner(update, n_features=200)
     plain.learn(scipy.sparse.csr_matrix(X), y, h)
     learner, slow = Learner(update, n_features=200), Learner(update, n_features=200, compiled=False)

@@ -337,7 +337,7 @@ def test_stacked_is_better_than_every_member():
     scores = learner.learn(x, y)
     losses = [member.loss for member in learner.members]
     assert np.mean(np.logaddexp(0.0, -y * scores)) == pytest.approx(learner.progressive_loss)
-    assert learner.progressive_loss < 0.95 * min(losses)
+    assert learner.progressive_loss < 0.99 * min(losses)
     assert min(losses) < 0.7 * np.median(losses)  # it matters which, and nobody had to know
 
 

@@ -266,7 +266,7 @@ class Loss(Component):
         """
         met = abs(-beta - weight * self.least_grad(z, doubt, y))
         over = larger(abs(after - z), choose(reach > 0.0, reach, 1.0))
-        return choose(reach > 0.0, met / over, 0.0)  # type: ignore[no-any-return]
+        return met / over * choose(reach > 0.0, 1.0, 0.0)  # type: ignore[no-any-return] # scores may be lanes
 
     def smooth_bend(
         self, z: float, after: float, beta: float, doubt: float, reach: float, y: float, weight: float

@@ -93,7 +93,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
         wrong = y * lanes((stack.wrong(0, t), stack.wrong(min(1, J - 1), t), stack.wrong(J - 1, t), 0.0))
     p = rate * q
     if loss.lane_exact(s - p * wrong, p):
-        root, bend = loss.lane_step(s - p * wrong, p, 0.0, reach, y, 1.0)
+        root, bend = loss.lane_step(s - p * wrong, p, 0.0, quad + reach, y, 1.0)
         h = bend + quad
     else:
         root, h = one_by_one(loss, s - p * wrong, p, 0.0, reach, y, 1.0, room.spare)

@@ -33,11 +33,11 @@ def tuned(update: Update, grid: Mapping[str, Sequence[Any]], stack: Stack = KEEP
     >>> learner = Learner(tuned(FIOL(Logistic(), L1(0.0)), {"lam": [1e-3, 1e-1, 10.0]}))
     >>> scores = learner.learn([[1.0, 0.1], [-1.0, 0.1]] * 50, [1, -1] * 50)
     >>> [(member.update.regularizer.lam, member.nonzero, member.weight) for member in learner.members]
-    [(0.001, 2, 1.0), (0.1, 2, 0.0), (10.0, 0, 0.0)]
+    [(0.001, 1, 1.0), (0.1, 1, 0.0), (10.0, 0, 0.0)]
     >>> tuned(FIOL(Logistic(), L1(0.1)), {"lamda": [1.0]})
     Traceback (most recent call last):
     ValueError: no part of the update has a field 'lamda': there are regularizer.lam, step_size.step_size.size, \
-step_size.step_size.kappa, step_size.raw_penalty
+step_size.step_size.kappa, step_size.raw_penalty, step_size.centred
     """
     expect("update", update, Update)
     if not isinstance(grid, Mapping) or not grid:
