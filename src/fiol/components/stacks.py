@@ -14,7 +14,7 @@ import numpy as np
 from fiol.components.component import Component, PerFeature, at, require
 
 #: Information about members is brought up to date every so many rounds, or as soon as an eighth of all are new.
-PERIOD = 64.0
+PERIOD = 128.0
 #: Of information, members keep at most so many times what the prior has: doubles hold both.
 MOST_INFORMATION = 1e10
 #: A row says at most so many times more about its score than was known before.
