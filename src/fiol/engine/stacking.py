@@ -165,10 +165,10 @@ def refresh(stack, state, room, t, most_news):  # type: ignore[no-untyped-def]
     """After round t: forget if it is time, and invert information afresh then, or if P has shrunk by much since."""
     ticks = state.ticks
     ticks[SHRUNK] *= 1.0 + most_news
-    if t >= ticks[NEXT]:
+    due = t >= ticks[NEXT]
+    if due:
         forget(stack, state, t)
-        invert_all(stack, state, room)
-    elif ticks[SHRUNK] > MOST_DECLINE:
+    if due or ticks[SHRUNK] > MOST_DECLINE:  # one place, as it is long when compiled
         invert_all(stack, state, room)
 
 
