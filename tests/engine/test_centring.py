@@ -249,6 +249,16 @@ def test_estimators_and_river(monkeypatch):
     assert stream.predict_one(as_dicts(Z[:1] + 1000.0)[0]) == learner.scores(Z[:1] + 1000.0)[0]
 
 
+@pytest.mark.parametrize("update", [SQUARED, fiol.Stacked(fiol.Squared())], ids=["one", "ensemble"])
+def test_copies_of_engines_have_means_of_their_own(update):
+    rng = np.random.default_rng(0)
+    learner = fiol.Learner(update, compiled=False)
+    learner.learn(rng.standard_normal((40, 3)) + 50.0, np.zeros(40))
+    new = learner.engine.copy()
+    assert new.centring.features.tolist() == [0, 1, 2]
+    assert not any(np.shares_memory(a, b) for a, b in zip(new.centring, learner.engine.centring, strict=True))
+
+
 # --- merging ----------------------------------------------------------------------------------
 
 

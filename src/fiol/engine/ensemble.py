@@ -52,8 +52,6 @@ ENDINGS = 10
 LARGEST_EVENT = 1e50
 #: What the stack costs in a round, in entries of rows.
 STACK_COST = 16.0
-
-
 #: So many stacks may have their members as lanes; and a 0 for each, and for the whole.
 MOST_STACKS, FOUR = 3, (0.0,) * 4
 
@@ -63,8 +61,8 @@ class EnsembleEngine(Engine):
 
     The members go through the rows piece by piece, each as if it were alone; then the stack goes through their scores
     of the piece. A gate goes first, and the others see the entries that it lets pass. The stack's clock is that of the
-    ensemble. A signal may come in between: then the piece is ended before it is
-    heard, so that all members have learned from the same rows.
+    ensemble. A signal may come in between: then the piece is ended before it is heard, so that all members have
+    learned from the same rows.
     """
 
     def __init__(
@@ -489,6 +487,8 @@ class EnsembleEngine(Engine):
         new.group = None if self.group is None else self.group.copy()
         new.beside = {k: member.copy() for k, member in self.beside.items()}
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
+        if self.centring is not None:  # single events add to its sums in place
+            new.centring = type(self.centring)(*(array.copy() for array in self.centring))
         new.observer = None
         return new
 
