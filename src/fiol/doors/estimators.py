@@ -186,21 +186,26 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         """
         self._rounds_before_fit = self._rounds()
         seed = check_random_state(self.random_state).randint(LARGEST_SEED) if self.shuffle else None
-        back = held_out is None and self.max_iter > 1 and self.tol is not None and isinstance(self._update(), Ensemble)
-        if back:
-            held_out, score = held_back(chunk.rows, self.validation_fraction, seed), negative_loss
-        back, rest = back and held_out is not None, None if held_out is None else chunk.take(np.flatnonzero(held_out))
-        courses, learners = [], [learner for learner, _ in tasks]
-        told = [] if held_out is None else [(rest, y[held_out], sample_weights[held_out]) for _, y in tasks]
-        for k, (learner, y) in enumerate(tasks):
-            judge = partial(score, learner, *told[k]) if told else None
-            courses.append(Course(Passes(learner, chunk, y, sample_weights), judge, learner if back else None))
+        chooses = held_out is None and self.max_iter > 1 and self.tol is not None
+        several = isinstance(tasks[0][0].update, Ensemble)
+        back = held_back(chunk.rows, self.validation_fraction, seed) if chooses and several else None
+        if back is not None:
+            held_out, score = back, negative_loss
+        rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
+        courses, later = [], []
+        for learner, y in tasks:
+            judge = None
+            if rest is not None:
+                told = rest, y[held_out], sample_weights[held_out]
+                judge = partial(score, learner, *told)
+                later.append(partial(learner.learn_canonical, *told))
+            courses.append(Course(Passes(learner, chunk, y, sample_weights), judge, None if back is None else learner))
         stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change, relative=is_regressor(self))
         tell = Progress() if self.verbose else None
         kept = None if held_out is None else ~held_out
         self.n_iter_ = run(courses, chunk.rows, stopping, seed, kept, self._map, tell)
-        if back:  # rows held back are learned from at last
-            self._map(lambda pair: pair[0].learn_canonical(*pair[1]), zip(learners, told, strict=True))
+        if back is not None:  # what was held back is learned from at last
+            self._map(lambda learn: learn(), later)
         for k in range(self.n_iter_):
             self._losses.append(float(np.mean([c.losses[k] for c in courses if k < len(c.losses)])))
         self._coef = None

@@ -14,7 +14,7 @@ from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Constant
 from fiol.engine.at_hand import NOTHING_AT_HAND, AtHand
-from fiol.engine.centring import NO_ROWS, centring_from
+from fiol.engine.centring import NO_ROWS, Centring, centring_from
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.holding import limits
 from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, lanes_there
@@ -488,7 +488,7 @@ class EnsembleEngine(Engine):
         new.beside = {k: member.copy() for k, member in self.beside.items()}
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
         if self.centring is not None:  # single events add to its sums in place
-            new.centring = type(self.centring)(*(array.copy() for array in self.centring))
+            new.centring = Centring._make(array.copy() for array in self.centring)
         new.observer = None
         return new
 
