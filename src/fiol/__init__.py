@@ -66,6 +66,7 @@ from fiol.files.model import load
 from fiol.files.model import register_kind as _register
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
+from fiol.intake.named_rows import NamedRows
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.presets import (
@@ -197,6 +198,7 @@ __all__ = [
     "LossStep",
     "Mahalanobis",
     "MedianOfMedians",
+    "NamedRows",
     "Newton",
     "NewtonStack",
     "Normalized",

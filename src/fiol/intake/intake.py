@@ -19,6 +19,7 @@ from fiol.intake.containers import as_matrix, check_two_dimensional, to_chunk
 from fiol.intake.frames import Frame, as_frame, converted, eager
 from fiol.intake.hashing import Hashing
 from fiol.intake.labels import Labels
+from fiol.intake.named_rows import NamedRows
 from fiol.intake.transaction import Counting, Rewindable, Transaction
 from fiol.intake.vocabulary import NAME_TYPES, Vocabulary
 
@@ -141,9 +142,9 @@ class Intake:
         frame = as_frame(X)
         if isinstance(self.encoder, Hashing):
             return self.hashed(X if frame is None else frame)
-        if is_dicts(X) or (self.any_names and frame is not None):
+        if is_named(X) or (self.any_names and frame is not None):
             vocabulary = self.vocabulary()
-            chunk = vocabulary.encode(self.named(X)) if frame is None else named_columns(vocabulary, frame)
+            chunk = self.with_numbers(X, vocabulary) if frame is None else named_columns(vocabulary, frame)
             self.encoder, self.features = vocabulary, vocabulary.size
             return chunk
         X, names, chunk = self.numbered(X, frame)
@@ -189,11 +190,11 @@ class Intake:
             numbers = self.numbers(names)
             numbers[numbers < 0] = self.features
             return renumbered(chunk, numbers)
-        if is_dicts(X) or (self.any_names and frame is not None):
+        if is_named(X) or (self.any_names and frame is not None):
             vocabulary, unseen = self.vocabulary(), self.unseen
             if frame is not None:
                 return named_columns(vocabulary, frame, False, unseen)
-            return vocabulary.encode(self.named(X), False, unseen)
+            return self.with_numbers(X, vocabulary, False, unseen)
         return self.numbered(X, frame)[2]
 
     def read_chunk(self, chunk: Chunk) -> Chunk:
@@ -264,9 +265,9 @@ class Intake:
     def chunk_and_names(self, X: Any, frame: Frame | None) -> tuple[Chunk, list[str | int]]:
         """Rows with features numbered for these rows only, in the order of their names; and these names."""
         names: list[str | int]
-        if is_dicts(X):
+        if is_named(X):
             vocabulary = Vocabulary()
-            chunk, names = vocabulary.encode(self.named(X)), vocabulary.names
+            chunk, names = self.with_numbers(X, vocabulary), vocabulary.names
         else:
             columns = None if frame is None else frame.names
             chunk = X if X is NOTHING else to_chunk(X if frame is None else frame, columns=columns)
@@ -319,11 +320,19 @@ class Intake:
         """Rows whose features, named or numbered, are folded; the columns of a frame are names."""
         hashing = self.encoder
         assert isinstance(hashing, Hashing)
-        if is_dicts(X):
-            return hashing.encode(self.named(X))
+        if is_named(X):
+            return self.with_numbers(X, hashing)
         if isinstance(X, Frame) and (self.any_names or X.names is not None):
             return named_columns(hashing, X)
         return hashing.fold(to_chunk(X))
+
+    def with_numbers(
+        self, X: Any, encoder: Vocabulary | Hashing, grow: bool = True, unseen: int | None = None
+    ) -> Chunk:
+        """Dicts, or rows with names of a reader, with the numbers that an encoder has for their names."""
+        if isinstance(X, NamedRows):
+            return X.encoded(encoder, grow, unseen)
+        return encoder.encode(self.named(X), grow, unseen)
 
     def with_names(self, row: Any) -> Any:
         """A row whose keys are names."""
@@ -364,7 +373,7 @@ def dense_width(X: Any, frame: Frame | None) -> int | None:
     """How many columns the rows of an array, or of a frame without names, have; None for all other rows."""
     if frame is not None:
         return frame.shape[1] if frame.names is None and len(frame) else None
-    if isinstance(X, Chunk) or hasattr(X, "tocsr") or not hasattr(X, "shape") or not X.shape[0]:
+    if isinstance(X, (Chunk, NamedRows)) or hasattr(X, "tocsr") or not hasattr(X, "shape") or not X.shape[0]:
         return None
     return int(X.shape[1])
 
@@ -380,7 +389,7 @@ def counted(X: Any, of_one: str = "learn_named") -> tuple[Any, int | None]:
     X = converted(X)
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # scipy's dok_matrix is a dict as well
         raise TypeError(f"X must be rows, not a single dict: use {of_one}, or put it in a list")
-    if isinstance(X, Chunk):
+    if isinstance(X, (Chunk, NamedRows)):
         return X, X.rows
     if hasattr(X, "shape") and len(X.shape) > 0:
         check_two_dimensional(X.shape)
@@ -395,6 +404,11 @@ def counted(X: Any, of_one: str = "learn_named") -> tuple[Any, int | None]:
     if not is_dicts(X):
         X = as_matrix(X)
     return X, len(X)
+
+
+def is_named(X: Any) -> bool:
+    """Whether the features of the rows have names that are no columns: dicts, and rows of a reader."""
+    return isinstance(X, NamedRows) or is_dicts(X)
 
 
 def is_dicts(X: Any) -> bool:
