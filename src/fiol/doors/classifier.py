@@ -120,6 +120,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         class_weight: Any = None,
         n_jobs: int | None = None,
         record_every: int | None = None,
+        tune: dict[str, Any] | None = None,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
@@ -144,6 +145,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.record_every = record_every
+        self.tune = tune
         self.verbose = verbose
 
     def _inside(self) -> OneVsRest | Learner:

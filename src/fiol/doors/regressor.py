@@ -86,6 +86,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         random_state: Any = None,
         warm_start: bool = False,
         record_every: int | None = None,
+        tune: dict[str, Any] | None = None,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
@@ -108,6 +109,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.warm_start = warm_start
         self.record_every = record_every
+        self.tune = tune
         self.verbose = verbose
 
     def _inside(self) -> Learner:
