@@ -219,6 +219,8 @@ class ColumnValues:
             else:
                 some = [value] if isinstance(value, (str, *NUMBERS)) else value
                 kept = [text_of(entry) for entry in some if not is_missing(entry)]
+                if any(isinstance(entry, (float, np.floating)) and "." in text_of(entry) for entry in some):
+                    raise BadValueError(row, self.name, f"must be a list of texts, got {shown(value)}")
                 counts[row] = len(kept)
                 entries += kept
         return counts, Texts(*numbered_texts(entries))

@@ -27,7 +27,7 @@ from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import Transaction
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import united
-from fiol.learner import INDEX_TYPE, VALUE_TYPE, Learner, check_parts, html_table, is_vector
+from fiol.learner import INDEX_TYPE, VALUE_TYPE, Learner, check_parts, coding_given, html_table, is_vector
 from fiol.models.epochs import Map
 from fiol.snapshot import Snapshot, scores_in_turn
 from fiol.update.ensemble import Ensemble
@@ -52,7 +52,7 @@ class OneVsRest:
     update : what happens in a round of every learner: an `Update`, or an `Ensemble`, whose loss has one score.
     classes : the labels of all classes there are. For two of them one learner is enough, that of the second; the score
         of the first is the other's, negated. By default classes may appear at any time.
-    n_features, bits, intercept, average, dtype, compiled : as for a `Learner`.
+    n_features, bits, coding, intercept, average, dtype, compiled : as for a `Learner`.
 
     Unless the classes are given, one more learner is told -1 in every round. A class starts from a copy of it, so that
     the model is exactly the one that knew all classes from the start. The container of the rows is read once for all
@@ -80,6 +80,7 @@ class OneVsRest:
         classes: Sequence[Any] | None = None,
         n_features: int | None = None,
         bits: int | None = None,
+        coding: Any = None,
         intercept: bool = True,
         average: bool = False,
         dtype: Any = "float64",
@@ -92,7 +93,8 @@ class OneVsRest:
         self.update, self.compiled, self._shared = update, compiled, {**shared, "n_features": like.width}
         self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
         self._turns: Any = Turns()
-        self._intake = Intake(like.width, bits, counts_unseen=like.counts_unseen)
+        told = coding_given(coding, like.width, bits)
+        self._intake = Intake(like.width, bits, counts_unseen=like.counts_unseen, coding=told)
         labels = Labels(() if classes is None else check_classes(classes), closed=classes is not None)
         self._intake.labels = self.labels = labels
         own = labels.classes[1:] if labels.closed and len(labels) == 2 else labels.classes
