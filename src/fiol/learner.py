@@ -34,6 +34,7 @@ from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.intake.transaction import Transaction
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
@@ -388,6 +389,22 @@ class Learner:
         if z is not None and not math.isfinite(z):
             self._warn("the score", z)
         return z
+
+    def taking_in(self) -> Transaction:
+        """`with learner.taking_in():` features that `take_in` finds are forgotten unless rows are learned from."""
+        return self._intake.transaction(learner=self)
+
+    def take_in(self, X: Any) -> Chunk:
+        """Rows for `learn_canonical`, their features taken in."""
+        return self._intake.take_in(X)
+
+    def read_in(self, X: Any) -> Chunk:
+        """Rows for `score_canonical`."""
+        return self._intake.read(X)
+
+    def share_features(self, other: Any) -> None:
+        """Know the features that another model knows, before the first round."""
+        self._intake.share_features(other._intake)
 
     def mark(self) -> Any:
         """Where `rewind` goes back to: see `fiol.intake.transaction`."""

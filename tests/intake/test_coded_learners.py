@@ -22,12 +22,13 @@ TABLE = {
     "when": [dt.datetime(2024, 3, 4, 7), None, dt.datetime(2024, 3, 5), dt.datetime(2024, 3, 4, 7)],
     "old": [True, False, True, True],
 }
+MONDAY = {"when": 8829 + 7 / 24, "when.month": "3", "when.weekday": "Mon", "when.hour": "7", "old": 1}
 DICTS = [
-    {"age": 30.0, "city": "Rome", "when": 8829 + 7 / 24, "when.month": "3", "when.weekday": "Mon", "when.hour": "7", "old": 1},
+    {"age": 30.0, "city": "Rome", **MONDAY},
     {"age is missing": 1, "city": "Oslo", "when is missing": 1},
     {"city is missing": 1, "when": 8830.0, "when.month": "3", "when.weekday": "Tue", "when.hour": "0", "old": 1},
-    {"age": 41.5, "city": "Rome", "when": 8829 + 7 / 24, "when.month": "3", "when.weekday": "Mon", "when.hour": "7", "old": 1},
-]  # fmt: skip
+    {"age": 41.5, "city": "Rome", **MONDAY},
+]
 Y = [1.0, -1.0, -1.0, 1.0]
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
 

@@ -27,7 +27,7 @@ import numpy as np
 from fiol.intake.chunk import Names
 from fiol.intake.column_values import BadValueError, ColumnValues, Texts, are_dates, columns_of
 from fiol.intake.crossing import belongs_to, crossed
-from fiol.intake.frames import Frame, as_frame, enumeration, match_columns, narwhals
+from fiol.intake.frames import Frame, as_frame, enumeration, match_columns, narwhals, sparse_entries
 from fiol.intake.named_rows import NamedRows
 from fiol.intake.strands import Strand, ranks, woven
 
@@ -383,6 +383,8 @@ def needs_coding(frame: Frame) -> bool:
     [False, True, True]
     """
     for values in columns_of(frame):
+        if sparse_entries(values.series.to_native()) is not None:
+            continue
         if values.holds != "numbers":
             return True
         with contextlib.suppress(BadValueError):

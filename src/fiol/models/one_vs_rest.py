@@ -20,6 +20,7 @@ from fiol.files import recipe
 from fiol.files.model import Path, build_model, read_model, register_kind, write_model
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks, padded, scattered
 from fiol.intake.chunk import Chunk
+from fiol.intake.coding import Coding
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows, plain_label
@@ -332,6 +333,27 @@ class OneVsRest:
         tasks = [(learner, np.where(yes, 1.0, -1.0)) for learner, yes in own]
         return tasks if self.standby is None else [*tasks, (self.standby, np.full(codes.shape, -1.0))]
 
+    def taking_in(self) -> Transaction:
+        """As `Learner.taking_in`."""
+        return self._intake.transaction(self, learner=self)
+
+    def take_in(self, X: Any) -> Chunk:
+        """Rows for `learn_each`, their features taken in."""
+        chunk = self._intake.take_in(X)
+        for learner in self._all():
+            learner.extend(self._intake.features)
+        return chunk
+
+    def read_in(self, X: Any) -> Chunk:
+        """Rows for `score_canonical`."""
+        return self._intake.read(X)
+
+    def share_features(self, other: Any) -> None:
+        """Know the features that another model knows, before the first round."""
+        self._intake.share_features(other._intake)
+        for learner in self._all():
+            learner.extend(self._intake.features)
+
     def mark(self) -> Any:
         """A token for `rewind`: see `fiol.intake.transaction`."""
         return self.labels.mark(), self.learners
@@ -488,6 +510,11 @@ class OneVsRest:
         """The names of the features, in the order of `weights`; None if they are numbers."""
         with self._turns:
             return self._intake.names
+
+    @property
+    def coding(self) -> Coding | None:
+        """How columns of frames become features: see `Learner.coding`."""
+        return self._intake.coding
 
     @property
     def nbytes(self) -> int:
