@@ -118,11 +118,12 @@ class ColumnValues:
             return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
         if values.dtype.kind == "O":
             values = np.array([np.nan if is_missing(value) else value for value in values.tolist()], object)
-        found = np.empty(len(self))
-        if missing is None:
-            found[:] = values
-        else:
-            found[missing], found[~missing] = np.nan, values
+        found = np.full(len(self), np.nan)
+        there = slice(None) if missing is None else ~missing
+        try:
+            found[there] = values
+        except OverflowError:  # an int beyond all floats
+            found[there] = [float(value) if abs(value) < 2**1023 else np.inf for value in values.tolist()]
         return self.in_range(found)
 
     def present(self) -> tuple[Any, Any]:
