@@ -18,7 +18,7 @@ from fiol.intake.chunk import Chunk
 from fiol.intake.coding import Coding, Column, needs_coding
 from fiol.intake.containers import as_matrix, check_two_dimensional, to_chunk
 from fiol.intake.frames import Frame, as_frame, converted, eager
-from fiol.intake.hashing import Hashing
+from fiol.intake.hashing import CRC32, Hashing
 from fiol.intake.labels import Labels
 from fiol.intake.named_rows import NamedRows
 from fiol.intake.transaction import Counting, Rewindable, Transaction
@@ -127,6 +127,7 @@ class Intake:
             "names": None if vocabulary is None else list(vocabulary.names),
             **({} if self.dense_columns is None else {"dense_columns": self.dense_columns}),
             **({} if self.coding is None else {"coding": self.coding.to_json()}),
+            **({"hash": self.encoder.function} if isinstance(self.encoder, Hashing) else {}),
             **({} if self.labels is None else {"labels": self.labels.header()}),
         }
 
@@ -138,6 +139,8 @@ class Intake:
         self.coding = None if header.get("coding") is None else Coding.from_json(header["coding"])
         if header["names"] is not None:
             self.encoder = Vocabulary(header["names"])
+        if self.bits is not None:
+            self.encoder = Hashing(self.bits, header.get("hash", CRC32))
         labels = header.get("labels")
         self.labels = None if labels is None else Labels(labels["classes"], labels["closed"])
 
