@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 import operator
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fiol.components.component import per_feature_sizes
+from fiol.components.geometries import Euclidean
 from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.losses import Logistic, Loss
 from fiol.components.problem import expect
@@ -22,6 +24,7 @@ from fiol.engine.at_hand import second_look
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble import Member, make_engine
 from fiol.engine.merging import merge_engines, shares_of
+from fiol.engine.pooling import in_threads, learn_in_rounds
 from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register_kind, write_model
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks, padded, scattered
@@ -303,6 +306,49 @@ class Learner:
         ((3,), 3)
         """
         return self._joined(learned_in_chunks(self.learn, chunks))
+
+    def learn_parallel(
+        self, X: Any, y: Any, sample_weight: Any = None, parts: int = 2, threads: int | None = None
+    ) -> Floats:
+        """`learn` in rounds, the rows of each in so many parts, which are learned from side by side, in threads.
+
+        A round has a tenth of the rows so far, after 2,000 rows alone. Its parts go on from one learner, apart from
+        each other; then what they know is put together (`fiol.engine.pooling`), and one more exact step finds how far
+        all of it goes. So the learner is not the one of a single stream; docs/parallel.md tells how near it is. It
+        depends on `parts`, not on `threads` (by default as many, but no more than there are processors).
+
+        Returns the score of every row before it was learned from, by the part that did. All rows are learned from, or
+        none is.
+
+        >>> from fiol import Learner
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(5000, 3))
+        >>> learner = Learner()
+        >>> scores = learner.learn_parallel(X, np.sign(X[:, 0] + X[:, 1]), parts=4)
+        >>> learner.rows, float(np.mean(np.sign(learner.scores(X)) == np.sign(X[:, 0] + X[:, 1]))) > 0.95
+        (5000, True)
+        """
+        parts = check_size("parts", parts)
+        threads = min(parts, os.cpu_count() or 1) if threads is None else check_size("threads", threads)
+        if self.max_features is not None or self.update.geometry != Euclidean() or self.ledger is not None:
+            raise TypeError(
+                "rows are not learned from in parallel with max_features, a geometry or a ledger: use learn"
+            )
+        X, rows = counted(X)
+        if rows is None:
+            raise TypeError("X must be rows that can be counted, not a generator: use learn")
+        with self._turns, self._intake.transaction(learner=self):
+            targets, sample_weights = self._targets(y, rows), check_sample_weights(sample_weight, rows)
+            chunk, engine = self._intake.take_in(X), self.engine.copy()
+            if self._intake.labels is not None:
+                targets, first = self._intake.labels.code(targets)
+                if first.size:  # known from the first row on: whoever learns side by side has to have the same classes
+                    engine.add_scores(np.arange(engine.trailing[0]), engine.trailing[0] + len(first))
+            with in_threads(threads) as each:
+                engine, scores = learn_in_rounds(engine, chunk, targets, sample_weights, parts, each)
+            self._watch(scores)
+            self.engine = engine
+            return scores
 
     def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
         """`learn` for a canonical chunk (`fiol.to_chunk`, `Chunk.from_bytes`) of numbered features: cheap checks only.

@@ -278,6 +278,45 @@ class StepSize(Component):
         """The records of a learner that is the weighted average of others with these."""
         return sum(c * a for c, a in zip(share, statistics, strict=True))
 
+    def pooled(self, base: Any, records: list[Any], w: Any, weights: list[Any], unit: Any) -> Pooled:
+        """What learners that went on from one, the base, each with rows of its own, know together.
+
+        `base` and `records` are [feature, statistic], w and `weights` [feature] or [feature, score], `unit` is the
+        square of every feature's unit. By default, sums go on by what each has added. A weight goes as far as those
+        who saw the feature went, on average: each of them went the whole way, and the sum of steps that are long
+        enough for one would overshoot. If nobody saw it, what a penalty did to it in the rounds of each adds up.
+        """
+        pairs = list(zip(records, weights, strict=True))
+        seen = [np.any(record != base, axis=1) if record.shape[1] else ~same(own, w) for record, own in pairs]
+        among = np.sum(seen, axis=0)
+        alone = np.where(among == 0, 1.0, 0.0)
+        counts = [np.where(one, 1.0 / np.maximum(among, 1), alone) for one in seen]
+        change = sum(for_scores(count, own) * (own - w) for count, own in zip(counts, weights, strict=True))
+        return Pooled(self.pooled_records(base, records), w, change, np.zeros(len(w)))
+
+    def pooled_records(self, base: Any, records: list[Any]) -> Any:
+        """The records of a learner that has seen what several have seen beyond a base."""
+        return base + sum(record - base for record in records)
+
+
+class Pooled(NamedTuple):
+    """What several learners know together: the same features as each of them, in the same order."""
+
+    records: Any  #: [feature, statistic]
+    w: Any  #: weights of the base, in the units of these records
+    change: Any  #: how far they go
+    stiffness: Any  #: [feature] what half a squared change costs, by what the base knows of the loss; 0 if unknown
+
+
+def same(a: Any, b: Any) -> Any:
+    """Which features have the same weights, for all scores."""
+    return a == b if a.ndim == 1 else np.all(a == b, axis=1)
+
+
+def for_scores(per_feature: Any, weights: Any) -> Any:
+    """A number per feature for all its scores."""
+    return per_feature if weights.ndim == 1 else per_feature[:, None]
+
 
 class Schedule(StepSize):
     """One step for all weights."""
@@ -556,6 +595,9 @@ class Normalized(Adaptive):
         # The shortest step of any: who has not seen a feature knows no length of it.
         return np.max([record for record, c in zip(statistics, share, strict=True) if c > 0.0], axis=0)
 
+    def pooled_records(self, base: Any, records: list[Any]) -> Any:
+        return np.max(records, axis=0)
+
 
 class Curvature(Adaptive):
     """h_i = prior + sum of x_i^2 b / (1 + b p): Newton's method with a variance per weight.
@@ -628,6 +670,21 @@ class Curvature(Adaptive):
         b = min(loss.bend(z, after, beta, row.doubt, stride, row.y, row.weight), LARGEST_SUM)
         return stride / (1.0 / b + p) if b > 0.0 else 0.0
 
+    def pooled(self, base: Any, records: list[Any], w: Any, weights: list[Any], unit: Any) -> Pooled:
+        """Weights are normal variables, of which rows add information: natural parameters add up.
+
+        With precisions P = prior + bends, of the base P_0 and of the learners P_k, that is P = P_0 + sum of P_k - P_0
+        and w = w_0 + sum of P_k (w_k - w_0) / P.
+        """
+        prior = self.prior * unit
+        before, after = prior + base[:, :2].sum(axis=1), [prior + record[:, :2].sum(axis=1) for record in records]
+        now = before + sum(one - before for one in after)
+        share = [np.divide(one, now, out=np.zeros(len(w)), where=now > 0.0) for one in after]
+        change = sum(for_scores(part, own) * (own - w) for part, own in zip(share, weights, strict=True))
+        found = np.zeros_like(base)
+        found[:, 0] = now - prior
+        return Pooled(found, w, change, before / self.size)
+
 
 class WalkingCurvature(Curvature):
     """`Curvature` with noise: h_i = prior / (1 + lost) + sum of what is left of its terms.
@@ -652,6 +709,12 @@ class WalkingCurvature(Curvature):
         growth = self.noise * self.h(s, unit)
         s[0] = s[0] / (1.0 + growth)
         s[2] = min(s[2] + (1.0 + s[2]) * growth, MOST_LOST)
+
+    def pooled(self, base: Any, records: list[Any], w: Any, weights: list[Any], unit: Any) -> Pooled:
+        return StepSize.pooled(self, base, records, w, weights, unit)  # what is forgotten does not add up
+
+    def pooled_records(self, base: Any, records: list[Any]) -> Any:
+        return np.mean(records, axis=0)
 
     def variance(self, s: Floats, x: float, unit: float, stride: float) -> float:
         h = self.prior / (1.0 + s[2]) + (s[0] + s[1]) / unit
@@ -709,6 +772,12 @@ class CoinBetting(Adaptive):
     def merged(self, statistics: list[Any], share: Floats) -> Any:
         found = super().merged(statistics, share)
         found[:, 0] = np.max([record[:, 0] for record in statistics], axis=0)
+        return found
+
+    def pooled_records(self, base: Any, records: list[Any]) -> Any:
+        found = super().pooled_records(base, records)
+        found[:, 0] = np.max([record[:, 0] for record in records], axis=0)
+        found[:, 2] = np.maximum(found[:, 2], 0.0)  # what some have won, others may have lost
         return found
 
 
@@ -873,6 +942,25 @@ class ScaleFree(Adaptive):
         found[:, peak] = np.max([record[:, peak] for record in statistics], axis=0)
         return found
 
+    def pooled(self, base: Any, records: list[Any], w: Any, weights: list[Any], unit: Any) -> Pooled:
+        """As the step size inside has it, for weights shrunk to the unit of whoever has seen the largest value."""
+        inside, peaks = self.step_size.width(), [record[:, self.step_size.width()] for record in (base, *records)]
+        peak = np.max(peaks, axis=0)
+        shrunk = [
+            for_scores(np.divide(own, peak, out=np.ones(len(peak)), where=peak > own), weight) * weight
+            for own, weight in zip(peaks, (w, *weights), strict=True)
+        ]
+        own = self.step_size.pooled(
+            base[:, :inside], [record[:, :inside] for record in records], shrunk[0], shrunk[1:], peak * peak
+        )
+        found = np.max([base, *records], axis=0)
+        found[:, :inside] = own.records
+        return own._replace(records=found, stiffness=own.stiffness / self.stride_of(found))
+
+    def stride_of(self, records: Any) -> Any:
+        """The unit of steps of every feature."""
+        return 1.0
+
 
 class ScaleFreeSteps(ScaleFree):
     """`ScaleFree` for losses whose steps have a unit: `fiol.Loss.step_unit`, kept in the record as `stride`.
@@ -892,6 +980,10 @@ class ScaleFreeSteps(ScaleFree):
 
     def width(self) -> int:
         return self.step_size.width() + 2
+
+    def stride_of(self, records: Any) -> Any:
+        stride = records[:, self.step_size.width() + 1]
+        return np.where(stride > 0.0, stride, 1.0)
 
     def stride(self, s: Floats) -> float:
         """The unit of steps when the feature was last seen."""

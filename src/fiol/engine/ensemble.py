@@ -274,13 +274,20 @@ class EnsembleEngine(Engine):
                     rows = *runner.plans, piece.passed, IN_ORDER, *targets
                     runner.call("learn_rows", *rows, *runner.memory, its_scores)
         if self.rounds < end:
-            Z, known = self.side_by_side(found), self.known_to_stack
-            if self.width:
-                rows = Z.reshape(-1), *targets, len(self.ensemble.updates)
-                self.call("lane_stack_rows", *self.stack_parts, *rows, known, self.stack_room, scores)
-            else:
-                kernel = self.stacking.joint_rows if self.trailing else self.stacking.rows
-                self.call(kernel, *self.stack_parts, Z, *targets, known, scores)
+            scores[...] = self.learn_stack(self.side_by_side(found), *targets)
+
+    def learn_stack(self, Z: Floats, y: Floats, sample_weights: Floats) -> Floats:
+        """Rounds of the stack alone, for scores of members [row, member] or [row, score, member]."""
+        scores, rows = np.zeros(Z.shape[:-1]), (y, sample_weights)
+        if self.width:
+            if Z.shape[1] < self.width:
+                Z = np.hstack([Z, np.zeros((len(y), self.width - Z.shape[1]))])
+            given = Z.reshape(-1), *rows, len(self.ensemble.updates)
+            self.call("lane_stack_rows", *self.stack_parts, *given, self.known_to_stack, self.stack_room, scores)
+        else:
+            kernel = self.stacking.joint_rows if self.trailing else self.stacking.rows
+            self.call(kernel, *self.stack_parts, Z, *rows, self.known_to_stack, scores)
+        return scores
 
     @property
     def stack_parts(self) -> tuple[Any, ...]:
@@ -482,8 +489,10 @@ class EnsembleEngine(Engine):
         for k, member in enumerate(members):
             start = f"{k}/"
             member.restore({name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)})
-            if member.rounds != int(mixed["ticks"][0]):
-                raise ValueError(f"member {k} has made {member.rounds} rounds, the stack {int(mixed['ticks'][0])}")
+            if member.rows != members[0].rows:  # rounds may differ where they were means
+                raise ValueError(f"member {k} has learned from {member.rows} rows, member 0 from {members[0].rows}")
+        if not 0.0 <= mixed["ticks"][0] <= members[0].rows:
+            raise ValueError(f"the stack has made {mixed['ticks'][0]} rounds, its members {members[0].rows}")
         if self.centring is not None:
             self.centring = centring_from(arrays, members[0].state.w.shape[0])
         self.members, self.mixed = members, type(self.mixed)(**mixed)

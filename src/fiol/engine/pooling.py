@@ -1,0 +1,292 @@
+"""What engines have learned apart from each other, since they were one, put together: for rounds of parallel work.
+
+Each engine k went on from a copy of the base, with rows of its own. How far the weights of all together go, the
+change d, every step size says itself (`StepSize.pooled`): for `Curvature` natural parameters add up, for others those
+who saw a feature count alike. Features are correlated, which no record per feature knows, and each engine has corrected
+for itself what all of them found wrong. So one more exact step follows, along the line w + s d:
+
+    s = argmin  sum over all rows of the round  phi(<x, w + s d>; y)  +  s^2 / 2 sum_i h_i d_i^2,     1/K <= s <= 1
+
+with what the base knows of earlier rows, h (0 where steps do not know). Whoever has the rows adds up `Pool.losses`, at
+a few s; nobody needs all of them. In an ensemble every member has an s of its own, and the stack learns from the scores
+that the base's members gave the rows, before they were learned from.
+
+Rounds grow with the rows so far, so that there are few of them, and none changes much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.engine.centring import Centring
+from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.ensemble import EnsembleEngine
+from fiol.engine.merging import at_means, change_members, mean_engine, members_of, shares_of
+from fiol.engine.stack_state import LAST, NEXT, T
+from fiol.intake.chunk import Chunk
+from fiol.update.plan import Plan
+from fiol.update.state import START, Clock, State, Uncounted
+
+#: Does one thing for each of many, perhaps in threads.
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+#: Rows, their targets or codes of classes, and sample weights.
+Rows = tuple[Chunk, Any, Floats]
+#: Where losses are computed along the line.
+ALONG = np.linspace(0.0, 1.0, 17)
+
+
+class Way(NamedTuple):
+    """How far one member goes."""
+
+    engine: Engine  #: the member if its weights go all the way
+    start: tuple[Any, Any]  #: the base's weights of features, and of the intercept
+    cost: float  #: the sum of h_i d_i^2
+    zeros: Any  #: which weights are 0 with most of those who say anything of them, and stay so
+    straight: bool  #: whether weights are what is kept: otherwise the member is the mean of all, at every s
+
+
+class Pool:
+    """The base, and what the engines know together.
+
+    All engines have the same plan, features and scores, and are up to date (`Engine.placed`).
+    """
+
+    def __init__(self, base: Engine, engines: Sequence[Engine], members: Sequence[Engine] | None = None) -> None:
+        self.base, self.parts = base, len(engines)
+        self.members = members_of(base) if members is None else members  #: the base's, for reading
+        centred = base.centring is not None and base.centring.features.shape[0] > 0
+        for engine in engines:
+            if centred:  # in the frame of the base
+                move_frame(engine, engine.centring.means, base.centring.means)  # type: ignore[union-attr]
+                engine.centring = base.centring
+        together = zip(*(members_of(engine) for engine in engines), strict=True)
+        self.ways = [way_of(own, list(others)) for own, others in zip(self.members, together, strict=True)]
+
+    def losses(self, chunk: Chunk, y: Any, sample_weights: Floats) -> Floats:
+        """[member, point of ALONG]: the sum of the losses of some rows, each times its sample weight.
+
+        y are targets, or codes of classes.
+        """
+        chunk, loss = rows_of_members(self.base, chunk), self.base.plan.problem.loss
+        found = np.zeros((len(self.ways), len(ALONG)))
+        for j, (own, way) in enumerate(zip(self.members, self.ways, strict=True)):
+            if way.straight:
+                z, ahead = own.scores(chunk), way.engine.scores(chunk)
+                for k, s in enumerate(ALONG):
+                    between = z + s * (ahead - z)
+                    found[j, k] = self.base.call("total_loss", loss, between, IN_ORDER, y, sample_weights)[0]
+        return found
+
+    def ended(self, losses: Floats, means: Centring | None) -> tuple[Engine, Floats]:
+        """The engine whose weights go as far as the losses of all rows say, by new means; and how far that is."""
+        costs = np.array([way.cost for way in self.ways])
+        along = np.where(np.isnan(losses), np.inf, losses) + 0.5 * np.outer(costs, ALONG**2)
+        chosen = np.maximum(ALONG[np.argmin(along, axis=1)], 1.0 / self.parts)
+        for s, way in zip(chosen, self.ways, strict=True):
+            if way.straight and s < 1.0:
+                for state, start in zip((way.engine.state, way.engine.intercept), way.start, strict=True):
+                    state.w[...] = start + s * (state.w - start)
+            way.engine.state.w[way.zeros] = 0.0
+        new = self.base.copy()
+        if isinstance(new, EnsembleEngine):
+            new.members = [way.engine for way in self.ways]
+        else:
+            new = self.ways[0].engine
+            new.centring = self.base.centring
+        if means is not None and means.features.shape[0]:
+            move_frame(new, self.base.centring.means, means.means)  # type: ignore[union-attr]
+        new.centring = means
+        return new, chosen
+
+
+def way_of(base: Engine, engines: list[Engine]) -> Way:
+    """How far a member goes that was `base`, and of which each engine has learned from some rows since."""
+    share = shares_of(None, [engine.rows for engine in engines], base.rows)
+    new = mean_engine(engines, share, float(base.rows))
+    if new.plan.anchor.keeps_all_rounds:  # sums of pulls that correct the same error would correct it many times
+        return Way(new, (base.state.w, base.intercept.w), 0.0, np.zeros(base.state.w.shape, bool), False)
+    clocks, before = [Clock(*engine.ticks) for engine in engines], Clock(*base.ticks)
+    t = before.t + sum(clock.t - before.t for clock in clocks)
+    slopes = before.slopes + sum(clock.slopes - before.slopes for clock in clocks)
+    rows = base.rows + sum(engine.rows - base.rows for engine in engines)
+    new.ticks = np.array(START._replace(t=t, eta=new.plan.step_size.eta(max(t, 1.0)), slopes=slopes))
+    new.uncounted = np.array(Uncounted(rows - t, 0.0))
+    parts: list[Any] = []
+    for part, plan in (("state", new.plan), ("intercept", new.intercept_plan)):
+        states = [getattr(engine, part) for engine in (base, *engines)]
+        parts.append(pool_state(getattr(new, part), plan, states))
+    zeros = zero_with_most(base.state, [engine.state for engine in engines])
+    return Way(new, (parts[0][0], parts[1][0]), parts[0][1] + parts[1][1], zeros, True)
+
+
+def pool_state(new: State, plan: Plan, states: Sequence[State]) -> tuple[Any, float]:
+    """Write what all know together into a state; returns the base's weights, and the cost of the way."""
+    w = [np.asarray(state.w, np.float64) for state in states]
+    if not w[0].shape[0]:
+        return w[0], 0.0
+    records = [np.asarray(state.statistics, np.float64) for state in states]
+    found = plan.step_size.pooled(records[0], records[1:], w[0], w[1:], np.ones(len(w[0])))
+    new.w[...], new.statistics[...] = found.w + found.change, found.records
+    moved = found.change**2 if found.change.ndim == 1 else np.sum(found.change**2, axis=1)
+    return w[0], float(found.stiffness @ moved)
+
+
+def zero_with_most(base: State, states: Sequence[State]) -> Any:
+    """Which weights are exactly 0 with more than half of those who have seen the feature, or had a weight to lose."""
+    zeros = known = np.zeros(base.w.shape, int)
+    for state in states:
+        seen = np.any(state.statistics != base.statistics, axis=1)
+        heard = (seen if base.w.ndim == 1 else seen[:, None]) | (base.w != 0.0) | (state.w != 0.0)
+        zeros, known = zeros + (heard & (state.w == 0.0)), known + heard
+    return zeros > known / 2
+
+
+def pooled_means(base: Centring, others: Sequence[Any]) -> Centring:
+    """The means of what the base has seen, and of what each of the others has seen since."""
+    rows = base.rows + sum(other.rows - base.rows for other in others)
+    sums = base.sums + sum(other.sums - base.sums for other in others)
+    return base._replace(so_far=np.array([rows]), sums=sums)
+
+
+def move_frame(engine: Engine, old: Floats, new: Floats) -> None:
+    """Let scores stay what they are where rows have other means taken away than before."""
+    features: Any = engine.centring.features  # type: ignore[union-attr]
+    shifts = iter(at_means(engine, features, new - old))
+    change_members(engine, lambda member: member.shift(*next(shifts)))
+
+
+def scores_of_members(engine: Engine, members: Sequence[Engine], chunk: Chunk) -> Floats:
+    """The scores of rows by every member of an engine, the last axis."""
+    chunk = rows_of_members(engine, chunk)
+    return np.stack([member.scores(chunk) for member in members], axis=-1)
+
+
+def rows_of_members(engine: Engine, chunk: Chunk) -> Chunk:
+    """The rows as members see them: an ensemble takes the means away for all of them."""
+    return engine.centred(chunk) if isinstance(engine, EnsembleEngine) else chunk
+
+
+# --- rounds -----------------------------------------------------------------------------------
+
+#: So many rows are learned from alone at first.
+ALONE = 2000
+#: A round has so many rows for every row before it.
+GROWTH = 0.1
+#: So many rows of a round, evenly spaced, say how far its weights go,
+SEARCH_ROWS = 16384
+#: and from so many the stack of an ensemble learns: it has few weights.
+STACK_ROWS = 4096
+
+
+def round_ends(rows: int, before: int) -> list[int]:
+    """Where rounds end, in `rows` rows that follow `before` others; the first of them may be learned from alone.
+
+    >>> round_ends(5000, 0), round_ends(1000, 5000), round_ends(900, 0)
+    ([2000, 2200, 2420, 2662, 2928, 3220, 3542, 3896, 4285, 4713, 5000], [0, 500, 1000], [900])
+    """
+    ends = [min(max(ALONE - before, 0), rows)]
+    while ends[-1] < rows:
+        ends.append(min(ends[-1] + max(int(GROWTH * (before + ends[-1])), 1), rows))
+    return ends
+
+
+def learn_in_rounds(
+    engine: Engine, chunk: Chunk, y: Any, sample_weights: Floats, parts: int, each: Each = map
+) -> tuple[Engine, Floats]:
+    """An engine that has learned from the rows, each round in so many parts; and the score of each row before.
+
+    The score is that of the part that learned from the row. The engine given has learned from some of them, too. The
+    result depends on `parts`, not on how `each` maps functions to them.
+    """
+    scores = np.zeros((chunk.rows, *engine.trailing))
+    engine.fit_in(chunk)
+    first, *ends = round_ends(chunk.rows, engine.rows)
+    if first:
+        rows = slice(0, first)
+        scores[rows] = engine.learn(chunk.row_block(0, first), y[rows], sample_weights[rows])
+    for start, stop in pairwise([first, *ends]):
+        cuts = np.linspace(start, stop, min(parts, stop - start) + 1).astype(int)
+        pieces = [(chunk.row_block(a, b), y[a:b], sample_weights[a:b]) for a, b in pairwise(cuts)]
+        engine.settle()
+        members = members_of(engine)
+        done = list(each(partial(part_of_round, engine, members, len(pieces)), pieces))
+        scores[start:stop] = np.concatenate([part.scores for part in done])
+        pool = Pool(engine, [part.engine for part in done], members)
+        losses = np.sum(list(each(partial(losses_of_some, pool), pieces)), axis=0)
+        means = None if engine.centring is None else pooled_means(engine.centring, [part.means for part in done])
+        engine, _ = pool.ended(losses, means)
+        shown = (np.concatenate(some) for some in zip(*(part.shown for part in done), strict=True))
+        teach_stack(engine, stop - start, *shown)
+    return engine, scores
+
+
+@contextmanager
+def in_threads(threads: int) -> Iterator[Each]:
+    """A `map` that works in so many threads; with one, the plain one.
+
+    An interrupt does not wait for what threads are about, which nobody has a use for then.
+
+    >>> with in_threads(2) as each:
+    ...     list(each(abs, [-1, 2]))
+    [1, 2]
+    """
+    if threads == 1:
+        yield map
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+class PartOfRound(NamedTuple):
+    """What one part of a round gave."""
+
+    engine: Engine
+    means: Centring | None  #: the engine's own
+    scores: Floats  #: of the rows, each before it was learned from
+    shown: tuple[Any, Any, Any]  #: for the stack: scores of members, targets, sample weights
+
+
+def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Rows) -> PartOfRound:
+    """Learn from some rows, one of so many parts of a round, with a copy of the base, which has these members."""
+    engine, (chunk, y, sample_weights) = base.copy(), rows
+    shown = np.empty((0, 0)), y[:0], sample_weights[:0]
+    if isinstance(base, EnsembleEngine):
+        chosen, *beside = some_of(rows, STACK_ROWS // parts)
+        shown = scores_of_members(base, members, chosen), *beside
+    scores = engine.learn(chunk, y, sample_weights)
+    engine.settle()
+    return PartOfRound(engine, engine.centring, scores, shown)
+
+
+def losses_of_some(pool: Pool, rows: Rows) -> Floats:
+    """`Pool.losses`, of some of the rows for all of them."""
+    chosen = some_of(rows, SEARCH_ROWS // pool.parts)
+    return pool.losses(*chosen) * (rows[0].rows / max(chosen[0].rows, 1))
+
+
+def some_of(rows: Rows, most: int) -> Rows:
+    """About so many of the rows, evenly spaced; all if there are fewer than twice as many."""
+    chunk, y, sample_weights = rows
+    step = max(chunk.rows // max(most, 1), 1)
+    if step == 1:
+        return rows
+    some = np.arange(0, chunk.rows, step)
+    return chunk.take(some), y[some], sample_weights[some]
+
+
+def teach_stack(engine: Engine, rows: int, Z: Floats, y: Any, sample_weights: Floats) -> None:
+    """Let the stack of an ensemble learn from scores that its members gave some of so many rows; others have none."""
+    if isinstance(engine, EnsembleEngine):
+        engine.learn_stack(np.ascontiguousarray(Z), y, sample_weights)
+        engine.ticks[[T, LAST, NEXT]] += rows - len(y)  # what it has not seen, it need not forget

@@ -1,0 +1,224 @@
+"""Rows learned from in parallel: what parts of a round know together, and how far it goes."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import fiol
+from fiol import (
+    FIOL,
+    L1,
+    AdaGrad,
+    Constant,
+    Curvature,
+    ElasticNet,
+    FTRLProximal,
+    ImplicitCoin,
+    Learner,
+    Logistic,
+    Normalized,
+    Ridge,
+    ScaleFree,
+    Softmax,
+    Squared,
+    Stacked,
+)
+from fiol.engine import pooling
+from fiol.engine.pooling import ALONG, Pool, round_ends
+
+rng = np.random.default_rng(4)
+X = rng.normal(size=(240, 6)) * (rng.random((240, 6)) < 0.6) * [1.0, 2.0, 0.1, 30.0, 1.0, 1.0] + [0, 0, 0, 0, 0, 50.0]
+W = np.array([1.0, -0.5, 8.0, 0.05, 0.0, 1.0])
+Y = np.sign((X - X.mean(axis=0)) @ W + rng.normal(size=240))
+Y[Y == 0] = 1.0
+NUMBERS = X @ W + rng.normal(size=240)
+
+
+@pytest.fixture(autouse=True)
+def short_rounds(monkeypatch):
+    monkeypatch.setattr(pooling, "ALONE", 40)
+
+
+def made(update, **options):
+    return Learner(update, compiled=False, **options)
+
+
+UPDATES = {
+    "curvature": FIOL(Logistic(), step_size=ScaleFree(Curvature())),
+    "curvature, raw": FIOL(Logistic(), step_size=Curvature(prior=3.0)),
+    "curvature, squared": FIOL(Squared(), step_size=ScaleFree(Curvature())),
+    "curvature that forgets": FIOL(Logistic(), step_size=ScaleFree(Curvature(noise=0.1))),
+    "default": FIOL(Logistic()),
+    "ridge": FIOL(Logistic(), Ridge(0.01)),
+    "l1": FIOL(Logistic(), L1(0.01), Constant(0.05)),
+    "l1, scale-free": FIOL(Logistic(), ElasticNet(0.01, 0.001)),
+    "normalized": FIOL(Logistic(), step_size=ScaleFree(Normalized(0.3))),
+    "adagrad, absolute": FIOL(fiol.Absolute(), step_size=ScaleFree(AdaGrad())),
+    "schedule": FIOL(Logistic(), step_size=fiol.Polynomial()),
+    "ftrl": FTRLProximal(Logistic(), L1(0.001)),
+    "coin": ImplicitCoin(Logistic()),
+    "softmax": FIOL(Softmax()),
+}
+
+
+def targets(update):
+    if isinstance(update.loss, (Squared, fiol.Absolute)):
+        return NUMBERS
+    return ["yes" if y > 0 else "no" for y in Y] if isinstance(update.loss, Softmax) else Y
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_one_part_is_the_single_stream(name):
+    update = UPDATES[name]
+    y = targets(update)
+    plain, rounds = (made(update, **({"classes": ["no", "yes"]} if name == "softmax" else {})) for _ in range(2))
+    expected, found = plain.learn(X, y), rounds.learn_parallel(X, y, parts=1)
+    np.testing.assert_allclose(rounds.weights, plain.weights, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(rounds.intercept, plain.intercept, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+    assert (rounds.rows, rounds.rounds) == (plain.rows, plain.rounds)
+    more = plain.learn(X, y), rounds.learn(X, y)  # what is known for steps is the same, too
+    np.testing.assert_allclose(more[1], more[0], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_four_parts_learn_about_as_much(name):
+    update = UPDATES[name]
+    y = targets(update)
+    plain, rounds = made(update), made(update)
+    plain.learn(X, y)
+    rounds.learn_parallel(X, y, parts=4, threads=1)
+    assert rounds.rows == plain.rows == len(X)
+    codes = [["no", "yes"].index(label) for label in y] if name == "softmax" else y
+    order = [plain.classes.index(c) for c in rounds.classes] if name == "softmax" else None
+    assert order in (None, [0, 1], [1, 0])
+    losses = []
+    for model in (plain, rounds):
+        if name == "softmax":
+            codes = [model.classes.index(label) for label in y]
+        losses.append(model.mean_loss(model.scores(X), np.asarray(codes), np.ones(len(X))))
+    most = {"coin": 1.35, "l1, scale-free": 1.55}.get(name, 1.25)  # means learn less than the whole
+    assert losses[1] < most * losses[0] + 0.02
+
+
+def test_natural_parameters_add_up():
+    update = UPDATES["curvature, raw"]
+    base = made(update, intercept=False)
+    base.learn(X[:60], Y[:60])
+    parts = [base.copy() for _ in range(3)]
+    for k, part in enumerate(parts):
+        part.learn(X[60 + 50 * k : 110 + 50 * k], Y[60 + 50 * k : 110 + 50 * k])
+    way = Pool(base.engine, [part.engine for part in parts]).ways[0]
+    for i in range(X.shape[1]):
+        own = [3.0 + sum(one.engine.state.statistics[i]) for one in (base, *parts)]
+        P = own[0] + sum(p - own[0] for p in own[1:])
+        moved = sum(p * (part.weights[i] - base.weights[i]) for p, part in zip(own[1:], parts, strict=True)) / P
+        assert way.engine.state.w[i] == pytest.approx(base.weights[i] + moved, rel=1e-12)
+        assert 3.0 + way.engine.state.statistics[i].sum() == pytest.approx(P, rel=1e-12)
+    cost = sum(
+        (3.0 + sum(base.engine.state.statistics[i])) * (way.engine.state.w[i] - base.weights[i]) ** 2 for i in range(6)
+    )
+    assert way.cost == pytest.approx(cost, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "update", [UPDATES["curvature"], UPDATES["default"], Stacked(Logistic())], ids=["curvature", "adagrad", "ensemble"]
+)
+def test_how_far_is_where_the_losses_of_all_rows_are_least(update):
+    base = made(update)
+    base.learn(X[:60], Y[:60])
+    parts = [base.copy() for _ in range(4)]
+    for k, part in enumerate(parts):
+        part.learn(X[60 + 40 * k : 100 + 40 * k], Y[60 + 40 * k : 100 + 40 * k])
+    means = pooling.pooled_means(base.engine.centring, [part.engine.centring for part in parts])
+    pool = Pool(base.engine, [part.engine for part in parts])
+    chunk = fiol.to_chunk(X[60:220])
+    losses = pool.losses(chunk, Y[60:220], np.ones(160))
+    rows = pooling.rows_of_members(base.engine, chunk)
+    before = [member.scores(rows) for member in pool.members]
+    after = [way.engine.scores(rows) for way in pool.ways]
+    engine, chosen = pool.ended(losses, means)
+    for z, ahead, way, s in zip(before, after, pool.ways, chosen, strict=True):
+
+        def cost(s, z=z, ahead=ahead, way=way):
+            return np.logaddexp(0, -Y[60:220] * (z + s * (ahead - z))).sum() + s * s / 2 * way.cost
+
+        assert 0.25 <= s <= 1.0
+        assert cost(s) <= min(cost(s) for s in ALONG if s >= 0.25) + 1e-9
+    for j, (member, s) in enumerate(zip(pooling.members_of(engine), chosen, strict=True)):
+        again = member.scores(pooling.rows_of_members(engine, chunk))
+        np.testing.assert_allclose(again, before[j] + s * (after[j] - before[j]), rtol=1e-8, atol=1e-8)
+
+
+def test_order_of_parts_and_threads_do_not_matter():
+    update = Stacked(Logistic())
+    base = made(update)
+    base.learn(X[:60], Y[:60])
+    parts = [base.copy() for _ in range(3)]
+    for k, part in enumerate(parts[:2]):
+        part.learn(X[60 + 50 * k : 110 + 50 * k], Y[60 + 50 * k : 110 + 50 * k])
+    ways = [Pool(base.engine, [parts[k].copy().engine for k in order]).ways for order in ([0, 1, 2], [2, 1, 0])]
+    for one, other in zip(*ways, strict=True):
+        np.testing.assert_allclose(one.engine.state.w, other.engine.state.w, rtol=1e-12)
+    models = [made(update) for _ in range(2)]
+    for model, threads in zip(models, (1, 3), strict=True):
+        model.learn_parallel(X, Y, parts=3, threads=threads)
+    assert models[0].weights.tobytes() == models[1].weights.tobytes()
+    np.testing.assert_array_equal(models[0].mixing, models[1].mixing)
+
+
+def test_weights_that_are_zero_with_most_stay_zero():
+    base = made(UPDATES["l1"])
+    base.learn(X[:60], Y[:60])
+    base.engine.settle()
+    base.engine.state.w[:] = 0.1
+    parts = [base.copy() for _ in range(3)]
+    for k, part in enumerate(parts):
+        part.learn(X[60 + 50 * k : 110 + 50 * k], Y[60 + 50 * k : 110 + 50 * k])
+    values = [[0.0, 0.0, 0.5, 0.0, 1.0, 1.0], [0.0, 0.3, 0.0, 0.0, 1.0, 1.0], [0.2, 0.4, 0.0, 0.0, 1.0, 1.0]]
+    for part, w in zip(parts, values, strict=True):
+        part.engine.settle()
+        part.engine.state.w[:] = w
+    pool = Pool(base.engine, [part.engine for part in parts])
+    engine, _ = pool.ended(pool.losses(fiol.to_chunk(X[60:210]), Y[60:210], np.ones(150)), base.engine.centring)
+    assert (engine.state.w == 0.0).tolist() == [True, False, True, True, False, False]
+    new = [np.array([[1.0]]), np.array([[0.0]])]  # who has not seen a feature does not say that its weight is 0
+    states = [base.engine.state._replace(w=row[0], statistics=row) for row in new]
+    assert pooling.zero_with_most(states[1], states).tolist() == [False]
+
+
+def test_an_ensemble_learned_in_parts_is_saved_and_goes_on(tmp_path):
+    for update in (Stacked(Logistic()), Stacked(Logistic(), L1(1e-3))):
+        model = made(update)
+        model.learn_parallel(X, Y, parts=3)
+        model.save(tmp_path / "model.fiol")
+        again = Learner.load(tmp_path / "model.fiol", compiled=False)
+        assert again.learn(X, Y).tobytes() == model.learn(X, Y).tobytes()
+        assert again.rows == 2 * len(X)
+
+
+def test_all_rows_or_none():
+    model = made(UPDATES["default"])
+    model.learn(X[:50], Y[:50])
+    before = model.weights.tobytes(), model.rows, model.n_features
+    wrong = X.copy()
+    wrong[200, 3] = np.nan
+    with pytest.raises(ValueError, match=r"X\[200, 3\]"):
+        model.learn_parallel(wrong, Y, parts=2)
+    with pytest.raises(ValueError, match="parts"):
+        model.learn_parallel(X, Y, parts=0)
+    with pytest.raises(TypeError, match="generator"):
+        model.learn_parallel(iter(X), Y)
+    assert (model.weights.tobytes(), model.rows, model.n_features) == before
+    with pytest.raises(TypeError, match="max_features"):
+        made(UPDATES["default"], max_features=3).learn_parallel(X, Y)
+
+
+def test_rounds_grow_with_the_rows():
+    ends = round_ends(100_000, 0)
+    assert ends[0] == 40
+    assert ends[-1] == 100_000
+    assert all(b - a <= max(0.1 * a, 1) for a, b in pairwise(ends))
+    assert len(ends) < 100
+    assert round_ends(0, 10_000) == [0]
