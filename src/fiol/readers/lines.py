@@ -271,7 +271,10 @@ def svmlight_rows(  # type: ignore[no-untyped-def]
                     if p == start:
                         return NO_INDEX, start, row, np.uint64(indptr[row]), hards
                     continue
-                if p - start >= U18 or index >= MOST + base:
+                first = start
+                while p - first >= U18 and data[first] == DIGIT_0:
+                    first += U1
+                if p - first >= U18 or index >= MOST + base:
                     return LARGE_INDEX, start, row, np.uint64(indptr[row]), hards
                 if index < base:
                     return ZERO_INDEX, start, row, np.uint64(indptr[row]), hards
