@@ -8,7 +8,6 @@ import math
 import operator
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,17 +26,20 @@ from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register_kind, write_model
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks, padded, scattered
 from fiol.intake.chunk import MOST_FEATURES, Chunk
+from fiol.intake.coding import Coding
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.frames import as_list
 from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.intake.transaction import Transaction
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
 from fiol.presets import Stacked
 from fiol.snapshot import Snapshot, scores_in_turn
+from fiol.summary import SHOWN, Summary, by_importance, deviations
 from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
@@ -63,6 +65,8 @@ class Learner:
         classes may appear at any time; the weights of a new one start at 0.
     max_features : hold at most so many features. When a row needs more, those whose weight is exactly 0 are
         dropped; one that comes back later starts anew.
+    coding : how columns of frames become features: a dict from columns to kinds ("category", "words", "date", ...), a
+        `Coding`, or None, which leaves it to the first frame: docs/columns.md.
     intercept : whether there is one. It is never penalised.
     average : keep the average of the weights over all rounds, and predict with it.
     dtype : how the numbers per feature are stored, "float64" or "float32". All arithmetic is in float64. Values are 0
@@ -138,6 +142,7 @@ class Learner:
         n_features: int | None = None,
         bits: int | None = None,
         max_features: int | None = None,
+        coding: Any = None,
         intercept: bool = True,
         average: bool = False,
         dtype: Any = "float64",
@@ -158,7 +163,8 @@ class Learner:
         if max_features is not None:
             check_size("max_features", max_features)
         width = fixed_features(update, plans, n_features, bits, max_features)
-        self._intake = Intake(width, bits, max_features, any(plan.first_weight(1) != 0.0 for plan in plans))
+        counts_unseen = any(plan.first_weight(1) != 0.0 for plan in plans)
+        self._intake = Intake(width, bits, max_features, counts_unseen, coding=coding_given(coding, width, bits))
         labels = self._intake.labels = labels_for(update, classes)
         self._whole_rows = update.geometry.whole_rows  # rows do not enter the geometry as they are
         size = update.geometry.entered(self._intake.features)
@@ -171,12 +177,12 @@ class Learner:
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
         """One round per row, in order; returns the score of each row before its round.
 
-        X is a scipy sparse matrix, an array or nested list, a pandas or polars frame, an arrow table, or a list
-        of dicts; y has one target per row (-1 or +1 for binary losses; a label, str, int or bool, for joint ones);
-        sample_weight multiplies the loss. Scores of a joint loss have a column per class known after the call, which
-        is 0 in the rows before the first one of the class: until then nobody knew of it. A generator
-        of dicts is read 4096 rows at a time, and each such block is learned from whole or not at all; an error says
-        how many rows were learned from before, as `rows_learned`.
+        X is a scipy sparse matrix, an array or nested list, a pandas or polars frame, an arrow table, or a list of
+        dicts; frames may have texts, dates and missing values (`coding`). y has one target per row (-1 or +1 for binary
+        losses; a label, str, int or bool, for joint ones); sample_weight multiplies the loss. Scores of a joint loss
+        have a column per class known after the call, which is 0 in the rows before the first one of the class: until
+        then nobody knew of it. A generator of dicts is read 4096 rows at a time, and each such block is learned from
+        whole or not at all; an error says how many rows were learned from before, as `rows_learned`.
 
         A row's score is what `scores` would have said just before the row, but for one case: `ScaleFree` steps, the
         default ones, begin the round of a value larger than all before it (farther from the mean, if it is centred) by
@@ -384,6 +390,22 @@ class Learner:
             self._warn("the score", z)
         return z
 
+    def taking_in(self) -> Transaction:
+        """`with learner.taking_in():` features that `take_in` finds are forgotten unless rows are learned from."""
+        return self._intake.transaction(learner=self)
+
+    def take_in(self, X: Any) -> Chunk:
+        """Rows for `learn_canonical`, their features taken in."""
+        return self._intake.take_in(X)
+
+    def read_in(self, X: Any) -> Chunk:
+        """Rows for `score_canonical`."""
+        return self._intake.read(X)
+
+    def share_features(self, other: Any) -> None:
+        """Know the features that another model knows, before the first round."""
+        self._intake.share_features(other._intake)
+
     def mark(self) -> Any:
         """Where `rewind` goes back to: see `fiol.intake.transaction`."""
         return self.engine, self.engine.mark(), self._intake.mark()
@@ -587,7 +609,7 @@ class Learner:
         new = moment.with_update(Update(self.update.loss))
         w, intercept = moment.weights, moment.intercept
         squares = w * w if w.ndim == 1 else np.mean(w * w, axis=0)
-        cost = squares * (moment._stiffness() if X is None else moment._mean_squares(X))
+        cost = squares * (moment._stiffness() if X is None else moment._intake.moments(X)[1])
         w[..., np.lexsort((-squares, -cost))[max_nonzero:]] = 0.0
         new.start_from(w, intercept)
         return new
@@ -595,13 +617,6 @@ class Learner:
     def _stiffness(self) -> Floats:
         """What a squared change of every weight costs, as far as that is known: see `Engine.stiffness`."""
         return np.ones(self.n_features) if self._whole_rows else self.engine.stiffness(self.n_features)
-
-    def _mean_squares(self, X: Any) -> Floats:
-        """The mean square of every feature in some rows."""
-        X, rows = counted(X, "a list of such dicts")
-        chunk = self._intake.read(list(X) if rows is None else X)
-        known = chunk.indices < self.n_features
-        return np.bincount(chunk.indices[known], chunk.data[known] ** 2, self.n_features) / max(chunk.rows, 1)
 
     def meet(self, classes: Iterable[Any]) -> None:
         """Know of these classes from now on, though there was no row of them yet; for joint losses.
@@ -794,6 +809,29 @@ class Learner:
             w = geometry.leave_weights(self.engine.weights(n, averaged))
         return w if w.ndim == 1 else np.ascontiguousarray(w.T)
 
+    def importances(self, most: int | None = None, X: Any = None) -> dict[str | int, float]:
+        """How much every feature matters, by its name: its weight times its scale, the largest in size first.
+
+        Weights alone compare metres with kilometres. The scale is the feature's standard deviation in the rows X;
+        without X the largest value it had (the largest distance from its mean, if it is centred), which `ScaleFree`
+        steps, the default ones, keep, and 1 with other steps. With a joint loss it is the root mean square over
+        classes, otherwise it has the sign of the weight. What is 0 is left out; `most` is how many to return.
+
+        >>> from fiol import Learner, Squared
+        >>> learner = Learner(loss=Squared(), compiled=False)
+        >>> rows = [{"metres": 9000.0 * k, "grams": 0.001 * (k % 2)} for k in range(20)]
+        >>> scores = learner.learn(rows, [row["metres"] / 9000.0 for row in rows])
+        >>> list(learner.importances(1))
+        ['metres']
+        """
+        model = self.copy()
+        scales = model.scales_of(model.n_features) if X is None else deviations(*model._intake.moments(X))
+        return by_importance(model.names, model.weights, scales, most)
+
+    def scales_of(self, features: int) -> Floats:
+        """The size of the values of so many features, as far as that is known: see `Engine.scales`."""
+        return np.ones(features) if self._whole_rows else self.engine.scales(features)
+
     @property
     def row_cost(self) -> float:
         """The cost of a round besides the entries of its row: see `Engine.row_cost`."""
@@ -903,6 +941,21 @@ class Learner:
     def columns(self) -> tuple[str, ...] | None:
         """Names of the columns, if the first rows had any."""
         return self._intake.columns
+
+    @property
+    def coding(self) -> Coding | None:
+        """How columns of frames become features; None while they are plain numbers, a feature each.
+
+        >>> import pandas as pd
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()))
+        >>> scores = learner.learn(pd.DataFrame({"age": [30, None], "city": ["Rome", "Oslo"]}), [1.0, 2.0])
+        >>> learner.names
+        ['age', 'city=Rome', 'age is missing', 'city=Oslo']
+        >>> learner.coding.describe()
+        ['age: a number', 'city: one feature for every value (city=...)']
+        """
+        return self._intake.coding
 
     @property
     def classes(self) -> list[Any] | None:
@@ -1139,10 +1192,21 @@ class Learner:
     def __repr__(self) -> str:
         return f"<Learner of {self.n_features} features after {self.rounds} rounds of {self.update.brief()}>"
 
+    def __str__(self) -> str:
+        return self._summary().text()
+
     def _repr_html_(self) -> str:
-        classes = {} if self.classes is None else {"classes": len(self.classes)}
-        held = {"features": self.n_features, "features with weight": self.n_nonzero, "rounds": self.rounds}
-        return html_table("fiol.Learner", {"update": self.update.brief(), **held, **classes})
+        return self._summary().html()
+
+    def _summary(self) -> Summary:
+        """What there is to tell about this learner: `print(learner)`, and what notebooks show."""
+        model = self.copy()  # one moment of it, whatever other threads do
+        held = {"features": model.n_features, "features with weight": model.n_nonzero, "rounds": model.rounds}
+        classes = {} if model.classes is None else {"classes": len(model.classes)}
+        members = model.members
+        loss = {"progressive loss": model.progressive_loss} if members and model.rounds else {}
+        facts = {"update": model.update.brief(), **held, **classes, **loss}
+        return Summary("fiol.Learner", facts, members, model.importances(SHOWN))
 
     def _entered(self, chunk: Chunk) -> Chunk:
         """The rows as the working geometry sees them."""
@@ -1179,16 +1243,6 @@ def features_with_weight(weights: Floats) -> Any:
     return weights != 0.0 if weights.ndim == 1 else weights.any(axis=0)
 
 
-def html_table(title: str, entries: Mapping[str, Any]) -> str:
-    """A small table for notebooks, a row per entry.
-
-    >>> html_table("Model", {"rounds": 3})
-    '<table><caption>Model</caption><tr><th>rounds</th><td>3</td></tr></table>'
-    """
-    rows = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in entries.items())
-    return f"<table><caption>{escape(title)}</caption>{''.join(rows)}</table>"
-
-
 def softmax(scores: Floats) -> Floats:
     """Probabilities of classes, one row per row of scores.
 
@@ -1214,6 +1268,15 @@ def check_size(name: str, value: Any) -> int:
     if not 1 <= size <= MOST_FEATURES:
         raise ValueError(f"{name} must be from 1 to {MOST_FEATURES}, got {size}")
     return size
+
+
+def coding_given(coding: Any, width: int | None, bits: int | None) -> Coding | None:
+    """The coding that is told by hand, if there is one; TypeError where columns have to be features."""
+    if coding is None:
+        return None
+    if width is not None and bits is None:
+        raise TypeError("a coding makes as many features as there are names: leave out n_features")
+    return Coding.given(coding)
 
 
 def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:
