@@ -181,3 +181,20 @@ def test_lines_without_targets_weights_and_tags():
     assert batch.weights.tolist() == [1.0, 3.0, 1.0]
     assert batch.tags == ["", "", "x"]
     assert VwLines().hashing is None
+
+
+def test_pairs_are_of_namespaces_and_a_product_out_of_range_is_a_bad_line():
+    text = b"1 'x |a p:2 q |b r:3 s | t\n\n1 |a p:1e60 |b r:1e60\n-1 |a q\n"
+    reading = Reading("vw", pairs=(("a", "b"), ("", "a")))
+    with pytest.raises(BadLineError, match=r":3:1: the feature 'a\^p\*b\^r' of a pair must be between"):
+        list(reading.batches(io.BytesIO(text)))
+    reader = reading.batches(io.BytesIO(text), "skip", ahead=False)
+    rows = rows_of(reader)
+    assert reader.skipped == 1
+    first = {"a^p": 2, "a^q": 1, "b^r": 3, "b^s": 1, "t": 1}
+    pairs = {"a^p*b^r": 6, "a^p*b^s": 2, "a^q*b^r": 3, "a^q*b^s": 1, "t*a^p": 2, "t*a^q": 1}
+    assert [(y, tag, dict(entries)) for y, _, tag, entries in rows] == [(1, "x", first | pairs), (-1, "", {"a^q": 1})]
+    (hashed,) = Reading("vw", pairs=reading.pairs, options={"bits": 20}).batches(io.BytesIO(text), "skip")
+    assert hashed.X.indptr.tolist() == [0, 11, 12]
+    with pytest.raises(ValueError, match="neither columns nor namespaces"):
+        Reading("svmlight", pairs=(("a", "b"),))

@@ -89,7 +89,7 @@ def digits_at(word):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def product(a, b):  # type: ignore[no-untyped-def]
+def wide_product(a, b):  # type: ignore[no-untyped-def]
     """Upper and lower half of the product of two integers of 64 bits."""
     a0, a1, b0, b1 = a & HALF, a >> U32, b & HALF, b >> U32
     low, m, n = a0 * b0, a1 * b0, a0 * b1
@@ -115,9 +115,9 @@ def nearest(w, q):  # type: ignore[no-untyped-def]
         return -1.0
     shift = leading_zeros(w)
     w = w << np.uint64(shift)
-    high, low = product(w, FIVES[q - LEAST_POWER, 0])
+    high, low = wide_product(w, FIVES[q - LEAST_POWER, 0])
     if high & UNSURE == UNSURE:
-        more, _ = product(w, FIVES[q - LEAST_POWER, 1])
+        more, _ = wide_product(w, FIVES[q - LEAST_POWER, 1])
         low = low + more
         if more > low:
             high = high + U1
@@ -370,7 +370,8 @@ def vw_rows(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Rows of Vowpal Wabbit's text from p to the end, written behind the `row` rows and `n` entries that are there.
 
-    `tags[row]` is where the tag starts and ends, both 0 without one; a target is NaN where there is none, a weight 1.
+    `tags[row]` is where the tag starts and ends, both 0 without one, and where the line starts; a target is NaN where
+    there is none, a weight 1.
     Names are numbered as they appear with a value that is not 0: name i is text[ends[i]:ends[i + 1]], of which the
     first prefixes[i] bytes are a namespace and ^. There are `names` of them, of which only the first `kept` count:
     those of a line that could not be read are taken back. They are found by their hashes in the first mask + 1 `slots`,
@@ -542,7 +543,7 @@ def vw_rows(  # type: ignore[no-untyped-def]
                 indices[n] = np.int32(found - U1)
                 values[n] = value
                 n += U1
-        y[row], weights[row], tags[row, U0], tags[row, U1] = target, weight, tag, tag_end
+        y[row], weights[row], tags[row, U0], tags[row, U1], tags[row, U2] = target, weight, tag, tag_end, line
         row += U1
         indptr[row] = n
         p += U1

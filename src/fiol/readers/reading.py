@@ -53,6 +53,8 @@ class Reading:
             for name in ("target", "weight", "tag", "coding"):
                 if getattr(self, name) is not None:
                     raise ValueError(f"{self.format} has no columns: {name} must be None, got {getattr(self, name)!r}")
+        if self.pairs and not known.has_groups:
+            raise ValueError(f"{self.format} has neither columns nor namespaces, of which there are pairs")
         for pair in self.pairs:
             if not 2 <= len(pair) <= 3 or not all(isinstance(name, str) for name in pair):
                 raise ValueError(f"pairs must be of two or three names each, got {pair!r}")

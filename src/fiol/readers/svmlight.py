@@ -48,6 +48,7 @@ class Svmlight(Format):
 
     extensions = (".svm", ".svmlight", ".libsvm", ".libfm")
     options: Mapping[str, Any] = {"zero_based": None}
+    has_groups = False
 
     def recognises(self, start: bytes) -> bool:
         """Whether the first lines are such lines, and one of them has a feature."""

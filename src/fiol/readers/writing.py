@@ -47,7 +47,7 @@ def write_rows(path: Any, batches: Iterable[Batch], format: str, overwrite: bool
     """
     if format not in WRITERS:
         raise ValueError(f"format must be one of {', '.join(WRITERS)}, got {format!r}")
-    with opened(path, overwrite) as file:
+    with file_for(path, overwrite) as file:
         rows = 0
         for batch in batches:
             file.write("".join(WRITERS[format](batch, **options)).encode("utf-8"))
@@ -56,7 +56,7 @@ def write_rows(path: Any, batches: Iterable[Batch], format: str, overwrite: bool
 
 
 @contextlib.contextmanager
-def opened(path: Any, overwrite: bool) -> Iterator[Any]:
+def file_for(path: Any, overwrite: bool) -> Iterator[Any]:
     """An open file itself, or one beside the path that takes its place at the end, if nothing is raised."""
     if hasattr(path, "write"):
         yield path
