@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,13 @@ class Hashing(Encoder):
         if name < 0:
             raise ValueError(f"{owner} has the key {name}: an index is at least 0")
         return name % self.size
+
+    def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
+        """The numbers of many names, all at once; all names are known."""
+        data = [name.encode("utf-8", "surrogatepass") for name in names]
+        ends = np.zeros(len(data) + 1, np.int64)
+        np.cumsum([len(name) for name in data], out=ends[1:])
+        return self.numbers_of(np.frombuffer(bytearray(b"".join(data)), np.uint8), ends)
 
     def numbers_of(self, text: Any, ends: Any) -> Any:
         """The numbers of many names at once: name i is text[ends[i]:ends[i + 1]], bytes of UTF-8.

@@ -43,11 +43,7 @@ class NamedRows(NamedTuple):
 
     def encoded(self, encoder: Encoder, grow: bool = True, unseen: int | None = None) -> Chunk:
         """The rows with the numbers that an encoder has for their names, canonical; see `Encoder.encode`."""
-        numbers = np.full(len(self.names), -1 if unseen is None else unseen, np.int64)
-        for i, name in enumerate(self.names):
-            if grow or encoder.knows(name):
-                numbers[i] = encoder.number(name)
-        return renumbered(self.chunk, numbers)
+        return renumbered(self.chunk, encoder.numbers_of_names(self.names, grow, -1 if unseen is None else unseen))
 
     def part(self, start: int, stop: int) -> NamedRows:
         """Rows `start` to `stop`, as a slice has them, and the names that these have.

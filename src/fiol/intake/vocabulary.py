@@ -6,7 +6,7 @@ import functools
 import math
 import numbers
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,10 @@ class Encoder:
     def knows(self, name: str | int) -> bool:
         """Whether the feature `name` has a number already."""
         return True
+
+    def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
+        """The numbers of many names, all at once; without `grow` that of new ones is `unseen`."""
+        raise NotImplementedError
 
     @property
     def tables(self) -> tuple[dict[Any, int], dict[Any, int], list[Any]]:
@@ -230,6 +234,19 @@ class Vocabulary(Encoder):
             self.names.append(plain)
             table[plain] = found
         return found
+
+    def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
+        """The numbers of many names, all at once; new ones get the next, or without `grow` the number `unseen`.
+
+        >>> vocabulary = Vocabulary(["b"])
+        >>> vocabulary.numbers_of_names(["a", "b"], False, -1), vocabulary.numbers_of_names(["a", "b"], True, -1)
+        (array([-1,  0]), array([1, 0]))
+        """
+        found = list(map(self.known.get, names))
+        for i, number in enumerate(found):
+            if number is None:
+                found[i] = self.number(names[i]) if grow else unseen
+        return np.array(found, np.int64)
 
     def mark(self) -> int:
         """A token for `rewind`: the number of names."""

@@ -34,11 +34,13 @@ class Format:
     options: Mapping[str, Any] = {}
     #: Whether rows have columns, which `target`, `weight` and `tag` name.
     has_columns = False
+    #: Whether features are in groups, columns or namespaces, of which there are pairs.
+    has_groups = True
 
     def recognises(self, start: bytes) -> bool:
         """Whether a file that begins with these bytes is of this format, for all that can be seen.
 
-        `start` is text, decompressed, cut after `START` bytes, perhaps in the middle of a line.
+        `start` is text, decompressed, cut after `START_SIZE` bytes, perhaps in the middle of a line.
         """
         raise NotImplementedError
 

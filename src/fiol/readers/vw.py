@@ -11,6 +11,8 @@ import numpy as np
 
 from fiol.intake.capacity import renumbered
 from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.intake.column_values import BadValueError
+from fiol.intake.crossing import crossed
 from fiol.intake.hashing import Hashing
 from fiol.intake.named_rows import NamedRows
 from fiol.readers.bad_lines import BadLines
@@ -26,7 +28,7 @@ from fiol.readers.line_blocks import (
     next_line,
     shown_at,
 )
-from fiol.readers.sources import Block, Sources
+from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class VowpalWabbit(Format):
       begins with a quote ' or touches the bar. Lines without a target have the target NaN; if that is all lines of a
       batch, its `y` is None. A third number, the prediction to start from, is refused.
     - Names are UTF-8 without blanks, bars and colons. Empty lines are left out.
+    - The pairs of a `Reading` are of namespaces; "" is that without a name.
     - With the option `bits` features are numbered by the hash of their names, as `fiol.Learner(bits=...)` does it, and
       rows are a `fiol.Chunk`.
 
@@ -76,7 +79,7 @@ class VowpalWabbit(Format):
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows of every block of text; where names would take much more room than the text, of parts of it."""
         bits = reading.option("bits")
-        parse = VwLines(None if bits is None else Hashing(bits))
+        parse = VwLines(None if bits is None else Hashing(bits), reading.pairs)
         for block in sources.blocks():
             yield from parse(block, bad)
 
@@ -84,16 +87,18 @@ class VowpalWabbit(Format):
 class VwLines:
     """From blocks of Vowpal Wabbit's text to batches, with arrays that are used again for the next one."""
 
-    def __init__(self, hashing: Hashing | None = None) -> None:
-        self.hashing, self.size = hashing, -1
+    def __init__(self, hashing: Hashing | None = None, pairs: tuple[tuple[str, ...], ...] = ()) -> None:
+        self.hashing, self.pairs, self.size = hashing, pairs, -1
         self.digits = bytearray(48)  # of a feature's place, ending at 24
 
     def make_room(self, size: int) -> None:
         """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry, too."""
         if size > self.size:
-            self.size, rows, entries = size, size // 2 + 1, size // 2 + 1
-            self.y, self.weights, self.tags = np.empty(rows), np.empty(rows), np.empty((rows, 2), np.int64)
-            self.indptr = np.zeros(rows + 1, np.int64)
+            self.size = size = max(size, BLOCK_SIZE)
+            rows = entries = size // 2 + 1
+            self.y, self.weights, self.tags = np.empty(rows), np.empty(rows), np.empty((rows, 3), np.int64)
+            self.indptr = np.empty(rows + 1, np.int64)
+            self.indptr[0] = 0
             self.indices, self.data = np.empty(entries, np.int32), np.empty(entries)
             self.slots = np.zeros(max(FEW_SLOTS, 1 << (2 * entries).bit_length()), np.int32)
             self.slot_of, self.hashes = np.empty(entries, np.uint64), np.empty(entries, np.uint64)
@@ -110,7 +115,7 @@ class VwLines:
             if broken is not None:
                 bad.note(count.bad(broken, "a byte that is no UTF-8"))
         if self.row:
-            yield self.batch(block)
+            yield from self.batch(block, bad)
 
     def start_batch(self, place: int) -> None:
         """No rows and no names yet; the next rows start at this place of the block."""
@@ -136,7 +141,7 @@ class VwLines:
             if code == loops.FULL:
                 hard = HardNumbers()
                 if self.row:
-                    yield self.batch(block)
+                    yield from self.batch(block, bad)
                     self.start_batch(place)
                 else:  # a single line
                     self.start_batch(place)
@@ -145,22 +150,49 @@ class VwLines:
                 bad.note(count.bad(stop, self.reason(code, block, stop)))
                 place, hard = next_line(block, stop), HardNumbers()
 
-    def batch(self, block: Block) -> Batch:
-        """The rows so far."""
+    def batch(self, block: Block, bad: BadLines) -> Iterator[Batch]:
+        """The rows so far, if there are any."""
         rows, n, names = self.row, self.n, self.kept
         chunk = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n].copy(), self.data[:n].copy())
-        X: Any = NamedRows(chunk, self.decoded(names)) if self.hashing is None else self.hashed(chunk, names)
-        y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows]
-        place = block.place._replace(line=block.place.line + block.data.count(b"\n", 0, self.first))
-        return Batch(
-            X,
-            None if np.isnan(y).all() else y,
-            None if (weights == 1.0).all() else weights,
-            [block.data[a:b].decode() for a, b in tags.tolist()] if tags.any() else None,
-            place,
-            rows,
-            block.read,
-        )
+        y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows, :2]
+        X: Any
+        if self.pairs:
+            X, order = self.with_pairs(NamedRows(chunk, self.decoded(names)), self.groups(names), block, bad)
+            y, weights, tags, rows = y[order], weights[order], tags[order], len(order)
+            X = X if self.hashing is None else X.encoded(self.hashing)
+        elif self.hashing is None:
+            X = NamedRows(chunk, self.decoded(names))
+        else:
+            X = renumbered(chunk, self.hashing.numbers_of(np.frombuffer(self.text, np.uint8), self.ends[: names + 1]))
+        if rows:
+            yield Batch(
+                X,
+                None if np.isnan(y).all() else y,
+                None if (weights == 1.0).all() else weights,
+                [block.data[a:b].decode() for a, b in tags.tolist()] if tags.any() else None,
+                block.place._replace(line=block.place.line + block.data.count(b"\n", 0, self.first)),
+                rows,
+                block.read,
+            )
+
+    def with_pairs(self, X: NamedRows, groups: list[str], block: Block, bad: BadLines) -> tuple[NamedRows, Any]:
+        """Rows with the features of pairs, and which rows these are: without those whose products are out of range."""
+        order = np.arange(X.rows)
+        while True:
+            try:
+                return crossed(X, groups, self.pairs), order
+            except BadValueError as error:
+                place = int(self.tags[order[error.row], 2])
+                bad.note(LineCount(block).bad(place, f"the feature {error.column!r} of a pair {error.reason}"))
+                keep = np.delete(np.arange(len(order)), error.row)
+                group_of = dict(zip(X.names, groups, strict=True))
+                order, X = order[keep], NamedRows(X.chunk.take(keep), X.names).part(0, len(keep))
+                groups = [group_of[name] for name in X.names]
+
+    def groups(self, names: int) -> list[str]:
+        """The namespaces of names."""
+        sizes, ends = self.prefixes[:names].tolist(), self.ends[:names].tolist()
+        return [self.text[end : end + size].decode() for size, end in zip(sizes, ends, strict=True)]
 
     def decoded(self, names: int) -> list[str]:
         """The names of features."""
@@ -170,11 +202,6 @@ class VwLines:
             text = data.decode("ascii")
             return [text[a:b] for a, b in pairwise(ends)]
         return [data[a:b].decode() for a, b in pairwise(ends)]
-
-    def hashed(self, chunk: Chunk, names: int) -> Chunk:
-        """The rows with the hashes of names as numbers."""
-        assert self.hashing is not None
-        return renumbered(chunk, self.hashing.numbers_of(np.frombuffer(self.text, np.uint8), self.ends[: names + 1]))
 
     def reason(self, code: int, block: Block, place: int) -> str:
         """Why the line with this place cannot be read."""
@@ -195,8 +222,8 @@ class VwLines:
 def sound_parts(block: Block) -> Iterator[tuple[int, int, int | None]]:
     """Parts of a block that are UTF-8, from where to where, each with the place in the line after it that is not.
 
-    >>> from fiol.readers.line_blocks import block_of
-    >>> list(sound_parts(block_of(b"| a\\n| \\xff\\n| b\\n", None)))
+    >>> from fiol.readers.line_blocks import text_block
+    >>> list(sound_parts(text_block(b"| a\\n| \\xff\\n| b\\n", None)))
     [(0, 4, 6), (8, 12, None)]
     """
     start, data = 0, block.data
