@@ -67,7 +67,7 @@ def cross(own: Strand, pair: Sequence[str], rows: int) -> Strand:
         if same:
             once = new >= factors[same[-1]]
             row, factors = row[once], [factor[once] for factor in factors]
-    data = product([own.data[factor] for factor in factors])
+    data = multiplied([own.data[factor] for factor in factors])
     codes, names = joined_names([own.codes[factor] for factor in factors], own.names, pair)
     wrong = ~((np.abs(data) >= SMALLEST) & (np.abs(data) <= LARGEST))
     if wrong.any():
@@ -86,7 +86,7 @@ def belongs_to(group: str, element: str) -> bool:
     return group == element or group.startswith(f"{element}.")
 
 
-def product(factors: list[Floats]) -> Floats:
+def multiplied(factors: list[Floats]) -> Floats:
     """The products, from left to right."""
     found = factors[0]
     for factor in factors[1:]:

@@ -140,7 +140,7 @@ def flat(line: bytes) -> dict[str, Any]:
     ValueError: must be an object {...}, got a list
     """
     try:
-        found = json.loads(line, parse_constant=refuse_constant)
+        found = json.loads(line, parse_constant=refuse_no_json)
     except json.JSONDecodeError as error:
         raise ValueError(f"is no JSON: {error.msg} at character {error.colno}") from None
     except UnicodeDecodeError as error:
@@ -166,6 +166,6 @@ def flattened(value: dict[str, Any], before: str, depth: int) -> Iterator[tuple[
             yield name, inner
 
 
-def refuse_constant(name: str) -> NoReturn:
+def refuse_no_json(name: str) -> NoReturn:
     """ValueError for what JSON does not have."""
     raise ValueError(f"has {name}, which is no number of JSON: write null")
