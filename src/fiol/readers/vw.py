@@ -26,7 +26,7 @@ from fiol.readers.line_blocks import (
     next_line,
     shown_at,
 )
-from fiol.readers.sources import Block, Sources
+from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
 
 if TYPE_CHECKING:
@@ -91,9 +91,11 @@ class VwLines:
     def make_room(self, size: int) -> None:
         """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry, too."""
         if size > self.size:
-            self.size, rows, entries = size, size // 2 + 1, size // 2 + 1
+            self.size = size = max(size, BLOCK_SIZE)
+            rows = entries = size // 2 + 1
             self.y, self.weights, self.tags = np.empty(rows), np.empty(rows), np.empty((rows, 2), np.int64)
-            self.indptr = np.zeros(rows + 1, np.int64)
+            self.indptr = np.empty(rows + 1, np.int64)
+            self.indptr[0] = 0
             self.indices, self.data = np.empty(entries, np.int32), np.empty(entries)
             self.slots = np.zeros(max(FEW_SLOTS, 1 << (2 * entries).bit_length()), np.int32)
             self.slot_of, self.hashes = np.empty(entries, np.uint64), np.empty(entries, np.uint64)
@@ -195,8 +197,8 @@ class VwLines:
 def sound_parts(block: Block) -> Iterator[tuple[int, int, int | None]]:
     """Parts of a block that are UTF-8, from where to where, each with the place in the line after it that is not.
 
-    >>> from fiol.readers.line_blocks import block_of
-    >>> list(sound_parts(block_of(b"| a\\n| \\xff\\n| b\\n", None)))
+    >>> from fiol.readers.line_blocks import text_block
+    >>> list(sound_parts(text_block(b"| a\\n| \\xff\\n| b\\n", None)))
     [(0, 4, 6), (8, 12, None)]
     """
     start, data = 0, block.data
