@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from scipy import sparse
 
 import fiol
-from fiol import FIOL, L1, Hinge, Learner, Logistic, OneVsRest, Softmax, Squared
+from fiol import FIOL, L1, Constant, Hinge, Learner, Logistic, OneVsRest, Softmax, Squared, Stacked
 from fiol.cli import main
 from fiol.files.model_file import ModelFileError
 
@@ -254,6 +254,40 @@ def test_notebooks_show_a_table():
         assert part in shown
     assert "<th>rounds</th><td>0</td>" in OneVsRest(FIOL(Hinge()), compiled=False)._repr_html_()
     assert "<th>features with weight</th><td>0</td>" in learner()._repr_html_()
+
+
+def test_an_ensemble_is_shown_with_its_members_and_the_features_that_matter():
+    model = learner(Stacked(Logistic()))
+    model.learn([{"a": 1.0, "b<": 100.0}, {"a": -1.0, "b<": -50.0}, {"c": 0.5}], [1, -1, 1])
+    text, html = str(model), model._repr_html_()
+    for member in model.members:
+        assert f"{member.loss:.4g}" in text
+        assert f"{member.loss:.4g}" in html
+    assert "ScaleFree(AdaGrad(size=300))" in text
+    assert "<th>b&lt;</th>" in html
+    assert all(name in text for name in model.importances())
+
+
+def test_importances_are_weights_times_scales():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3)) * [1.0, 1000.0, 0.01] + [0.0, 5000.0, 0.0]
+    y = X @ [1.0, 0.002, 0.0]
+    for model in (learner(Stacked(Squared())), learner(FIOL(Squared()))):
+        model.learn(X, y)
+        deviations = dict(enumerate(X.std(axis=0) * model.weights))
+        assert model.importances(X=X) == pytest.approx(deviations)
+        assert list(model.importances(2, X=X)) == [1, 0]
+        assert list(model.importances(2)) == [1, 0]  # by the largest distances from the means
+    plain = learner(FIOL(Squared(), step_size=Constant(0.1)), intercept=False)
+    plain.learn([{"a": 1.0, "b": -2.0}], [1.0])
+    assert plain.importances() == dict(zip(plain.names, plain.weights, strict=True))
+    assert list(plain.importances()) == ["b", "a"]
+    many = OneVsRest(FIOL(Logistic()), compiled=False)
+    many.learn(X, np.where(y > y.mean(), "more", "less"))
+    scales = many.learners["more"].scales_of(3)
+    expected = dict(enumerate(np.sqrt((many.weights**2).mean(axis=0)) * scales))
+    assert many.importances() == pytest.approx(expected)
+    assert OneVsRest(FIOL(Logistic()), compiled=False).importances() == {}
 
 
 def test_one_dict_is_predicted():

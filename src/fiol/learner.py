@@ -8,7 +8,6 @@ import math
 import operator
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,6 +39,7 @@ from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
 from fiol.presets import Stacked
 from fiol.snapshot import Snapshot, scores_in_turn
+from fiol.summary import SHOWN, Summary, by_importance, deviations
 from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, make_plan
 from fiol.update.update import Update
@@ -609,7 +609,7 @@ class Learner:
         new = moment.with_update(Update(self.update.loss))
         w, intercept = moment.weights, moment.intercept
         squares = w * w if w.ndim == 1 else np.mean(w * w, axis=0)
-        cost = squares * (moment._stiffness() if X is None else moment._mean_squares(X))
+        cost = squares * (moment._stiffness() if X is None else moment._intake.moments(X)[1])
         w[..., np.lexsort((-squares, -cost))[max_nonzero:]] = 0.0
         new.start_from(w, intercept)
         return new
@@ -617,13 +617,6 @@ class Learner:
     def _stiffness(self) -> Floats:
         """What a squared change of every weight costs, as far as that is known: see `Engine.stiffness`."""
         return np.ones(self.n_features) if self._whole_rows else self.engine.stiffness(self.n_features)
-
-    def _mean_squares(self, X: Any) -> Floats:
-        """The mean square of every feature in some rows."""
-        X, rows = counted(X, "a list of such dicts")
-        chunk = self._intake.read(list(X) if rows is None else X)
-        known = chunk.indices < self.n_features
-        return np.bincount(chunk.indices[known], chunk.data[known] ** 2, self.n_features) / max(chunk.rows, 1)
 
     def meet(self, classes: Iterable[Any]) -> None:
         """Know of these classes from now on, though there was no row of them yet; for joint losses.
@@ -815,6 +808,29 @@ class Learner:
             n = geometry.entered(self.n_features if features is None else features)
             w = geometry.leave_weights(self.engine.weights(n, averaged))
         return w if w.ndim == 1 else np.ascontiguousarray(w.T)
+
+    def importances(self, most: int | None = None, X: Any = None) -> dict[str | int, float]:
+        """How much every feature matters, by its name: its weight times its scale, the largest in size first.
+
+        Weights alone compare metres with kilometres. The scale is the feature's standard deviation in the rows X;
+        without X the largest value it had (the largest distance from its mean, if it is centred), which `ScaleFree`
+        steps, the default ones, keep, and 1 with other steps. With a joint loss it is the root mean square over
+        classes, otherwise it has the sign of the weight. What is 0 is left out; `most` is how many to return.
+
+        >>> from fiol import Learner, Squared
+        >>> learner = Learner(loss=Squared(), compiled=False)
+        >>> rows = [{"metres": 9000.0 * k, "grams": 0.001 * (k % 2)} for k in range(20)]
+        >>> scores = learner.learn(rows, [row["metres"] / 9000.0 for row in rows])
+        >>> list(learner.importances(1))
+        ['metres']
+        """
+        model = self.copy()
+        scales = model.scales_of(model.n_features) if X is None else deviations(*model._intake.moments(X))
+        return by_importance(model.names, model.weights, scales, most)
+
+    def scales_of(self, features: int) -> Floats:
+        """The size of the values of so many features, as far as that is known: see `Engine.scales`."""
+        return np.ones(features) if self._whole_rows else self.engine.scales(features)
 
     @property
     def row_cost(self) -> float:
@@ -1176,10 +1192,21 @@ class Learner:
     def __repr__(self) -> str:
         return f"<Learner of {self.n_features} features after {self.rounds} rounds of {self.update.brief()}>"
 
+    def __str__(self) -> str:
+        return self._summary().text()
+
     def _repr_html_(self) -> str:
-        classes = {} if self.classes is None else {"classes": len(self.classes)}
-        held = {"features": self.n_features, "features with weight": self.n_nonzero, "rounds": self.rounds}
-        return html_table("fiol.Learner", {"update": self.update.brief(), **held, **classes})
+        return self._summary().html()
+
+    def _summary(self) -> Summary:
+        """What there is to tell about this learner: `print(learner)`, and what notebooks show."""
+        model = self.copy()  # one moment of it, whatever other threads do
+        held = {"features": model.n_features, "features with weight": model.n_nonzero, "rounds": model.rounds}
+        classes = {} if model.classes is None else {"classes": len(model.classes)}
+        members = model.members
+        loss = {"progressive loss": model.progressive_loss} if members and model.rounds else {}
+        facts = {"update": model.update.brief(), **held, **classes, **loss}
+        return Summary("fiol.Learner", facts, members, model.importances(SHOWN))
 
     def _entered(self, chunk: Chunk) -> Chunk:
         """The rows as the working geometry sees them."""
@@ -1214,16 +1241,6 @@ def labels_for(update: Update | Ensemble, classes: Any) -> Labels | None:
 def features_with_weight(weights: Floats) -> Any:
     """Which features have a weight other than 0, for any class."""
     return weights != 0.0 if weights.ndim == 1 else weights.any(axis=0)
-
-
-def html_table(title: str, entries: Mapping[str, Any]) -> str:
-    """A small table for notebooks, a row per entry.
-
-    >>> html_table("Model", {"rounds": 3})
-    '<table><caption>Model</caption><tr><th>rounds</th><td>3</td></tr></table>'
-    """
-    rows = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in entries.items())
-    return f"<table><caption>{escape(title)}</caption>{''.join(rows)}</table>"
 
 
 def softmax(scores: Floats) -> Floats:

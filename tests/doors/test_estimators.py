@@ -835,3 +835,51 @@ def test_a_refused_row_brings_no_class():
             assert model.classes_.tolist() == ["a", "b"]
             assert model.learners_ == learners
         assert pickle.dumps(model) == before
+
+
+# --- several values in one pass ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_tune_is_the_best_of_fits_that_are_made_one_by_one(classes, tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 4))
+    y = (X @ rng.normal(size=(4, classes)) + rng.normal(size=(200, classes))).argmax(axis=1)
+    options = {"loss": "log_loss", "penalty": "l1", "max_iter": 1, "tol": None, "shuffle": False}
+    alphas = [1e-3, 0.3, 3e-2]
+    model = FIOLClassifier(**options, tune={"alpha": alphas}).fit(X, y)
+    alone = [FIOLClassifier(**options, step_size="single", alpha=alpha).fit(X, y) for alpha in alphas]
+    for k, learner in enumerate(model.learners_):
+        losses = [member.loss for member in learner.members]
+        best = int(np.argmin(losses))
+        np.testing.assert_array_equal(model.coef_[k], alone[best].coef_[k])
+        assert [member.nonzero for member in learner.members] == [np.count_nonzero(a.coef_[k]) for a in alone]
+    if classes == 2:
+        assert losses == pytest.approx([a.loss_curve_[0] for a in alone], rel=1e-12)
+    model.save(tmp_path / "tuned.fiol")
+    again = FIOLClassifier.load(tmp_path / "tuned.fiol")
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.partial_fit(X, y).coef_, model.partial_fit(X, y).coef_)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tune": {"alhpa": [1.0]}}, "'alhpa': there are alpha, l1_ratio"),
+        ({"tune": {}}, "tune is empty"),
+        ({"tune": {"alpha": 0.1}, "penalty": "l1"}, r"tune\['alpha'\] must be a list of values, got 0.1"),
+        ({"tune": {"alpha": [0.1]}, "average": True}, "no average"),
+        ({"tune": [1.0]}, "'tune' parameter"),
+    ],
+)
+def test_a_grid_that_is_none_is_refused(options, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        FIOLRegressor(**options).fit([[1.0], [2.0]], [1.0, 2.0])
+
+
+def test_importances_are_named_by_columns():
+    frame = pd.DataFrame({"metres": [9000.0, 1000.0, 4000.0], "grams": [0.0, 0.1, 0.2]})
+    model = FIOLRegressor(step_size="single", max_iter=3, tol=None).fit(frame, frame["metres"] / 1000)
+    assert list(model.importances(1)) == ["metres"]
+    deviations = dict(zip(frame.columns, model.coef_ * frame.to_numpy().std(axis=0), strict=True))
+    assert model.importances(X=frame) == pytest.approx(deviations)

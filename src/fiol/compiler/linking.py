@@ -138,7 +138,7 @@ class Part(JITCodeLibrary):
 
 
 class Loop(Part):
-    """A part with a `for`, with all its parts inside, optimized alone.
+    """A part with a `for` whose sums may be rearranged, with all its parts inside, optimized alone.
 
     The order in which a vectorized loop adds is decided here, and is the same in all kernels that have the part.
     """
@@ -305,7 +305,8 @@ def compiler(whole: bool) -> type[CompilerBase]:
 
         def run_pass(self, state: Any) -> bool:
             counts_through = any(i.opname == "FOR_ITER" for i in dis.get_instructions(state.func_id.func))
-            library = Whole if whole else Loop if counts_through else Part
+            rearranged = bool(state.flags.fastmath)
+            library = Whole if whole else Loop if counts_through and rearranged else Part
             state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
             state.library.enable_object_caching()
             state.targetctx.mangler = short_name  # the context is a copy for this function

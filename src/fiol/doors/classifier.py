@@ -121,6 +121,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         coding: Any = None,
         record_every: int | None = None,
+        tune: dict[str, Any] | None = None,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
@@ -146,6 +147,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.coding = coding
         self.record_every = record_every
+        self.tune = tune
         self.verbose = verbose
 
     def _inside(self) -> OneVsRest | Learner:

@@ -253,7 +253,7 @@ def passive_learners(header: dict[str, Any], arrays: dict[str, Any], compiled: b
 
 
 def value_to_json(name: str, value: Any) -> Any:
-    """A parameter as plain JSON, a component as its recipe; TypeError if it is neither."""
+    """A parameter as plain JSON, a component as its recipe, a sequence as a list; TypeError if it is none of these."""
     if isinstance(value, Component):
         return {"recipe": recipe.to_json(value)}
     if isinstance(value, Coding):
@@ -261,6 +261,8 @@ def value_to_json(name: str, value: Any) -> Any:
     if isinstance(value, dict):
         pairs = [[value_to_json(name, key), value_to_json(name, entry)] for key, entry in value.items()]
         return {"pairs": pairs}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [value_to_json(name, entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -272,6 +274,8 @@ def value_from_json(value: Any) -> Any:
     """The parameter that `value_to_json` wrote."""
     if isinstance(value, dict) and "pairs" in value:
         return {value_from_json(key): value_from_json(entry) for key, entry in value["pairs"]}
+    if isinstance(value, list):
+        return [value_from_json(entry) for entry in value]
     if isinstance(value, dict) and "coding" in value:
         return Coding.from_json(value["coding"])
     return recipe.from_json(value["recipe"]) if isinstance(value, dict) else value

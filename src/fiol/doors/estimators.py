@@ -30,7 +30,16 @@ from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
 from fiol.doors import estimator_file
 from fiol.doors.fitting import Passes, Progress, held_back, held_out, negative_loss
-from fiol.doors.parameters import ALGORITHMS, AUTOMATIC, GEOMETRIES, PENALTIES, SOLVERS, STEP_SIZES, make_update
+from fiol.doors.parameters import (
+    ALGORITHMS,
+    AUTOMATIC,
+    GEOMETRIES,
+    PENALTIES,
+    SOLVERS,
+    STEP_SIZES,
+    make_grid,
+    make_update,
+)
 from fiol.doors.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, validate_data
 from fiol.intake.chunk import Chunk
 from fiol.intake.coding import Coding, needs_coding
@@ -62,6 +71,10 @@ PARAMETERS = """
         a number (constant steps of that size; the aggressiveness of PA1 and PA2), or a `fiol.StepSize`.
     geometry : None (Euclidean), "euclidean", "entropy", "signed_entropy", "simplex", or a `fiol.Geometry`.
     solver : None (the fastest), "newton", "closed_form", "bisection", "sorting", "partition", or a `fiol.Solver`.
+    tune : None, or lists of values by parameter, such as {"alpha": [1e-5, 1e-4, 1e-3]}, of alpha, l1_ratio, penalty,
+        step_size and algorithm. Every combination is a learner of its own in the same pass, and what is predicted is
+        what the best one so far predicts, by the loss of rows before they are learned from (class by class, one against
+        the rest). `learners_[0].members` tells loss and non-zeros of each. Then "auto" steps are "single".
     average : predict with the average of the weights over all rounds.
     positive : keep the weights at 0 or above.
     fit_intercept : whether there is an intercept.
@@ -101,6 +114,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         "solver": [StrOptions(set(SOLVERS)), Solver, None],
         "average": ["boolean"],
         "positive": ["boolean"],
+        "tune": [dict, None],
         "record_every": [Interval(Integral, 1, None, closed="left"), None],
         **OF_PASSES,
     }
@@ -121,7 +135,8 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         """The update that the parameters describe."""
         names = ("penalty", "alpha", "l1_ratio", "algorithm", "step_size", "geometry", "solver", "positive")
         given = {name: getattr(self, name) for name in names}
-        return make_update(self._loss(), **given, alone=self.average or self.record_every is not None)
+        given["alone"] = self.average or self.record_every is not None
+        return make_update(self._loss(), **given) if self.tune is None else make_grid(self._loss(), self.tune, **given)
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -352,6 +367,19 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
     def _rounds(self) -> int:
         """Rounds of all fits."""
         return max(learner.rounds for learner in self.learners_)
+
+    def importances(self, most: int | None = None, X: Any = None) -> dict[Any, float]:
+        """How much every feature matters, by the name of its column: see `fiol.Learner.importances`.
+
+        >>> from fiol import FIOLRegressor
+        >>> model = FIOLRegressor(random_state=0).fit([[k, 1000.0 * (k % 3)] for k in range(30)], range(30))
+        >>> list(model.importances())[0]
+        0
+        """
+        check_is_fitted(self)
+        found = self._inside().importances(most, X if X is None else self._checked(X))
+        names = getattr(self, "feature_names_in_", None)
+        return found if names is None else {str(names[i]): value for i, value in found.items()}
 
     def sparsify(self) -> LinearEstimator:
         """Make `coef_` a sparse matrix."""

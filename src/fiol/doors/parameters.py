@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from itertools import product
 from numbers import Real
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ from fiol.components.solvers import Bisection, ClosedForm, Newton, Partition, So
 from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, StepSize
 from fiol.presets import Stacked
 from fiol.update.ensemble import Ensemble
+from fiol.update.grid import KEEP_BEST, values_of
 from fiol.update.update import TUNING_FREE, Update
 
 
@@ -67,6 +69,9 @@ SOLVERS: dict[str, Solver] = {
     "sorting": Sorting(),
     "partition": Partition(),
 }
+
+#: Parameters of which several values can be tried in one pass.
+TUNABLE = ("alpha", "l1_ratio", "penalty", "step_size", "algorithm")
 
 
 def make_update(
@@ -121,6 +126,32 @@ def make_update(
                 raise ValueError(f"{algorithm} has no use for {name}={value!r}")
             parts[part] = component
     return preset(loss=loss, **parts)
+
+
+def make_grid(loss: Loss, tune: Mapping[str, Any], **given: Any) -> Ensemble:
+    """The updates that parameters describe, one for every combination of the values in `tune`, in one pass.
+
+    What is predicted is what the one with the least progressive loss so far predicts. Each is a single learner.
+
+    >>> from fiol import Logistic
+    >>> grid = make_grid(Logistic(), {"alpha": [0.1, 1.0]}, penalty="l1")
+    >>> [member.regularizer for member in grid.members], grid.stack
+    ([L1(lam=0.1), L1(lam=1.0)], BestMember())
+    >>> make_grid(Logistic(), {"alhpa": [0.1]})
+    Traceback (most recent call last):
+    ValueError: tune has no use for 'alhpa': there are alpha, l1_ratio, penalty, step_size, algorithm
+    """
+    unknown = [name for name in tune if name not in TUNABLE]
+    if unknown or not tune:
+        wrong = f"has no use for {unknown[0]!r}" if unknown else "is empty"
+        raise ValueError(f"tune {wrong}: there are {', '.join(TUNABLE)}")
+    if given.pop("alone", False):
+        raise ValueError("tune has several learners, which keep no average and no account: leave those out")
+    if given.get("step_size", "auto") == "auto":
+        given["step_size"] = "single"
+    values = [values_of(name, some, "tune") for name, some in tune.items()]
+    members = [make_update(loss, **{**given, **dict(zip(tune, some, strict=True))}) for some in product(*values)]
+    return Ensemble(members, KEEP_BEST)  # type: ignore[arg-type]
 
 
 @functools.cache

@@ -87,6 +87,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         warm_start: bool = False,
         coding: Any = None,
         record_every: int | None = None,
+        tune: dict[str, Any] | None = None,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
@@ -110,6 +111,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.coding = coding
         self.record_every = record_every
+        self.tune = tune
         self.verbose = verbose
 
     def _inside(self) -> Learner:

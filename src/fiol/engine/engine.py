@@ -363,6 +363,19 @@ class Engine:
         out[:have] = self.state.statistics[:have, columns].astype(np.float64).sum(axis=1)
         return out**2 if STIFF[which] == ("peak",) else out
 
+    @property
+    def knows_scales(self) -> bool:
+        """Whether records of features hold the size of their values."""
+        return "peak" in self.plan.step_size.statistics()
+
+    def scales(self, features: int) -> Floats:
+        """For each of the first features, the size of its values as far as steps know, 0 if it has none; else 1."""
+        if not self.knows_scales:
+            return np.ones(features)
+        out, have = np.zeros(features), min(features, self.state.w.shape[0])
+        out[:have] = self.state.statistics[:have, self.plan.step_size.statistics().index("peak")]
+        return out
+
     def intercept_weight(self, averaged: bool) -> Any:
         """The intercept of every score, or its average, of rows as they are; 0 without one."""
         return self.uncentred(self.working_intercept(averaged), averaged)

@@ -396,6 +396,13 @@ class EnsembleEngine(Engine):
     def stiffness(self, features: int) -> Floats:
         return min(self.members, key=lambda member: member.stiffness_known_by).stiffness(features)
 
+    @property
+    def knows_scales(self) -> bool:
+        return any(member.knows_scales for member in self.members)
+
+    def scales(self, features: int) -> Floats:
+        return max(self.members, key=lambda member: member.knows_scales).scales(features)
+
     def intercept_of(self, v: Floats) -> Any:
         """The intercept of every score in the one linear model."""
         out = np.zeros((1, *self.trailing))

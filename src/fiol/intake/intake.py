@@ -249,6 +249,15 @@ class Intake:
         encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
         return encoder.encode_one(self.with_names(row), None, False, self.unseen)
 
+    def moments(self, X: Any) -> tuple[Floats, Floats]:
+        """Mean and mean square of every feature in some rows, as `read` has them."""
+        X, rows = counted(X, "a list of such dicts")
+        chunk = self.read(list(X) if rows is None else X)
+        known = chunk.indices < self.features
+        indices, data = chunk.indices[known], chunk.data[known]
+        mean, square = (np.bincount(indices, data**k, self.features) / max(chunk.rows, 1) for k in (1, 2))
+        return mean, square
+
     @property
     def unseen(self) -> int | None:
         """The number of all features that were never seen; None if they do not count."""

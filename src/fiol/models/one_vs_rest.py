@@ -28,9 +28,10 @@ from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import Transaction
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import united
-from fiol.learner import INDEX_TYPE, VALUE_TYPE, Learner, check_parts, coding_given, html_table, is_vector
+from fiol.learner import INDEX_TYPE, VALUE_TYPE, Learner, check_parts, coding_given, is_vector
 from fiol.models.epochs import Map
 from fiol.snapshot import Snapshot, scores_in_turn
+from fiol.summary import SHOWN, Summary, by_importance, deviations
 from fiol.update.ensemble import Ensemble
 from fiol.update.update import Update
 
@@ -668,8 +669,25 @@ class OneVsRest:
         return f"<OneVsRest of {len(self.labels)} classes after {self.rounds} rounds of {self.update.brief()}>"
 
     def _repr_html_(self) -> str:
+        return self._summary().html()
+
+    def __str__(self) -> str:
+        return self._summary().text()
+
+    def _summary(self) -> Summary:
+        """What there is to tell about this model: `print(model)`, and what notebooks show."""
         held = {"features": self.n_features, "classes": len(self.labels), "rounds": self.rounds}
-        return html_table("fiol.OneVsRest", {"update of every class": self.update.brief(), **held})
+        facts = {"update of every class": self.update.brief(), **held}
+        return Summary("fiol.OneVsRest", facts, [], self.importances(SHOWN))
+
+    def importances(self, most: int | None = None, X: Any = None) -> dict[str | int, float]:
+        """How much every feature matters, by its name: see `Learner.importances`; root mean squares over classes."""
+        model = self.copy()
+        learners = list(model.learners.values())
+        if not learners or not model.n_features:
+            return {}
+        scales = learners[0].scales_of(model.n_features) if X is None else deviations(*model._intake.moments(X))
+        return by_importance(model.names, model.weights, scales, most)
 
 
 class Passage:

@@ -53,14 +53,14 @@ step_size.step_size.kappa, step_size.raw_penalty, step_size.centred
     return Ensemble(members, stack)  # type: ignore[arg-type]
 
 
-def values_of(name: str, values: Any) -> list[Any]:
-    """The values to try, one or more."""
+def values_of(name: str, values: Any, grid: str = "grid") -> list[Any]:
+    """The values to try, one or more; `grid` is what an error calls the whole."""
     try:
         found = list(values)
     except TypeError:
-        raise TypeError(f"grid[{name!r}] must be a list of values, got {values!r}") from None
+        raise TypeError(f"{grid}[{name!r}] must be a list of values, got {values!r}") from None
     if not found or isinstance(values, (str, bytes)):
-        raise ValueError(f"grid[{name!r}] must be a list of values, got {values!r}")
+        raise ValueError(f"{grid}[{name!r}] must be a list of values, got {values!r}")
     return found
 
 
