@@ -825,7 +825,7 @@ def test_sparsity_reads_models_of_vowpal_wabbit(sparsity, tmp_path):
 # --- all --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["step", "stream", "step_sizes", "tuning", "sparsity"])
+@pytest.mark.parametrize("name", ["step", "stream", "step_sizes", "tuning", "sparsity", "files"])
 def test_help_loads_no_compiler(name):
     code = (
         "import sys, runpy\n"
@@ -882,3 +882,29 @@ def test_every_cell_of_events_is_measured(events, monkeypatch):
     lines = events.table(found).splitlines()
     assert len(lines) == 11
     assert lines[2].startswith("| regressor predict_one | ")
+
+
+# --- benchmarks.files -------------------------------------------------------------------------
+
+
+def test_texts_hold_the_same_rows_and_a_quick_run_says_all_there_is(tmp_path, monkeypatch, capsys):
+    files = load("files")
+    monkeypatch.setattr(files, "CACHE", tmp_path / "texts")
+    monkeypatch.setattr(files, "seconds", lambda command: 1.0 + ("start" not in command[-2]))  # no process
+    monkeypatch.setattr(files, "peak_of_pipe", lambda path, size, quick: 100.0)
+    files.main(["--quick", "--vw", "vw", "--json", str(tmp_path / "new" / "files.json")])
+    found = json.loads((tmp_path / "new" / "files.json").read_text())
+    assert found["command"].startswith("python -m benchmarks.files --quick")
+    assert {*found["parsing_bytes_per_second"]} == {
+        "fiol svmlight", "fiol vw, names", "fiol vw, hashed", "load_svmlight_file", "pyarrow csv",
+    }  # fmt: skip
+    (timed,) = found["training"].values()
+    assert [t["name"] for t in timed] == ["fiol l1", "fiol", "vw l1", "vw"]
+    assert all(t["pass"] > 0 for t in timed)
+    printed = capsys.readouterr().out
+    assert "too small to judge" in printed
+    assert "largest resident size" in printed
+    svm, vw = (next((tmp_path / "texts").glob(f"*.{end}")) for end in ("svm", "vw"))
+    assert svm.read_text() == vw.read_text().replace(" | ", " ")
+    assert svm.stat().st_size == pytest.approx(50_000, rel=0.05)
+    assert files.start_of(svm).read_text().count("\n") == 10

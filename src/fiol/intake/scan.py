@@ -170,6 +170,21 @@ def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
 
 
 @jit
+def sort_rows(indptr, indices, data):  # type: ignore[no-untyped-def]
+    """Sort the entries of every row by index in place, stably."""
+    for r in range(indptr.shape[0] - 1):
+        start, n, falls, top = indptr[r], indptr[r + 1] - indptr[r], 0, 0
+        for k in range(start, start + n):
+            falls += k > start and indices[k] < indices[k - 1]
+            top = max(top, indices[k])
+        if falls > 0:
+            if n > 32:
+                sort_by_digits(indices[start : start + n], data[start : start + n], n, top)
+            else:
+                sort_by_insertion(indices[start : start + n], data[start : start + n], n)
+
+
+@jit
 def refused(loss, y, high):  # type: ignore[no-untyped-def]
     """The first target beyond `high` in size or not accepted by the loss, or the number of targets."""
     for k in range(y.shape[0]):
