@@ -114,7 +114,7 @@ class ColumnValues:
         if self.holds != "numbers":
             row = next(k for k, value in enumerate(self.objects) if not is_missing(value))
             hint = "; kind 'numeral' reads texts that are numbers" if self.holds == "texts" else ""
-            raise BadValueError(row, self.name, f"must be a number, got {shown(self.objects[row])}{hint}")
+            raise BadValueError(row, self.name, f"must be a number, got {value_shown(self.objects[row])}{hint}")
         values, missing = self.present()
         if values.dtype.kind == "m":
             return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
@@ -142,7 +142,7 @@ class ColumnValues:
             if NUMERAL.fullmatch(text):
                 known[code] = float(text)
             elif text.strip().lower() not in ("", "nan"):
-                raise BadValueError(told.first_row(code), self.name, f"must be a number, got {shown(text)}")
+                raise BadValueError(told.first_row(code), self.name, f"must be a number, got {value_shown(text)}")
         return self.in_range(known[codes])
 
     def in_range(self, values: Floats) -> Floats:
@@ -193,7 +193,7 @@ class ColumnValues:
         if self.holds == "texts":
             return self.parsed_moments()
         if self.holds != "dates":
-            raise BadValueError(0, self.name, f"must be a date, got {shown(self.objects[0])}")
+            raise BadValueError(0, self.name, f"must be a date, got {value_shown(self.objects[0])}")
         series, nw = self.series, narwhals()
         if isinstance(series, list) or series.dtype in (nw.Object, nw.Unknown):
             plain = (None if is_missing(value) else wall_clock(value) for value in self.objects)
@@ -218,7 +218,7 @@ class ColumnValues:
         for code, text in enumerate(texts):
             moment = moment_of(text)
             if moment is None and text.strip():
-                raise BadValueError(told.first_row(code), self.name, f"must be an ISO date, got {shown(text)}")
+                raise BadValueError(told.first_row(code), self.name, f"must be an ISO date, got {value_shown(text)}")
             known[code] = moment
         return known[codes]
 
@@ -232,7 +232,7 @@ class ColumnValues:
                 some = [value] if isinstance(value, (str, *NUMBERS)) else value
                 kept = [text_of(entry) for entry in some if not is_missing(entry)]
                 if any(isinstance(entry, (float, np.floating)) and "." in text_of(entry) for entry in some):
-                    raise BadValueError(row, self.name, f"must be a list of texts, got {shown(value)}")
+                    raise BadValueError(row, self.name, f"must be a list of texts, got {value_shown(value)}")
                 counts[row] = len(kept)
                 entries += kept
         return counts, Texts(*numbered_texts(entries))
@@ -307,7 +307,7 @@ def text_of(value: Any) -> str:
     return str(value.item() if isinstance(value, np.generic) else value)
 
 
-def shown(value: Any) -> str:
+def value_shown(value: Any) -> str:
     """A value for an error message, not too long."""
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -7,7 +7,7 @@ from fiol.readers.batch import BadLineError
 #: What may be done about a bad line.
 ON_ERROR = ("stop", "skip")
 #: So many of them are kept, to be shown.
-SHOWN = 10
+MOST_SHOWN = 10
 
 
 class BadLines:
@@ -30,5 +30,5 @@ class BadLines:
         if self.on_error == "stop":
             raise error
         self.count += 1
-        if len(self.first) < SHOWN:
+        if len(self.first) < MOST_SHOWN:
             self.first.append(error)
