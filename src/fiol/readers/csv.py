@@ -21,7 +21,7 @@ from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
 from fiol.readers.formats import Format
-from fiol.readers.sources import Block, Sources
+from fiol.readers.sources import START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading
@@ -63,14 +63,13 @@ class Csv(Format):
             )
         records = first_records(start, told)
         if told["header"] is None:
-            told["header"] = (
-                bool(records) and told["names"] is None and is_header(fields_of_record(records[0][1], told))
-            )
-        names = told["names"] or names_of_file(records[0][1] if records else b"", told)
-        body = b"".join(record for _, record in records[bool(told["header"]) :])
-        table = read_table(body, names, dict.fromkeys(names, "text"), told, names)
-        types = {**types_of(table, given.get("target"), kinds_given(given.get("coding"))), **(told["types"] or {})}
-        typed = read_table(body, names, types, told, names)
+            first = fields_of_record(records.record(0), told) if len(records) else []
+            told["header"] = told["names"] is None and is_header(first)
+        names = told["names"] or records.names(told)
+        body, bad = records.without_first() if told["header"] else records, BadLines("skip")
+        texts, body = typed_table(body, names, {**told, "types": {}}, names, bad)
+        types = {**types_of(texts, given.get("target"), kinds_given(given.get("coding"))), **(told["types"] or {})}
+        typed, _ = typed_table(body, names, {**told, "types": types}, names, bad)
         made = guessed_fields(columns_of(as_frame(typed)), given)
         return {**made, "options": {**{k: v for k, v in told.items() if k != "names" or v is not None}, "types": types}}
 
@@ -192,15 +191,12 @@ def records_of(data: bytes, told: Mapping[str, Any]) -> Any:
     return records_in(data, len(data), ord(told["delimiter"]), quote)
 
 
-def first_records(start: bytes, told: Mapping[str, Any]) -> list[tuple[int, bytes]]:
-    """The records at the beginning of a file that are whole: how many fields each has, and its bytes.
-
-    Only those that are as wide as the first are kept.
-    """
-    text = start if start.endswith((b"\n", b"\r")) or len(start) >= 2**20 else start + b"\n"
-    starts, fields, _, _ = records_of(text, told)
-    found = [(int(n), text[starts[k] : starts[k + 1]]) for k, n in enumerate(fields) if n > 0]
-    return [pair for pair in found if pair[0] == found[0][0]]
+def first_records(start: bytes, told: Mapping[str, Any]) -> CsvRecords:
+    """The records at the beginning of a file that are whole, and as wide as the first."""
+    text = start if start.endswith((b"\n", b"\r")) or len(start) >= START_SIZE else start + b"\n"
+    starts, fields, lines, (end, _) = records_of(text, told)
+    found = CsvRecords(text[:end], starts, fields, lines + 1, "", 0, True).kept(fields > 0)
+    return found.kept(found.fields == found.fields[0]) if len(found) else found
 
 
 def delimiter_of(start: bytes, quote: str) -> str | None:
@@ -334,7 +330,13 @@ def typed_table(
         try:
             table = read_table(lines.data, names, types, told, wanted)
         except invalid as error:
-            raise BadLineError(Place(lines.file, lines.line(0)), 0, str(error)) from None
+            if len(lines) == 1:
+                bad.note(BadLineError(Place(lines.file, lines.line(0)), 0, str(error)))
+                return read_table(b"", names, types, told, wanted), lines.kept(np.zeros(1, bool))
+            early = np.arange(len(lines)) < len(lines) // 2  # what only pyarrow knows is found by halving
+            parts = [typed_table(lines.kept(half), names, told, wanted, bad) for half in (early, ~early)]
+            kept = np.isin(lines.lines, np.concatenate([part.lines for _, part in parts]))
+            return arrow_module().concat_tables([table for table, _ in parts]), lines.kept(kept)
     if table.num_rows != len(lines):
         where = Place(lines.file, lines.line(0))
         raise BadLineError(
