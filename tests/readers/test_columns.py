@@ -372,3 +372,58 @@ def test_namespaces_of_vowpal_wabbit_are_crossed_alike():
     assert [x.tobytes() for x in a] == [x.tobytes() for x in b]
     (hashed,) = Reading("vw", pairs=reading.pairs, options={"bits": 18}).batches(io.BytesIO(text))
     assert [x.tobytes() for x in hashed.X] == [x.tobytes() for x in Hashing(18).encode(rows)]
+
+
+PIECES = [
+    *(bytes([c]) for c in b',;"\n\r\t .-+eE09NAax{}[]:\\'),
+    b"\xff",
+    b"\x00",
+    b"inf",
+    b"1e400",
+    b'""',
+    b"9" * 400,
+    b"NaN",
+    b"[]",
+]
+SOUND = {
+    "csv": CSV + b"2.5,z,0\n,NA,1\n",
+    "json": b'{"a": 1, "b": {"c": "x", "t": ["p"]}, "y": 1}\n{"a": null, "y": 0}\n{"a": 2.5, "y": 1}\n',
+}
+
+
+@settings(max_examples=100)
+@given(
+    st.sampled_from(sorted(SOUND)),
+    st.lists(st.tuples(st.integers(0, 120), st.integers(0, 3), st.sampled_from(PIECES)), min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_whatever_stands_in_a_file_it_is_read_or_refused(kind, changes, blind):
+    data = SOUND[kind]
+    for place, length, piece in changes:
+        data = data[:place] + piece + data[place + length :]
+    reading = guess(io.BytesIO(data if blind else SOUND[kind]), format=kind, target="y")
+    try:
+        whole = sum(batch.rows for batch in reading.batches(io.BytesIO(data), ahead=False))
+    except (BadLineError, SourceError):
+        whole = None
+    reader = reading.batches(io.BytesIO(data), on_error="skip", ahead=False)
+    try:
+        rows = sum(batch.rows for batch in reader)
+    except (BadLineError, SourceError):  # other columns, or a quote that is not closed: there is no next line
+        assert whole is None
+        return
+    assert (whole is None) == (reader.skipped > 0)
+    assert whole in (None, rows)
+
+
+def test_pipes(tmp_path):
+    """What can be read only once is looked at, and then read whole."""
+    for path in written(tmp_path):
+        if path.suffix == ".parquet":
+            continue
+        pipe = io.BytesIO(path.read_bytes())
+        reading = guess(pipe, target="y")
+        with reading.batches(pipe) as reader:
+            assert sum(batch.rows for batch in reader) == ROWS
+    with pytest.raises(SourceError, match="cannot be read from a pipe"):
+        list(Reading("parquet", target="y", coding=reading.coding).batches("-"))

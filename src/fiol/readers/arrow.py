@@ -48,7 +48,10 @@ class ArrowFile(Format):
                 table = next(tables_in(stream), None)
             if table is not None:
                 return guessed_fields(columns_of(as_frame(flat_table(table))), given)
-        reader = ipc.open_stream(io.BytesIO(start))
+        try:
+            reader = ipc.open_stream(io.BytesIO(start[8:] if start.startswith(FILE_MAGIC) else start))
+        except arrow.ArrowInvalid as error:
+            raise SourceError(f"{name} holds Arrow data that is damaged: {error}") from None
         try:
             table = arrow.Table.from_batches([reader.read_next_batch()[:ROWS_AT_ONCE]])
         except (arrow.ArrowInvalid, OSError, StopIteration):
