@@ -11,6 +11,8 @@ import fiol
 from fiol.files import model_file
 
 FILES = sorted(GOLDEN.glob("*.fiol"))
+#: Parameters of estimators that came after these files, as they are without having been told.
+NEW_PARAMETERS = ("('coding', None), ",)
 
 
 def assert_close(found, expected):
@@ -19,6 +21,10 @@ def assert_close(found, expected):
     for name, value in found.items():
         if name in ("weights", "intercept", "scores", "losses") or (name == "predicted" and type(value[0]) is list):
             np.testing.assert_allclose(value, expected[name], rtol=1e-9, atol=1e-12)
+        elif name == "parameters":
+            for new in NEW_PARAMETERS:
+                value = value if new in expected[name] else value.replace(new, "")
+            assert value == expected[name]
         else:
             assert value == expected[name]
             if name == "classes":  # True is 1, but not as a label

@@ -59,6 +59,8 @@ class Intake:
     (array([3.]), ['age', 'color=red'])
     """
 
+    coding: Coding | None = None  #: of intakes that were pickled before there was one
+
     def __init__(
         self,
         n_features: int | None = None,

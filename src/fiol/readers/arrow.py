@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +43,15 @@ class ArrowFile(Format):
     def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The coding of the first rows; of a pipe, whose first batch is longer than what is looked at, by the types."""
         arrow, ipc = arrow_module(), arrow_module("pyarrow.ipc")
-        with contextlib.suppress(OSError, ValueError), Sources(name).open(0) as stream:
-            table = next(tables_in(stream), None)
+        if os.path.isfile(name):  # no pipe, which can be read only once
+            with Sources(name).open(0) as stream:
+                table = next(tables_in(stream), None)
             if table is not None:
                 return guessed_fields(columns_of(as_frame(flat_table(table))), given)
-        reader = ipc.open_stream(io.BytesIO(start))
+        try:
+            reader = ipc.open_stream(io.BytesIO(start[8:] if start.startswith(FILE_MAGIC) else start))
+        except arrow.ArrowInvalid as error:
+            raise SourceError(f"{name} holds Arrow data that is damaged: {error}") from None
         try:
             table = arrow.Table.from_batches([reader.read_next_batch()[:ROWS_AT_ONCE]])
         except (arrow.ArrowInvalid, OSError, StopIteration):
