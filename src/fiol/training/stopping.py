@@ -1,0 +1,69 @@
+"""SIGINT and SIGTERM as an exception that waits for the end of what must not be cut in two."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked for the end; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class Signals:
+    """`with Signals() as signals:` SIGINT and SIGTERM raise `Stopped`: at once, or when `with signals.held():` ends.
+
+    Elsewhere than in the main thread, where Python hears no signals, nothing happens.
+
+    >>> import os
+    >>> done = []
+    >>> try:
+    ...     with Signals() as signals:
+    ...         with signals.held():
+    ...             os.kill(os.getpid(), signal.SIGTERM)
+    ...             done.append("whole")
+    ...         done.append("more")
+    ... except Stopped as stopped:
+    ...     done, stopped.number == signal.SIGTERM
+    (['whole'], True)
+    """
+
+    def __init__(self) -> None:
+        self.depth, self.pending, self.before = 0, 0, dict[int, Any]()
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.before[number] = signal.signal(number, self._heard)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        while self.before:
+            number, handler = self.before.popitem()
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        if self.depth:
+            self.pending = number
+        else:
+            raise Stopped(number)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let signals wait for the end of the block; what is done there is done whole."""
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+        if self.pending and not self.depth:
+            number, self.pending = self.pending, 0
+            raise Stopped(number)
