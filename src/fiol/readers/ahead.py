@@ -1,0 +1,89 @@
+"""The next batches, made on a thread of their own while the last one is learned from."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+#: So many batches are made ahead.
+DEPTH = 4
+#: A thread that has nothing to do looks this often, in seconds, whether anybody still waits for it.
+GLANCE = 0.1
+
+
+class Ahead(Generic[T]):
+    """The same things as an iterator gives, each made before it is asked for; errors come where they would have come.
+
+    The thread ends with the iterator, when `close` is called, and when nobody holds this object any more; then the
+    iterator is closed, too. (A thread that waits for a pipe ends when that has something to say; it is a daemon.)
+
+    >>> list(Ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+
+    def __init__(self, iterator: Iterator[T], depth: int = DEPTH) -> None:
+        self._made: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
+        stop = threading.Event()
+        arguments = (iterator, self._made, stop)  # not this object: it could not be let go
+        self._thread = threading.Thread(target=make_ahead, args=arguments, name="fiol-reader", daemon=True)
+        self._over = False
+        self._finalizer = weakref.finalize(self, stop.set)
+        self._thread.start()
+
+    def __iter__(self) -> Ahead[T]:
+        return self
+
+    def __next__(self) -> T:
+        if self._over:
+            raise StopIteration
+        is_item, found = self._made.get()
+        if is_item:
+            return found  # type: ignore[no-any-return]
+        self._over = True
+        self._thread.join()
+        if found is not None:
+            raise found
+        raise StopIteration
+
+    def close(self) -> None:
+        """Make no more, and wait until the thread has ended, unless it waits for a pipe."""
+        self._over = True
+        self._finalizer()
+        while True:  # room for what it has at hand
+            try:
+                self._made.get_nowait()
+            except queue.Empty:
+                break
+        self._thread.join(2 * GLANCE)
+
+
+def make_ahead(iterator: Iterator[Any], made: queue.Queue[tuple[bool, Any]], stop: threading.Event) -> None:
+    """Put what an iterator gives into a queue, with True; at last None, or the error, with False."""
+    end: BaseException | None = None
+    try:
+        for found in iterator:
+            if not offered((True, found), made, stop):
+                break
+            del found
+    except BaseException as error:
+        end = error
+    finally:
+        if hasattr(iterator, "close"):
+            iterator.close()
+    offered((False, end), made, stop)
+
+
+def offered(item: tuple[bool, Any], made: queue.Queue[tuple[bool, Any]], stop: threading.Event) -> bool:
+    """Whether an item found room in the queue before anybody said stop."""
+    while not stop.is_set():
+        try:
+            made.put(item, timeout=GLANCE)
+        except queue.Full:
+            continue
+        return True
+    return False

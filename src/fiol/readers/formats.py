@@ -1,0 +1,57 @@
+"""What a format is to a `Reading`, and which there are. Each is one class in a file of its own, loaded when needed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fiol.readers.bad_lines import BadLines
+from fiol.readers.batch import Batch
+from fiol.readers.sources import Sources
+
+if TYPE_CHECKING:
+    from fiol.readers.reading import Reading
+
+#: Where the class of every format is. Whose rows a file holds is asked in this order, the first that says yes is it.
+FORMATS = {
+    "svmlight": "fiol.readers.svmlight.Svmlight",
+    "vw": "fiol.readers.vw.VowpalWabbit",
+}
+
+
+class Format:
+    """One format: how its files are recognised, what is to be known to read them, and the rows in them."""
+
+    #: Endings of the names of such files, without what compression adds: asked where the content does not tell.
+    extensions: tuple[str, ...] = ()
+    #: The options there are, with what they are if they are not given.
+    options: Mapping[str, Any] = {}
+    #: Whether rows have columns, which `target`, `weight` and `tag` name.
+    has_columns = False
+
+    def recognises(self, start: bytes) -> bool:
+        """Whether a file that begins with these bytes is of this format, for all that can be seen.
+
+        `start` is text, decompressed, cut after `START` bytes, perhaps in the middle of a line.
+        """
+        raise NotImplementedError
+
+    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of a `Reading` that are not among the given ones, from how the file `name` begins."""
+        raise NotImplementedError
+
+    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+        """The rows, in batches that depend on nothing but the files; lines that cannot be read go to `bad.note`."""
+        raise NotImplementedError
+
+
+@functools.cache
+def format_called(name: str) -> Format:
+    """The format of this name; ValueError if there is none."""
+    if name not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")
+    module, _, kind = FORMATS[name].rpartition(".")
+    found: Format = getattr(import_module(module), kind)()
+    return found

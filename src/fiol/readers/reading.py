@@ -1,0 +1,196 @@
+"""How files are read: everything that has to be known to get the same rows out of the same files, as plain JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from fiol.readers.ahead import Ahead
+from fiol.readers.bad_lines import BadLines
+from fiol.readers.batch import BadLineError, Batch
+from fiol.readers.formats import FORMATS, Format, format_called
+from fiol.readers.sources import START, SourceError, Sources
+
+#: Endings that compression adds to the names of files.
+COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """A format, and what there is to know about the rows of files in it.
+
+    Parameters
+    ----------
+    format : what the files are: "svmlight", "vw", or one of the formats with columns.
+    target, weight, tag : the columns of the target, the sample weight and of what a row is called; None where lines
+        have places for them, and for none.
+    pairs : columns or namespaces, two or three each, whose features are multiplied.
+    coding : how columns become features, a `fiol.intake.coding.Coding`; None where features are as they are.
+    options : of the format, such as `zero_based`.
+
+    >>> reading = Reading("svmlight", options={"zero_based": False})
+    >>> Reading.from_json(reading.to_json()) == reading
+    True
+    >>> reading.to_json()
+    {'format': 'svmlight', 'options': {'zero_based': False}}
+    """
+
+    format: str
+    target: Any = None
+    weight: Any = None
+    tag: Any = None
+    pairs: tuple[tuple[str, ...], ...] = ()
+    coding: Any = None
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = format_called(self.format)
+        object.__setattr__(self, "pairs", tuple(tuple(pair) for pair in self.pairs))
+        object.__setattr__(self, "options", dict(self.options))
+        if not known.has_columns:
+            for name in ("target", "weight", "tag", "coding"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{self.format} has no columns: {name} must be None, got {getattr(self, name)!r}")
+        for pair in self.pairs:
+            if not 2 <= len(pair) <= 3 or not all(isinstance(name, str) for name in pair):
+                raise ValueError(f"pairs must be of two or three names each, got {pair!r}")
+        for name in self.options:
+            if name not in known.options:
+                there = ", ".join(known.options) or "none"
+                raise ValueError(f"{self.format} has no option {name!r}: its options are {there}")
+
+    @property
+    def kind(self) -> Format:
+        """The format itself."""
+        return format_called(self.format)
+
+    def option(self, name: str) -> Any:
+        """An option of the format, or what it is if it was not given."""
+        return self.options.get(name, self.kind.options[name])
+
+    def batches(self, sources: Any, on_error: str = "stop", ahead: bool = True) -> Reader:
+        """The rows of files, batch by batch: see `Reader`, and `Sources` for what names files.
+
+        `on_error` says what happens to lines that cannot be read: "stop" raises a `BadLineError`, "skip" leaves them
+        out and counts them. With `ahead` batches are made on a thread, while the last one is learned from.
+        """
+        bad = BadLines(on_error)
+        return Reader(self.kind.batches(self, as_sources(sources), bad), bad, ahead)
+
+    def to_json(self) -> dict[str, Any]:
+        """All that is not as it is by default, as plain JSON values."""
+        found: dict[str, Any] = {"format": self.format}
+        for name in ("target", "weight", "tag"):
+            if getattr(self, name) is not None:
+                found[name] = getattr(self, name)
+        if self.pairs:
+            found["pairs"] = [list(pair) for pair in self.pairs]
+        if self.coding is not None:
+            found["coding"] = self.coding.to_json()
+        if self.options:
+            found["options"] = dict(self.options)
+        return found
+
+    @classmethod
+    def from_json(cls, value: Any) -> Reading:
+        """What `to_json` made; ValueError for anything else.
+
+        >>> Reading.from_json({"format": "vw", "colour": "red"})
+        Traceback (most recent call last):
+        ValueError: a reading has no field 'colour'
+        """
+        if not isinstance(value, Mapping) or not isinstance(value.get("format"), str):
+            raise ValueError(f"a reading is a mapping with a format, got {value!r}")
+        fields = {field.name for field in dataclasses.fields(cls)}
+        for name in value:
+            if name not in fields:
+                raise ValueError(f"a reading has no field {name!r}")
+        given = dict(value)
+        if not isinstance(given.get("options", {}), Mapping):
+            raise ValueError(f"the options of a reading are a mapping, got {given['options']!r}")
+        if not isinstance(given.get("pairs", []), (list, tuple)):
+            raise ValueError(f"the pairs of a reading are a list, got {given['pairs']!r}")
+        if given.get("coding") is not None:  # loaded here: formats of lines need none
+            given["coding"] = import_module("fiol.intake.coding").Coding.from_json(given["coding"])
+        return cls(**given)
+
+
+class Reader:
+    """An iterator over batches, which knows how many lines were left out until the last one it gave.
+
+    It may be closed before its end, which `with` does; a reader that nobody holds any more closes itself.
+    """
+
+    def __init__(self, batches: Iterator[Batch], bad: BadLines, ahead: bool) -> None:
+        self._bad = bad
+        counted = ((batch, bad.count) for batch in batches)
+        self._batches: Any = Ahead(counted) if ahead else counted
+        #: How many lines could not be read and were left out, until the last batch that was given.
+        self.skipped = 0
+
+    def __iter__(self) -> Reader:
+        return self
+
+    def __next__(self) -> Batch:
+        try:
+            batch, self.skipped = next(self._batches)
+        except StopIteration:
+            self.skipped = self._bad.count
+            raise
+        return batch  # type: ignore[no-any-return]
+
+    @property
+    def first_skipped(self) -> list[BadLineError]:
+        """The first lines that were left out, and why."""
+        return self._bad.first[: self.skipped]
+
+    def close(self) -> None:
+        """Read no more."""
+        self._batches.close()
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def guess(sources: Any, **given: Any) -> Reading:
+    """The `Reading` of files: the format by their content, or else by their names, and all that is not given.
+
+    Looks at the first 2^20 bytes of text of the first file that is not empty.
+
+    >>> import io
+    >>> guess(io.BytesIO(b"1 3:0.5 7:1\\n-1 0:2\\n"))
+    Reading(format='svmlight', target=None, weight=None, tag=None, pairs=(), coding=None, options={'zero_based': True})
+    """
+    start, name = as_sources(sources).start(START)
+    found = given.get("format") or format_of(start, name)
+    kind = format_called(found)
+    options = {**given.get("options", {})}
+    made = kind.guess(start, name, {**given, "format": found, "options": options})
+    fields = {"format": found, **made, **given}
+    fields["options"] = {**made.get("options", {}), **options}
+    return Reading(**fields)
+
+
+def format_of(start: bytes, name: str) -> str:
+    """The format of a file that begins so and has this name; SourceError if it is none."""
+    for found in FORMATS:
+        if format_called(found).recognises(start):
+            return found
+    plain = name.lower()
+    for ending in COMPRESSED_ENDINGS:
+        plain = plain.removesuffix(ending)
+    for found in FORMATS:
+        if plain.endswith(format_called(found).extensions):
+            return found
+    what = "is empty" if not start else "is in no format that could be recognised"
+    raise SourceError(f"{name} {what}: say which format it is, one of {', '.join(FORMATS)}")
+
+
+def as_sources(sources: Any) -> Sources:
+    """`Sources` themselves, or of whatever names them."""
+    return sources if isinstance(sources, Sources) else Sources(sources)

@@ -1,0 +1,376 @@
+"""Where rows are: files, folders, patterns and standard input, as bytes, decompressed, in constant memory.
+
+Nothing here knows what the bytes mean. Formats of lines take them in blocks that end where a line does (`Sources.blocks`),
+others as one stream per file (`Sources.streams`), or by the names of the files (`Sources.files`).
+"""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import importlib
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from stat import S_ISREG
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from fiol.readers.batch import BadLineError, Place
+
+#: Standard input, among the names of files.
+STANDARD_INPUT = "-"
+#: So many bytes of text are a block, but for the end of the last line and for lines that are longer.
+BLOCK = 2**20
+#: So many bytes of text, from the beginning, decide how a file is read.
+START = 2**20
+#: Lines of more bytes are refused: whatever has no line ends is not read into memory.
+LONGEST_LINE = 2**28
+#: So many bytes behind a block may be looked at, and are 0.
+SPARE = 16
+#: What UTF-8 text may begin with, and what begins text that is no UTF-8.
+UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+
+#: Bytes of standard input that were looked at, and are still to be read.
+_looked_at: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()
+
+
+class SourceError(ValueError):
+    """A file that cannot be read as what it seems to be: its name, and the reason."""
+
+
+class Block(NamedTuple):
+    """Some lines of a file: `data[:size]`, which ends with a line's end; what follows it in `data` is 0."""
+
+    data: bytearray
+    size: int
+    place: Place  #: of the first line
+    read: int  #: bytes of all files, as they are on disk, that were read until here
+
+
+class Stream(io.RawIOBase):
+    """The bytes of one file, decompressed, for reading once; `taken` is how many were read of it as it is on disk."""
+
+    def __init__(self, name: str, raw: Any, owned: bool, ahead: bytes = b"") -> None:
+        self.name = name
+        self.counted = Counted(raw, ahead, owned)
+        self.content: Any = decompressed(name, self.counted)
+
+    @property
+    def taken(self) -> int:
+        """How many bytes were read, as they are on disk."""
+        return self.counted.taken
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with the next bytes, less only if there are no more; SourceError if they are damaged."""
+        view, n = memoryview(buffer).cast("B"), 0
+        while n < len(view):
+            try:
+                found = self.content.readinto(view[n:])
+            except EOFError:
+                raise SourceError(f"{self.name} ends in the middle of its compressed data") from None
+            except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, OSError) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise  # the disk, not what is on it
+                raise SourceError(f"{self.name} holds compressed data that is damaged: {error}") from None
+            if not found:
+                break
+            n += found
+        return n
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            if self.content is not self.counted:
+                self.content.close()
+            self.counted.close()
+        super().close()
+
+
+class Counted(io.RawIOBase):
+    """A file that is read once, and how far; `ahead` is what was read of it before."""
+
+    def __init__(self, raw: Any, ahead: bytes, owned: bool) -> None:
+        self.raw, self.ahead, self.owned, self.taken = raw, ahead, owned, 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def look(self, n: int) -> bytes:
+        """The next n bytes, or fewer at the end, which stay to be read."""
+        while len(self.ahead) < n:
+            more = self.raw.read(n - len(self.ahead))
+            if not more:
+                break
+            self.ahead += more
+        return self.ahead[:n]
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes, some at least unless there are no more."""
+        if self.ahead:
+            n = min(len(buffer), len(self.ahead))
+            buffer[:n], self.ahead = self.ahead[:n], self.ahead[n:]
+        else:
+            n = self.raw.readinto(buffer) or 0
+        self.taken += n
+        return n
+
+    def close(self) -> None:
+        """Close the file, unless it was open before."""
+        if self.owned and not self.closed:
+            self.raw.close()
+        super().close()
+
+
+class Sources:
+    """The files that a user named, in order: a path, several, patterns with * ? [ ], folders, "-", or open files.
+
+    A folder stands for the files in it, sorted by name, without those whose names start with a dot or an underscore;
+    a pattern for what matches, sorted. Files that are compressed (gz, bz2, xz, zst, whatever they are called) are
+    decompressed. FileNotFoundError if there is nothing.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("b", "a"):
+    ...         _ = Path(folder, name).write_bytes(gzip.compress(b"1 1:2\\n") if name == "a" else b"0 1:3\\n0 2:1")
+    ...     blocks = list(Sources(folder).blocks())
+    >>> [(bytes(block.data[: block.size]), block.place.line) for block in blocks]
+    [(b'1 1:2\\n', 1), (b'0 1:3\\n0 2:1\\n', 1)]
+    """
+
+    def __init__(self, sources: Any) -> None:
+        many = sources if isinstance(sources, Sequence) and not isinstance(sources, (str, bytes)) else [sources]
+        #: The names of the files, as they were given or found.
+        self.files: list[str] = []
+        self._open: dict[int, Any] = {}  # files that were given as such, by their number
+        for source in many:
+            if hasattr(source, "readinto"):
+                self._open[len(self.files)] = source
+                self.files.append(str(getattr(source, "name", "an open file")))
+            else:
+                self.files += files_of(source)
+        if not self.files:
+            raise FileNotFoundError("there is nothing to read: no file was named")
+        if self.files.count(STANDARD_INPUT) > 1:
+            raise ValueError('standard input ("-") can be read only once')
+        #: Bytes of all files on disk; None if that cannot be known beforehand.
+        self.size: int | None = None
+        if STANDARD_INPUT not in self.files and not self._open:
+            sizes = [os.stat(file) for file in self.files]
+            self.size = sum(s.st_size for s in sizes) if all(is_regular(s) for s in sizes) else None
+
+    @property
+    def is_seekable(self) -> bool:
+        """Whether all are files on disk, which can be read again and from any place."""
+        return self.size is not None
+
+    def open(self, number: int) -> Stream:
+        """File `number`, from its beginning, decompressed."""
+        name = self.files[number]
+        if number in self._open or name == STANDARD_INPUT:
+            raw = self._open.get(number) or standard_input()
+            return Stream(name, raw, False, _looked_at.pop(raw, b""))
+        return Stream(name, open(name, "rb", buffering=0), True)  # noqa: SIM115 - closed by the stream
+
+    def streams(self) -> Iterator[Stream]:
+        """All files one after the other, each closed when the next is asked for."""
+        for number in range(len(self.files)):
+            with self.open(number) as stream:
+                yield stream
+
+    def start(self, size: int = START) -> tuple[bytes, str]:
+        """The first bytes of text (decompressed, without a byte order mark) of the first file that has any, its name.
+
+        Nothing is lost: standard input gives the same bytes again, as long as they are of one file.
+        """
+        text, name = b"", self.files[0]
+        for number, name in enumerate(self.files):
+            with self.open(number) as stream:
+                raw = None if stream.counted.owned else stream.counted.raw
+                if raw is not None:
+                    text = self._start_of_pipe(stream, raw, size)
+                else:
+                    data = bytearray(size + len(UTF8_MARK))
+                    text = bytes(data[: stream.readinto(data)])
+            if text:
+                break
+        return without_mark(text, name)[:size], name
+
+    def _start_of_pipe(self, stream: Stream, raw: Any, size: int) -> bytes:
+        """The first bytes of what can be read only once: they are kept, as they are on disk, for the next who opens it."""
+        keep = Kept(stream.counted)
+        content = keep if stream.content is stream.counted else decompressed(stream.name, keep)
+        data = bytearray(size + len(UTF8_MARK))
+        stream.content = content
+        try:
+            return bytes(data[: stream.readinto(data)])
+        finally:
+            stream.content = stream.counted
+            _looked_at[raw] = bytes(keep.seen) + stream.counted.ahead
+
+    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+        """The lines of all files, about `size` bytes at a time, cut where lines end: the same cuts whenever it is read.
+
+        A last line without an end gets one; a byte order mark is left out. BadLineError for lines longer than
+        `LONGEST_LINE`, SourceError for compressed data that is damaged and for UTF-16.
+        """
+        before = 0
+        for stream in self.streams():
+            for block in blocks_of(stream, size):
+                yield block._replace(read=before + block.read)
+            before += stream.taken
+
+
+class Kept(io.RawIOBase):
+    """A file that is read, and all that was read of it."""
+
+    def __init__(self, source: Counted) -> None:
+        self.source, self.seen = source, bytearray()
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def look(self, n: int) -> bytes:
+        """The next n bytes, which stay to be read."""
+        return self.source.look(n)
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes."""
+        n = self.source.readinto(buffer)
+        self.seen += bytes(buffer[:n])
+        return n
+
+
+def blocks_of(stream: Stream, size: int) -> Iterator[Block]:
+    """The lines of one file; see `Sources.blocks`."""
+    line, rest, ended = 1, b"", False
+    first = True
+    while not ended:
+        data = bytearray(max(size, len(rest)) + SPARE)
+        data[: len(rest)] = rest
+        n, cut = len(rest), 0
+        while not cut:
+            room = len(data) - SPARE - 1  # and a line's end that may be missing
+            if n >= room:
+                if n >= LONGEST_LINE:
+                    place = Place(stream.name, line)
+                    raise BadLineError(place, 0, f"a line of more than {LONGEST_LINE} bytes, which no text file has")
+                data.extend(bytes(len(data)))
+                room = len(data) - SPARE - 1
+            with memoryview(data) as view:
+                found = stream.readinto(view[n:room])
+            ended = found < room - n
+            if first:
+                marked = without_mark(bytes(data[:4]), stream.name)
+                mark = 4 - len(marked)
+                if mark:
+                    del data[:mark]
+                    found -= mark
+                first = False
+            n += found
+            cut = n if ended else data.rfind(b"\n", n - found, n) + 1
+            if ended:
+                break
+        if ended and n and data[n - 1] != ord("\n"):
+            data[n] = ord("\n")
+            n += 1
+            cut = n
+        rest = bytes(data[cut:n])
+        data[cut:] = bytes(SPARE)
+        if cut:
+            yield Block(data, cut, Place(stream.name, line), stream.taken)
+            line += data.count(b"\n", 0, cut)
+
+
+def without_mark(text: bytes, name: str) -> bytes:
+    """Text without its byte order mark; SourceError if that is of UTF-16 or UTF-32.
+
+    >>> without_mark(b"\\xef\\xbb\\xbf1 1:2", "a.svm")
+    b'1 1:2'
+    """
+    if text.startswith(UTF16_MARKS):
+        raise SourceError(f"{name} is text in UTF-16 or UTF-32: convert it to UTF-8")
+    return text.removeprefix(UTF8_MARK)
+
+
+def files_of(source: Any) -> list[str]:
+    """The files that a path, a folder or a pattern stands for; FileNotFoundError if there are none."""
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"a source is a path, a pattern, a folder, '-' or an open file, got {type(source).__name__}")
+    name = os.fspath(source)
+    if isinstance(name, bytes):
+        name = os.fsdecode(name)
+    if name == STANDARD_INPUT:
+        return [name]
+    if os.path.isdir(name):
+        files = [os.path.join(name, file) for file in sorted(os.listdir(name)) if file[0] not in "._"]
+        files = [file for file in files if not os.path.isdir(file)]
+        if not files:
+            raise FileNotFoundError(f"the folder {name!r} has no files to read")
+        return files
+    if os.path.exists(name):
+        return [name]
+    if glob.has_magic(name):
+        files = [file for file in sorted(glob.glob(name, recursive=True)) if not os.path.isdir(file)]
+        if not files:
+            raise FileNotFoundError(f"no file matches {name!r}")
+        return files
+    raise FileNotFoundError(f"there is no file {name!r}")
+
+
+def is_regular(stat: os.stat_result) -> bool:
+    """Whether a file is one on disk, and no pipe or device."""
+    return S_ISREG(stat.st_mode)
+
+
+def standard_input() -> Any:
+    """The bytes of standard input."""
+    return sys.stdin.buffer
+
+
+# --- decompression ----------------------------------------------------------------------------
+
+
+def decompressed(name: str, source: Any) -> Any:
+    """What a file holds, by how it begins: itself, or its content if it is compressed."""
+    for magic, opener in COMPRESSIONS.items():
+        if source.look(len(magic)) == magic:
+            return opener(name, source)
+    return source
+
+
+def zstandard_stream(name: str, source: Any) -> Any:
+    """The content of a file compressed by zstd, by whichever library is there; SourceError if none is."""
+    for library, opener in ZSTANDARD.items():
+        try:
+            module = importlib.import_module(library)
+        except ImportError:
+            continue
+        return opener(module, source)
+    raise SourceError(f"{name} is compressed by zstd: install zstandard or pyarrow to read it, or decompress it first")
+
+
+#: What opens a compressed file, by how such files begin.
+COMPRESSIONS: dict[bytes, Callable[[str, Any], Any]] = {
+    b"\x1f\x8b": lambda _, source: gzip.GzipFile(fileobj=source),
+    b"BZh": lambda _, source: bz2.BZ2File(source),
+    b"\xfd7zXZ\x00": lambda _, source: lzma.LZMAFile(source),
+    b"\x28\xb5\x2f\xfd": zstandard_stream,
+}
+#: What opens a file compressed by zstd, by the library that does.
+ZSTANDARD: dict[str, Callable[[Any, Any], Any]] = {
+    "compression.zstd": lambda zstd, source: zstd.ZstdFile(source),
+    "zstandard": lambda zstd, source: zstd.ZstdDecompressor().stream_reader(source, read_across_frames=True),
+    "pyarrow": lambda arrow, source: arrow.CompressedInputStream(arrow.PythonFile(source, "r"), "zstd"),
+}
