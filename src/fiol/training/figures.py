@@ -32,6 +32,12 @@ class Line(NamedTuple):
         """The line as a JSON object; a number that is not finite is null there."""
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in self._asdict().items()}
 
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Line:
+        """The line that `to_json` wrote."""
+        fields: dict[str, Any] = {k: math.nan if v is None and k in ("loss", "since") else v for k, v in given.items()}
+        return cls(**fields)
+
 
 class Mean:
     """A weighted mean that grows.
@@ -71,7 +77,8 @@ class TargetTable:
     """
 
     def __init__(self, values: Any = (), masses: Any = ()) -> None:
-        self.values, self.masses = np.array(values, np.float64), np.array(masses, np.float64)
+        self.values: Any = np.array(values, np.float64)
+        self.masses: Any = np.array(masses, np.float64)
 
     def add(self, y: Any, weights: Floats) -> None:
         """Take in targets, or codes of classes, and their weights."""

@@ -20,13 +20,13 @@ class Rows(NamedTuple):
     weights: Floats
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """The number of rows."""
         return len(self.weights)
 
     def part(self, start: int, stop: int) -> Rows:
         """Rows `start` to `stop`, as a slice has them."""
-        if start == 0 and stop >= self.count:
+        if start == 0 and stop >= self.size:
             return self
         X = self.X.part(start, stop) if isinstance(self.X, NamedRows) else self.X.row_block(start, stop)
         return Rows(X, self.y[start:stop], self.weights[start:stop])

@@ -31,7 +31,7 @@ from fiol.training.shuffling import held_out_rows, shuffled
 #: The first line of the table comes after so many rows, the others after twice as many each.
 FIRST_LINE = 1000
 #: Rows are learned from in pieces of about so many entries and rows (times classes): some ten milliseconds.
-PIECE = 2**17
+WORK_AT_ONCE = 2**17
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Regime:
             raise ValueError("to stop early, rows must be held out: give holdout")
 
 
-class Progress(NamedTuple):
+class Advance(NamedTuple):
     """How far a run has come, after every piece of rows."""
 
     number: int  #: the pass, from 1
@@ -121,7 +121,7 @@ class Training:
         self.finished = False
         self.best: Learner | None = None  #: the model after the best pass so far, if there is to be an early stop
         self.best_pass, self.best_loss = 0, float("inf")
-        self.piece = max(1, PIECE // max(1, len(learner.classes or ())))
+        self.piece = max(1, WORK_AT_ONCE // max(1, len(learner.classes or ())))
         self._saved_rows, self._saved_at, self._rehearsed = 0, time.monotonic(), not learner.compiled
 
     # --- checkpoints --------------------------------------------------------------------------
@@ -163,23 +163,21 @@ class Training:
         self.number, self.rows, self.scored = state["pass"], state["rows"], state["scored"]
         self.missing, self.piece, self.finished = state["missing"], state["piece"], state["finished"]
         self.figures = Figures.from_json(state["figures"])
-        self.history = [
-            Line(**{k: float("nan") if v is None and k in NAN else v for k, v in h.items()}) for h in history
-        ]
+        self.history = [Line.from_json(line) for line in history]
         self.best_pass, self.best_loss = state["best"] or (0, float("inf"))
         self.best, self._saved_rows = best, self.rows
 
     # --- the loop -----------------------------------------------------------------------------
 
-    def events(self) -> Iterator[Progress | Line]:
-        """Learn until the end, and tell: `Progress` after every piece of rows, a `Line` whenever the table grows."""
+    def events(self) -> Iterator[Advance | Line]:
+        """Learn until the end, and tell: `Advance` after every piece of rows, a `Line` whenever the table grows."""
         while not self.finished:
             yield from self._one_pass()
             with self.held():
                 line = self._end_pass()
             yield line
 
-    def _one_pass(self) -> Iterator[Progress | Line]:
+    def _one_pass(self) -> Iterator[Advance | Line]:
         """The rest of the pass."""
         done, regime = self.figures.rows, self.regime
         blocks, position = self._blocks(self.scored), 0
@@ -190,12 +188,12 @@ class Training:
                 if position + stop <= done:
                     continue
                 line = self._learn(block.part(start, stop))
-                yield Progress(self.number, self.read, self.rows)
+                yield Advance(self.number, self.read, self.rows)
                 if line is not None:
                     yield line
                 if self._is_due():
                     self.checkpoint()
-            position += block.count
+            position += block.size
         if position < done:
             raise ValueError(
                 f"the data have {position:,} rows to learn from, but {done:,} were learned from before: other data?"
@@ -209,11 +207,11 @@ class Training:
         `position` rows of the pass came before. Pieces follow from the rows alone, so that sums over them are the same
         whenever a run was stopped.
         """
-        work = block.entries[1:] - block.entries[0] + np.arange(1, block.count + 1)
+        work = block.entries[1:] - block.entries[0] + np.arange(1, block.size + 1)
         pieces = work // self.piece
-        cuts = {0, block.count, *(np.flatnonzero(np.diff(pieces)) + 1).tolist()}
+        cuts = {0, block.size, *(np.flatnonzero(np.diff(pieces)) + 1).tolist()}
         line = FIRST_LINE
-        while line < position + block.count:
+        while line < position + block.size:
             if line > position:
                 cuts.add(line - position)
             line *= 2
@@ -238,7 +236,7 @@ class Training:
             start = stop
             if not there.all():
                 rows = rows.taken(np.flatnonzero(there))
-            if rows.count:
+            if rows.size:
                 yield rows
 
     def _rows(self, batch: Batch) -> tuple[Rows, Any]:
@@ -269,7 +267,7 @@ class Training:
                 scores = learner.learn(*rows)
             codes = self._codes(rows.y)
             self.figures.add(learner.mean_loss(scores, codes, rows.weights), codes, rows.weights)
-            self.rows += rows.count
+            self.rows += rows.size
             return self._line() if is_line(self.figures.rows) else None
 
     def _codes(self, y: Any) -> Any:
@@ -285,7 +283,7 @@ class Training:
         mean = learner.mean_loss(scores, codes, rows.weights)
         with self.held():
             self.figures.held_out.add(mean, float(rows.weights.sum()))
-            self.scored += rows.count
+            self.scored += rows.size
 
     def _line(self) -> Line:
         """A new line of the table."""
@@ -333,10 +331,6 @@ class Training:
         codes = twin.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
         twin.mean_loss(scores, codes, rows.weights)
         twin.scores(rows.X)
-
-
-#: Fields of a line that are null in JSON where they are not finite.
-NAN = ("loss", "since")
 
 
 def is_line(rows: int) -> bool:

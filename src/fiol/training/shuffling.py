@@ -29,8 +29,8 @@ def shuffled(blocks: Iterator[Rows], size: int, *seed: int) -> Iterator[Rows]:
     random, waiting, count = np.random.default_rng(seed), list[Rows](), 0
     for block in blocks:
         start = 0
-        while start < block.count:
-            stop = min(block.count, start + 2 * size - count)
+        while start < block.size:
+            stop = min(block.size, start + 2 * size - count)
             waiting.append(block.part(start, stop))
             count, start = count + stop - start, stop
             if count == 2 * size:
