@@ -65,6 +65,7 @@ from fiol.components.step_sizes import (
 from fiol.files.model import load
 from fiol.files.model import register_kind as _register
 from fiol.intake.chunk import Chunk
+from fiol.intake.coding import Coding, Column
 from fiol.intake.containers import to_chunk
 from fiol.intake.named_rows import NamedRows
 from fiol.learner import Learner
@@ -162,8 +163,10 @@ __all__ = [
     "Box",
     "Chunk",
     "ClosedForm",
+    "Coding",
     "Coin",
     "CoinBetting",
+    "Column",
     "Constant",
     "CrammerSinger",
     "Curvature",

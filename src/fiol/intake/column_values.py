@@ -1,0 +1,342 @@
+"""Columns of frames of any library as plain arrays: numbers, numbered texts, moments, lists of texts.
+
+What is missing is NaN, number -1, NaT: null, and NaN in a column of floats. Errors name the place, by `BadValueError`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import functools
+import numbers
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.intake.chunk import LARGEST, SMALLEST
+from fiol.intake.frames import narwhals, pandas, present_values
+
+#: A date, or a date and a time, as ISO 8601 writes them; a zone is read over, so that hours are those that are written.
+ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?")
+#: A number as texts have it: nothing that Python alone understands.
+NUMERAL = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
+
+#: Types of numbers.
+NUMBERS = (numbers.Real, decimal.Decimal)
+#: What Python's objects are.
+HELD: dict[Any, str] = {NUMBERS: "numbers", str: "texts", datetime.date: "dates", (list, tuple, np.ndarray): "lists"}
+
+
+class BadValueError(ValueError):
+    """A value that a column cannot have: its row, from 0, the name of the column, and the reason.
+
+    >>> str(BadValueError(3, "age", "must be a number, got 'old'"))
+    "X[3, 'age'] must be a number, got 'old'"
+    """
+
+    def __init__(self, row: int, column: str, reason: str) -> None:
+        super().__init__(f"X[{row}, {column!r}] {reason}")
+        self.row, self.column, self.reason = row, column, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BadValueError, (self.row, self.column, self.reason)
+
+
+class Texts(NamedTuple):
+    """Texts of a column: row k has `texts[codes[k]]`, or nothing if that code is -1. Texts are all different."""
+
+    codes: Any
+    texts: list[str]
+
+    def first_row(self, code: int) -> int:
+        """The first row with this text."""
+        return int(np.argmax(self.codes == code))
+
+
+class ColumnValues:
+    """One column of a frame: what it holds, and its values as the arrays that a coding wants.
+
+    >>> import pandas as pd
+    >>> from fiol.intake.frames import as_frame
+    >>> city, age = columns_of(as_frame(pd.DataFrame({"city": ["Rome", None, "Rome"], "age": [30.0, None, 32.0]})))
+    >>> city.holds, city.texts(), age.holds, age.numbers()
+    ('texts', Texts(codes=array([ 0, -1,  0]), texts=['Rome']), 'numbers', array([30., nan, 32.]))
+    """
+
+    def __init__(self, name: str, series: Any) -> None:
+        self.name, self.series = name, series
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    @functools.cached_property
+    def holds(self) -> str:
+        """What the column holds: numbers, texts, dates, lists, or nothing; TypeError if it is none of these."""
+        nw, kind = narwhals(), self.series.dtype
+        if kind.is_numeric() or kind in (nw.Boolean, nw.Duration):
+            return "numbers"
+        if kind in (nw.String, nw.Categorical, nw.Enum):
+            return "texts"
+        if kind in (nw.Date, nw.Datetime):
+            return "dates"
+        if kind == nw.List:
+            return "lists"
+        if kind in (nw.Object, nw.Unknown):
+            return self.held_by_objects()
+        raise TypeError(f"column {self.name!r} holds {type(kind).__name__}: convert it, or leave it out by kind 'skip'")
+
+    def held_by_objects(self) -> str:
+        """`holds` for a column of Python's objects."""
+        present = [value for value in self.objects if not is_missing(value)]
+        for kind, what in HELD.items():
+            if present and all(isinstance(value, kind) for value in present):
+                return what
+        odd = next((value for value in present if not isinstance(value, (str, *NUMBERS))), None)
+        if odd is not None:
+            what = type(odd).__name__
+            raise TypeError(f"column {self.name!r} holds {what}: convert it, or leave it out by kind 'skip'")
+        return "texts" if present else "nothing"  # numbers among texts
+
+    @functools.cached_property
+    def objects(self) -> list[Any]:
+        """The values as Python has them."""
+        return list(self.series.to_list())
+
+    def numbers(self) -> Floats:
+        """The values as float64, NaN where they are missing; durations in days."""
+        if self.holds == "nothing":
+            return np.full(len(self), np.nan)
+        if self.holds != "numbers":
+            row = next(k for k, value in enumerate(self.objects) if not is_missing(value))
+            hint = "; kind 'numeral' reads texts that are numbers" if self.holds == "texts" else ""
+            raise BadValueError(row, self.name, f"must be a number, got {shown(self.objects[row])}{hint}")
+        values, missing = self.present()
+        if values.dtype.kind == "m":
+            return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
+        if values.dtype.kind == "O":
+            values = np.array([np.nan if is_missing(value) else value for value in values.tolist()], object)
+        found = np.empty(len(self))
+        if missing is None:
+            found[:] = values
+        else:
+            found[missing], found[~missing] = np.nan, values
+        return self.in_range(found)
+
+    def present(self) -> tuple[Any, Any]:
+        """The values that are there, and which are not, if any; NaN is there."""
+        return present_values(self.series)
+
+    def numerals(self) -> Floats:
+        """Texts that are numbers as float64, NaN where they are missing, empty, or say "nan"."""
+        if self.holds in ("numbers", "nothing"):
+            return self.numbers()
+        codes, texts = told = self.texts()
+        known = np.full(len(texts) + 1, np.nan)
+        for code, text in enumerate(texts):
+            if NUMERAL.fullmatch(text):
+                known[code] = float(text)
+            elif text.strip().lower() not in ("", "nan"):
+                raise BadValueError(told.first_row(code), self.name, f"must be a number, got {shown(text)}")
+        return self.in_range(known[codes])
+
+    def in_range(self, values: Floats) -> Floats:
+        """These values, if all are 0, NaN, or of a size that learners take; an error names the first other."""
+        size = np.abs(values)
+        wrong = ~((size >= SMALLEST) & (size <= LARGEST)) & (values != 0.0) & ~np.isnan(values)
+        if wrong.any():
+            row = int(wrong.argmax())
+            wanted = f"0 or between {SMALLEST:g} and {LARGEST:g} in size" if np.isfinite(values[row]) else "finite"
+            raise BadValueError(row, self.name, f"must be {wanted}, got {values[row]:g}")
+        return values
+
+    def texts(self) -> Texts:
+        """The values as texts: whole numbers without a point, dates in ISO's form."""
+        if self.holds == "nothing":
+            return Texts(np.full(len(self), -1), [])
+        if self.holds == "lists":
+            raise BadValueError(0, self.name, "must be a text, got a list: use kind 'tags'")
+        if self.holds == "dates":
+            moments = self.moments()
+            whole_days = bool((moments == moments.astype("datetime64[D]")).all())
+            shown_as = moments.astype("datetime64[D]" if whole_days else "datetime64[us]").astype(str)
+            return Texts(*numbered_texts(None if text == "NaT" else text for text in shown_as.tolist()))
+        if self.holds == "numbers":
+            values = self.numbers()
+            known, codes = np.unique(values, return_inverse=True)  # all NaN are one
+            texts = [text_of(value) for value in known[~np.isnan(known)].tolist()]
+            return Texts(np.where(np.isnan(values), -1, codes), texts)
+        return Texts(*self.numbered())
+
+    def numbered(self) -> tuple[Any, list[str]]:
+        """`texts` of a column of texts, by the fastest way its library has."""
+        native = self.series.to_native()
+        library = type(native).__module__.partition(".")[0]
+        if library == "pandas":
+            codes, found = pandas().factorize(native)
+            texts = [text_of(value) for value in found.tolist()]
+            if len(set(texts)) == len(texts):
+                return codes, texts
+        if library == "pyarrow":
+            return numbered_by_arrow(native)
+        return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
+
+    def moments(self) -> Any:
+        """Dates as datetime64[us], NaT where they are missing: clock times where they were told, whatever the zone."""
+        if self.holds == "nothing":
+            return np.full(len(self), np.datetime64("NaT", "us"))
+        if self.holds == "texts":
+            return self.parsed_moments()
+        if self.holds != "dates":
+            raise BadValueError(0, self.name, f"must be a date, got {shown(self.objects[0])}")
+        series, nw = self.series, narwhals()
+        if isinstance(series, list) or series.dtype in (nw.Object, nw.Unknown):
+            plain = (None if is_missing(value) else wall_clock(value) for value in self.objects)
+            return np.array(list(plain), "datetime64[us]")
+        if getattr(series.dtype, "time_zone", None) is not None:
+            series = series.dt.replace_time_zone(None)
+        return np.asarray(series.to_numpy()).astype("datetime64[us]")
+
+    def parsed_moments(self) -> Any:
+        """Texts as moments."""
+        codes, texts = told = self.texts()
+        known = np.full(len(texts) + 1, np.datetime64("NaT", "us"))
+        for code, text in enumerate(texts):
+            moment = moment_of(text)
+            if moment is None and text.strip():
+                raise BadValueError(told.first_row(code), self.name, f"must be an ISO date, got {shown(text)}")
+            known[code] = moment
+        return known[codes]
+
+    def lists(self) -> tuple[Any, Texts]:
+        """The rows that have a list, and every entry of all lists: how many each row has (-1: missing), and texts."""
+        counts, entries = np.zeros(len(self), np.int64), list[str]()
+        for row, value in enumerate(self.objects):
+            if is_missing(value):
+                counts[row] = -1
+            else:
+                some = [value] if isinstance(value, (str, *NUMBERS)) else value
+                kept = [text_of(entry) for entry in some if not is_missing(entry)]
+                counts[row] = len(kept)
+                entries += kept
+        return counts, Texts(*numbered_texts(entries))
+
+
+class ListedValues(ColumnValues):
+    """A column of Python's objects, of which None is missing.
+
+    >>> ListedValues("age", [30, None, 31.5]).numbers()
+    array([30. ,  nan, 31.5])
+    """
+
+    def __init__(self, name: str, objects: list[Any]) -> None:
+        super().__init__(name, objects)
+        self.objects = objects
+
+    @functools.cached_property
+    def holds(self) -> str:
+        """What the values are."""
+        return self.held_by_objects()
+
+    def present(self) -> tuple[Any, Any]:
+        """The values, of which none are left out."""
+        return np.array(self.objects, object), None
+
+    def numbered(self) -> tuple[Any, list[str]]:
+        """`texts` of texts."""
+        return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
+
+
+def columns_of(frame: Any, order: Iterable[int] | None = None) -> list[ColumnValues]:
+    """The columns of a `Frame`, in this order."""
+    chosen = range(frame.shape[1]) if order is None else order
+    return [ColumnValues(str(frame.column_labels[i]), frame.wrapped[:, i]) for i in chosen]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is none: None, NaN, NaT or pandas' NA.
+
+    >>> is_missing(None), is_missing(float("nan")), is_missing(""), is_missing(np.datetime64("NaT"))
+    (True, True, False, True)
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return False
+    return bool(value != value)  # noqa: PLR0124
+
+
+def text_of(value: Any) -> str:
+    """A value as part of a feature's name; a whole number has no point, whatever type its column has.
+
+    >>> text_of("red"), text_of(2.0), text_of(2.5), text_of(True)
+    ('red', '2', '2.5', 'True')
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value.item() if isinstance(value, np.generic) else value)
+
+
+def shown(value: Any) -> str:
+    """A value for an error message, not too long."""
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def numbered_texts(values: Iterable[str | None]) -> tuple[Any, list[str]]:
+    """Texts numbered as they appear, -1 for None; and the texts, in the order of their numbers.
+
+    >>> numbered_texts(["b", None, "a", "b"])
+    (array([ 0, -1,  1,  0]), ['b', 'a'])
+    """
+    known: dict[str, int] = {}
+    add: Callable[[str, int], int] = known.setdefault
+    codes = [-1 if value is None else add(value, len(known)) for value in values]
+    return np.array(codes, np.int64), list(known)
+
+
+def numbered_by_arrow(array: Any) -> tuple[Any, list[str]]:
+    """`numbered_texts` of an Arrow array of texts."""
+    import pyarrow
+
+    whole = array.combine_chunks() if isinstance(array, pyarrow.ChunkedArray) else array
+    if isinstance(whole, pyarrow.ChunkedArray):  # older versions
+        whole = whole.chunk(0) if whole.num_chunks == 1 else pyarrow.concat_arrays(whole.chunks)
+    if pyarrow.types.is_dictionary(whole.type):
+        whole = whole.dictionary_decode()
+    coded = whole.dictionary_encode()
+    return coded.indices.fill_null(-1).to_numpy().astype(np.int64), list(map(text_of, coded.dictionary.to_pylist()))
+
+
+def moment_of(text: str) -> Any:
+    """The moment that a text in ISO's form tells, without its zone; None if it tells none.
+
+    >>> moment_of("2024-03-01 07:30+02:00"), moment_of("2024-02-30"), moment_of("7")
+    (np.datetime64('2024-03-01T07:30:00.000000'), None, None)
+    """
+    found = ISO_DATE.fullmatch(text.strip())
+    if found is None:
+        return None
+    try:
+        return np.datetime64(found[1].replace(" ", "T")).astype("datetime64[us]")
+    except ValueError:  # no such day
+        return None
+
+
+def wall_clock(value: Any) -> Any:
+    """A date or a time of Python's without its zone."""
+    return value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
+
+
+def are_dates(texts: Sequence[str]) -> bool:
+    """Whether texts are all dates in ISO's form, empty ones aside.
+
+    >>> are_dates(["2024-03-01", ""]), are_dates(["2024-03-01", "soon"]), are_dates([""])
+    (True, False, False)
+    """
+    told = [text for text in texts if text.strip()]
+    return bool(told) and all(moment_of(text) is not None for text in told)
