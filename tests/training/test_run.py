@@ -287,7 +287,7 @@ def test_a_signal_in_the_middle_of_a_piece_waits_for_its_end(monkeypatch):
 def test_targets_that_are_missing_or_wrong():
     X, y = make_rows(60)
     gaps = np.where(np.arange(60) % 7 == 3, np.nan, y)
-    with pytest.raises(UnclearTargetError, match="from made up:1 on: row 4 has no target"):
+    with pytest.raises(UnclearTargetError, match="from made up:1 on: row 4 of these has no target"):
         list(Training(new(), guessed_task(y), reader(X, gaps)).events())
     training = Training(new(), guessed_task(y), reader(X, gaps), skip_missing=True)
     list(training.events())

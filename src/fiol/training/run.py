@@ -223,7 +223,8 @@ class Training:
         regime, self.missing, held_before = self.regime, 0, 0
         for batch in self.batches():
             self.read = batch.read
-            rows, there = self._rows(batch)
+            rows, there = rows_of_batch(batch, self.task, self.skip_missing)
+            self.missing += int(np.count_nonzero(~there))
             stop = start + batch.rows
             if regime.holdout:
                 held = held_out_rows(start, stop, regime.holdout, regime.seed)
@@ -238,23 +239,6 @@ class Training:
                 rows = rows.taken(np.flatnonzero(there))
             if rows.size:
                 yield rows
-
-    def _rows(self, batch: Batch) -> tuple[Rows, Any]:
-        """The rows of a batch with their targets as the loss takes them, and which of them have one."""
-        if batch.y is None:
-            raise UnclearTargetError(f"{batch.place}: the rows have no target")
-        try:
-            y, there = self.task.coded(batch.y)
-        except UnclearTargetError as error:
-            raise UnclearTargetError(f"in the {batch.rows} rows from {batch.place} on: {error}") from error
-        if not there.all():
-            if not self.skip_missing:
-                k = int(np.argmin(there))
-                raise UnclearTargetError(f"in the rows from {batch.place} on: row {k + 1} has no target")
-            self.missing += int(np.count_nonzero(~there))
-        X = batch.X if isinstance(batch.X, (Chunk, NamedRows)) else to_chunk(batch.X)
-        weights = np.ones(batch.rows) if batch.weights is None else np.asarray(batch.weights, np.float64)
-        return Rows(X, y, weights), there
 
     def _learn(self, rows: Rows) -> Line | None:
         """A round per row, and their figures: both or neither. Returns a line where the table has one."""
@@ -331,6 +315,25 @@ class Training:
         codes = twin.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
         twin.mean_loss(scores, codes, rows.weights)
         twin.scores(rows.X)
+
+
+def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[Rows, Any]:
+    """The rows of a batch with their targets as the loss takes them, and which of them have one.
+
+    UnclearTargetError, with the place, if a target is none, or missing where that is not to be passed over.
+    """
+    if batch.y is None:
+        raise UnclearTargetError(f"{batch.place}: the rows have no target")
+    where = f"in the {batch.rows:,} rows from {batch.place} on"
+    try:
+        y, there = task.coded(batch.y)
+    except UnclearTargetError as error:
+        raise UnclearTargetError(f"{where}: {error}") from error
+    if not (skip_missing or there.all()):
+        raise UnclearTargetError(f"{where}: row {int(np.argmin(there)) + 1} of these has no target")
+    X = batch.X if isinstance(batch.X, (Chunk, NamedRows)) else to_chunk(batch.X)
+    weights = np.ones(batch.rows) if batch.weights is None else np.asarray(batch.weights, np.float64)
+    return Rows(X, y, weights), there
 
 
 def is_line(rows: int) -> bool:

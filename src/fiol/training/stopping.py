@@ -11,11 +11,11 @@ from typing import Any
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked for the end; `number` says which."""
+    """A signal asked for the end: its `number`, and `notes` on what was done about it."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *notes: str) -> None:
         super().__init__(signal.Signals(number).name)
-        self.number = number
+        self.number, self.notes = number, notes
 
 
 class Signals:
