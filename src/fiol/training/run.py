@@ -173,9 +173,11 @@ class Training:
         """Learn until the end, and tell: `Advance` after every piece of rows, a `Line` whenever the table grows."""
         while not self.finished:
             yield from self._one_pass()
+            told = is_line(self.figures.rows)
             with self.held():
                 line = self._end_pass()
-            yield line
+            if not told:
+                yield line
 
     def _one_pass(self) -> Iterator[Advance | Line]:
         """The rest of the pass."""
