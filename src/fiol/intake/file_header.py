@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fiol.intake.chunk import MOST_FEATURES
-from fiol.intake.hashing import Hashing
+from fiol.intake.hashing import FUNCTIONS, Hashing
 from fiol.intake.labels import AnyLabels
 
 #: What every header has; all that is added later has a value for files without it.
@@ -48,6 +48,8 @@ def check_header(header: dict[str, Any]) -> None:
     width = header.get("dense_columns")
     if width is not None and (type(width) is not int or not 1 <= width <= MOST_FEATURES):
         raise ValueError(f"the columns of its dense rows are given as {width!r}")
+    if header.get("hash") not in (None, *FUNCTIONS):
+        raise ValueError(f"its hash must be one of {', '.join(FUNCTIONS)}, got {header['hash']!r}")
     hashed, bounded = options.get("bits") is not None, options.get("max_features") is not None
     fixed = Hashing(options["bits"]).size if hashed else options.get("n_features")
     if fixed not in (None, features):  # found out before there is room for so many

@@ -17,7 +17,7 @@ from fiol.intake.capacity import renumbered, rows_that_fit
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import as_matrix, check_two_dimensional, to_chunk
 from fiol.intake.frames import Frame, as_frame, converted, eager
-from fiol.intake.hashing import Hashing
+from fiol.intake.hashing import CRC32, Hashing
 from fiol.intake.labels import Labels
 from fiol.intake.named_rows import NamedRows
 from fiol.intake.transaction import Counting, Rewindable, Transaction
@@ -120,6 +120,7 @@ class Intake:
             "columns": None if self.columns is None else list(self.columns),
             "names": None if vocabulary is None else list(vocabulary.names),
             **({} if self.dense_columns is None else {"dense_columns": self.dense_columns}),
+            **({"hash": self.encoder.function} if isinstance(self.encoder, Hashing) else {}),
             **({} if self.labels is None else {"labels": self.labels.header()}),
         }
 
@@ -130,6 +131,8 @@ class Intake:
         self.dense_columns = header.get("dense_columns")
         if header["names"] is not None:
             self.encoder = Vocabulary(header["names"])
+        if self.bits is not None:
+            self.encoder = Hashing(self.bits, header.get("hash", CRC32))
         labels = header.get("labels")
         self.labels = None if labels is None else Labels(labels["classes"], labels["closed"])
 

@@ -58,6 +58,10 @@ def unite_features(new: Intake, intakes: Sequence[Intake], called: Sequence[str]
     new.dense_columns = widths.pop() if len(widths) == 1 else None
     if not isinstance(new.encoder, Hashing):
         return unite_columns(new, intakes, called)
+    new.encoder = intakes[0].encoder
+    for intake, name in zip(intakes, called, strict=True):
+        if intake.encoder != new.encoder:
+            raise ValueError(f"{name} hashes names by {intake.encoder!r}, {called[0]} by {new.encoder!r}")
     return [np.arange(new.features)] * len(intakes)
 
 

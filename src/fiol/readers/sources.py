@@ -1,7 +1,7 @@
 """Where rows are: files, folders, patterns and standard input, as bytes, decompressed, in constant memory.
 
-Nothing here knows what the bytes mean. Formats of lines take them in blocks that end where a line does (`Sources.blocks`),
-others as one stream per file (`Sources.streams`), or by the names of the files (`Sources.files`).
+Nothing here knows what the bytes mean. Formats of lines take them in blocks that end where a line does
+(`Sources.blocks`), others as one stream per file (`Sources.streams`), or by the names of the files (`Sources.files`).
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Sources:
         if number in self._open or name == STANDARD_INPUT:
             raw = self._open.get(number) or standard_input()
             return Stream(name, raw, False, _looked_at.pop(raw, b""))
-        return Stream(name, open(name, "rb", buffering=0), True)  # noqa: SIM115 - closed by the stream
+        return Stream(name, open(name, "rb", buffering=0), True)
 
     def streams(self) -> Iterator[Stream]:
         """All files one after the other, each closed when the next is asked for."""
@@ -193,8 +193,8 @@ class Sources:
 
         Nothing is lost: standard input gives the same bytes again, as long as they are of one file.
         """
-        text, name = b"", self.files[0]
-        for number, name in enumerate(self.files):
+        text, number = b"", 0
+        while not text and number < len(self.files):
             with self.open(number) as stream:
                 raw = None if stream.counted.owned else stream.counted.raw
                 if raw is not None:
@@ -202,13 +202,13 @@ class Sources:
                 else:
                     data = bytearray(size + len(UTF8_MARK))
                     text = bytes(data[: stream.readinto(data)])
-            if text:
-                break
+            number += 1
+        name = self.files[number - 1]
         return without_mark(text, name)[:size], name
 
     def _start_of_pipe(self, stream: Stream, raw: Any, size: int) -> bytes:
-        """The first bytes of what can be read only once: they are kept, as they are on disk, for the next who opens it."""
-        keep = Kept(stream.counted)
+        """The first bytes of what can be read only once; they are kept, as they are on disk, for the next one."""
+        keep = Recorded(stream.counted)
         content = keep if stream.content is stream.counted else decompressed(stream.name, keep)
         data = bytearray(size + len(UTF8_MARK))
         stream.content = content
@@ -231,7 +231,7 @@ class Sources:
             before += stream.taken
 
 
-class Kept(io.RawIOBase):
+class Recorded(io.RawIOBase):
     """A file that is read, and all that was read of it."""
 
     def __init__(self, source: Counted) -> None:
@@ -365,7 +365,7 @@ def zstandard_stream(name: str, source: Any) -> Any:
 COMPRESSIONS: dict[bytes, Callable[[str, Any], Any]] = {
     b"\x1f\x8b": lambda _, source: gzip.GzipFile(fileobj=source),
     b"BZh": lambda _, source: bz2.BZ2File(source),
-    b"\xfd7zXZ\x00": lambda _, source: lzma.LZMAFile(source),
+    b"\xfd7zXZ\x00": lambda _, source: lzma.LZMAFile(source),  # noqa: SIM115 - closed by the stream
     b"\x28\xb5\x2f\xfd": zstandard_stream,
 }
 #: What opens a file compressed by zstd, by the library that does.

@@ -1,0 +1,125 @@
+"""The svmlight format, also called libsvm: `target feature:value feature:value ... # comment`, a row a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk
+from fiol.readers.bad_lines import BadLines
+from fiol.readers.batch import Batch
+from fiol.readers.formats import Format
+from fiol.readers.line_blocks import (
+    VALUES,
+    HardNumbers,
+    LineCount,
+    bytes_and_words,
+    first_lines,
+    line_loops,
+    next_line,
+    shown_at,
+)
+from fiol.readers.sources import START, Block, Sources
+
+if TYPE_CHECKING:
+    from fiol.readers.reading import Reading
+
+#: What ends a token.
+BLANKS = b" \t\r\n#"
+NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+#: A line of the format.
+SVMLIGHT_LINE = re.compile(rb"%s(?:[ \t]+(?:qid:-?\d+|\d+:%s))*[ \t]*(?:#.*)?" % (NUMBER, NUMBER))
+#: A feature that is number 0, in text without comments.
+FEATURE_ZERO = re.compile(rb"[ \t]0+:")
+
+
+class Svmlight(Format):
+    """Lines of svmlight: a target, then features with their values, in any order; values of one feature add up.
+
+    Features are numbered from 1 as a rule, so that the first is feature 0 of the model, as
+    `sklearn.datasets.load_svmlight_file` has it. They are numbered from 0 with the option `zero_based=True`, and
+    without that option if a feature 0 is among the first 2^20 bytes of text; a feature 0 later on is an error.
+    What follows a # is left out, and so are `qid:` with its number, and empty lines. Numbers are decimal and finite.
+    """
+
+    extensions = (".svm", ".svmlight", ".libsvm", ".libfm")
+    options: Mapping[str, Any] = {"zero_based": None}
+
+    def recognises(self, start: bytes) -> bool:
+        """Whether the first lines are such lines, and one of them has a feature."""
+        lines = first_lines(start)
+        return all(map(SVMLIGHT_LINE.fullmatch, lines)) and any(b":" in line.partition(b"#")[0] for line in lines)
+
+    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Whether features are numbered from 0."""
+        return {"options": {"zero_based": has_feature_zero(start)}}
+
+    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+        """The rows of every block of text."""
+        zero_based = reading.option("zero_based")
+        if zero_based is None:
+            zero_based = has_feature_zero(sources.start(START)[0])
+        parse = SvmlightLines(bool(zero_based))
+        for block in sources.blocks():
+            chunk, y = parse(block, bad)
+            if chunk.rows:
+                yield Batch(chunk, y, None, None, block.place, chunk.rows, block.read)
+
+
+def has_feature_zero(start: bytes) -> bool:
+    """Whether a feature is number 0 in text that is perhaps cut off.
+
+    >>> has_feature_zero(b"1 10:2 # 0:\\n"), has_feature_zero(b"1 0:2\\n")
+    (False, True)
+    """
+    return FEATURE_ZERO.search(re.sub(rb"#[^\n]*", b"", start)) is not None
+
+
+class SvmlightLines:
+    """From blocks of svmlight to rows, with arrays that are used again for the next one."""
+
+    def __init__(self, zero_based: bool) -> None:
+        self.base, self.size = np.uint64(0 if zero_based else 1), -1
+
+    def make_room(self, size: int) -> None:
+        """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry 4."""
+        if size > self.size:
+            self.size = size
+            self.y, self.indptr = np.empty(size // 2 + 1), np.zeros(size // 2 + 2, np.int64)
+            self.indices, self.data = np.empty(size // 4 + 1, np.int32), np.empty(size // 4 + 1)
+
+    def __call__(self, block: Block, bad: BadLines) -> tuple[Chunk, Floats]:
+        """The rows and targets of a block; lines that cannot be read go to `bad.note`."""
+        self.make_room(block.size)
+        loops, text = line_loops(), bytes_and_words(block.data)
+        room = (self.y, self.indptr, self.indices, self.data)
+        end, place, row, n = np.uint64(block.size), 0, 0, 0
+        hard, count = HardNumbers(), LineCount(block)
+        while place < block.size:
+            start = np.uint64(place), end, self.base, np.uint64(row), np.uint64(n)
+            found = loops.svmlight_rows(*text, *start, *room, *hard.arguments, SMALLEST, LARGEST)
+            code, stop, rows, entries, hards = map(int, found)
+            if not hard.read(block, hards, BLANKS):
+                continue
+            place, row, n = stop, rows, entries
+            if code != loops.DONE:
+                bad.note(count.bad(stop, self.reason(code, block, stop)))
+                place, hard = next_line(block, stop), HardNumbers()
+        chunk = Chunk(self.indptr[: row + 1].copy(), self.indices[:n].copy(), self.data[:n].copy())
+        return chunk, self.y[:row].copy()
+
+    def reason(self, code: int, block: Block, place: int) -> str:
+        """Why the line with this place cannot be read."""
+        loops, token = line_loops(), shown_at(block, place, BLANKS)
+        return {
+            loops.NO_LABEL: f"{token} is no finite number, which a line starts with: its target",
+            loops.NO_INDEX: f"{token} is not a feature number, a colon and a value",
+            loops.NO_VALUE: f"{token} is no finite number",
+            loops.ZERO_INDEX: f"{token} is feature 0, but features are numbered from 1: zero_based=True counts from 0",
+            loops.LARGE_INDEX: f"{token} is beyond the largest feature number there is, {MOST_FEATURES - 1}",
+            loops.OUT_OF_RANGE: f"{token} is a value that {VALUES}",
+        }[code]

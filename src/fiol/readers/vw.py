@@ -1,0 +1,215 @@
+"""Vowpal Wabbit's text: `target weight 'tag |namespace:factor feature:value feature ... |namespace ...`, row by row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fiol.intake.capacity import renumbered
+from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.intake.hashing import Hashing
+from fiol.intake.named_rows import NamedRows
+from fiol.readers.bad_lines import BadLines
+from fiol.readers.batch import Batch
+from fiol.readers.formats import Format
+from fiol.readers.line_blocks import (
+    VALUES,
+    HardNumbers,
+    LineCount,
+    bytes_and_words,
+    first_lines,
+    line_loops,
+    next_line,
+    shown_at,
+)
+from fiol.readers.sources import Block, Sources
+from fiol.readers.svmlight import NUMBER
+
+if TYPE_CHECKING:
+    from fiol.readers.reading import Reading
+
+#: What ends a number, and a name.
+AFTER_NUMBER = b" \t\r\n|"
+#: What stands before the first bar: numbers, and a tag that a quote or a number before it tells from a column.
+VW_LINE = re.compile(rb"(?:%s[ \t]+){0,3}(?:'[^ \t|]*[ \t]*)?\|.*|(?:%s[ \t]+){1,3}[^ \t|]+\|.*" % (NUMBER, NUMBER))
+#: As few slots as a table of names starts with.
+FEW_SLOTS = 2**12
+#: About so many bytes are decoded at a time.
+DECODED = 2**12
+
+
+class VowpalWabbit(Format):
+    """Lines of Vowpal Wabbit's text format: rows with names, see `fiol.NamedRows`.
+
+    - `|space f:2` is the feature `space^f` with value 2, `| f` is `f`; without a value it is 1, and 0 is left out.
+      `|space:3` multiplies all values in it by 3. Values of one feature add up. A feature without a name, `:2`, is
+      called by its place among those of its namespace, from 0.
+    - Before the first bar: the target, the sample weight (1 if there is none), and the tag: the last word, if it
+      begins with a quote ' or touches the bar. Lines without a target have the target NaN; if that is all lines of a
+      batch, its `y` is None. A third number, the prediction to start from, is refused.
+    - Names are UTF-8 without blanks, bars and colons. Empty lines are left out.
+    - With the option `bits` features are numbered by the hash of their names, as `fiol.Learner(bits=...)` does it, and
+      rows are a `fiol.Chunk`.
+
+    Vowpal Wabbit itself stores values with 24 bits, here they are doubles; it hashes by rules of its own, so that
+    numbers of features are others; it takes tabs before the bar to end something that is left out, here they are
+    blanks. It warns where a line is malformed and goes on with what it has: here the line is refused. So are lines
+    without a bar, values that are no numbers, and labels of other reductions (`action:cost:probability`).
+    """
+
+    extensions = (".vw", ".dat")
+    options: Mapping[str, Any] = {"bits": None}
+
+    def recognises(self, start: bytes) -> bool:
+        """Whether all of the first lines look so."""
+        lines = first_lines(start)
+        return bool(lines) and all(map(VW_LINE.fullmatch, lines))
+
+    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Nothing: lines say all there is to know."""
+        return {}
+
+    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+        """The rows of every block of text; where names would take much more room than the text, of parts of it."""
+        bits = reading.option("bits")
+        parse = VwLines(None if bits is None else Hashing(bits))
+        for block in sources.blocks():
+            yield from parse(block, bad)
+
+
+class VwLines:
+    """From blocks of Vowpal Wabbit's text to batches, with arrays that are used again for the next one."""
+
+    def __init__(self, hashing: Hashing | None = None) -> None:
+        self.hashing, self.size = hashing, -1
+        self.digits = bytearray(48)  # of a feature's place, ending at 24
+
+    def make_room(self, size: int) -> None:
+        """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry, too."""
+        if size > self.size:
+            self.size, rows, entries = size, size // 2 + 1, size // 2 + 1
+            self.y, self.weights, self.tags = np.empty(rows), np.empty(rows), np.empty((rows, 2), np.int64)
+            self.indptr = np.zeros(rows + 1, np.int64)
+            self.indices, self.data = np.empty(entries, np.int32), np.empty(entries)
+            self.slots = np.zeros(max(FEW_SLOTS, 1 << (2 * entries).bit_length()), np.int32)
+            self.slot_of, self.hashes = np.empty(entries, np.uint64), np.empty(entries, np.uint64)
+            self.prefixes, self.ends = np.empty(entries, np.uint64), np.zeros(entries + 1, np.int64)
+            self.text = bytearray(4 * size + 2**12)
+
+    def __call__(self, block: Block, bad: BadLines) -> Iterator[Batch]:
+        """The batches of a block, one as a rule; lines that cannot be read go to `bad.note`."""
+        self.make_room(block.size)
+        self.start_batch(0)
+        count = LineCount(block)
+        for start, end, broken in sound_parts(block):
+            yield from self.part(block, start, end, count, bad)
+            if broken is not None:
+                bad.note(count.bad(broken, "a byte that is no UTF-8"))
+        if self.row:
+            yield self.batch(block)
+
+    def start_batch(self, place: int) -> None:
+        """No rows and no names yet; the next rows start at this place of the block."""
+        self.row = self.n = self.names = self.kept = 0
+        self.mask, self.first = FEW_SLOTS - 1, place
+        self.slots[:FEW_SLOTS] = 0
+
+    def part(self, block: Block, place: int, end: int, count: LineCount, bad: BadLines) -> Iterator[Batch]:
+        """Take in the lines from a place to the end, and give batches if there is no room for more names."""
+        loops, text, digits = line_loops(), bytes_and_words(block.data), bytes_and_words(self.digits)
+        hard = HardNumbers()
+        while place < end:
+            rows = (self.y, self.weights, self.tags, self.indptr, self.indices, self.data)
+            table = (self.slots, self.slot_of, self.hashes, self.prefixes, self.ends, *bytes_and_words(self.text))
+            at = map(np.uint64, (place, end, self.row, self.n))
+            names = map(np.uint64, (self.names, self.kept, self.mask))
+            more = (*digits, *hard.arguments, SMALLEST, LARGEST)
+            found = map(int, loops.vw_rows(*text, *at, *rows, *names, *table, *more))
+            code, stop, row, n, self.names, kept, self.mask, hards = found
+            if not hard.read(block, hards, AFTER_NUMBER):
+                continue
+            place, self.row, self.n, self.kept = stop, row, n, kept
+            if code == loops.FULL:
+                hard = HardNumbers()
+                if self.row:
+                    yield self.batch(block)
+                    self.start_batch(place)
+                else:  # a single line
+                    self.start_batch(place)
+                    self.text = bytearray(2 * len(self.text))
+            elif code != loops.DONE:
+                bad.note(count.bad(stop, self.reason(code, block, stop)))
+                place, hard = next_line(block, stop), HardNumbers()
+
+    def batch(self, block: Block) -> Batch:
+        """The rows so far."""
+        rows, n, names = self.row, self.n, self.kept
+        chunk = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n].copy(), self.data[:n].copy())
+        X: Any = NamedRows(chunk, self.decoded(names)) if self.hashing is None else self.hashed(chunk, names)
+        y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows]
+        place = block.place._replace(line=block.place.line + block.data.count(b"\n", 0, self.first))
+        return Batch(
+            X,
+            None if np.isnan(y).all() else y,
+            None if (weights == 1.0).all() else weights,
+            [block.data[a:b].decode() for a, b in tags.tolist()] if tags.any() else None,
+            place,
+            rows,
+            block.read,
+        )
+
+    def decoded(self, names: int) -> list[str]:
+        """The names of features."""
+        ends = self.ends[: names + 1].tolist()
+        data = bytes(self.text[: ends[-1]])
+        if data.isascii():
+            text = data.decode("ascii")
+            return [text[a:b] for a, b in pairwise(ends)]
+        return [data[a:b].decode() for a, b in pairwise(ends)]
+
+    def hashed(self, chunk: Chunk, names: int) -> Chunk:
+        """The rows with the hashes of names as numbers."""
+        assert self.hashing is not None
+        return renumbered(chunk, self.hashing.numbers_of(np.frombuffer(self.text, np.uint8), self.ends[: names + 1]))
+
+    def reason(self, code: int, block: Block, place: int) -> str:
+        """Why the line with this place cannot be read."""
+        loops, token = line_loops(), shown_at(block, place, AFTER_NUMBER)
+        return {
+            loops.NO_LABEL: f"{token} is no finite number: before the bar are a target, a weight and a tag",
+            loops.NO_WEIGHT: f"{token} is no sample weight, which is between 0 and {HEAVIEST:g}",
+            loops.THIRD_NUMBER: f"{token} is a third number before the bar, a prediction to start from: leave it out",
+            loops.AFTER_TAG: f"{token} follows the tag, which is the last before the bar",
+            loops.NO_BAR: "there is no bar '|', which features follow",
+            loops.NO_NAMESPACE: f"{token} is no namespace: its name is missing",
+            loops.NO_VALUE: f"{token} is no finite number",
+            loops.OUT_OF_RANGE: f"{token} has a value, times that of its namespace, that {VALUES}",
+            loops.RETURN_INSIDE: "a carriage return in the middle of a line",
+        }[code]
+
+
+def sound_parts(block: Block) -> Iterator[tuple[int, int, int | None]]:
+    """Parts of a block that are UTF-8, from where to where, each with the place in the line after it that is not.
+
+    >>> from fiol.readers.line_blocks import block_of
+    >>> list(sound_parts(block_of(b"| a\\n| \\xff\\n| b\\n", None)))
+    [(0, 4, 6), (8, 12, None)]
+    """
+    start, data = 0, block.data
+    if not data.isascii():
+        text, looked = bytes(data[: block.size]), 0
+        while looked < block.size:  # some at a time: what follows a bad line is not looked at for each of them
+            end = next_line(block, min(looked + DECODED, block.size - 1))
+            try:
+                text[looked:end].decode()
+                looked = end
+            except UnicodeDecodeError as error:
+                broken = looked + error.start
+                yield start, text.rfind(b"\n", 0, broken) + 1, broken
+                start = looked = next_line(block, broken)
+    if start < block.size:
+        yield start, block.size, None

@@ -1,0 +1,61 @@
+"""Slow and obvious parsers of lines, as references: str and float of Python, a line at a time."""
+
+import re
+
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+INDEX = re.compile(r"[0-9]+")
+QUERY = re.compile(r"qid:-?[0-9]+")
+
+
+class BadRowError(Exception):
+    """A line that is no row."""
+
+
+def number(text):
+    """A decimal number."""
+    if not NUMBER.fullmatch(text):
+        raise BadRowError(text)
+    value = float(text)
+    if value in (float("inf"), -float("inf")):
+        raise BadRowError(text)
+    return value
+
+
+def feature_value(value):
+    """A value that a learner takes."""
+    if value != 0.0 and not 1e-100 <= abs(value) <= 1e100:
+        raise BadRowError(value)
+    return value
+
+
+def plain_svmlight(line, zero_based=False):
+    """Target and entries of a line (bytes, without its end), None if it has no row; BadRowError if it is wrong."""
+    words = [w for w in re.split(r"[ \t\r]+", line.decode("latin-1").partition("#")[0]) if w]
+    if not words:
+        return None
+    target, entries = number(words[0]), []
+    for word in words[1:]:
+        index, colon, value = word.partition(":")
+        if QUERY.fullmatch(word):
+            continue
+        if not colon or not INDEX.fullmatch(index):
+            raise BadRowError(word)
+        i = int(index) - (not zero_based)
+        if not 0 <= i < 2**31 - 1:
+            raise BadRowError(word)
+        entries.append((i, feature_value(number(value))))
+    return target, entries
+
+
+def plain_rows(text, parse):
+    """The rows that a parser of lines finds in a text, and the numbers, from 1, of the lines it refuses."""
+    rows, refused = [], []
+    for k, line in enumerate(text.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        try:
+            row = parse(line)
+        except BadRowError:
+            refused.append(k)
+            continue
+        if row is not None:
+            rows.append(row)
+    return rows, refused
