@@ -19,7 +19,11 @@ from fiol.cli.outcome import answering, refuse_existing, whole_file
 @click.option("--scores", is_flag=True, help="The score of every row, or one per class.")
 @click.option("--probabilities", is_flag=True, help="The probability of the positive label, or of every class.")
 @click.option("--labels", is_flag=True, help="The label that is most probable, or the number that is predicted.")
-@click.option("--uncertainty", is_flag=True, help="The standard deviation of the score: what the data left open.")
+@click.option(
+    "--uncertainty",
+    is_flag=True,
+    help="The standard deviation of the score: what the data left open (of an ensemble, to its best member).",
+)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where to write; whole or not at all."
 )
@@ -88,22 +92,13 @@ class Prediction:
         self.has_probabilities = task.kind != "numbers" and learner.update.loss.link == "logit"
         if "probabilities" in wanted and not self.has_probabilities:
             raise click.UsageError("--probabilities needs a loss that has some: log_loss, exponential or softmax")
-        if "uncertainty" in wanted and not learner.update.knows_variance():
-            raise click.UsageError("--uncertainty needs a model that knows it: " + self.why_not())
+        self.sure = surest(learner) if "uncertainty" in wanted else learner
         several = task.kind == "classes"
         self.classes = list(learner.classes or []) if several else []
         #: The columns that go without being asked for: whether the label, and whether its own probability.
         self.usual = not wanted
         self.wanted = wanted or ["labels"]
         self.columns = self.titles(several)
-
-    def why_not(self) -> str:
-        """What a learner would need to tell how sure it is."""
-        try:
-            self.learner.uncertainty([[0.0]])
-        except TypeError as error:
-            return str(error)
-        return ""
 
     def titles(self, several: bool) -> list[str]:
         """The header."""
@@ -142,5 +137,18 @@ class Prediction:
         if "scores" in self.wanted:
             columns += scores.T.tolist() if kind == "classes" else [scores.tolist()]
         if "uncertainty" in self.wanted:
-            columns.append(self.learner.uncertainty(X).tolist())
+            columns.append(self.sure.uncertainty(X).tolist())
         return columns
+
+
+def surest(learner: Any) -> Any:
+    """The learner itself if it knows how sure it is, or else the best member that does; UsageError if there is none."""
+    if learner.update.knows_variance():
+        return learner
+    members = [(m.loss, k) for k, m in enumerate(learner.members) if m.update.knows_variance() and not m.overflowed]
+    try:
+        if not members:
+            learner.uncertainty([])  # says what it would need
+        return learner.member(min(members)[1])
+    except TypeError as error:
+        raise click.UsageError(f"--uncertainty: {error}") from error
