@@ -27,18 +27,20 @@ TABLE_COLUMNS = (
 class Screen:
     """`with Screen(size, passes) as screen:` shows events of a `Training`.
 
-    `size` is all bytes of a pass, None if that is not known. Lines of the table go to standard output, or to nowhere if
-    `quiet`; the bar, if standard error is a terminal, to that. Where both are terminals, lines stand above the bar.
+    `size` is all bytes of a pass, None if that is not known, `rows` what was learned from before. Lines of the table go
+    to standard output, or to nowhere if `quiet`; the bar, if standard error is a terminal, to that. Where both are
+    terminals, lines stand above the bar.
     """
 
-    def __init__(self, size: int | None, passes: int, holdout: bool, quiet: bool = False) -> None:
+    def __init__(self, size: int | None, passes: int, holdout: bool, rows: int = 0, quiet: bool = False) -> None:
         self.size, self.passes, self.quiet, self.bar = size, passes, quiet, None
         self.columns = [c for c in TABLE_COLUMNS if holdout or c[0] != "held out"]
         if passes > 1:
             self.columns.insert(0, ("pass", 4))
-        self.start = self.now = time.perf_counter()
-        self.read = self.rows = 0  # in passes before this one, and in this run
+        self.read = 0  # in passes before this one
+        self.before = time.perf_counter(), rows, 0  # time, rows and bytes at the start
         self.last: Advance | None = None
+        self.here = self.before
         self.task: Any = None
 
     def __enter__(self) -> Screen:
@@ -72,6 +74,8 @@ class Screen:
     def show(self, event: Any) -> None:
         """Show what an event says."""
         if isinstance(event, Line):
+            last = self.last or Advance(1, 0, 0)
+            self.here = time.perf_counter() + 1e-9, last.rows, self.read + last.read
             self.say("  ".join(f"{self.cell(event, title):>{width}}" for title, width in self.columns))
         elif isinstance(event, Advance):
             if self.last is not None and event.number > self.last.number:
@@ -82,7 +86,7 @@ class Screen:
 
     def cell(self, line: Line, title: str) -> str:
         """What a line of the table has in a column."""
-        seconds = max(time.perf_counter() - self.start, 1e-9)
+        seconds, rows, read = (now - then for now, then in zip(self.here, self.before, strict=True))
         found = {
             "pass": line.number,
             "rows": f"{line.rows:,}",
@@ -91,8 +95,8 @@ class Screen:
             "constant": number_text(line.constant),
             "held out": number_text(line.held_out),
             "non-zeros": f"{line.nonzeros:,}",
-            "rows/s": f"{(self.last.rows if self.last else 0) / seconds:,.0f}",
-            "MB/s": f"{(self.read + (self.last.read if self.last else 0)) / seconds / 1e6:,.1f}",
+            "rows/s": f"{rows / seconds:,.0f}",
+            "MB/s": f"{read / seconds / 1e6:,.1f}",
         }
         return str(found[title])
 

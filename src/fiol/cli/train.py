@@ -292,7 +292,7 @@ class Job:
         if self.state is not None:
             training.go_on_from(self.state, self.learner.meta["history"], self.load_best())
             self.saved_best = training.best_pass
-        screen = Screen(self.sources.size, regime.passes, bool(regime.holdout), quiet=as_json)
+        screen = Screen(self.sources.size, regime.passes, bool(regime.holdout), training.rows, as_json)
         for text in self.first_words():
             screen.say(text)
         if training.finished:

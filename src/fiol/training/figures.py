@@ -12,6 +12,8 @@ from fiol.components.row import Floats
 
 #: So many different targets are told apart; of more, neighbours are put together until half as many are left.
 MOST_TARGETS = 1024
+#: So few different targets are compared with every new one.
+FEW_TARGETS = 4
 #: A constant is looked for up to this size, or twice that of the largest target.
 LARGEST_CONSTANT = 64.0
 
@@ -82,6 +84,11 @@ class TargetTable:
 
     def add(self, y: Any, weights: Floats) -> None:
         """Take in targets, or codes of classes, and their weights."""
+        if 0 < len(self.values) <= FEW_TARGETS:
+            own = y[:, None] == self.values
+            if own.any(axis=1).all():  # sorting would take longer
+                self.masses = self.masses + weights @ own
+                return
         values, places = np.unique(np.concatenate([self.values, y]), return_inverse=True)
         masses = np.bincount(places, np.concatenate([self.masses, weights]), len(values))
         if len(values) > MOST_TARGETS:
