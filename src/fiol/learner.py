@@ -27,12 +27,14 @@ from fiol.files import recipe, records
 from fiol.files.model import Path, build_model, read_model, register_kind, write_model
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks, padded, scattered
 from fiol.intake.chunk import MOST_FEATURES, Chunk
+from fiol.intake.coding import Coding
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.frames import as_list
 from fiol.intake.hashing import Hashing, integer
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import AnyLabels, Labels, check_classes, labels_from_header, labels_of_rows
 from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.intake.transaction import Transaction
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import Places, check_places, united
 from fiol.intake.vocabulary import Vocabulary
@@ -63,6 +65,8 @@ class Learner:
         classes may appear at any time; the weights of a new one start at 0.
     max_features : hold at most so many features. When a row needs more, those whose weight is exactly 0 are
         dropped; one that comes back later starts anew.
+    coding : how columns of frames become features: a dict from columns to kinds ("category", "words", "date", ...), a
+        `Coding`, or None, which leaves it to the first frame: docs/columns.md.
     intercept : whether there is one. It is never penalised.
     average : keep the average of the weights over all rounds, and predict with it.
     dtype : how the numbers per feature are stored, "float64" or "float32". All arithmetic is in float64. Values are 0
@@ -138,6 +142,7 @@ class Learner:
         n_features: int | None = None,
         bits: int | None = None,
         max_features: int | None = None,
+        coding: Any = None,
         intercept: bool = True,
         average: bool = False,
         dtype: Any = "float64",
@@ -158,7 +163,8 @@ class Learner:
         if max_features is not None:
             check_size("max_features", max_features)
         width = fixed_features(update, plans, n_features, bits, max_features)
-        self._intake = Intake(width, bits, max_features, any(plan.first_weight(1) != 0.0 for plan in plans))
+        counts_unseen = any(plan.first_weight(1) != 0.0 for plan in plans)
+        self._intake = Intake(width, bits, max_features, counts_unseen, coding=coding_given(coding, width, bits))
         labels = self._intake.labels = labels_for(update, classes)
         self._whole_rows = update.geometry.whole_rows  # rows do not enter the geometry as they are
         size = update.geometry.entered(self._intake.features)
@@ -171,12 +177,12 @@ class Learner:
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
         """One round per row, in order; returns the score of each row before its round.
 
-        X is a scipy sparse matrix, an array or nested list, a pandas or polars frame, an arrow table, or a list
-        of dicts; y has one target per row (-1 or +1 for binary losses; a label, str, int or bool, for joint ones);
-        sample_weight multiplies the loss. Scores of a joint loss have a column per class known after the call, which
-        is 0 in the rows before the first one of the class: until then nobody knew of it. A generator
-        of dicts is read 4096 rows at a time, and each such block is learned from whole or not at all; an error says
-        how many rows were learned from before, as `rows_learned`.
+        X is a scipy sparse matrix, an array or nested list, a pandas or polars frame, an arrow table, or a list of
+        dicts; frames may have texts, dates and missing values (`coding`). y has one target per row (-1 or +1 for binary
+        losses; a label, str, int or bool, for joint ones); sample_weight multiplies the loss. Scores of a joint loss
+        have a column per class known after the call, which is 0 in the rows before the first one of the class: until
+        then nobody knew of it. A generator of dicts is read 4096 rows at a time, and each such block is learned from
+        whole or not at all; an error says how many rows were learned from before, as `rows_learned`.
 
         A row's score is what `scores` would have said just before the row, but for one case: `ScaleFree` steps, the
         default ones, begin the round of a value larger than all before it (farther from the mean, if it is centred) by
@@ -383,6 +389,22 @@ class Learner:
         if z is not None and not math.isfinite(z):
             self._warn("the score", z)
         return z
+
+    def taking_in(self) -> Transaction:
+        """`with learner.taking_in():` features that `take_in` finds are forgotten unless rows are learned from."""
+        return self._intake.transaction(learner=self)
+
+    def take_in(self, X: Any) -> Chunk:
+        """Rows for `learn_canonical`, their features taken in."""
+        return self._intake.take_in(X)
+
+    def read_in(self, X: Any) -> Chunk:
+        """Rows for `score_canonical`."""
+        return self._intake.read(X)
+
+    def share_features(self, other: Any) -> None:
+        """Know the features that another model knows, before the first round."""
+        self._intake.share_features(other._intake)
 
     def mark(self) -> Any:
         """Where `rewind` goes back to: see `fiol.intake.transaction`."""
@@ -905,6 +927,21 @@ class Learner:
         return self._intake.columns
 
     @property
+    def coding(self) -> Coding | None:
+        """How columns of frames become features; None while they are plain numbers, a feature each.
+
+        >>> import pandas as pd
+        >>> from fiol import FIOL, Learner, Squared
+        >>> learner = Learner(FIOL(Squared()))
+        >>> scores = learner.learn(pd.DataFrame({"age": [30, None], "city": ["Rome", "Oslo"]}), [1.0, 2.0])
+        >>> learner.names
+        ['age', 'city=Rome', 'age is missing', 'city=Oslo']
+        >>> learner.coding.describe()
+        ['age: a number', 'city: one feature for every value (city=...)']
+        """
+        return self._intake.coding
+
+    @property
     def classes(self) -> list[Any] | None:
         """The labels of the classes there are, in the order of weights and scores; None unless the loss is a joint one.
 
@@ -1214,6 +1251,15 @@ def check_size(name: str, value: Any) -> int:
     if not 1 <= size <= MOST_FEATURES:
         raise ValueError(f"{name} must be from 1 to {MOST_FEATURES}, got {size}")
     return size
+
+
+def coding_given(coding: Any, width: int | None, bits: int | None) -> Coding | None:
+    """The coding that is told by hand, if there is one; TypeError where columns have to be features."""
+    if coding is None:
+        return None
+    if width is not None and bits is None:
+        raise TypeError("a coding makes as many features as there are names: leave out n_features")
+    return Coding.given(coding)
 
 
 def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:

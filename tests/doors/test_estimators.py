@@ -709,7 +709,7 @@ def test_frames_are_matched_by_name():
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         model.partial_fit(X, NAMES[codes])
     with pytest.raises(ValueError, match="could not convert string to float"):
-        model.fit(pd.DataFrame({"a": ["x", "y"]}), [0, 1])
+        model.fit(np.array([["x"], ["y"]]), [0, 1])
 
 
 def test_pipelines_searches_and_wrappers():

@@ -394,8 +394,8 @@ def test_one_line_makes_a_container_known(monkeypatch):
     plain.learn(pd.DataFrame(table.columns_), [1.0, 2.0])
     assert whole(model) == whole(plain)
     assert model.names == ["b", "a"]
-    with pytest.raises(ValueError, match=r"^X\[0, 'a'\] must be finite, got nan$"):
-        model.learn(Table(a=[float("nan")], b=[1.0]), [1.0])
+    with pytest.raises(ValueError, match=r"^X\[0, 'a'\] must be finite, got inf$"):
+        model.learn(Table(a=[float("inf")], b=[1.0]), [1.0])
     assert model.scores(Table(a=[1.0], b=[2.0])).tolist() == plain.scores([[2.0, 1.0]]).tolist()
     frames.conversion_of.cache_clear()
 

@@ -37,9 +37,9 @@ from fiol.doors.validation import (
 )
 from fiol.intake.chunk import HEAVIEST
 from fiol.intake.containers import to_chunk
+from fiol.intake.frames import Frame
 from fiol.intake.labels import AnyLabels, sorted_codes
 from fiol.intake.targets import check_range
-from fiol.intake.transaction import Transaction
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest, normalized
 
@@ -119,6 +119,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         warm_start: bool = False,
         class_weight: Any = None,
         n_jobs: int | None = None,
+        coding: Any = None,
         record_every: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -143,6 +144,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.coding = coding
         self.record_every = record_every
         self.verbose = verbose
 
@@ -171,7 +173,11 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self._validate_params()
         again = self._goes_on()
         with unless_refused(self):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+            frame = self._frame_to_code(X, first=not again)
+            if frame is None:
+                X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+            else:
+                X, y = self._coded_data(frame, y, not again)
             chunk, sample_weights = to_chunk(X), self._sample_weights(sample_weight, X)
             classes, codes = sorted_codes(y)
             check_labels(classes)
@@ -186,7 +192,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                 self._class_weights = compute_class_weight("balanced", classes=classes, y=y)
             sample_weights = self._weighted(sample_weights, codes)
             held_out = self._held_out(codes, sample_weights, StratifiedShuffleSplit)
-            new = self._new_model()
+            new = self._new_model(frame is not None)
+            if frame is not None:
+                chunk = self._taken_in(frame, self._model if again else None, new)
             self._model = continued(self._model, new) if again else new
             if not again:
                 self._begin()
@@ -212,7 +220,11 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                     "on a sample and pass the weights as a dict"
                 )
         with unless_refused(self) if first else nullcontext():
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
+            frame = self._frame_to_code(X, first)
+            if frame is None:
+                X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
+            else:
+                X, y = self._coded_data(frame, y, first)
             if first:
                 closed = classes is not None
                 classes = unique_labels(classes) if closed else np.unique(y)
@@ -220,19 +232,19 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                 if closed and len(classes) < 2:
                     raise ValueError(f"classes must name at least two classes, got {len(classes)} class")
                 self._set_classes(classes, closed)
-                new = self._new_model()
+                new = self._new_model(frame is not None)
                 self._begin()
                 self._model = new
             elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
                 raise ValueError(f"classes must be those of the first call, {self.classes_}, got {classes!r}")
-            return self._learn(X, y, sample_weight)
+            return self._learn(X, y, sample_weight, frame)
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any) -> FIOLClassifier:
+    def _learn(self, X: Any, y: Any, sample_weight: Any, frame: Frame | None = None) -> FIOLClassifier:
         """One round per row for every learner; an error before the first of them, and then nothing has changed."""
         if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
             return self
         with unless_refused(self):
-            chunk = to_chunk(X, n_features=self.n_features_in_)
+            chunk = to_chunk(X, n_features=self.n_features_in_) if frame is None else self._inside().read_in(frame)
             sample_weights = self._sample_weights(sample_weight, X)
             codes = self._codes(one_array(y, chunk.rows))
             sample_weights = self._weighted(sample_weights, codes)
@@ -243,11 +255,15 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         else:
             labels = AnyLabels(classes[code] for code in codes)
             self._coef = None  # also if an interrupt comes
-            scores = model.learn_chunk(chunk, labels, sample_weights)
+            if frame is None:
+                scores = model.learn_chunk(chunk, labels, sample_weights)
+            else:
+                scores = model.learn(frame.native, labels, sample_weights)
             self._note([model.mean_loss(scores, model.codes_of(labels), sample_weights)])
             return self
         self._coef = None  # also if an interrupt comes
-        with Transaction(learner=model):
+        with model.taking_in():
+            chunk = chunk if frame is None else model.take_in(frame)
             found, tasks = model.learn_each(chunk, codes, sample_weights, self._map), model.told_all(codes)
         losses = [one.mean_loss(scores, y, sample_weights) for (one, y), scores in zip(tasks, found, strict=True)]
         self._note(losses[: len(self.learners_)])
@@ -300,9 +316,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self._set_classes(classes, closed=False)
         return codes
 
-    def _new_model(self) -> OneVsRest | Learner:
+    def _new_model(self, coded: bool) -> OneVsRest | Learner:
         """A new model that tells the classes apart, one against the rest or all at once."""
-        loss, options = self._loss(), self._options()
+        loss, options = self._loss(), self._options(coded)
         options["classes"] = AnyLabels(self.classes_.tolist()) if self._closed else None
         if isinstance(loss, JointLoss):
             for name in ("solver", "record_every"):
@@ -350,7 +366,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return self._read(X, self._scores)
 
     def _scores(self, X: Any) -> Floats:
-        chunk = to_chunk(X, n_features=self.n_features_in_)
+        chunk = self._chunk(X)
         model = self._model
         if not isinstance(model, OneVsRest):
             scores = model.score_canonical(chunk)[:, self._places(model)]

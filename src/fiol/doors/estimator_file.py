@@ -37,6 +37,7 @@ from sklearn.utils.validation import check_is_fitted
 from fiol.components.component import Component
 from fiol.files import recipe
 from fiol.files.model import Path, build_model, read_model, write_model
+from fiol.intake.coding import Coding
 from fiol.intake.labels import AnyLabels
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
@@ -116,7 +117,8 @@ def restore_common(estimator: Any, header: dict[str, Any], models: list[Any], *c
     names, columns = header["names"], header["columns"]
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("its names are no texts")
-    if any(model.n_features != columns for model in models) or (names is not None and len(names) != columns):
+    plain = [model for model in models if model.coding is None]
+    if any(model.n_features != columns for model in plain) or (names is not None and len(names) != columns):
         raise ValueError(f"its model has {models[0].n_features} features, not its {columns} columns")
     estimator.n_features_in_, estimator.n_iter_ = columns, header["passes"]
     if names is not None:
@@ -254,6 +256,8 @@ def value_to_json(name: str, value: Any) -> Any:
     """A parameter as plain JSON, a component as its recipe; TypeError if it is neither."""
     if isinstance(value, Component):
         return {"recipe": recipe.to_json(value)}
+    if isinstance(value, Coding):
+        return {"coding": value.to_json()}
     if isinstance(value, dict):
         pairs = [[value_to_json(name, key), value_to_json(name, entry)] for key, entry in value.items()]
         return {"pairs": pairs}
@@ -268,4 +272,6 @@ def value_from_json(value: Any) -> Any:
     """The parameter that `value_to_json` wrote."""
     if isinstance(value, dict) and "pairs" in value:
         return {value_from_json(key): value_from_json(entry) for key, entry in value["pairs"]}
+    if isinstance(value, dict) and "coding" in value:
+        return Coding.from_json(value["coding"])
     return recipe.from_json(value["recipe"]) if isinstance(value, dict) else value

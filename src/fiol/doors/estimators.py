@@ -18,7 +18,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -33,6 +33,9 @@ from fiol.doors.fitting import Passes, Progress, held_back, held_out, negative_l
 from fiol.doors.parameters import ALGORITHMS, AUTOMATIC, GEOMETRIES, PENALTIES, SOLVERS, STEP_SIZES, make_update
 from fiol.doors.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, validate_data
 from fiol.intake.chunk import Chunk
+from fiol.intake.coding import Coding, needs_coding
+from fiol.intake.containers import to_chunk
+from fiol.intake.frames import Frame, as_frame, converted
 from fiol.intake.targets import check_sample_weights
 from fiol.learner import Learner
 from fiol.models.epochs import Course, Stopping, run
@@ -77,6 +80,9 @@ PARAMETERS = """
         Seed of shuffling and holding out.
     warm_start : `fit` goes on from where the last one ended, with what has been learned about steps as well if no
         parameter of the update has changed.
+    coding : how the columns of a frame with texts, dates or missing values become features: a dict from columns to
+        kinds ("number", "category", "words", "date", "skip", ...), a `fiol.Coding`, or None, which leaves it to the
+        frame of the first fit (docs/columns.md). `coef_` has a column for each of `coef_names_` then.
     record_every : keep an account of every round (`fiol.regret.Ledger`) in `ledgers_`, recorded every so many rounds.
     verbose : print a line per pass of `fit`; `partial_fit` prints nothing."""
 
@@ -85,6 +91,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
     """The parts that both estimators share: parameters to an update, rows to learners, weights back."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "coding": [dict, Coding, None],
         "penalty": [StrOptions(set(PENALTIES)), Regularizer, None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
@@ -130,6 +137,42 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
             and not hasattr(self, "feature_names_in_")
         )
 
+    @property
+    def _coded(self) -> bool:
+        """Whether a coding makes features of the columns of frames."""
+        return hasattr(self, "learners_") and self._inside().coding is not None
+
+    def _frame_to_code(self, X: Any, first: bool) -> Frame | None:
+        """X as a frame if its columns go by a coding, which the first one decides; None if scikit-learn takes it."""
+        if not first and not self._coded:
+            return None
+        frame = as_frame(X)
+        if frame is None and not first:
+            columns = ", ".join(self.feature_names_in_)
+            raise TypeError(f"this model learned from frames: X must be one with the columns {columns}")
+        if first and (frame is None or (self.coding is None and not needs_coding(frame))):
+            return None
+        return frame
+
+    def _coded_data(self, frame: Frame, y: Any, first: bool, numeric: bool = False) -> tuple[Any, Any]:
+        """What stands for X in scikit-learn's checks, and y as these want it; the columns are remembered."""
+        X, y = check_X_y(np.zeros((len(frame), 1)), converted(y), y_numeric=numeric, estimator=self)
+        if first:
+            self.feature_names_in_ = np.array(list(map(str, frame.names or frame.column_labels)), object)
+            self.n_features_in_ = frame.shape[1]
+        return X, y
+
+    def _taken_in(self, frame: Frame, old: Any, new: Any) -> Chunk:
+        """The rows of a frame for a new model, which knows the features of an old one too, if it is to go on."""
+        chunk = (new if old is None else old).take_in(frame)
+        if old is not None:
+            new.share_features(old)
+        return chunk
+
+    def _chunk(self, X: Any) -> Chunk:
+        """X that scikit-learn, or a coding, has looked at as a chunk."""
+        return X if isinstance(X, Chunk) else to_chunk(X, n_features=self.n_features_in_)
+
     def _checked(self, X: Any) -> Any:
         """X as scikit-learn wants it for a model that is fitted."""
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
@@ -137,6 +180,8 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
     def _read(self, X: Any, ask: Callable[[Any], Any]) -> Any:
         """`ask(X)`, where scikit-learn's checks, which take longer than scores, are made for what needs them."""
         check_is_fitted(self)
+        if self._coded:
+            return ask(self._inside().read_in(self._frame_to_code(X, first=False)))
         if self._plain(X):
             try:
                 return ask(X)
@@ -152,14 +197,17 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def _new_learner(self, update: Update | Ensemble) -> Learner:
-        new = Learner(update, **self._options())
+    def _new_learner(self, update: Update | Ensemble, coded: bool) -> Learner:
+        new = Learner(update, **self._options(coded))
         self._keep_account(new)
         return new
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, coded: bool) -> dict[str, Any]:
         """Options of every kind of model."""
-        return {"n_features": self.n_features_in_, "intercept": self.fit_intercept, "average": self.average}
+        features = (
+            {"coding": {} if self.coding is None else self.coding} if coded else {"n_features": self.n_features_in_}
+        )
+        return {**features, "intercept": self.fit_intercept, "average": self.average}
 
     def _keep_account(self, learner: Learner) -> None:
         """Let a ledger ride along, if one is asked for."""
@@ -260,6 +308,22 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         return self._coef
 
     @property
+    def coef_names_(self) -> list[str]:
+        """What every column of `coef_` is called: a column of X, or a feature that a coding made of one.
+
+        >>> import pandas as pd, fiol
+        >>> frame = pd.DataFrame({"age": [30, 40, 50], "city": ["Rome", "Oslo", None]})
+        >>> model = fiol.FIOLRegressor(max_iter=1, shuffle=False).fit(frame, [1.0, 2.0, 3.0])
+        >>> model.coef_names_
+        ['age', 'city=Rome', 'city=Oslo', 'city is missing']
+        """
+        check_is_fitted(self)
+        if self._coded:
+            return list(self._inside().names)
+        given = getattr(self, "feature_names_in_", None)
+        return [f"x{k}" for k in range(self.n_features_in_)] if given is None else list(given)
+
+    @property
     def loss_curve_(self) -> list[float]:
         """Mean loss of rows before they were learned from, for every pass of `fit` and every call of `partial_fit`.
 
@@ -345,6 +409,10 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
 
 def with_weights(model: Any, estimator: LinearEstimator, coef: Any, intercept: Any, **others: Any) -> Any:
     """A model of scikit-learn with these weights."""
+    if estimator._coded:
+        raise TypeError(
+            "this model makes features of texts, dates or holes itself, which no model of scikit-learn does"
+        )
     model.coef_ = coef.toarray() if sparse.issparse(coef) else coef.copy()
     model.intercept_ = np.copy(intercept) if np.ndim(intercept) else intercept
     for name in ("n_features_in_", "feature_names_in_", "n_iter_"):

@@ -103,6 +103,8 @@ def weights_and_loss(model: Any) -> tuple[Floats, Floats, Loss | JointLoss | Non
         w, intercepts, loss = model.weights[None, :], np.array([model.intercept]), model.update.loss
     else:
         check_is_ours(model)
+        if getattr(model, "_coded", False):
+            raise TypeError("a graph takes a matrix, but this model makes features of texts, dates or holes itself")
         coef = model.coef_
         w = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
         intercepts = np.atleast_1d(model.intercept_)

@@ -22,8 +22,8 @@ from fiol.doors.fitting import Passes, continued, predictions, r2
 from fiol.doors.parameters import REGRESSION, component_named
 from fiol.doors.validation import CSR_TYPES, all_or_nothing, one_array, unless_refused, validate_data
 from fiol.intake.containers import to_chunk
+from fiol.intake.frames import Frame
 from fiol.intake.targets import check_targets
-from fiol.intake.transaction import Transaction
 from fiol.learner import Learner
 
 
@@ -85,6 +85,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         shuffle: bool = True,
         random_state: Any = None,
         warm_start: bool = False,
+        coding: Any = None,
         record_every: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -107,6 +108,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.shuffle = shuffle
         self.random_state = random_state
         self.warm_start = warm_start
+        self.coding = coding
         self.record_every = record_every
         self.verbose = verbose
 
@@ -141,12 +143,18 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self._validate_params()
         again = self._goes_on()
         with unless_refused(self):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+            frame = self._frame_to_code(X, first=not again)
+            if frame is None:
+                X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+            else:
+                X, y = self._coded_data(frame, y, not again, numeric=True)
             chunk, sample_weights = to_chunk(X), self._sample_weights(sample_weight, X)
             update = self._update()
             y = check_targets(y, len(y), self._loss())
             held_out = self._held_out(y, sample_weights, ShuffleSplit)
-            new = self._new_learner(update)
+            new = self._new_learner(update, frame is not None)
+            if frame is not None:
+                chunk = self._taken_in(frame, self.learners_[0] if again else None, new)
             self.learners_ = [continued(self.learners_[0], new) if again else new]
             if not again:
                 self._begin()
@@ -167,14 +175,18 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         if first:
             self._first_checks()
         with unless_refused(self) if first else nullcontext():
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=first)
+            frame = self._frame_to_code(X, first)
+            if frame is None:
+                X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=first)
+            else:
+                X, y = self._coded_data(frame, y, first, numeric=True)
             if first:
                 update = self._update()
                 self._begin()
-                self.learners_ = [self._new_learner(update)]
-            return self._learn(X, y, sample_weight)
+                self.learners_ = [self._new_learner(update, frame is not None)]
+            return self._learn(X, y, sample_weight, frame)
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any) -> FIOLRegressor:
+    def _learn(self, X: Any, y: Any, sample_weight: Any, frame: Frame | None = None) -> FIOLRegressor:
         """One round per row; an error before the first of them."""
         learner, loss = self.learners_[0], self._fitted_loss()
         if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1:
@@ -182,16 +194,18 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             z = learner.learn_one(X.indices, X.data, target, weight)
             self._note([loss.value(z, target)])
             return self
-        chunk, sample_weights = to_chunk(X, n_features=self.n_features_in_), self._sample_weights(sample_weight, X)
-        targets = check_targets(one_array(y, chunk.rows), chunk.rows, loss)
+        chunk = to_chunk(X, n_features=self.n_features_in_) if frame is None else None
+        sample_weights = self._sample_weights(sample_weight, X)
+        targets = check_targets(one_array(y, X.shape[0]), X.shape[0], loss)
         self._coef = None  # also if an interrupt comes
-        with Transaction(learner=learner):
+        with learner.taking_in():
+            chunk = learner.take_in(frame) if chunk is None else chunk
             self._note([Passes(learner, chunk, targets, sample_weights)()])
         return self
 
     def predict(self, X: Any) -> Floats:
         """The predicted targets: the scores X @ coef_ + intercept_, or exp(score) for counts."""
-        return self._read(X, lambda X: predictions(self.learners_[0], to_chunk(X, n_features=self.n_features_in_)))
+        return self._read(X, lambda X: predictions(self.learners_[0], self._chunk(X)))
 
     @property
     def coef_(self) -> Any:

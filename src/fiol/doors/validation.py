@@ -78,7 +78,9 @@ def all_or_nothing(fit: Any) -> Any:
     def wrapped(self: Any, *arguments: Any, **options: Any) -> Any:
         before = {name: value.copy() if type(value) is list else value for name, value in self.__dict__.items()}
         goes_on = self.warm_start or fit.__name__ == "partial_fit"
-        undo = Transaction(*(getattr(self, "learners_", getattr(self, "_learners", ())) if goes_on else ()))
+        model = getattr(self, "_model", None)
+        own = () if model is None else (model._intake,)  # one model of several has the features of all
+        undo = Transaction(*((*getattr(self, "learners_", getattr(self, "_learners", ())), *own) if goes_on else ()))
         try:
             return fit(self, *arguments, **options)
         except Warning:

@@ -16,6 +16,7 @@ may see both: {"age": 30, "city": "Rome"} is a row of the columns age and city.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
@@ -24,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from fiol.intake.chunk import Names
-from fiol.intake.column_values import ColumnValues, Texts, are_dates, columns_of
+from fiol.intake.column_values import BadValueError, ColumnValues, Texts, are_dates, columns_of
 from fiol.intake.crossing import belongs_to, crossed
-from fiol.intake.frames import Frame, as_frame, enumeration, match_columns, narwhals
+from fiol.intake.frames import Frame, as_frame, enumeration, match_columns, narwhals, sparse_entries
 from fiol.intake.named_rows import NamedRows
 from fiol.intake.strands import Strand, ranks, woven
 
@@ -46,11 +47,11 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: Days are counted from here, so that they are no large numbers.
 FIRST_DAY = np.datetime64("2000-01-01", "us")
 #: A word: letters, digits and underscores, of any script.
-WORD = re.compile(r"\w+")
+ONE_WORD = re.compile(r"\w+")
 #: Texts are words, not categories, where they have more words than that on average, and most are different.
 SHORT_TEXT = 4.0
 #: The longest n-grams.
-LONGEST = 8
+MOST_IN_A_ROW = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +73,8 @@ class Column:
             raise TypeError(f"the name of a column must be a str, got {self.name!r}")
         if self.kind not in KINDS:
             raise ValueError(f"{where}: its kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
-        if type(self.ngrams) is not int or not 1 <= self.ngrams <= LONGEST:
-            raise ValueError(f"{where}: ngrams must be from 1 to {LONGEST}, got {self.ngrams!r}")
+        if type(self.ngrams) is not int or not 1 <= self.ngrams <= MOST_IN_A_ROW:
+            raise ValueError(f"{where}: ngrams must be from 1 to {MOST_IN_A_ROW}, got {self.ngrams!r}")
         object.__setattr__(self, "parts", tuple(self.parts))
         for part in self.parts:
             if part not in PARTS:
@@ -119,7 +120,7 @@ class Column:
         counts, codes, data = list[int](), list[int](), list[int]()
         for text in told.texts:
             found: dict[int, int] = {}
-            for word in grams(WORD.findall(text.lower()), self.ngrams):
+            for word in grams(ONE_WORD.findall(text.lower()), self.ngrams):
                 code = known.setdefault(word, len(known))
                 found[code] = found.get(code, 0) + 1
             counts.append(len(found))
@@ -371,6 +372,25 @@ def known_frame(frame: Any) -> Frame:
     if found is None:
         raise TypeError(f"a coding is for frames, got {type(frame).__name__}")
     return found
+
+
+def needs_coding(frame: Frame) -> bool:
+    """Whether a frame is more than plain numbers: it has texts, dates, lists, or a value that is missing.
+
+    >>> import pandas as pd
+    >>> frames = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1.0, None]}), pd.DataFrame({"a": ["x"]})
+    >>> [needs_coding(as_frame(frame)) for frame in frames]
+    [False, True, True]
+    """
+    for values in columns_of(frame):
+        if sparse_entries(values.series.to_native()) is not None:
+            continue
+        if values.holds != "numbers":
+            return True
+        with contextlib.suppress(BadValueError):
+            if np.isnan(values.numbers()).any():
+                return True
+    return False
 
 
 def guessed(values: ColumnValues) -> Column:

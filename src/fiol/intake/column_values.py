@@ -118,11 +118,12 @@ class ColumnValues:
             return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
         if values.dtype.kind == "O":
             values = np.array([np.nan if is_missing(value) else value for value in values.tolist()], object)
-        found = np.empty(len(self))
-        if missing is None:
-            found[:] = values
-        else:
-            found[missing], found[~missing] = np.nan, values
+        found = np.full(len(self), np.nan)
+        there = slice(None) if missing is None else ~missing
+        try:
+            found[there] = values
+        except OverflowError:  # an int beyond all floats
+            found[there] = [float(value) if abs(value) < 2**1023 else np.inf for value in values.tolist()]
         return self.in_range(found)
 
     def present(self) -> tuple[Any, Any]:
@@ -219,6 +220,8 @@ class ColumnValues:
             else:
                 some = [value] if isinstance(value, (str, *NUMBERS)) else value
                 kept = [text_of(entry) for entry in some if not is_missing(entry)]
+                if any(isinstance(entry, (float, np.floating)) and "." in text_of(entry) for entry in some):
+                    raise BadValueError(row, self.name, f"must be a list of texts, got {shown(value)}")
                 counts[row] = len(kept)
                 entries += kept
         return counts, Texts(*numbered_texts(entries))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fiol.intake.chunk import MOST_FEATURES
+from fiol.intake.coding import Coding
 from fiol.intake.hashing import FUNCTIONS, Hashing
 from fiol.intake.labels import AnyLabels
 
@@ -45,6 +46,8 @@ def check_header(header: dict[str, Any]) -> None:
             raise ValueError(f"its {what} are not one name for each of {features} features")
         if len(set(found)) < len(found):
             raise ValueError(f"its {what} are not all different")
+    if header.get("coding") is not None:
+        Coding.from_json(header["coding"])
     width = header.get("dense_columns")
     if width is not None and (type(width) is not int or not 1 <= width <= MOST_FEATURES):
         raise ValueError(f"the columns of its dense rows are given as {width!r}")

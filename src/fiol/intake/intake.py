@@ -15,6 +15,7 @@ import numpy as np
 from fiol.components.row import Floats, Indices
 from fiol.intake.capacity import renumbered, rows_that_fit
 from fiol.intake.chunk import Chunk
+from fiol.intake.coding import Coding, Column, needs_coding
 from fiol.intake.containers import as_matrix, check_two_dimensional, to_chunk
 from fiol.intake.frames import Frame, as_frame, converted, eager
 from fiol.intake.hashing import CRC32, Hashing
@@ -39,6 +40,8 @@ class Intake:
     max_features : hold at most so many.
     counts_unseen : whether a feature that was never seen has a weight, so that it counts when rows are read.
     any_names : rows are dicts or frames, and what is neither str nor int is called by its repr.
+    coding : how columns of frames become features, or as much of it as is told by hand. Without one, frames of plain
+        numbers have a feature per column, and the first frame with anything else (texts, dates, holes) makes a coding.
 
     Learning (`take_in`, `take_in_row`, `blocks`) remembers what is new, inside `transaction()`; reading (`read`,
     `read_row`) changes nothing.
@@ -63,6 +66,7 @@ class Intake:
         max_features: int | None = None,
         counts_unseen: bool = False,
         any_names: bool = False,
+        coding: Coding | None = None,
     ) -> None:
         self.bits, self.max_features, self.counts_unseen, self.any_names = bits, max_features, counts_unseen, any_names
         #: How names become numbers; None for features that are numbers already.
@@ -77,6 +81,8 @@ class Intake:
         self.columns: tuple[str, ...] | None = None
         #: How many columns dense rows have, once some were learned from; sparse rows may have features beyond them.
         self.dense_columns: int | None = None
+        #: How columns become features with names, once there is a frame that is more than plain numbers.
+        self.coding = coding
         #: The classes there are, in a model that has any.
         self.labels: Labels | None = None
 
@@ -100,11 +106,11 @@ class Intake:
         """A token for `rewind`."""
         encoder, labels = self.encoder, self.labels
         marks = None if encoder is None else encoder.mark(), None if labels is None else labels.mark()
-        return encoder, self.columns, self.dense_columns, self.features, labels, marks
+        return encoder, self.columns, self.dense_columns, self.coding, self.features, labels, marks
 
     def rewind(self, mark: Any) -> None:
         """Take back all names, columns, features and labels since the mark."""
-        self.encoder, self.columns, self.dense_columns, self.features, self.labels, marks = mark
+        self.encoder, self.columns, self.dense_columns, self.coding, self.features, self.labels, marks = mark
         if self.encoder is not None:
             self.encoder.rewind(marks[0])
         if self.labels is not None:
@@ -120,6 +126,7 @@ class Intake:
             "columns": None if self.columns is None else list(self.columns),
             "names": None if vocabulary is None else list(vocabulary.names),
             **({} if self.dense_columns is None else {"dense_columns": self.dense_columns}),
+            **({} if self.coding is None else {"coding": self.coding.to_json()}),
             **({"hash": self.encoder.function} if isinstance(self.encoder, Hashing) else {}),
             **({} if self.labels is None else {"labels": self.labels.header()}),
         }
@@ -129,6 +136,7 @@ class Intake:
         self.features = header["features"]
         self.columns = None if header["columns"] is None else tuple(header["columns"])
         self.dense_columns = header.get("dense_columns")
+        self.coding = None if header.get("coding") is None else Coding.from_json(header["coding"])
         if header["names"] is not None:
             self.encoder = Vocabulary(header["names"])
         if self.bits is not None:
@@ -143,6 +151,19 @@ class Intake:
         if X is NOTHING:
             return X
         frame = as_frame(X)
+        if frame is None or self.any_names:
+            return self.take_in_plain(X, frame)
+        if self.codes_all_frames:
+            return self.take_in_plain(self.coded(frame), None)
+        try:
+            return self.take_in_plain(X, frame)
+        except (TypeError, ValueError):
+            if self.fixed or not needs_coding(frame):
+                raise
+        return self.take_in_plain(self.coded(frame), None)
+
+    def take_in_plain(self, X: Any, frame: Frame | None) -> Chunk:
+        """`take_in` of rows that need no coding."""
         if isinstance(self.encoder, Hashing):
             return self.hashed(X if frame is None else frame)
         if is_named(X) or (self.any_names and frame is not None):
@@ -186,6 +207,19 @@ class Intake:
         if X is NOTHING:
             return X
         frame = as_frame(X)
+        if frame is None or self.any_names:
+            return self.read_plain(X, frame)
+        if not self.codes_all_frames:
+            try:
+                return self.read_plain(X, frame)
+            except (TypeError, ValueError):
+                if self.fixed or self.columns is not None or not needs_coding(frame):
+                    raise
+        coding = Coding.given() if self.coding is None else self.coding
+        return self.read_plain(coding.completed(frame).named_rows(frame), None)
+
+    def read_plain(self, X: Any, frame: Frame | None) -> Chunk:
+        """`read` of rows that need no coding."""
         if isinstance(self.encoder, Hashing):
             return self.hashed(X if frame is None else frame)
         if self.max_features is not None:
@@ -240,7 +274,15 @@ class Intake:
         """
         assert self.max_features is not None
         frame = as_frame(X)
-        chunk, names = self.chunk_and_names(X, frame)
+        if frame is not None and self.codes_all_frames:
+            X, frame = self.coded(frame), None
+        try:
+            chunk, names = self.chunk_and_names(X, frame)
+        except (TypeError, ValueError):
+            if frame is None or not needs_coding(frame):
+                raise
+            X, frame = self.coded(frame), None
+            chunk, names = self.chunk_and_names(X, frame)
         self.remember_width(X, frame)
         numbers, start, ahead, pruned = self.numbers(names), 0, chunk.rows, False
         while start < chunk.rows:
@@ -286,6 +328,44 @@ class Intake:
         vocabulary = self.vocabulary()
         return np.array([vocabulary.number(name) if vocabulary.knows(name) else -1 for name in names], np.int64)
 
+    # --- columns that are more than numbers ---------------------------------------------------
+
+    @property
+    def fixed(self) -> bool:
+        """Whether features are so many numbers, whatever comes."""
+        return self.width is not None and self.bits is None
+
+    @property
+    def codes_all_frames(self) -> bool:
+        """Whether all frames go by a coding: there is one, or features have got names from dicts."""
+        named = isinstance(self.encoder, Vocabulary) and self.max_features is None
+        return self.coding is not None or (named and self.features > 0)
+
+    def coded(self, frame: Frame) -> NamedRows:
+        """The rows of a frame by the coding, which is made, or completed, if need be; call it inside a transaction."""
+        if self.coding is None and self.encoder is None and self.features:
+            self.name_columns(frame)
+        coding = Coding.given() if self.coding is None else self.coding
+        self.coding = coding.completed(frame)
+        return self.coding.named_rows(frame)
+
+    def name_columns(self, frame: Frame) -> None:
+        """Let features that were columns of numbers go on as names, and their columns have a coding as numbers."""
+        names = self.columns
+        if names is None and self.dense_columns == self.features == frame.shape[1]:
+            names = frame.names
+        if names is None:
+            self.vocabulary()  # says why not
+            return
+        self.coding = Coding(tuple(Column(name, "number") for name in names))
+        self.encoder, self.columns, self.dense_columns = Vocabulary(names), None, None
+
+    def share_features(self, other: Intake) -> None:
+        """Know the features that another intake knows, by copies of its names."""
+        labels = self.labels
+        self.restore(other.header())
+        self.labels = labels
+
     # --- parts --------------------------------------------------------------------------------
 
     def vocabulary(self) -> Vocabulary:
@@ -301,7 +381,7 @@ class Intake:
     def numbered(self, X: Any, frame: Frame | None) -> tuple[Any, tuple[str, ...] | None, Chunk]:
         """Rows whose features are numbers or columns: as a frame if they are one, its names, and the chunk."""
         if isinstance(self.encoder, Vocabulary):
-            raise TypeError("this learner has named features: pass dicts")
+            raise TypeError("this learner has named features: pass dicts, or frames with names of columns")
         names, held = (None, X) if frame is None else (frame.names, frame)
         chunk = to_chunk(held, columns=self.columns or names, n_features=self.width)
         self.check_width(X, frame)

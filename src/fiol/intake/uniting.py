@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.component import Component, per_feature_sizes
+from fiol.intake.coding import Coding
 from fiol.intake.hashing import Hashing
 from fiol.intake.intake import Intake
 from fiol.intake.labels import Labels
@@ -35,6 +36,7 @@ def united(intakes: Sequence[Intake], called: Sequence[str]) -> tuple[Intake, li
     first = intakes[0]
     width = first.width if first.bits is None else None
     new = Intake(width, first.bits, first.max_features, first.counts_unseen, first.any_names)
+    new.coding = united_coding(intakes, called)
     features = unite_features(new, intakes, called)
     scores = unite_labels(new, intakes, called)
     return new, [Places(*pair) for pair in zip(features, scores, strict=True)]
@@ -45,11 +47,11 @@ def unite_features(new: Intake, intakes: Sequence[Intake], called: Sequence[str]
     named = [k for k, intake in enumerate(intakes) if isinstance(intake.encoder, Vocabulary)]
     if named:
         for intake, name in zip(intakes, called, strict=True):
-            if intake.features and not isinstance(intake.encoder, Vocabulary):
+            if names_of(intake, new.coding is not None) is None:
                 raise ValueError(
                     f"{name} has numbered features, {called[named[0]]} named ones: bits=... lets them share"
                 )
-        lists = [intake.encoder.names if isinstance(intake.encoder, Vocabulary) else [] for intake in intakes]
+        lists = [names_of(intake, new.coding is not None) or [] for intake in intakes]
         names, places = united_names(lists)
         new.encoder, new.features = Vocabulary(names), len(names)
         return places
@@ -63,6 +65,34 @@ def unite_features(new: Intake, intakes: Sequence[Intake], called: Sequence[str]
         if intake.encoder != new.encoder:
             raise ValueError(f"{name} hashes names by {intake.encoder!r}, {called[0]} by {new.encoder!r}")
     return [np.arange(new.features)] * len(intakes)
+
+
+def names_of(intake: Intake, coded: bool) -> list[str | int] | None:
+    """The names of features, those of columns where others have a coding; None if features are numbers."""
+    if isinstance(intake.encoder, Vocabulary):
+        return intake.encoder.names
+    if intake.columns is not None and coded:
+        return list(intake.columns)
+    return None if intake.features else []
+
+
+def united_coding(intakes: Sequence[Intake], called: Sequence[str]) -> Coding | None:
+    """The coding that all have who have one; ValueError if two differ."""
+    known = [(intake.coding, name) for intake, name in zip(intakes, called, strict=True) if intake.coding is not None]
+    whole = [pair for pair in known if pair[0].complete] or known
+    for coding, name in whole[1:]:
+        if set(coding.columns) != set(whole[0][0].columns) or coding.pairs != whole[0][0].pairs:
+            raise ValueError(
+                f"{name} makes other features of its columns than {whole[0][1]}: {difference(coding, whole[0][0])}"
+            )
+    return whole[0][0] if whole else None
+
+
+def difference(a: Coding, b: Coding) -> str:
+    """The first column in which two codings differ, as both have it."""
+    pairs = ((x, next((y for y in b.columns if y.name == x.name), None)) for x in (*a.columns, *b.columns))
+    one = next((x for x, y in pairs if x != y), None)
+    return f"{a.pairs} and {b.pairs}" if one is None else one.describe()
 
 
 def unite_columns(new: Intake, intakes: Sequence[Intake], called: Sequence[str]) -> list[Any]:

@@ -20,6 +20,7 @@ from fiol.files import recipe
 from fiol.files.model import Path, build_model, read_model, register_kind, write_model
 from fiol.intake.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks, padded, scattered
 from fiol.intake.chunk import Chunk
+from fiol.intake.coding import Coding
 from fiol.intake.file_header import check_header, classes_in
 from fiol.intake.intake import Intake, counted, one_row
 from fiol.intake.labels import Labels, check_classes, labels_from_header, labels_of_rows, plain_label
@@ -27,7 +28,7 @@ from fiol.intake.targets import check_sample_weights
 from fiol.intake.transaction import Transaction
 from fiol.intake.turns import Turns
 from fiol.intake.uniting import united
-from fiol.learner import INDEX_TYPE, VALUE_TYPE, Learner, check_parts, html_table, is_vector
+from fiol.learner import INDEX_TYPE, VALUE_TYPE, Learner, check_parts, coding_given, html_table, is_vector
 from fiol.models.epochs import Map
 from fiol.snapshot import Snapshot, scores_in_turn
 from fiol.update.ensemble import Ensemble
@@ -52,7 +53,7 @@ class OneVsRest:
     update : what happens in a round of every learner: an `Update`, or an `Ensemble`, whose loss has one score.
     classes : the labels of all classes there are. For two of them one learner is enough, that of the second; the score
         of the first is the other's, negated. By default classes may appear at any time.
-    n_features, bits, intercept, average, dtype, compiled : as for a `Learner`.
+    n_features, bits, coding, intercept, average, dtype, compiled : as for a `Learner`.
 
     Unless the classes are given, one more learner is told -1 in every round. A class starts from a copy of it, so that
     the model is exactly the one that knew all classes from the start. The container of the rows is read once for all
@@ -80,6 +81,7 @@ class OneVsRest:
         classes: Sequence[Any] | None = None,
         n_features: int | None = None,
         bits: int | None = None,
+        coding: Any = None,
         intercept: bool = True,
         average: bool = False,
         dtype: Any = "float64",
@@ -92,7 +94,8 @@ class OneVsRest:
         self.update, self.compiled, self._shared = update, compiled, {**shared, "n_features": like.width}
         self.meta: dict[str, Any] = {}  #: yours: any JSON values, kept in copies and files
         self._turns: Any = Turns()
-        self._intake = Intake(like.width, bits, counts_unseen=like.counts_unseen)
+        told = coding_given(coding, like.width, bits)
+        self._intake = Intake(like.width, bits, counts_unseen=like.counts_unseen, coding=told)
         labels = Labels(() if classes is None else check_classes(classes), closed=classes is not None)
         self._intake.labels = self.labels = labels
         own = labels.classes[1:] if labels.closed and len(labels) == 2 else labels.classes
@@ -330,6 +333,27 @@ class OneVsRest:
         tasks = [(learner, np.where(yes, 1.0, -1.0)) for learner, yes in own]
         return tasks if self.standby is None else [*tasks, (self.standby, np.full(codes.shape, -1.0))]
 
+    def taking_in(self) -> Transaction:
+        """As `Learner.taking_in`."""
+        return self._intake.transaction(self, learner=self)
+
+    def take_in(self, X: Any) -> Chunk:
+        """Rows for `learn_each`, their features taken in."""
+        chunk = self._intake.take_in(X)
+        for learner in self._all():
+            learner.extend(self._intake.features)
+        return chunk
+
+    def read_in(self, X: Any) -> Chunk:
+        """Rows for `score_canonical`."""
+        return self._intake.read(X)
+
+    def share_features(self, other: Any) -> None:
+        """Know the features that another model knows, before the first round."""
+        self._intake.share_features(other._intake)
+        for learner in self._all():
+            learner.extend(self._intake.features)
+
     def mark(self) -> Any:
         """A token for `rewind`: see `fiol.intake.transaction`."""
         return self.labels.mark(), self.learners
@@ -486,6 +510,11 @@ class OneVsRest:
         """The names of the features, in the order of `weights`; None if they are numbers."""
         with self._turns:
             return self._intake.names
+
+    @property
+    def coding(self) -> Coding | None:
+        """How columns of frames become features: see `Learner.coding`."""
+        return self._intake.coding
 
     @property
     def nbytes(self) -> int:

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 #: Where the class of every format is. Whose rows a file holds is asked in this order, the first that says yes is it.
 FORMATS = {
+    "parquet": "fiol.readers.parquet.Parquet",
+    "arrow": "fiol.readers.arrow.ArrowFile",
+    "json": "fiol.readers.json_lines.JsonLines",
     "svmlight": "fiol.readers.svmlight.Svmlight",
     "vw": "fiol.readers.vw.VowpalWabbit",
+    "csv": "fiol.readers.csv.Csv",
 }
 
 

@@ -171,7 +171,7 @@ def guess(sources: Any, **given: Any) -> Reading:
     kind = format_called(found)
     options = {**given.get("options", {})}
     made = kind.guess(start, name, {**given, "format": found, "options": options})
-    fields = {"format": found, **made, **given}
+    fields = {**given, "format": found, **made}
     fields["options"] = {**made.get("options", {}), **options}
     return Reading(**fields)
 

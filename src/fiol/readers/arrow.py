@@ -1,0 +1,97 @@
+"""Arrow IPC, files and streams: columns with types, a record batch at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fiol.intake.column_values import columns_of
+from fiol.intake.frames import as_frame
+from fiol.readers.bad_lines import BadLines
+from fiol.readers.batch import Batch
+from fiol.readers.columns import (
+    ASIDE,
+    arrow_module,
+    batches_of_tables,
+    check_columns,
+    flat_table,
+    guessed_fields,
+)
+from fiol.readers.formats import Format
+from fiol.readers.parquet import ROWS_AT_ONCE
+from fiol.readers.sources import SourceError, Sources, Stream
+
+if TYPE_CHECKING:
+    from fiol.readers.reading import Reading
+
+#: How files and streams begin.
+FILE_MAGIC, STREAM_MAGIC = b"ARROW1", b"\xff\xff\xff\xff"
+
+
+class ArrowFile(Format):
+    """Record batches of columns with types, one after the other."""
+
+    extensions = (".arrow", ".feather", ".ipc", ".arrows")
+    has_columns = True
+
+    def recognises(self, start: bytes) -> bool:
+        """Whether the bytes begin as a file, or a stream, of record batches does."""
+        return start.startswith((FILE_MAGIC, STREAM_MAGIC))
+
+    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The coding of the first rows; of a pipe, whose first batch is longer than what is looked at, by the types."""
+        arrow, ipc = arrow_module(), arrow_module("pyarrow.ipc")
+        with contextlib.suppress(OSError, ValueError), Sources(name).open(0) as stream:
+            table = next(tables_in(stream), None)
+            if table is not None:
+                return guessed_fields(columns_of(as_frame(flat_table(table))), given)
+        reader = ipc.open_stream(io.BytesIO(start))
+        try:
+            table = arrow.Table.from_batches([reader.read_next_batch()[:ROWS_AT_ONCE]])
+        except (arrow.ArrowInvalid, OSError, StopIteration):
+            table = reader.schema.empty_table()
+        return guessed_fields(columns_of(as_frame(flat_table(table))), given)
+
+    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+        """A batch per record batch, or per so many rows of a long one."""
+        if reading.coding is None or not reading.coding.complete:
+            given = {name: getattr(reading, name) for name in (*ASIDE, "pairs", "coding")}
+            made = self.guess(*sources.start(), given)
+            reading = type(reading)(**{**given, **made, "format": reading.format})
+        yield from batches_of_tables(reading, self.tables(reading, sources), bad)
+
+    def tables(self, reading: Reading, sources: Sources) -> Iterator[tuple[Any, int, str, int]]:
+        """The rows of all files, with the row each table starts at, its file, and the bytes read."""
+        before = 0
+        for stream in sources.streams():
+            first = 1
+            for table in tables_in(stream):
+                if first == 1:
+                    check_columns(reading, flat_table(table).column_names, stream.name)
+                yield table, first, stream.name, before + stream.taken
+                first += table.num_rows
+            before += stream.taken
+
+
+def tables_in(stream: Stream) -> Iterator[Any]:
+    """The record batches of one file or stream as tables of at most `ROWS_AT_ONCE` rows; SourceError if damaged.
+
+    A file is read as the stream it holds, from its beginning to its end, so that pipes and compressed files will do.
+    """
+    arrow, ipc = arrow_module(), arrow_module("pyarrow.ipc")
+    source = io.BufferedReader(stream)
+    try:
+        if source.peek(len(FILE_MAGIC)).startswith(FILE_MAGIC):
+            source.read(8)  # and two bytes up to a multiple of 8
+        reader = ipc.open_stream(arrow.PythonFile(source, "r"))
+        for batch in reader:
+            for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+                yield arrow.Table.from_batches([batch.slice(start, ROWS_AT_ONCE)])
+    except (arrow.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise SourceError(f"{stream.name} holds Arrow data that is damaged: {error}") from None
+    finally:
+        source.detach()

@@ -1,0 +1,197 @@
+"""What formats with columns share: rows of a table become a batch, by the coding of their reading.
+
+The columns of target, weight and tag have the kind "skip" in the coding, so that rows without a target, to predict for,
+are read alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fiol.intake.coding import Coding, Column
+from fiol.intake.column_values import BadValueError, ColumnValues, is_missing, text_of
+from fiol.intake.frames import as_list, match_columns
+from fiol.intake.named_rows import NamedRows
+from fiol.readers.bad_lines import BadLines
+from fiol.readers.batch import BadLineError, Batch, Place
+from fiol.readers.sources import SourceError
+
+if TYPE_CHECKING:
+    from fiol.readers.reading import Reading
+
+#: Fields of a `Reading` that name a column which is no feature.
+ASIDE = ("target", "weight", "tag")
+
+
+def arrow_module(name: str = "pyarrow") -> Any:
+    """A module of pyarrow; ImportError that says how to get it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError("reading CSV, Parquet and Arrow files needs pyarrow: pip install fiol[files]") from error
+
+
+def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The coding that the first rows of a file ask for, where it is not given; ValueError if a column is not there."""
+    names, aside = [values.name for values in columns], [given[name] for name in ASIDE if given.get(name) is not None]
+    for name in ASIDE[1:]:  # files to predict for may have no target
+        if given.get(name) is not None and given[name] not in names:
+            raise ValueError(f"there is no column {given[name]!r} for the {name}: the columns are {', '.join(names)}")
+    told = Coding.given(given.get("coding"))
+    own = tuple(column for column in told.columns if column.name not in aside)
+    skipped = tuple(Column(name, "skip") for name in aside if name in names)
+    coding = dataclasses.replace(told, columns=(*own, *skipped), pairs=(), complete=False).completed_by(columns)
+    pairs = tuple(given.get("pairs") or told.pairs)
+    return {"coding": dataclasses.replace(coding, pairs=pairs), "pairs": pairs}
+
+
+def coding_of(reading: Reading) -> Coding:
+    """The coding of a reading, with its pairs."""
+    coding: Coding = reading.coding
+    return dataclasses.replace(coding, pairs=reading.pairs or coding.pairs)
+
+
+@dataclasses.dataclass
+class Rows:
+    """Rows of a file, before they are features.
+
+    `code(rows)` gives the features of these rows, or raises a BadValueError; `column(name)` the values of a column,
+    None if there is no such column; `line(row)` the line, or row of a table, that a row begins on.
+    """
+
+    count: int
+    code: Callable[[Any], NamedRows]
+    column: Callable[[str], Any]
+    line: Callable[[int], int]
+    file: str
+    read: int  #: bytes on disk, until the end of these rows
+
+    def bad(self, row: int, column: str, reason: str) -> BadLineError:
+        """The error of a value."""
+        return BadLineError(Place(self.file, self.line(row)), 0, f"column {column!r} {reason}")
+
+
+def batch_of(reading: Reading, rows: Rows, bad: BadLines) -> Batch | None:
+    """A batch of all rows that can be read; None if there are none."""
+    if not rows.count:
+        return None
+    aside = {name: rows.column(getattr(reading, name)) for name in ASIDE if getattr(reading, name) is not None}
+    kept = np.arange(rows.count)
+    for name in ("target", "weight"):
+        if aside.get(name) is not None:
+            kept = present(kept, rows, getattr(reading, name), aside[name], bad)
+    found, kept = coded(rows, kept, bad)
+    if not len(kept):
+        return None
+    whole = len(kept) == rows.count
+    y, weights, tags = (taken(aside.get(name), kept, whole) for name in ASIDE)
+    return Batch(
+        found,
+        y,
+        None if weights is None else numbers_in(weights, rows, kept, reading.weight),
+        None if tags is None else ["" if is_missing(tag) else text_of(tag) for tag in as_list(tags)],
+        Place(rows.file, rows.line(int(kept[0]))),
+        len(kept),
+        rows.read,
+    )
+
+
+def present(kept: Any, rows: Rows, column: str, values: Any, bad: BadLines) -> Any:
+    """The rows whose value is there; the others are bad lines."""
+    lacking = missing_in(values)
+    for row in kept[lacking[kept]].tolist():
+        bad.note(rows.bad(row, column, "is missing"))
+    return kept[~lacking[kept]]
+
+
+def missing_in(values: Any) -> Any:
+    """Which of the values of an Arrow array, or of a list, are missing."""
+    if isinstance(values, list):
+        return np.array([is_missing(value) for value in values], bool)
+    return np.asarray(
+        values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False) if hasattr(values, "type") else []
+    )
+
+
+def taken(values: Any, kept: Any, whole: bool) -> Any:
+    """The values of some rows."""
+    if values is None or whole:
+        return values
+    return [values[k] for k in kept.tolist()] if isinstance(values, list) else values.take(kept)
+
+
+def numbers_in(values: Any, rows: Rows, kept: Any, column: str) -> Any:
+    """Sample weights as an array."""
+    found = np.empty(len(kept))
+    for k, value in enumerate(as_list(values)):
+        if not isinstance(value, (int, float)):
+            raise rows.bad(int(kept[k]), column, f"must be a number, got {value!r}")
+        found[k] = value
+    return found
+
+
+def coded(rows: Rows, kept: Any, bad: BadLines) -> tuple[NamedRows | None, Any]:
+    """The features of all rows that can be coded, and which rows these are; the others are bad lines, first to last."""
+    if not len(kept):
+        return None, kept
+    try:
+        return rows.code(kept), kept
+    except BadValueError as error:
+        if len(kept) == 1:
+            bad.note(rows.bad(int(kept[0]), error.column, error.reason))
+            return None, kept[:0]
+    good = np.concatenate([coded(rows, half, bad)[1] for half in np.array_split(kept, 2)])
+    return (rows.code(good), good) if len(good) else (None, good)
+
+
+# --- tables of Arrow --------------------------------------------------------------------------
+
+
+def table_rows(reading: Reading, table: Any, line: Callable[[int], int], file: str, read: int) -> Rows:
+    """The rows of an Arrow table."""
+    coding, names = coding_of(reading), set(table.column_names)
+    needed = [name for name in table.column_names if name not in aside_columns(reading)]
+    own = table.select(needed)
+
+    def code(kept: Any) -> NamedRows:
+        return coding.named_rows(own if len(kept) == own.num_rows else own.take(kept))
+
+    return Rows(table.num_rows, code, lambda name: table.column(name) if name in names else None, line, file, read)
+
+
+def aside_columns(reading: Reading) -> set[str]:
+    """Columns that are no features."""
+    return {getattr(reading, name) for name in ASIDE if getattr(reading, name) is not None}
+
+
+def check_columns(reading: Reading, names: Sequence[str], file: str) -> None:
+    """SourceError unless a file has the columns of a reading, those that are no features aside."""
+    columns = coding_of(reading).columns
+    skipped = {column.name for column in columns if column.kind == "skip"} | aside_columns(reading)
+    needed = [column.name for column in columns if column.name not in skipped]
+    try:
+        match_columns([name for name in names if name not in skipped], needed)
+    except ValueError as error:
+        raise SourceError(f"{file}: {error}") from None
+
+
+def flat_table(table: Any) -> Any:
+    """A table whose columns have no columns of their own: those of a struct `a` become `a.b`."""
+    is_struct = arrow_module("pyarrow.types").is_struct
+    while any(is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    return table
+
+
+def batches_of_tables(reading: Reading, tables: Iterator[tuple[Any, int, str, int]], bad: BadLines) -> Iterator[Batch]:
+    """Batches of tables that come with the row each starts at, from 1, their file, and the bytes read."""
+    for table, first, file, read in tables:
+        rows = table_rows(reading, flat_table(table), lambda row, first=first: first + row, file, read)  # type: ignore[misc]
+        batch = batch_of(reading, rows, bad)
+        if batch is not None:
+            yield batch

@@ -1,0 +1,171 @@
+"""JSON lines: an object per line. Nested objects become dotted names, lists of texts a feature each.
+
+Rows may have different keys. A key that is not there is no feature, null is `key is missing`. The first 2^20 bytes
+decide the kinds of their keys (`fiol.intake.coding`); keys that come later are numbers, categories and tags by their
+values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from fiol.intake.coding import Coding, Column
+from fiol.intake.column_values import NUMBERS, BadValueError, ListedValues
+from fiol.intake.named_rows import NamedRows
+from fiol.intake.strands import Strand
+from fiol.readers.bad_lines import BadLines
+from fiol.readers.batch import BadLineError, Batch, Place
+from fiol.readers.columns import ASIDE, Rows, aside_columns, batch_of, coding_of, guessed_fields
+from fiol.readers.formats import Format
+from fiol.readers.sources import Sources
+
+if TYPE_CHECKING:
+    from fiol.readers.reading import Reading
+
+#: Objects within objects, so deep at most.
+DEEPEST = 100
+
+
+class JsonLines(Format):
+    """An object per line."""
+
+    extensions = (".jsonl", ".ndjson", ".json")
+    has_columns = True
+
+    def recognises(self, start: bytes) -> bool:
+        """Whether the first line is an object, or the only one begins as one."""
+        line, end, _ = start.lstrip().partition(b"\n")
+        if not line.startswith(b"{"):
+            return False
+        try:
+            return isinstance(json.loads(line), dict)
+        except ValueError:
+            return not end  # cut
+
+    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The coding of the keys in the first lines."""
+        lines = start.splitlines()
+        found = list[dict[str, Any]]()
+        for k, line in enumerate(lines):
+            try:
+                found += [flat(line)] if line.strip() else []
+            except ValueError:
+                if k + 1 < len(lines):
+                    continue  # the last one may be cut; others are bad lines when their turn comes
+        columns = [ListedValues(key, [row[key] for row in found if key in row]) for key in keys_of(found)]
+        return guessed_fields(columns, given)
+
+    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+        """A batch per block of about a megabyte."""
+        if reading.coding is None or not reading.coding.complete:
+            given = {name: getattr(reading, name) for name in (*ASIDE, "pairs", "coding")}
+            made = self.guess(*sources.start(), given)
+            reading = type(reading)(**{**given, **made, "format": reading.format})
+        coding, aside = coding_of(reading), aside_columns(reading)
+        for block in sources.blocks():
+            rows, lines = list[dict[str, Any]](), list[int]()
+            for number, line in enumerate(bytes(block.data[: block.size]).split(b"\n"), block.place.line):
+                try:
+                    rows += [flat(line)] if line.strip() else []
+                except ValueError as error:
+                    bad.note(BadLineError(Place(block.place.file, number), 0, str(error)))
+                if len(lines) < len(rows):
+                    lines.append(number)
+            batch = batch_of(reading, dict_rows(rows, lines, coding, aside, block.place.file, block.read), bad)
+            if batch is not None:
+                yield batch
+
+
+def dict_rows(
+    rows: list[dict[str, Any]], lines: list[int], coding: Coding, aside: set[str], file: str, read: int
+) -> Rows:
+    """Flat dicts as rows of a file."""
+
+    def code(kept: Any) -> NamedRows:
+        return coded_dicts([rows[k] for k in kept.tolist()], coding, aside)
+
+    def column(name: str) -> Any:
+        return [row.get(name) for row in rows] if any(name in row for row in rows) else None
+
+    return Rows(len(rows), code, column, lines.__getitem__, file, read)
+
+
+def coded_dicts(rows: list[dict[str, Any]], coding: Coding, aside: set[str]) -> NamedRows:
+    """The features of flat dicts; a BadValueError names the row and the key."""
+    strands, known = list[Strand](), {column.name: column for column in coding.columns}
+    for key in dict.fromkeys([*known, *keys_of(rows)]):
+        if key in aside:
+            continue
+        there = np.array([k for k, row in enumerate(rows) if key in row], np.int64)
+        values = [rows[k][key] for k in there.tolist()]
+        told = known.get(key)
+        parts = by_type(key, values) if told is None else [(told, np.arange(len(values)))]
+        for column, which in parts:
+            try:
+                found = column.strands(ListedValues(key, [values[k] for k in which.tolist()]))
+            except BadValueError as error:
+                raise BadValueError(int(there[which[error.row]]), key, error.reason) from None
+            except TypeError:
+                raise BadValueError(int(there[which[0]]), key, "is of a kind that rows do not have") from None
+            strands += [strand._replace(rows=there[which][strand.rows]) for strand in found]
+    return coding.rows_of(strands, len(rows))
+
+
+def by_type(key: str, values: list[Any]) -> list[tuple[Column, Any]]:
+    """The columns that values of a key nobody told of are, by their types, and which values each has."""
+    kinds = [
+        "number" if isinstance(value, NUMBERS) else "tags" if isinstance(value, list) else "category"
+        for value in values
+    ]
+    places = {kind: np.array([k for k, found in enumerate(kinds) if found == kind], np.int64) for kind in set(kinds)}
+    return [(Column(key, kind), places[kind]) for kind in sorted(places)]
+
+
+def keys_of(rows: list[dict[str, Any]]) -> list[str]:
+    """All keys, in the order in which they first come."""
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def flat(line: bytes) -> dict[str, Any]:
+    """The object of a line, with dotted names for objects within; ValueError if it is none.
+
+    >>> flat(b'{"user": {"age": 30, "tags": ["a", "b"]}, "city": null}')
+    {'user.age': 30, 'user.tags': ['a', 'b'], 'city': None}
+    >>> flat(b'[1]')
+    Traceback (most recent call last):
+    ValueError: must be an object {...}, got a list
+    """
+    try:
+        found = json.loads(line, parse_constant=refuse_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is no JSON: {error.msg} at character {error.colno}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is no text in UTF-8: {error.reason} at byte {error.start}") from None
+    except RecursionError:
+        raise ValueError(f"has objects within objects, deeper than {DEEPEST}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"must be an object {{...}}, got a {type(found).__name__}")
+    return dict(flattened(found, "", 0)) if any(type(value) in (dict, list) for value in found.values()) else found
+
+
+def flattened(value: dict[str, Any], before: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """The keys of an object, and of those within, by dotted names."""
+    if depth > DEEPEST:
+        raise ValueError(f"has objects within objects, deeper than {DEEPEST}")
+    for key, inner in value.items():
+        name = before + key
+        if isinstance(inner, dict):
+            yield from flattened(inner, f"{name}.", depth + 1)
+        elif isinstance(inner, list) and any(isinstance(entry, (dict, list)) for entry in inner):
+            raise ValueError(f"has a list of objects or lists at {name!r}: lists must be of texts")
+        else:
+            yield name, inner
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """ValueError for what JSON does not have."""
+    raise ValueError(f"has {name}, which is no number of JSON: write null")

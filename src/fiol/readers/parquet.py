@@ -1,0 +1,95 @@
+"""Parquet: columns with types, read by pyarrow, a part of a row group at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fiol.intake.column_values import columns_of
+from fiol.intake.frames import as_frame
+from fiol.readers.bad_lines import BadLines
+from fiol.readers.batch import Batch
+from fiol.readers.columns import (
+    ASIDE,
+    arrow_module,
+    aside_columns,
+    batches_of_tables,
+    check_columns,
+    coding_of,
+    flat_table,
+    guessed_fields,
+)
+from fiol.readers.formats import Format
+from fiol.readers.sources import STANDARD_INPUT, SourceError, Sources
+
+if TYPE_CHECKING:
+    from fiol.readers.reading import Reading
+
+#: So many rows are a batch, and so many decide what columns are.
+ROWS_AT_ONCE = 2**14
+
+
+class Parquet(Format):
+    """Columns with types."""
+
+    extensions = (".parquet", ".pq")
+    has_columns = True
+
+    def recognises(self, start: bytes) -> bool:
+        """Whether the file begins as all of them do."""
+        return start.startswith(b"PAR1")
+
+    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The coding of the first rows."""
+        with opened(name) as file:
+            table = next((batch for batch, _, _ in tables_of(file, None)), None)
+            if table is None:
+                table = file.schema_arrow.empty_table()
+        return guessed_fields(columns_of(as_frame(flat_table(table))), given)
+
+    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+        """A batch per so many rows of a row group."""
+        if reading.coding is None or not reading.coding.complete:
+            given = {name: getattr(reading, name) for name in (*ASIDE, "pairs", "coding")}
+            made = self.guess(b"", sources.files[0], given)
+            reading = type(reading)(**{**given, **made, "format": reading.format})
+        yield from batches_of_tables(reading, self.tables(reading, sources), bad)
+
+    def tables(self, reading: Reading, sources: Sources) -> Iterator[tuple[Any, int, str, int]]:
+        """The rows of all files, with the row each table starts at, its file, and the bytes read."""
+        before = 0
+        skipped = {column.name for column in coding_of(reading).columns if column.kind == "skip"}
+        for name in sources.files:
+            with opened(name) as file:
+                there = file.schema_arrow.names
+                check_columns(reading, flat_table(file.schema_arrow.empty_table()).column_names, name)
+                wanted = [column for column in there if column not in skipped - aside_columns(reading)]
+                for table, first, share in tables_of(file, wanted):
+                    yield table, first, name, before + int(share * size_of(name))
+            before += size_of(name)
+
+
+def opened(name: str) -> Any:
+    """A Parquet file; SourceError if it is damaged, or can be read only once."""
+    parquet, arrow = arrow_module("pyarrow.parquet"), arrow_module()
+    if name == STANDARD_INPUT:
+        raise SourceError("Parquet files say at their end what is in them, so that they cannot be read from a pipe")
+    try:
+        return parquet.ParquetFile(name)
+    except arrow.ArrowInvalid as error:
+        raise SourceError(f"{name} is no Parquet file that can be read: {error}") from None
+
+
+def tables_of(file: Any, columns: list[str] | None) -> Iterator[tuple[Any, int, float]]:
+    """The rows of an open file, `ROWS_AT_ONCE` at most in a table, the row each starts at, and the share read then."""
+    arrow, first = arrow_module(), 1
+    for group in range(file.metadata.num_row_groups):
+        for batch in file.iter_batches(ROWS_AT_ONCE, row_groups=[group], columns=columns, use_threads=False):
+            yield arrow.Table.from_batches([batch]), first, (first - 1 + batch.num_rows) / file.metadata.num_rows
+            first += batch.num_rows
+
+
+def size_of(name: str) -> int:
+    """The bytes of a file on disk."""
+    return os.stat(name).st_size

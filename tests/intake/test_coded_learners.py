@@ -1,0 +1,179 @@
+"""Frames with texts, dates and holes go into every model as the dicts of the same rows would, to the bit."""
+
+import copy
+import datetime as dt
+import functools
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from tests.interpreted import interpret
+
+import fiol
+from fiol import FIOL, L1, Coding, Column, Learner, Logistic, OneVsRest, Squared
+
+learner = functools.partial(Learner, compiled=False)
+TABLE = {
+    "age": [30.0, None, 0.0, 41.5],
+    "city": ["Rome", "Oslo", None, "Rome"],
+    "when": [dt.datetime(2024, 3, 4, 7), None, dt.datetime(2024, 3, 5), dt.datetime(2024, 3, 4, 7)],
+    "old": [True, False, True, True],
+}
+MONDAY = {"when": 8829 + 7 / 24, "when.month": "3", "when.weekday": "Mon", "when.hour": "7", "old": 1}
+DICTS = [
+    {"age": 30.0, "city": "Rome", **MONDAY},
+    {"age is missing": 1, "city": "Oslo", "when is missing": 1},
+    {"city is missing": 1, "when": 8830.0, "when.month": "3", "when.weekday": "Tue", "when.hour": "0", "old": 1},
+    {"age": 41.5, "city": "Rome", **MONDAY},
+]
+Y = [1.0, -1.0, -1.0, 1.0]
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    interpret(monkeypatch)
+
+
+def bits(model):
+    """Names and weights."""
+    return model.names, model.weights.tobytes(), np.asarray(model.intercept).tobytes(), model.rounds
+
+
+@pytest.mark.parametrize("library", sorted(FRAMES))
+@pytest.mark.parametrize("options", [{}, {"bits": 10}, {"max_features": 30}])
+def test_frames_are_their_rows_as_dicts(library, options):
+    frame, model, other = (
+        FRAMES[library](TABLE),
+        learner(FIOL(Logistic()), **options),
+        learner(FIOL(Logistic()), **options),
+    )
+    scores = model.learn(frame, Y)
+    assert scores.tobytes() == other.learn(DICTS, Y).tobytes()
+    assert bits(model) == bits(other)
+    assert model.scores(frame).tobytes() == model.scores(DICTS).tobytes() == other.scores(DICTS).tobytes()
+    assert model.coding.names == ("age", "city", "when", "old")
+    model.learn_named(DICTS[0], 1.0)  # events as dicts, after frames
+    other.learn_named(DICTS[0], 1.0)
+    for again in (model.copy(), pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model.snapshot()):
+        assert again.scores(frame).tobytes() == other.scores(DICTS).tobytes()
+    model.learn(frame, Y)
+    other.learn(DICTS, Y)
+    assert bits(model) == bits(other)
+
+
+def test_files_keep_the_coding(tmp_path):
+    model = learner(FIOL(Logistic()), coding={"age": "category"})
+    model.save(tmp_path / "early")  # what was told by hand is kept, too
+    model = Learner.load(tmp_path / "early", compiled=False)
+    model.learn(pl.DataFrame(TABLE)[:2], Y[:2])
+    assert "age=30" in model.names
+    model.save(tmp_path / "model")
+    again = Learner.load(tmp_path / "model", compiled=False)
+    assert again.coding == model.coding
+    for each in (model, again):
+        each.learn(pl.DataFrame(TABLE)[2:], Y[2:])
+    assert bits(model) == bits(again)
+
+
+def test_chunks_of_frames_are_one_frame():
+    frame, one, many = pl.DataFrame(TABLE), learner(FIOL(Logistic())), learner(FIOL(Logistic()))
+    one.learn(frame, Y)
+    many.learn(frame[:3], Y[:3])
+    many.learn(frame[3:].select("when", "old", "city", "age"), Y[3:])
+    assert bits(one) == bits(many)
+
+
+def test_a_learner_of_number_columns_meets_a_hole():
+    plain, holes = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 3.0]}), pd.DataFrame({"b": [1.0, 2.0], "a": [None, 5.0]})
+    model, other = learner(FIOL(Squared())), learner(FIOL(Squared()))
+    other.learn([{"a": 1.0, "b": 0.0}], [1.0])
+    model.learn(plain, [1.0, 2.0])
+    assert model.coding is None
+    assert model.columns == ("a", "b")
+    before = bits(model)
+    with pytest.raises(ValueError, match=r"^X\[0, 'a'\] (is missing|must be finite, got nan)$"):
+        model.scores(holes)  # no row said what that means
+    with pytest.raises(ValueError, match=r"^X\[0, 'b'\] must be a number, got 'x'"):
+        model.learn(pd.DataFrame({"a": [1.0], "b": ["x"]}), [1.0])
+    with pytest.raises(ValueError, match="y must have one entry per row"):
+        model.learn(holes, [1.0])
+    assert bits(model) == before
+    assert (model.coding, model.columns) == (None, ("a", "b"))
+    model.learn(holes, [1.0, 2.0])
+    assert model.names == ["a", "b", "a is missing"]
+    named = learner(FIOL(Squared()))
+    named.learn([{"a": 1.0}, {"a": 2.0, "b": 3.0}, {"a is missing": 1, "b": 1.0}, {"a": 5.0, "b": 2.0}], [1.0, 2.0] * 2)
+    assert model.weights.tobytes() == named.weights.tobytes()
+    arrays = learner(FIOL(Squared()))
+    arrays.learn(plain.to_numpy(), [1.0, 2.0])
+    arrays.learn(holes[["a", "b"]], [1.0, 2.0])
+    assert bits(arrays) == bits(model)
+
+
+def test_a_learner_of_dicts_takes_frames():
+    model, other = learner(FIOL(Squared())), learner(FIOL(Squared()))
+    for one in (model, other):
+        one.learn([{"a": 1.0, "b": 2.0}], [1.0])
+    model.learn(pd.DataFrame({"b": [1.0], "c": [2.0]}), [2.0])
+    other.learn([{"b": 1.0, "c": 2.0}], [2.0])
+    assert bits(model) == bits(other)
+
+
+def test_refused():
+    frame = pl.DataFrame(TABLE)
+    with pytest.raises(TypeError, match="column 'city' holds"):
+        learner(FIOL(Logistic()), n_features=4).learn(frame.drop("age", "when"), Y)
+    with pytest.raises(TypeError, match="leave out n_features"):
+        learner(FIOL(Logistic()), n_features=4, coding={})
+    with pytest.raises(TypeError, match="dict of kinds by column"):
+        learner(FIOL(Logistic()), coding="words")
+    model = learner(FIOL(Logistic()))
+    model.learn(frame, Y)
+    before = bits(model)
+    for bad, message in [
+        (frame.with_columns(more=pl.lit(1)), "unexpected 'more'"),
+        (frame.drop("age"), "missing 'age'"),
+        (frame.with_columns(age=pl.lit("x")), r"^X\[0, 'age'\] must be a number"),
+    ]:
+        for call in (lambda bad=bad: model.learn(bad, Y), lambda bad=bad: model.scores(bad)):
+            with pytest.raises(ValueError, match=message):
+                call()
+    assert bits(model) == before
+    assert model.scores(frame.with_columns(city=pl.lit("Paris"))).shape == (4,)
+    with pytest.raises(TypeError, match="convert it, or leave it out by kind 'skip'"):
+        learner(FIOL(Logistic())).learn(pl.DataFrame({"s": [{"a": 1}]}), [1.0])
+
+
+def test_merging_codings():
+    frame, parts = pl.DataFrame(TABLE), [learner(FIOL(Logistic())) for _ in range(2)]
+    parts[0].learn(frame[:2], Y[:2])
+    parts[1].learn(frame[2:], Y[2:])
+    whole = Learner.merge(parts)
+    assert whole.coding.columns == parts[0].coding.columns
+    assert set(whole.names) == set(parts[0].names) | set(parts[1].names)
+    plain = [learner(FIOL(Squared())) for _ in range(2)]
+    plain[0].learn(pd.DataFrame({"a": [1.0], "b": [2.0]}), [1.0])
+    plain[1].learn(pd.DataFrame({"b": [1.0], "a": [None]}), [1.0])
+    assert Learner.merge(plain).names == ["a", "b", "a is missing"]
+    other = learner(FIOL(Logistic()), coding={"age": "category"})
+    other.learn(frame, Y)
+    with pytest.raises(ValueError, match=r"learners\[1\] makes other features of its columns.*: age: one feature"):
+        Learner.merge([parts[0], other])
+
+
+def test_one_against_the_rest_and_ensembles():
+    frame, labels = pa.table(TABLE), ["a", "b", "b", "c"]
+    model, other = OneVsRest(FIOL(Logistic()), coding={"old": "skip"}), OneVsRest(FIOL(Logistic()))
+    model.learn(frame, labels)
+    other.learn([{k: v for k, v in row.items() if k != "old"} for row in DICTS], labels)
+    assert model.names == other.names
+    assert model.weights.tobytes() == other.weights.tobytes()
+    assert model.copy().scores(frame).tobytes() == model.scores(frame).tobytes()
+    coding = Coding((Column("city", "category"), Column("age", "number")), (("city", "age"),))
+    crossing = learner(fiol.Stacked(Logistic(), L1(1e-3)), coding=coding)
+    crossing.learn(frame.select(["age", "city"]), Y)
+    assert "city=Rome*age" in crossing.names

@@ -1,0 +1,355 @@
+"""Files with columns: CSV as pandas reads it, all formats to the same bits, and every bad line with its place."""
+
+import csv
+import datetime as dt
+import gzip
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.interpreted import interpret
+
+from fiol import FIOL, Coding, Learner, Logistic, OneVsRest
+from fiol.intake.vocabulary import Vocabulary
+from fiol.readers import columns
+from fiol.readers.batch import BadLineError
+from fiol.readers.reading import Reading, guess
+from fiol.readers.sources import SourceError
+
+
+def rows_of(batches, vocabulary=None):
+    """All rows of batches as dicts of names."""
+    found = []
+    for batch in batches:
+        rows = getattr(batch, "X", batch)
+        for k in range(rows.rows):
+            a, b = rows.chunk.indptr[k : k + 2]
+            found.append(
+                [(rows.names[i], x) for i, x in zip(rows.chunk.indices[a:b], rows.chunk.data[a:b], strict=True)]
+            )
+    return found
+
+
+def values(y):
+    """A column as a list."""
+    return y if isinstance(y, list) else y.to_pylist()
+
+
+# --- CSV as pandas reads it -----------------------------------------------------------------------
+
+FIELD = st.sampled_from(
+    [
+        "",
+        "a",
+        "b c",
+        "NA",
+        "n/a",
+        "nan",
+        " x ",
+        'say "hi"',
+        "a,b",
+        "two\nlines",
+        "cr\rlf\r\n",
+        "'",
+        "é",
+        "|",
+        ";",
+        "\t",
+        "null",
+        "-",
+    ]
+)
+NUMBER = st.sampled_from(["", "1", "-2.5", "1e3", "0", "  7 ", ".5", "NaN", "+3", "0.1", "1E-7"])
+TRUTH = st.sampled_from(["True", "False", "", "TRUE", "false"])
+TABLE = st.lists(st.tuples(FIELD, NUMBER, TRUTH, FIELD, NUMBER), min_size=1, max_size=8)
+
+
+@settings(max_examples=70)
+@given(
+    TABLE,
+    st.sampled_from(",\t;|"),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_csv_as_pandas_reads_it(table, delimiter, end, quoting, marked, ended):
+    text = io.StringIO()
+    quoting = csv.QUOTE_ALL if end == "\r" else quoting  # it would leave other ends of lines as they are
+    writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting)
+    writer.writerow(["name", "size", "yes", "", "name"])
+    writer.writerows([("x", "1", "True", "y", "2"), *table])
+    written = text.getvalue() if ended else text.getvalue().removesuffix(end)
+    data = b"\xef\xbb\xbf" * marked + written.encode()
+    frame = pd.read_csv(io.BytesIO(data), sep=delimiter)
+    reading = guess(io.BytesIO(data), format="csv", options={"delimiter": delimiter})
+    assert reading.options["types"]["size"] == "number"
+    assert reading.options["types"]["yes"] == "truth"
+    assert reading.coding.names == tuple(frame.columns) == ("name", "size", "yes", "Unnamed: 3", "name.1")
+    (batch,) = reading.batches(io.BytesIO(data), ahead=False)
+    expected = reading.coding.named_rows(frame)
+    assert batch.X.names == expected.names
+    assert [a.tobytes() for a in batch.X.chunk] == [a.tobytes() for a in expected.chunk]
+    assert batch.place.line == 2
+    if delimiter_is_plain(written):
+        assert guess(io.BytesIO(data), format="csv") == reading
+
+
+def delimiter_is_plain(text):
+    """Whether only one delimiter is in a text: then it has to be found."""
+    return sum(c in text for c in ",\t;|") == 1
+
+
+def test_blocks_end_where_records_do():
+    rng = np.random.default_rng(0)
+    names = np.array(["plain", 'a "quoted" one', "two\nlines", "cr\r\nlf", "x, y"])
+    frame = pd.DataFrame({"t": names[rng.integers(0, 5, 90_000)], "x": rng.integers(0, 1000, 90_000) / 8, "y": 1})
+    text = frame.to_csv(index=False, lineterminator="\n")
+    assert len(text) > 1.5 * 2**20
+    reading = guess(io.BytesIO(text.encode()), format="csv", target="y")
+    whole = reading.coding.named_rows(frame).encoded(Vocabulary())
+    for data in (text.encode(), gzip.compress(text.encode(), 1)):
+        vocabulary, parts = Vocabulary(), []
+        batches = list(reading.batches(io.BytesIO(data)))
+        assert len(batches) > 1
+        parts = [batch.X.encoded(vocabulary) for batch in batches]
+        assert np.array_equal(np.concatenate([p.data for p in parts]), whole.data)
+        assert np.array_equal(np.concatenate([p.indices for p in parts]), whole.indices)
+    before = frame[: batches[0].rows]
+    lines = 2 + len(before) + sum(name.count("\n") for name in before["t"])
+    assert batches[1].place.line == lines
+    assert batches[-1].read == len(data)
+
+
+# --- the same bits, whatever holds the rows --------------------------------------------------------
+
+ROWS = 60
+RNG = np.random.default_rng(1)
+FRAME = pd.DataFrame(
+    {
+        "age": np.where(RNG.random(ROWS) < 0.2, np.nan, RNG.normal(40.0, 9.0, ROWS)),
+        "city": RNG.choice(np.array(["Rome", "Oslo, cold", 'the "city"', None], object), ROWS),
+        "text": [f"word{k % 7} and word{k % 3} are in text {k}" for k in range(ROWS)],
+        "when": pd.date_range("2024-01-01", periods=ROWS, freq="7h"),
+        "ok": RNG.random(ROWS) < 0.5,
+        "n": RNG.integers(0, 9, ROWS),
+        "w": RNG.integers(1, 4, ROWS),
+        "id": [f"row {k}" for k in range(ROWS)],
+        "y": RNG.choice([-1, 1], ROWS),
+    }
+)
+
+
+def written(folder):
+    """The frame as a file of every format."""
+    table = pa.Table.from_pandas(FRAME, preserve_index=False)
+    FRAME.to_csv(folder / "a.csv", index=False)
+    FRAME.to_csv(folder / "a.tsv", index=False, sep="\t")
+    iso = FRAME.assign(when=FRAME["when"].dt.strftime("%Y-%m-%dT%H:%M:%S")).astype(object)
+    records = iso.where(iso.notna(), None).to_dict("records")
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
+    pq.write_table(table, folder / "a.parquet", row_group_size=25)
+    with pa.ipc.new_file(folder / "a.arrow", table.schema) as sink:
+        sink.write_table(table, max_chunksize=25)
+    with pa.ipc.new_stream(folder / "a.arrows", table.schema) as sink:
+        sink.write_table(table, max_chunksize=25)
+    return sorted(folder.iterdir())
+
+
+@pytest.mark.parametrize("pairs", [(), (("city", "when.hour"), ("age", "ok", "age"))])
+def test_every_reader_and_every_frame_to_the_same_bits(tmp_path, monkeypatch, pairs):
+    interpret(monkeypatch)
+    features, y, weights = FRAME.drop(columns=["y", "w", "id"]), FRAME["y"], FRAME["w"]
+    told = Coding.given({"n": "category"}, pairs)
+    found = {}
+    for name, X in {"pandas": features, "polars": pl.from_pandas(features)}.items():
+        found[name] = Learner(FIOL(Logistic()), coding=told)
+        found[name].learn(X, y, weights)
+    assert {"text:word1", "n=3", "when.hour=7", "age is missing", "city=Oslo, cold"} <= set(found["pandas"].names)
+    assert any("city=Rome*when.hour=" in name for name in found["pandas"].names) == bool(pairs)
+    for path in written(tmp_path):
+        reading = guess(path, target="y", weight="w", tag="id", coding=told)
+        reading = Reading.from_json(json.loads(json.dumps(reading.to_json())))
+        model, tags = Learner(FIOL(Logistic())), []
+        for batch in reading.batches(path):
+            model.learn(batch.X, batch.y, batch.weights)
+            tags += batch.tags
+        found[path.name] = model
+        assert tags == FRAME["id"].tolist()
+        assert batch.read == path.stat().st_size
+        assert all(batch.y is None for batch in Reading(**{**vars(reading), "target": None}).batches(path))
+        frame = reading.coding.named_rows(features)  # kinds are those of the frame
+        assert frame.names == found["pandas"].coding.named_rows(features).names
+    assert len(found) == 8
+    assert len({(tuple(m.names), m.weights.tobytes(), m.rounds) for m in found.values()}) == 1
+
+
+def test_labels_are_as_they_are(tmp_path, monkeypatch):
+    interpret(monkeypatch)
+    (tmp_path / "a.csv").write_text("x,kind\n1,cat\n2,dog\n")
+    reading = guess(tmp_path / "a.csv", target="kind")
+    (batch,) = reading.batches(tmp_path / "a.csv")
+    model = OneVsRest(FIOL(Logistic()))
+    model.learn(batch.X, batch.y)
+    assert model.classes == ["cat", "dog"]
+    (tmp_path / "b.csv").write_text("x\n1\n2\n")  # to predict for
+    (batch,) = reading.batches(tmp_path / "b.csv")
+    assert batch.y is None
+    assert model.predict(batch.X).shape == (2,)
+    for text, label in [("x,y\n1,3\n", 3), ("x,y\n1,true\n", True), ("x,y\n1,0.5\n", 0.5)]:
+        data = io.BytesIO(text.encode())
+        (batch,) = guess(data, format="csv", target="y").batches(io.BytesIO(text.encode()))
+        assert values(batch.y) == [label]
+        assert type(values(batch.y)[0]) is type(label)
+
+
+# --- what a file looks like ------------------------------------------------------------------------
+
+
+def test_formats_and_dialects_are_recognised(tmp_path):
+    for path in written(tmp_path):
+        kind = {"csv": "csv", "tsv": "csv", "jsonl": "json", "parquet": "parquet", "arrow": "arrow", "arrows": "arrow"}
+        assert guess(path).format == kind[path.suffix[1:]]
+        hidden = path.rename(path.with_name(path.stem + path.suffix[1:]))  # by content alone
+        assert guess(hidden).format == kind[path.suffix[1:]]
+    for text, delimiter, header, names in [
+        (b"a;b\n1;2,5\n3;4,5\n", ";", True, ("a", "b")),
+        (b"1,x\n2,y\n", ",", False, ("c1", "c2")),
+        (b"a\tb\n\n1\t2\n", "\t", True, ("a", "b")),
+    ]:
+        reading = guess(io.BytesIO(text))
+        assert (reading.options["delimiter"], reading.options["header"]) == (delimiter, header)
+        assert reading.coding.names == names
+        assert rows_of(reading.batches(io.BytesIO(text))) == rows_of(
+            Reading("csv", options={"delimiter": delimiter}).batches(io.BytesIO(text))
+        )
+    told = guess(
+        io.BytesIO(b"1,2\n3,4\n"), format="csv", options={"names": ["p", "q"]}, target="q", coding={"p": "category"}
+    )
+    (batch,) = told.batches(io.BytesIO(b"1,2\n3,4\n"))
+    assert (batch.X.names, values(batch.y)) == (["p=1", "p=3"], [2, 4])
+    quoted = {"quote": "'", "header": False}
+    (batch,) = guess(io.BytesIO(b"'a,b',1\n"), format="csv", options=quoted).batches(io.BytesIO(b"'a,b',1\n"))
+    assert batch.X.names == ["c1=a,b", "c2"]
+    only = guess(io.BytesIO(b"a,b\n"), format="csv")
+    assert list(only.batches(io.BytesIO(b"a,b\n"))) == []
+    assert list(only.batches(io.BytesIO(b""))) == []
+
+
+def test_several_files_have_a_header_each(tmp_path):
+    (tmp_path / "1.csv").write_text("a,b\n1,x\n")
+    (tmp_path / "2.csv").write_text("b,a\ny,2\n")
+    reading = guess(tmp_path)
+    assert rows_of(reading.batches(tmp_path)) == [[("a", 1.0), ("b=x", 1.0)], [("a", 2.0), ("b=y", 1.0)]]
+    (tmp_path / "3.csv").write_text("b,c\ny,2\n")
+    with pytest.raises(SourceError, match=r"3\.csv: columns must be those first seen: missing 'a'; unexpected 'c'"):
+        list(reading.batches(tmp_path))
+
+
+def test_json_lines():
+    lines = [
+        '{"user": {"age": 30, "tags": ["a", "b"]}, "day": "2024-03-04"}',
+        "",
+        '{"day": "2024-03-05", "user": {"age": null}, "new": "x"}',
+    ]
+    start = "\n".join(lines[:2]).encode()
+    reading = guess(io.BytesIO(start))
+    assert reading.format == "json"
+    monday = [("day", 8829.0), ("day.month=3", 1.0), ("day.weekday=Mon", 1.0)]
+    tuesday = [("day", 8830.0), ("day.month=3", 1.0), ("day.weekday=Tue", 1.0)]
+    assert rows_of(reading.batches(io.BytesIO("\r\n".join(lines).encode()))) == [
+        [("user.age", 30.0), ("user.tags=a", 1.0), ("user.tags=b", 1.0), *monday],
+        [("user.age is missing", 1.0), *tuesday, ("new=x", 1.0)],
+    ]
+    late = [{"new": 1.5}, {"new": "x"}, {"new": ["p", "q"]}, {"new": True}, {"new": None}, {}]
+    found = rows_of(reading.batches(io.BytesIO("\n".join(map(json.dumps, late)).encode())))
+    names = [["new"], ["new=x"], ["new=p", "new=q"], ["new"], ["new is missing"], []]
+    assert [[name for name, _ in row] for row in found] == names
+
+
+# --- bad lines ---------------------------------------------------------------------------------------
+
+CSV = b'a,b,y\n1,"x\nx",1\n'
+BAD = [
+    ("csv", CSV + b"2,y,1\noh,y,1\n3,z,1\n", 5, "column 'a' must be a number, got 'oh'"),
+    ("csv", CSV + b"2,y\n3,z,1\n", 4, "has 2 fields, but there are 3 columns"),
+    ("csv", CSV + b"2,y,1,\n", 4, "has 4 fields, but there are 3 columns"),
+    ("csv", CSV + b"2,\xff,1\n", 4, "is no text in UTF-8"),
+    ("csv", CSV + b"inf,y,1\n", 4, "column 'a' must be finite, got inf"),
+    ("csv", CSV + b"1e300,y,1\n", 4, "column 'a' must be 0 or between"),
+    ("csv", CSV + b"1,y,\n", 4, "column 'y' is missing"),
+    ("csv", CSV + b"1,y,1.5\n", 4, "column 'y' must be a whole number, got '1.5'"),
+    ("json", b'{"a": 1, "y": 1}\n{"a": "x", "y": 1}\n', 2, "column 'a' must be a number, got 'x'"),
+    ("json", b'{"a": 1, "y": 1}\n{"a": 2}\n', 2, "column 'y' is missing"),
+    ("json", b'{"a": 1, "y": 1}\n{"a": NaN, "y": 1}\n', 2, "has NaN, which is no number of JSON"),
+    ("json", b'{"a": 1, "y": 1}\n{"a": 1\n{"a": 3, "y": 1}\n', 2, "is no JSON: Expecting ',' delimiter"),
+    ("json", b'{"a": 1, "y": 1}\n[1]\n', 2, "must be an object"),
+    ("json", b'{"a": 1, "y": 1}\n{"a": [{"b": 1}], "y": 1}\n', 2, "list of objects or lists at 'a'"),
+    ("json", b'{"a": 1, "y": 1}\n{"a": 1' + b"0" * 400 + b', "y": 1}\n', 2, "column 'a' must be finite"),
+    ("json", b'{"a": 1, "y": 1}\n' + b'{"b":' * 5000 + b"1" + b"}" * 5000 + b"\n", 2, "deeper than"),
+    ("json", b'{"a": 1, "y": 1}\n{"a": "\xff"}\n', 2, "is no text in UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "line", "reason"), BAD)
+def test_bad_lines_have_their_place(kind, data, line, reason, tmp_path):
+    good = data.split(b"\n")[0] + b"\n" if kind == "json" else CSV
+    reading = guess(io.BytesIO(good), format=kind, target="y")
+    path = tmp_path / "bad"
+    path.write_bytes(data)
+    with pytest.raises(BadLineError) as caught:
+        list(reading.batches(path))
+    assert (caught.value.place.file, caught.value.place.line) == (str(path), line)
+    assert reason in str(caught.value)
+    reader = reading.batches(path, on_error="skip")
+    rows = sum(batch.rows for batch in reader)
+    assert reader.skipped == 1
+    assert reason in str(reader.first_skipped[0])
+    whole = data.count(b"\n") - (2 if kind == "csv" else 0)
+    assert rows == whole - 1
+
+
+def test_files_that_end_within_quotes_or_are_damaged(tmp_path):
+    reading = guess(io.BytesIO(CSV), format="csv", target="y")
+    with pytest.raises(BadLineError, match=r":4: has a quote that is not closed"):
+        list(reading.batches(io.BytesIO(CSV + b'2,"open,1\n3,z,1\n')))
+    for path in written(tmp_path):
+        if path.suffix in (".parquet", ".arrow", ".arrows"):
+            reading = guess(path, target="y")
+            data = path.read_bytes()
+            path.write_bytes(data[: len(data) // 2])
+            with pytest.raises(SourceError, match=path.name):
+                list(reading.batches(path))
+    table = pa.table({"a": [1.0, np.inf, 3.0, None], "s": [{"b": "x"}] * 4, "y": [1, 1, None, 1]})
+    pq.write_table(table, tmp_path / "bad.parquet")
+    reading = guess(tmp_path / "bad.parquet", format="parquet", target="y", coding={"a": "number"})
+    with pytest.raises(BadLineError, match=r"bad\.parquet:2: column 'a' must be finite|:3: column 'y' is missing"):
+        list(reading.batches(tmp_path / "bad.parquet"))
+    reader = reading.batches(tmp_path / "bad.parquet", on_error="skip")
+    assert rows_of(reader) == [[("a", 1.0), ("s.b=x", 1.0)], [("a is missing", 1.0), ("s.b=x", 1.0)]]
+    assert reader.skipped == 2
+
+
+def test_without_pyarrow_it_is_said_how_to_get_it(monkeypatch):
+    def gone(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(columns, "import_module", gone)
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install fiol\[files\]"):
+        guess(io.BytesIO(CSV), format="csv")
+
+
+def test_dates_of_parquet_are_those_of_csv(tmp_path):
+    table = pa.table({"d": [dt.date(2024, 3, 4), None], "s": ["a", "b"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("d,s\n2024-03-04,a\n,b\n")
+    a, b = (guess(tmp_path / name) for name in ("a.parquet", "a.csv"))
+    assert a.coding == b.coding
+    assert rows_of(a.batches(tmp_path / "a.parquet")) == rows_of(b.batches(tmp_path / "a.csv"))
