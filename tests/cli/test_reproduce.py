@@ -68,14 +68,14 @@ def invoke(*arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["reproduce", "--help"], ["reproduce", "all", "--help"]]
+    "arguments", [["--help"], ["--version"], ["reproduce", "all", "--help"], ["train", "--help"], ["info"]]
 )
 def test_help_loads_nothing_heavy(arguments):
     command = [sys.executable, "-c", LOADED, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     code, *loaded = done.stdout.split()
     assert code == "0"
-    assert not {"numba", "llvmlite", "scipy", "sklearn", "matplotlib", "rich"} & set(loaded)
+    assert not {"numba", "llvmlite", "scipy", "sklearn", "matplotlib", "rich", "pandas", "pyarrow"} & set(loaded)
 
 
 @pytest.mark.parametrize("module", ["fiol", "fiol.cli"])

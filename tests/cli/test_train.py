@@ -33,7 +33,7 @@ def invoke(*arguments, code=0, **options):
     done = CliRunner().invoke(cli.main, list(map(str, arguments)), **options)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    assert done.exit_code == code, done.output
+    assert code in (None, done.exit_code), done.output
     return done
 
 
@@ -300,3 +300,93 @@ def test_signals_stop_soon_with_a_checkpoint(tmp_path, number, code):
     learner = fiol.load(model)
     assert learner.meta["training"]["rows"] == learner.rounds < 4e8
     assert took < 2.0  # half a second, on a machine that does nothing else
+
+
+TABLE = """id,age,city,joined,note,bought
+a,31,Rome,2024-03-04,quick brown fox jumps over it,yes
+b,,Oslo,2024-03-05,the lazy dog sleeps here all day,no
+c,45,Rome,2024-03-06,one more fox and one more dog,yes
+d,27,"Oslo, north",,nothing to say about these dogs at all,no
+"""
+
+
+def test_a_table_with_texts_dates_and_holes(tmp_path):
+    path, model = tmp_path / "people.csv", tmp_path / "people.fiol"
+    path.write_text(TABLE)
+    done = invoke("train", path, "-o", model, code=1)
+    assert "say by --target which column it is, of id, age, city" in done.output
+    told = invoke(
+        "train", path, "--target", "bought", "--tag", "id", "--pairs", "city,age", *SINGLE, "-o", model
+    ).output
+    assert "Target bought: two values, no and yes: logistic loss, yes is positive" in told
+    names = fiol.load(model).names
+    assert {"age", "age is missing", "city=Oslo, north", "joined.month=3", "note:fox", "city=Rome*age"} <= {*names}
+    rows = list(csv.DictReader(io.StringIO(invoke("predict", model, path).output)))
+    assert [row["tag"] for row in rows] == ["a", "b", "c", "d"]
+    assert {row["label"] for row in rows} <= {"no", "yes"}
+    without = tmp_path / "new.csv"
+    without.write_text("\n".join(line.rpartition(",")[0] for line in TABLE.splitlines()) + "\n")
+    assert invoke("predict", model, without).output == invoke("predict", model, path).output
+    assert "no target" in invoke("evaluate", model, without, code=1).output
+    told = invoke("inspect", model).output
+    assert "note: one feature for every word" in told
+    assert "joined: parts of a date" in told
+    invoke(
+        "train",
+        path,
+        "--target",
+        "bought",
+        "--column",
+        "note=words:2",
+        "--column",
+        "id=skip",
+        *SINGLE,
+        "-o",
+        model,
+        "--force",
+    )
+    names = fiol.load(model).names
+    assert "note:brown fox" in names
+    assert "id=a" not in names
+    for words in ("note", "note=prose", "note=words:x", "nothing=skip"):
+        done = invoke("train", path, "--target", "bought", "--column", words, "-o", model, "--force", code=None)
+        assert done.exit_code in (1, 2)
+        assert "Traceback" not in done.output
+
+
+def test_lines_of_vowpal_wabbit_with_tags_and_without_labels(tmp_path):
+    path, model = tmp_path / "rows.vw", tmp_path / "rows.fiol"
+    path.write_text("1 2.0 'first|a x:2 y |b z\n-1 'second|a y |b z:0.5\n1 |a x\n-1 |b z:2\n")
+    invoke("train", path, *SINGLE, "-o", model)
+    assert fiol.load(model).names == ["a^x", "a^y", "b^z"]
+    path.write_text("'one|a x\n|b z\n")
+    rows = list(csv.reader(io.StringIO(invoke("predict", model, path).output)))
+    assert [row[0] for row in rows] == ["tag", "one", ""]
+
+
+def test_on_a_terminal_there_are_a_table_and_a_bar(two, tmp_path, monkeypatch, capsys):
+    path, _, _ = two
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    arguments = ["train", str(path), *SINGLE, "--passes", "2", "--holdout", "0.1", "-o", str(tmp_path / "two.fiol")]
+    with pytest.raises(SystemExit) as done:
+        cli.main(arguments, prog_name="fiol")
+    assert done.value.code == 0
+    told = capsys.readouterr()
+    assert "held out" in told.err
+    assert "rows" in told.err
+    assert "features have a weight" in told.out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs pipes")
+def test_a_reader_that_leaves_ends_predictions_quietly(two, tmp_path):
+    path, _, _ = two
+    invoke("train", path, *SINGLE, "-o", tmp_path / "two.fiol")
+    path.write_text(2000 * path.read_text())
+    command = [sys.executable, "-m", "fiol", "predict", str(tmp_path / "two.fiol"), str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"label,probability\n"
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=60) in (0, 1, 141)

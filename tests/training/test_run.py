@@ -16,7 +16,7 @@ from fiol.readers.batch import Batch, Place
 from fiol.training import run
 from fiol.training.figures import Line, TargetTable
 from fiol.training.guessing import Task, UnclearTargetError, guessed_task
-from fiol.training.rows import Rows, joined
+from fiol.training.rows import TargetRows, rows_together
 from fiol.training.run import Regime, Training
 from fiol.training.shuffling import held_out_rows, shuffled
 from fiol.training.stopping import Signals, Stopped
@@ -37,7 +37,7 @@ def make_rows(n, seed=1):
 
 
 def named(X):
-    """Rows with names instead of numbers, as a reader gives them: numbered as they first appear."""
+    """TargetRows with names instead of numbers, as a reader gives them: numbered as they first appear."""
     chunk, numbers = to_chunk(X), {}
     indices = [numbers.setdefault(int(i), len(numbers)) for i in chunk.indices]
     return NamedRows(Chunk(chunk.indptr, np.array(indices, np.int32), chunk.data), [f"x{i}" for i in numbers])
@@ -142,7 +142,7 @@ def test_the_buffer_mixes_all_rows_as_its_seed_says():
     numbers = np.arange(200.0)
 
     def order(size, seed, cut):
-        blocks = (Rows(batch.X, batch.y, np.ones(batch.rows)) for batch in reader(X, numbers, cut, names=True)())
+        blocks = (TargetRows(batch.X, batch.y, np.ones(batch.rows)) for batch in reader(X, numbers, cut, names=True)())
         return np.concatenate([rows.y for rows in shuffled(blocks, size, *seed)])
 
     found = order(20, (1, 1), 23)
@@ -157,9 +157,9 @@ def test_the_buffer_mixes_all_rows_as_its_seed_says():
 
 def test_rows_with_names_in_any_order():
     X, y = make_rows(30)
-    rows = Rows(named(X), y, np.ones(30))
+    rows = TargetRows(named(X), y, np.ones(30))
     order = np.random.default_rng(1).permutation(30)
-    both = joined([rows.taken(order[:12]), rows.taken(order[12:])])
+    both = rows_together([rows.taken(order[:12]), rows.taken(order[12:])])
     dicts = [{f"x{j}": v for j, v in enumerate(X[k]) if v} for k in order]
     signs = 2.0 * y[order] - 1.0
     one, other = new(), new()

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from fiol.training.guessing import Task
 
 #: The section of these options.
-DATA = "Data"
+DATA_SECTION = "Data"
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let a command have the options that `given_reading` takes."""
-    data = option_in(DATA)
+    data = option_in(DATA_SECTION)
     decorators = [
         data(
             "--format",

@@ -28,7 +28,7 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     learner = fiol.load(model, compiled=False)
     if not isinstance(learner, Learner):
         raise ValueError(f"{model} holds a {type(learner).__name__}, not a learner")
-    found = facts_of(learner, top)
+    found = facts_of_model(learner, top)
     if as_json:
         click.echo(json.dumps({"model": model, **found}, indent=2))
         return
@@ -36,7 +36,7 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
         click.echo(line)
 
 
-def facts_of(learner: Any, top: int) -> dict[str, Any]:
+def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     """Everything about a model, as plain JSON values."""
     from fiol.files.recipe import to_json
 
@@ -134,9 +134,10 @@ def reading_lines(reading: dict[str, Any] | None) -> list[str]:
 
     known = Reading.from_json(reading)
     named = {name: getattr(known, name) for name in ("target", "weight", "tag") if getattr(known, name) is not None}
-    more = "".join(f", {name} {value!r}" for name, value in {**named, **known.options}.items())
+    plain = {name: value for name, value in known.options.items() if isinstance(value, (str, bool, int, float))}
+    more = "".join(f", {name} {value!r}" for name, value in {**named, **plain}.items())
     lines = [f"Data: {known.format}{more}"]
     if known.coding is not None:
-        lines += [f"  {column.describe()}" for column in known.coding.columns]
+        lines += [f"  {column.describe()}" for column in known.coding.columns if column.name not in named.values()]
     lines += [f"  {' times '.join(pair)}" for pair in known.pairs]
     return lines

@@ -14,7 +14,7 @@ import click
 #: Set to anything, errors come with their tracebacks.
 TRACEBACKS = "FIOL_TRACEBACK"
 #: What is the user's to mend: data, models, disks, libraries that are not there.
-EXPECTED = (ValueError, TypeError, OverflowError, OSError, ImportError, MemoryError)
+USERS_TO_MEND = (ValueError, TypeError, OverflowError, OSError, ImportError, MemoryError)
 
 
 def answering(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +33,7 @@ def answering(command: Callable[..., Any]) -> Callable[..., Any]:
             sys.exit(128 + stopped.number)
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
-        except EXPECTED as error:
+        except USERS_TO_MEND as error:
             if os.environ.get(TRACEBACKS):
                 raise
             raise click.ClickException(one_line(error)) from error

@@ -201,29 +201,36 @@ class Job:
         """What to learn: the loss that was named, or the one for the targets of the first rows."""
         import numpy as np
 
-        from fiol.training.guessing import distinct, guessed_task, plain_values, present
+        from fiol.training.guessing import distinct, guessed_task, has_value, plain_values
 
         loss = named_loss(self.options["loss"])
         targets = []
         for batch in itertools.islice(self.reader, BATCHES_FOR_TARGETS):
             self.first.append(batch)
             if batch.y is None:
-                column = "" if not self.reading.kind.has_columns else ": say which column it is by --target"
-                raise ValueError(f"{batch.place}: the rows have no target{column}")
+                raise ValueError(f"{batch.place}: the rows have no target{self.columns_to_choose_from()}")
             targets.append(plain_values(batch.y))
-            there = targets[-1][present(targets[-1])]
+            there = targets[-1][has_value(targets[-1])]
             if len(distinct(np.concatenate([there, *(some[:1] for some in targets)]))) > 1:
                 break
         if not self.first:
             raise ValueError(f"{self.sources.files[0]}: there are no rows")
         return guessed_task(np.concatenate(targets), loss)
 
+    def columns_to_choose_from(self) -> str:
+        """The end of an error message: what could be the target."""
+        if not self.reading.kind.has_columns:
+            return ""
+        names = [] if self.reading.coding is None else [column.name for column in self.reading.coding.columns]
+        some = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+        return ": say by --target which column it is" + (f", of {some}" if some else "")
+
     def make_learner(self) -> Any:
         """A learner as the options say; UsageError if it cannot be."""
         from fiol.components.joint_losses import JointLoss
         from fiol.doors.parameters import ALGORITHMS, STEP_SIZES, make_regularizer, make_update
         from fiol.learner import Learner
-        from fiol.training.guessing import distinct, plain_values, present
+        from fiol.training.guessing import distinct, has_value, plain_values
 
         o, loss = self.options, self.task.loss
         penalty = None if o["penalty"] == "none" else o["penalty"]
@@ -250,7 +257,7 @@ class Job:
         if isinstance(loss, JointLoss):
             for batch in self.first:
                 values = plain_values(batch.y)
-                labels = {*distinct(values[present(values)]), *(learner.classes or [])}
+                labels = {*distinct(values[has_value(values)]), *(learner.classes or [])}
                 learner.meet(sorted(labels - {*(learner.classes or [])}, key=lambda label: (str(type(label)), label)))
         return learner
 

@@ -53,13 +53,15 @@ class Task(NamedTuple):
         values = plain_values(y)
         if self.labels is not None:
             return self._signs(values)
-        there = present(values)
+        there = has_value(values)
         if isinstance(self.loss, JointLoss):
             return class_labels(values, there), there
         if values.dtype == object:
-            wrong = next((k for k, value in enumerate(values) if there[k] and not is_number(value)), None)
+            wrong = next((k for k, value in enumerate(values) if there[k] and not is_numeric(value)), None)
             if wrong is not None:
-                raise UnclearTargetError(f"the target must be a number for {name_of(self.loss)}, got {values[wrong]!r}")
+                raise UnclearTargetError(
+                    f"the target must be a number for {called_as(self.loss)}, got {values[wrong]!r}"
+                )
             values = np.where(there, values, 0.0).astype(np.float64)
         return np.where(there, values, 0.0), there
 
@@ -68,13 +70,13 @@ class Task(NamedTuple):
         assert self.labels is not None
         negative, positive = self.labels
         if values.dtype == object:
-            there = present(values)
+            there = has_value(values)
             plus = np.array([value == positive for value in values], bool)
             known = plus | np.array([value == negative for value in values], bool)
         else:  # a text equals no number, about which numpy would warn
-            plus = values == positive if is_number(positive) else np.zeros(len(values), bool)
-            known = plus | (values == negative if is_number(negative) else np.zeros(len(values), bool))
-            there = known if known.all() else present(values)
+            plus = values == positive if is_numeric(positive) else np.zeros(len(values), bool)
+            known = plus | (values == negative if is_numeric(negative) else np.zeros(len(values), bool))
+            there = known if known.all() else has_value(values)
         if not (known | ~there).all():
             k = int(np.argmin(known | ~there))
             raise UnclearTargetError(
@@ -104,7 +106,7 @@ def guessed_task(targets: Any, loss: AnyLoss | None = None) -> Task:
     'numbers from 1.25 to 3: squared loss'
     """
     values = plain_values(targets)
-    values = values[present(values)]
+    values = values[has_value(values)]
     if not len(values):
         raise UnclearTargetError("no row has a target: nothing can be learned")
     found = distinct(values)
@@ -140,12 +142,12 @@ def guessed_task(targets: Any, loss: AnyLoss | None = None) -> Task:
 
 def given_task(loss: AnyLoss, found: list[Label]) -> Task:
     """The task of a loss that was named, with the labels that its targets have so far, sorted."""
-    why = f"{name_of(loss)}, as asked for"
+    why = f"{called_as(loss)}, as asked for"
     if not isinstance(loss, Binary):
         return Task(loss, None, why)
     if len(found) > 2:
         some = ", ".join(repr(value) for value in found[:3])
-        raise UnclearTargetError(f"{name_of(loss)} is for two classes, but the target has {some}, ...")
+        raise UnclearTargetError(f"{called_as(loss)} is for two classes, but the target has {some}, ...")
     if len(found) == 1:
         found = other_label(found[0], loss)
     return Task(loss, found, f"{why}: {found[1]} is positive")
@@ -158,11 +160,11 @@ def other_label(label: Label, loss: AnyLoss) -> list[Label]:
         if type(label) in (type(pair[0]), float) and label in pair:
             return pair
     raise UnclearTargetError(
-        f"{name_of(loss)} is for two classes, but the target is {label!r} in all of the first rows: mix the rows"
+        f"{called_as(loss)} is for two classes, but the target is {label!r} in all of the first rows: mix the rows"
     )
 
 
-def name_of(loss: AnyLoss) -> str:
+def called_as(loss: AnyLoss) -> str:
     """What a loss is called: by its name in estimators, or by its class."""
     return loss.called or type(loss).__name__
 
@@ -189,14 +191,14 @@ def plain_values(y: Any) -> Any:
     return found
 
 
-def present(values: Any) -> Any:
+def has_value(values: Any) -> Any:
     """Which of the values are there: neither nan nor None."""
     if values.dtype != object:
         return ~np.isnan(values)
     return np.array([value is not None and not (isinstance(value, float) and math.isnan(value)) for value in values])
 
 
-def is_number(value: Any) -> bool:
+def is_numeric(value: Any) -> bool:
     """Whether a value is an int, a float or a bool."""
     return isinstance(value, (int, float))
 

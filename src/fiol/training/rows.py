@@ -12,7 +12,7 @@ from fiol.intake.chunk import Chunk
 from fiol.intake.named_rows import NamedRows
 
 
-class Rows(NamedTuple):
+class TargetRows(NamedTuple):
     """Some rows: X is a `Chunk` or `NamedRows`, y their targets as a loss takes them."""
 
     X: Any
@@ -24,18 +24,18 @@ class Rows(NamedTuple):
         """The number of rows."""
         return len(self.weights)
 
-    def part(self, start: int, stop: int) -> Rows:
+    def part(self, start: int, stop: int) -> TargetRows:
         """Rows `start` to `stop`, as a slice has them."""
         if start == 0 and stop >= self.size:
             return self
         X = self.X.part(start, stop) if isinstance(self.X, NamedRows) else self.X.row_block(start, stop)
-        return Rows(X, self.y[start:stop], self.weights[start:stop])
+        return TargetRows(X, self.y[start:stop], self.weights[start:stop])
 
-    def taken(self, order: Any) -> Rows:
+    def taken(self, order: Any) -> TargetRows:
         """These rows, in this order, and the names that they have, numbered as they first appear.
 
         >>> chunk = Chunk(np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([1.0, 2.0]))
-        >>> rows = Rows(NamedRows(chunk, ["b", "a"]), np.array([1.0, 2.0]), np.ones(2))
+        >>> rows = TargetRows(NamedRows(chunk, ["b", "a"]), np.array([1.0, 2.0]), np.ones(2))
         >>> rows.taken([1, 0]).X.names, rows.taken([1]).X.names, rows.taken([1]).y
         (['a', 'b'], ['a'], array([2.]))
         """
@@ -44,7 +44,7 @@ class Rows(NamedTuple):
             X: Any = appearing(self.X.chunk.take(order), self.X.names)
         else:
             X = self.X.take(order)
-        return Rows(X, self.y[order], self.weights[order])
+        return TargetRows(X, self.y[order], self.weights[order])
 
     @property
     def entries(self) -> Any:
@@ -63,12 +63,12 @@ def appearing(chunk: Chunk, names: Sequence[str]) -> NamedRows:
     return NamedRows(chunk._replace(indices=numbers[chunk.indices]), [names[i] for i in order])
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def rows_together(parts: Sequence[TargetRows]) -> TargetRows:
     """The rows of all parts, one after the other.
 
     >>> chunk = Chunk(np.array([0, 1]), np.array([0], np.int32), np.array([1.0]))
-    >>> b, a = (Rows(NamedRows(chunk, [name]), np.ones(1), np.ones(1)) for name in "ba")
-    >>> joined([b, a, b]).X.names, joined([b, a, b]).X.chunk.indices
+    >>> b, a = (TargetRows(NamedRows(chunk, [name]), np.ones(1), np.ones(1)) for name in "ba")
+    >>> rows_together([b, a, b]).X.names, rows_together([b, a, b]).X.chunk.indices
     (['b', 'a'], array([0, 1, 0], dtype=int32))
     """
     if len(parts) == 1:
@@ -80,10 +80,10 @@ def joined(parts: Sequence[Rows]) -> Rows:
     indptr = np.concatenate([np.zeros(1, np.int64), *pointers])
     data = np.concatenate([chunk.data for chunk in chunks])
     if not isinstance(parts[0].X, NamedRows):
-        return Rows(Chunk(indptr, np.concatenate([chunk.indices for chunk in chunks]), data), y, weights)
+        return TargetRows(Chunk(indptr, np.concatenate([chunk.indices for chunk in chunks]), data), y, weights)
     numbers: dict[str, int] = {}
     indices = [np.zeros(0, np.int32)]
     for part, chunk in zip(parts, chunks, strict=True):
         own = np.array([numbers.setdefault(name, len(numbers)) for name in part.X.names], np.int32)
         indices.append(own[chunk.indices])
-    return Rows(NamedRows(Chunk(indptr, np.concatenate(indices), data), list(numbers)), y, weights)
+    return TargetRows(NamedRows(Chunk(indptr, np.concatenate(indices), data), list(numbers)), y, weights)

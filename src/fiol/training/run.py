@@ -25,7 +25,7 @@ from fiol.models.epochs import ROWS_FOR_STACKS
 from fiol.readers.batch import Batch
 from fiol.training.figures import Figures, Line
 from fiol.training.guessing import Task, UnclearTargetError
-from fiol.training.rows import Rows
+from fiol.training.rows import TargetRows
 from fiol.training.shuffling import held_out_rows, shuffled
 
 #: The first line of the table comes after so many rows, the others after twice as many each.
@@ -203,7 +203,7 @@ class Training:
         if not position:
             raise ValueError("there are no rows to learn from")
 
-    def _cuts(self, block: Rows, position: int) -> list[int]:
+    def _cuts(self, block: TargetRows, position: int) -> list[int]:
         """Where pieces of a block start, and where the last one ends: at lines of the table, and where work is enough.
 
         `position` rows of the pass came before. Pieces follow from the rows alone, so that sums over them are the same
@@ -219,7 +219,7 @@ class Training:
             line *= 2
         return sorted(cuts)
 
-    def _blocks(self, scored: int) -> Iterator[Rows]:
+    def _blocks(self, scored: int) -> Iterator[TargetRows]:
         """The rows of the data to learn from; those held out are scored, but for the first `scored` of them."""
         start = 0
         regime, self.missing, held_before = self.regime, 0, 0
@@ -242,7 +242,7 @@ class Training:
             if rows.size:
                 yield rows
 
-    def _learn(self, rows: Rows) -> Line | None:
+    def _learn(self, rows: TargetRows) -> Line | None:
         """A round per row, and their figures: both or neither. Returns a line where the table has one."""
         learner = self.learner
         if not self._rehearsed:
@@ -260,7 +260,7 @@ class Training:
         """Targets as losses take them: codes of classes for a joint one."""
         return self.learner.codes_of(y) if isinstance(self.task.loss, JointLoss) else y
 
-    def _score(self, rows: Rows) -> None:
+    def _score(self, rows: TargetRows) -> None:
         """The loss of rows held out, with the model of this moment."""
         learner = self.learner
         if isinstance(self.task.loss, JointLoss):
@@ -304,7 +304,7 @@ class Training:
             self.rows - self._saved_rows >= self.every_rows or time.monotonic() - self._saved_at >= self.every_seconds
         )
 
-    def _rehearse(self, rows: Rows) -> None:
+    def _rehearse(self, rows: TargetRows) -> None:
         """Let a learner like this one learn from a row: what has to be compiled is compiled while signals are heard."""
         like, self._rehearsed = self.learner, True
         options = {"intercept": like.intercept_fitted, "average": like.averages, "dtype": like.dtype}
@@ -319,7 +319,7 @@ class Training:
         twin.scores(rows.X)
 
 
-def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[Rows, Any]:
+def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[TargetRows, Any]:
     """The rows of a batch with their targets as the loss takes them, and which of them have one.
 
     UnclearTargetError, with the place, if a target is none, or missing where that is not to be passed over.
@@ -335,7 +335,7 @@ def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple
         raise UnclearTargetError(f"{where}: row {int(np.argmin(there)) + 1} of these has no target")
     X = batch.X if isinstance(batch.X, (Chunk, NamedRows)) else to_chunk(batch.X)
     weights = np.ones(batch.rows) if batch.weights is None else np.asarray(batch.weights, np.float64)
-    return Rows(X, y, weights), there
+    return TargetRows(X, y, weights), there
 
 
 def is_line(rows: int) -> bool:

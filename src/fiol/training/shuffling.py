@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fiol.training.rows import Rows, joined
+from fiol.training.rows import TargetRows, rows_together
 
 
-def shuffled(blocks: Iterator[Rows], size: int, *seed: int) -> Iterator[Rows]:
+def shuffled(blocks: Iterator[TargetRows], size: int, *seed: int) -> Iterator[TargetRows]:
     """All rows of the blocks, mixed by a buffer that holds between `size` and `2 * size` of them.
 
     When 2 * size rows have come, they are put in a random order, half of them leave, and the others wait for more: so a
@@ -21,12 +21,12 @@ def shuffled(blocks: Iterator[Rows], size: int, *seed: int) -> Iterator[Rows]:
     >>> y = np.arange(8.0)
     >>> def rows(*cuts):
     ...     for some in np.split(y, cuts):
-    ...         yield Rows(to_chunk(some[:, None] + 1.0), some, np.ones(len(some)))
+    ...         yield TargetRows(to_chunk(some[:, None] + 1.0), some, np.ones(len(some)))
     >>> one, other = (np.concatenate([r.y for r in shuffled(rows(*cuts), 2, 7)]) for cuts in ([4], [1, 5]))
     >>> bool((one == other).all()), bool((np.sort(one) == y).all()), bool((one == y).all())
     (True, True, False)
     """
-    random, waiting, count = np.random.default_rng(seed), list[Rows](), 0
+    random, waiting, count = np.random.default_rng(seed), list[TargetRows](), 0
     for block in blocks:
         start = 0
         while start < block.size:
@@ -34,11 +34,11 @@ def shuffled(blocks: Iterator[Rows], size: int, *seed: int) -> Iterator[Rows]:
             waiting.append(block.part(start, stop))
             count, start = count + stop - start, stop
             if count == 2 * size:
-                all_of_them, order = joined(waiting), random.permutation(count)
+                all_of_them, order = rows_together(waiting), random.permutation(count)
                 yield all_of_them.taken(order[:size])
                 waiting, count = [all_of_them.taken(order[size:])], size
     if count:
-        all_of_them = joined(waiting)
+        all_of_them = rows_together(waiting)
         yield all_of_them.taken(random.permutation(count))
 
 
