@@ -1,5 +1,6 @@
 """The loop of training: what it learns from, what it counts, and going on after a stop at any moment."""
 
+import contextlib
 import json
 import os
 import signal
@@ -282,6 +283,23 @@ def test_a_signal_in_the_middle_of_a_piece_waits_for_its_end(monkeypatch):
         assert stopped.value.number == signal.SIGTERM
         assert training.rows == training.learner.rounds == training.figures.rows > 30
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_a_signal_that_somebody_swallows_is_not_lost():
+    X, y = make_rows(90)
+    with Signals() as signals:
+        training = Training(new(), guessed_task(y), reader(X, y), held=signals.held)
+        events = training.events()
+        next(events)
+        with contextlib.suppress(Stopped):  # as callbacks do
+            os.kill(os.getpid(), signal.SIGINT)
+        rows = training.rows
+        with pytest.raises(Stopped):
+            list(events)
+        assert training.rows == rows
+        signals.answered()
+        training.checkpoint()
 
 
 def test_targets_that_are_missing_or_wrong():

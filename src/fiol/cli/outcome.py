@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -30,7 +31,7 @@ def answering(command: Callable[..., Any]) -> Callable[..., Any]:
         except Stopped as stopped:
             for note in stopped.notes:
                 click.echo(note, err=True)
-            sys.exit(128 + stopped.number)
+            leave(128 + stopped.number)
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
         except USERS_TO_MEND as error:
@@ -39,6 +40,19 @@ def answering(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.ClickException(one_line(error)) from error
 
     return answer
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once: to tear down the interpreter and its compiler takes longer than a stop may.
+
+    Where standard output is not that of the process, this is somebody else's process, and as `sys.exit`.
+    """
+    if sys.stdout is sys.__stdout__:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # it is closed, or there is none
+                stream.flush()  # type: ignore[union-attr]
+        os._exit(code)
+    sys.exit(code)
 
 
 def one_line(error: BaseException) -> str:

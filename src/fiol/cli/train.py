@@ -311,6 +311,7 @@ class Job:
                         screen.show(event)
                 training.checkpoint()
             except Stopped as stopped:
+                signals.answered()
                 raise Stopped(stopped.number, *self.stop()) from None
             finally:
                 if self.reader is not None:

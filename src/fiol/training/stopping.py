@@ -21,6 +21,8 @@ class Stopped(KeyboardInterrupt):
 class Signals:
     """`with Signals() as signals:` SIGINT and SIGTERM raise `Stopped`: at once, or when `with signals.held():` ends.
 
+    Not every place passes an exception on: whoever calls back from C, or deletes an object, drops it. So what was heard
+    is `pending` until somebody says that it is dealt with (`answered`), and the next block of `held` raises again.
     Elsewhere than in the main thread, where Python hears no signals, nothing happens.
 
     >>> import os
@@ -51,19 +53,25 @@ class Signals:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
-        if self.depth:
-            self.pending = number
-        else:
+        self.pending = number
+        if not self.depth:
             raise Stopped(number)
+
+    def answered(self) -> None:
+        """What was heard is being dealt with: blocks of `held` raise no more, unless there is another signal."""
+        self.pending = 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Let signals wait for the end of the block; what is done there is done whole."""
+        self._raise()
         self.depth += 1
         try:
             yield
         finally:
             self.depth -= 1
+        self._raise()
+
+    def _raise(self) -> None:
         if self.pending and not self.depth:
-            number, self.pending = self.pending, 0
-            raise Stopped(number)
+            raise Stopped(self.pending)
