@@ -665,7 +665,7 @@ def test_folding_is_hashing_of_integers(rows, bits):
 
 def test_hashes_are_those_of_every_machine():
     names = ("age", "color=red", "é", "")
-    assert [Hashing(18).number(name) for name in names] == [165201, 167982, 142446, 0]
+    assert [Hashing(18).number(name) for name in names] == [165201, 167982, 67463, 0]
     assert [Hashing(18, "crc32").number(name) for name in names] == [186462, 194679, 248357, 0]  # of older files
     assert Hashing(31).number(2**31 - 1) == 0  # the most features are one less than 2**31
     script = "from fiol.intake.hashing import Hashing; print(Hashing(24).number('color=red'))"

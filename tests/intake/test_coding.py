@@ -259,3 +259,13 @@ def test_crosses_of_nothing():
     assert isinstance(again, NamedRows)
     assert again.names == []
     assert np.array_equal(again.chunk.indptr, [0, 0, 0])
+
+
+def test_columns_that_make_one_name_add_up():
+    table = {"city": ["Rome", "Oslo"], "city=Rome": [2.0, 3.0], "b": [1.0, 0.0]}
+    coding = Coding.given(None, [("city=Rome", "b"), ("city", "b")]).completed(pd.DataFrame(table))
+    rows = coding.named_rows(pd.DataFrame(table))
+    assert rows.names == ["city=Rome", "b", "city=Rome*b", "city=Oslo"]
+    vocabulary = Vocabulary()
+    chunk = rows.encoded(vocabulary)
+    assert chunk.data.tolist() == [3.0, 1.0, 3.0, 3.0, 1.0]

@@ -59,3 +59,39 @@ def plain_rows(text, parse):
         if row is not None:
             rows.append(row)
     return rows, refused
+
+
+def plain_vw(line):
+    """Target, weight, tag and entries by name of a line; None if it is empty, BadRowError if it is wrong."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise BadRowError(line) from error
+    text = text.removesuffix("\r")
+    if not text.strip(" \t"):
+        return None
+    if "\r" in text or "|" not in text:
+        raise BadRowError(text)
+    head, *spaces = text.split("|")
+    words, tag = [word for word in re.split(r"[ \t]+", head) if word], None
+    if words and (words[-1].startswith("'") or not head.endswith((" ", "\t"))):
+        tag = words.pop().removeprefix("'")
+    numbers = [number(word) for word in words]
+    if len(numbers) > 2 or (len(numbers) == 2 and not 0.0 <= numbers[1] <= 1e30):
+        raise BadRowError(head)
+    entries = []
+    for space in spaces:
+        name, *features = re.split(r"[ \t]", space)
+        name, colon, factor = name.partition(":")
+        if colon and not name:
+            raise BadRowError(space)
+        factor, anonymous = number(factor) if colon else 1.0, 0
+        for feature in filter(None, features):
+            called, colon, value = feature.partition(":")
+            if not called:
+                called = str(anonymous)
+                anonymous += 1
+            value = feature_value((number(value) if colon else 1.0) * factor)
+            if value != 0.0:
+                entries.append((f"{name}^{called}" if name else called, value))
+    return (numbers[0] if numbers else None), (numbers[1] if len(numbers) > 1 else 1.0), tag, entries

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.interpreted import interpret
 
 from fiol import FIOL, Coding, Learner, Logistic, OneVsRest
+from fiol.intake.hashing import Hashing
 from fiol.intake.vocabulary import Vocabulary
 from fiol.readers import columns
 from fiol.readers.batch import BadLineError
@@ -353,3 +354,21 @@ def test_dates_of_parquet_are_those_of_csv(tmp_path):
     a, b = (guess(tmp_path / name) for name in ("a.parquet", "a.csv"))
     assert a.coding == b.coding
     assert rows_of(a.batches(tmp_path / "a.parquet")) == rows_of(b.batches(tmp_path / "a.csv"))
+
+
+def test_namespaces_of_vowpal_wabbit_are_crossed_alike():
+    text = b"1 |u age:2 old |a shoes |b:2 x\n-1 |a hats |u age:3 age:1\n1 | plain |u new\n"
+    rows = [
+        {"u^age": 2.0, "u^old": 1.0, "a^shoes": 1.0, "b^x": 2.0, "u^age*a^shoes": 2.0, "u^old*a^shoes": 1.0}
+        | {"a^shoes*b^x*u^age": 4.0, "a^shoes*b^x*u^old": 2.0},
+        {"a^hats": 1.0, "u^age": 4.0, "u^age*a^hats": 4.0},
+        {"plain": 1.0, "u^new": 1.0},
+    ]
+    reading = Reading("vw", pairs=[("u", "a"), ("a", "b", "u")])
+    (batch,) = reading.batches(io.BytesIO(text))
+    fast, slow = Vocabulary(), Vocabulary()
+    a, b = batch.X.encoded(fast), slow.encode(rows)
+    assert fast.names == slow.names
+    assert [x.tobytes() for x in a] == [x.tobytes() for x in b]
+    (hashed,) = Reading("vw", pairs=reading.pairs, options={"bits": 18}).batches(io.BytesIO(text))
+    assert [x.tobytes() for x in hashed.X] == [x.tobytes() for x in Hashing(18).encode(rows)]

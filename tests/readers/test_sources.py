@@ -16,7 +16,7 @@ import pytest
 from fiol.readers import sources as module
 from fiol.readers.batch import BadLineError
 from fiol.readers.reading import Reading, guess
-from fiol.readers.sources import BLOCK, SourceError, Sources
+from fiol.readers.sources import BLOCK_SIZE, SourceError, Sources
 
 
 def text_of(blocks):
@@ -153,7 +153,7 @@ def test_a_very_long_line_is_a_row():
     text = b"1 " + b" ".join(b"%d:1" % k for k in range(1, n)) + b"\n-1 5:2\n"
     batches = list(Reading("svmlight").batches(io.BytesIO(text)))
     assert sum(batch.rows for batch in batches) == 2
-    assert len(text) > 8 * BLOCK
+    assert len(text) > 8 * BLOCK_SIZE
     assert batches[0].X.row_block(0, 1).indices.tolist() == list(range(n - 1))
 
 

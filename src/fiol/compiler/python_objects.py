@@ -329,13 +329,13 @@ def keep(address, size, values):  # type: ignore[no-untyped-def]
     return _store(address, size, values)
 
 
-class Block(np.ndarray[Any, Any]):
+class HeldBlock(np.ndarray[Any, Any]):
     """A block of memory, and what its values point to."""
 
     alive: Any
 
 
-def block_of(values: tuple[Any, ...], alive: Any) -> Block:
+def block_of(values: tuple[Any, ...], alive: Any) -> HeldBlock:
     """A block that holds these values; what they point to is kept alive with it, and `alive`."""
     block, needed = np.zeros(512, np.int64), 0
     store = bind(keep, block.ctypes.data, block.nbytes, values)
@@ -343,7 +343,7 @@ def block_of(values: tuple[Any, ...], alive: Any) -> Block:
     if needed > block.nbytes:
         block = np.zeros(-(-needed // 8), np.int64)
         store(block.ctypes.data, block.nbytes, values)
-    whole = block.view(Block)
+    whole = block.view(HeldBlock)
     whole.alive = values, alive
     return whole
 

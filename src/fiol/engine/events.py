@@ -80,7 +80,7 @@ REFUSED, LEFT_OUT, NUMBERED, ANY_NUMBER = range(4)
 FREE, UNSEEN = np.zeros(1, np.int64), np.full(1, -1)
 
 
-class Reading(NamedTuple):
+class RowReading(NamedTuple):
     """What the functions need to read a row."""
 
     low: float  #: limits of what needs no second look when it is learned from
@@ -115,7 +115,7 @@ class Values(NamedTuple):
     ticks: Any
     desk: Any
     intercept_desk: Any
-    reading: Reading
+    reading: RowReading
 
 
 @inlined
@@ -467,7 +467,7 @@ def place_of_owner(turns: Any) -> int:
 
 def reading_for(
     engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any
-) -> tuple[Reading, Any]:
+) -> tuple[RowReading, Any]:
     """What functions need to read rows, and what has to be kept alive for them: see `Engine.have_at_hand`."""
     own, encoder = intakes[0], at_hand.encoder
     strings, integers, names = ({}, {}, []) if encoder is None else encoder.tables
@@ -488,7 +488,7 @@ def reading_for(
     row = np.empty(room, np.int32), np.empty(room), np.empty(entries, np.int64), np.zeros(GUESSES, np.int32)
     sorting = np.empty(entries, np.int32), np.empty(entries), np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
     means = known.features, known.sums, known.so_far, least, np.empty(room, np.int32), np.empty(room)
-    return Reading._make((*engine.limits, *row, *sorting, *means, facts)), (things, turns)
+    return RowReading._make((*engine.limits, *row, *sorting, *means, facts)), (things, turns)
 
 
 def functions_for(engine: Any, at_hand: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any) -> None:

@@ -11,7 +11,7 @@ from fiol.compiler.python_objects import attempted, block_in, new_float, python_
 from fiol.components.lanes import choose, lanes, load_lanes, total
 from fiol.engine.events import (
     NONE,
-    Reading,
+    RowReading,
     add_to_means,
     features_after,
     met,
@@ -47,7 +47,7 @@ class LaneValues(NamedTuple):
     fresh: Any
     ticks: Any
     places: Any  #: 0, 1, 2, ...
-    reading: Reading
+    reading: RowReading
 
 
 @inlined_strictly

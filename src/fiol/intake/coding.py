@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -116,18 +117,15 @@ class Column:
 
     def word_strand(self, told: Texts) -> Strand:
         """A feature per word, and one for texts that are missing."""
-        known: dict[str, int] = {}
-        counts, codes, data = list[int](), list[int](), list[int]()
+        known: defaultdict[str, int] = defaultdict()
+        known.default_factory = known.__len__
+        counts, codes = list[int](), list[int]()
         for text in told.texts:
-            found: dict[int, int] = {}
-            for word in grams(ONE_WORD.findall(text.lower()), self.ngrams):
-                code = known.setdefault(word, len(known))
-                found[code] = found.get(code, 0) + 1
-            counts.append(len(found))
-            codes += found
-            data += found.values()
+            words = grams(ONE_WORD.findall(text.lower()), self.ngrams)
+            counts.append(len(words))
+            codes += map(known.__getitem__, words)
         names = [*(f"{self.name}:{word}" for word in known), f"{self.name} is missing"]
-        return self.several(told.codes, [*counts, 1], [*codes, len(known)], [*data, 1], names)
+        return self.several(told.codes, [*counts, 1], [*codes, len(known)], names)
 
     def tag_strand(self, counts: Any, told: Texts) -> Strand:
         """A feature per entry, and one for lists that are missing."""
@@ -135,16 +133,16 @@ class Column:
         lengths = np.where(counts < 0, 1, counts)
         codes = np.full(lengths.sum(), len(told.texts))
         codes[np.repeat(counts >= 0, lengths)] = told.codes
-        return self.several(np.arange(len(counts)), lengths, codes, np.ones(len(codes)), names)
+        return self.several(np.arange(len(counts)), lengths, codes, names)
 
-    def several(self, which: Any, counts: Any, codes: Any, data: Any, names: list[str]) -> Strand:
+    def several(self, which: Any, counts: Any, codes: Any, names: list[str]) -> Strand:
         """A strand of rows with several entries: row r has those of list `which[r]`, as long as `counts` says."""
         counts = np.asarray(counts, np.int64)
         lengths = counts[which]
         rows = np.repeat(np.arange(len(which)), lengths)
         entries = (np.cumsum(counts) - counts)[which][rows] + ranks(rows, lengths)
-        values = np.asarray(data, np.float64)[entries]
-        return Strand(rows, np.asarray(codes, np.int64)[entries], values, names, [self.name] * len(names))
+        own = np.asarray(codes, np.int64)[entries]
+        return Strand(rows, own, np.ones(len(own)), names, [self.name] * len(names))
 
     def date_strands(self, moments: Any) -> list[Strand]:
         """The parts of dates, or that one is missing."""
@@ -193,7 +191,7 @@ def grams(words: list[str], most: int) -> list[str]:
     >>> grams(["in", "new", "york"], 2)
     ['in', 'new', 'york', 'in new', 'new york']
     """
-    found = list(words)
+    found = list(words) if most > 1 else words
     for n in range(2, most + 1):
         found += [" ".join(words[k : k + n]) for k in range(len(words) - n + 1)]
     return found

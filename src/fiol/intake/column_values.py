@@ -21,6 +21,8 @@ from fiol.intake.frames import narwhals, pandas, present_values
 
 #: A date, or a date and a time, as ISO 8601 writes them; a zone is read over, so that hours are those that are written.
 ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?")
+#: Ways to write a date without a zone, by their lengths; 0 stands for a digit, and a blank will do for T.
+ISO_LAYOUTS = {10: b"0000-00-00", 16: b"0000-00-00T00:00", 19: b"0000-00-00T00:00:00"}
 #: A number as texts have it: nothing that Python alone understands.
 NUMERAL = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
 
@@ -202,8 +204,17 @@ class ColumnValues:
 
     def parsed_moments(self) -> Any:
         """Texts as moments."""
+        native = None if isinstance(self.series, list) else self.series.to_native()
+        if type(native).__module__.partition(".")[0] == "pyarrow":
+            found = alike_in_arrow(native)
+            if found is not None:
+                return found
         codes, texts = told = self.texts()
         known = np.full(len(texts) + 1, np.datetime64("NaT", "us"))
+        alike = moments_alike(texts)
+        if alike is not None:
+            known[:-1] = alike
+            return known[codes]
         for code, text in enumerate(texts):
             moment = moment_of(text)
             if moment is None and text.strip():
@@ -228,7 +239,7 @@ class ColumnValues:
 
 
 class ListedValues(ColumnValues):
-    """A column of Python's objects, of which None is missing.
+    """A column of values as JSON has them, of which None is missing.
 
     >>> ListedValues("age", [30, None, 31.5]).numbers()
     array([30. ,  nan, 31.5])
@@ -239,16 +250,28 @@ class ListedValues(ColumnValues):
         self.objects = objects
 
     @functools.cached_property
+    def types(self) -> set[type]:
+        """The types of the values that are there."""
+        return {*map(type, self.objects)} - {type(None)}
+
+    @functools.cached_property
     def holds(self) -> str:
         """What the values are."""
-        return self.held_by_objects()
+        if self.types and self.types <= {int, float, bool}:
+            return "numbers"
+        return "texts" if self.types == {str} else self.held_by_objects()
 
     def present(self) -> tuple[Any, Any]:
         """The values, of which none are left out."""
-        return np.array(self.objects, object), None
+        try:
+            return np.array(self.objects, np.float64), None
+        except (OverflowError, TypeError):
+            return np.array(self.objects, object), None
 
     def numbered(self) -> tuple[Any, list[str]]:
         """`texts` of texts."""
+        if self.types == {str}:
+            return numbered_texts(self.objects)
         return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
 
 
@@ -306,13 +329,80 @@ def numbered_by_arrow(array: Any) -> tuple[Any, list[str]]:
     """`numbered_texts` of an Arrow array of texts."""
     import pyarrow
 
+    coded = arrow_whole(array).dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    plain = pyarrow.types.is_string(coded.type.value_type) or pyarrow.types.is_large_string(coded.type.value_type)
+    return coded.indices.fill_null(-1).to_numpy().astype(np.int64), texts if plain else list(map(text_of, texts))
+
+
+def arrow_whole(array: Any) -> Any:
+    """An array of Arrow in one piece."""
+    import pyarrow
+
     whole = array.combine_chunks() if isinstance(array, pyarrow.ChunkedArray) else array
     if isinstance(whole, pyarrow.ChunkedArray):  # older versions
         whole = whole.chunk(0) if whole.num_chunks == 1 else pyarrow.concat_arrays(whole.chunks)
-    if pyarrow.types.is_dictionary(whole.type):
-        whole = whole.dictionary_decode()
-    coded = whole.dictionary_encode()
-    return coded.indices.fill_null(-1).to_numpy().astype(np.int64), list(map(text_of, coded.dictionary.to_pylist()))
+    return whole.dictionary_decode() if pyarrow.types.is_dictionary(whole.type) else whole
+
+
+def alike_in_arrow(array: Any) -> Any:
+    """Moments of an Arrow array of texts that are all written in one way, NaT for nulls; None if they are not."""
+    import pyarrow
+
+    whole = arrow_whole(array)
+    if whole.type != pyarrow.string():
+        return None
+    missing = whole.is_null().to_numpy(zero_copy_only=False)
+    present = whole.drop_null()
+    _, offsets, data = present.buffers()
+    found = np.full(len(whole), np.datetime64("NaT", "us"))
+    if not len(present):
+        return found
+    ends = np.frombuffer(offsets, np.int32)[present.offset : present.offset + len(present) + 1]
+    width = int(ends[1] - ends[0])
+    if width not in ISO_LAYOUTS or (np.diff(ends) != width).any():
+        return None
+    text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].reshape(-1, width)
+    told = moments_in(text)
+    if told is None:
+        return None
+    found[~missing] = told
+    return found
+
+
+def moments_alike(texts: Sequence[str]) -> Any:
+    """Moments of texts that are all written in one way, without a zone; None if they are not, or one is no date.
+
+    >>> moments_alike(["2024-03-01 07:30", "2024-02-29T23:59"])
+    array(['2024-03-01T07:30:00.000000', '2024-02-29T23:59:00.000000'],
+          dtype='datetime64[us]')
+    """
+    width = len(texts[0]) if texts else 0
+    if width not in ISO_LAYOUTS or {*map(len, texts)} != {width}:
+        return None
+    data = "".join(texts).encode()
+    return moments_in(np.frombuffer(data, np.uint8).reshape(-1, width)) if len(data) == width * len(texts) else None
+
+
+def moments_in(text: Any) -> Any:
+    """Moments of texts that are the rows of a matrix of bytes; None if one of them is no date."""
+    layout = np.frombuffer(ISO_LAYOUTS[text.shape[1]], np.uint8)
+    is_digit = layout == ord("0")
+    digits, marks = text[:, is_digit] - np.uint8(ord("0")), text[:, ~is_digit]
+    wanted = layout[~is_digit]
+    if (digits > 9).any() or not ((marks == wanted) | ((wanted == ord("T")) & (marks == ord(" ")))).all():
+        return None
+    tens = digits.astype(np.int64)
+    year = tens[:, 0] * 1000 + tens[:, 1] * 100 + tens[:, 2] * 10 + tens[:, 3]
+    month, day, *clock = (tens[:, k] * 10 + tens[:, k + 1] for k in range(4, tens.shape[1], 2))
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + (day - 1)
+    fine = (month >= 1) & (month <= 12) & (day >= 1) & (days.astype("datetime64[M]") == months)
+    found = days.astype("datetime64[us]")
+    for value, unit, most in zip(clock, ("h", "m", "s"), (24, 60, 60), strict=False):
+        fine &= value < most
+        found = found + value.astype(f"timedelta64[{unit}]")
+    return found if fine.all() else None
 
 
 def moment_of(text: str) -> Any:

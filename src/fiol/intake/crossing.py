@@ -39,11 +39,30 @@ def crossed(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str
     >>> both.names[3:], both.chunk.data
     (['city=Rome*when.hour=7', 'age*age'], array([2., 1., 1., 1., 4.]))
     """
+    pairs = list(pairs)
+    if not pairs:
+        return rows
     chunk, names = rows
     row_of_entry = np.repeat(np.arange(chunk.rows), np.diff(chunk.indptr))
-    own = Strand(row_of_entry, chunk.indices, chunk.data, names, list(groups))
-    strands = [own, *(cross(own, pair, chunk.rows) for pair in pairs)]
-    return woven(strands, chunk.rows)[0] if len(strands) > 1 else rows
+    own = added_up(Strand(row_of_entry, chunk.indices, chunk.data, names, list(groups)))
+    return woven([own, *(cross(own, pair, chunk.rows) for pair in pairs)], chunk.rows)[0]
+
+
+def added_up(own: Strand) -> Strand:
+    """A strand whose rows have every feature once, where it was first, with the sum of its values.
+
+    >>> twice = Strand(np.array([0, 0, 0]), np.array([1, 0, 1]), np.array([1.0, 5.0, 2.0]), ["a", "b"], ["", ""])
+    >>> added_up(twice)[:3]
+    (array([0, 0]), array([1, 0]), array([3., 5.]))
+    """
+    keys = own.rows * len(own.names) + own.codes
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == len(keys):
+        return own
+    order = np.argsort(first)
+    sums = np.bincount(which, own.data)[order]
+    kept = first[order][sums != 0.0]
+    return own._replace(rows=own.rows[kept], codes=own.codes[kept], data=sums[sums != 0.0])
 
 
 def cross(own: Strand, pair: Sequence[str], rows: int) -> Strand:
@@ -67,7 +86,7 @@ def cross(own: Strand, pair: Sequence[str], rows: int) -> Strand:
         if same:
             once = new >= factors[same[-1]]
             row, factors = row[once], [factor[once] for factor in factors]
-    data = product([own.data[factor] for factor in factors])
+    data = multiplied([own.data[factor] for factor in factors])
     codes, names = joined_names([own.codes[factor] for factor in factors], own.names, pair)
     wrong = ~((np.abs(data) >= SMALLEST) & (np.abs(data) <= LARGEST))
     if wrong.any():
@@ -86,7 +105,7 @@ def belongs_to(group: str, element: str) -> bool:
     return group == element or group.startswith(f"{element}.")
 
 
-def product(factors: list[Floats]) -> Floats:
+def multiplied(factors: list[Floats]) -> Floats:
     """The products, from left to right."""
     found = factors[0]
     for factor in factors[1:]:

@@ -68,10 +68,13 @@ def numbered_as_they_appear(chunk: Chunk, names: list[str], groups: list[str]) -
     first[chunk.indices[::-1]] = np.arange(len(chunk.indices))[::-1]  # the first of a name is written last
     seen = np.flatnonzero(first >= 0)
     seen = seen[np.argsort(first[seen])]
-    known: dict[str, int] = {}
-    numbers, kept = np.empty(len(names), np.int32), list[str]()
-    for i in seen.tolist():
-        numbers[i] = known.setdefault(names[i], len(known))
-        if len(kept) < len(known):
-            kept.append(groups[i])
+    numbers = np.empty(len(names), np.int32)
+    numbers[seen] = np.arange(len(seen))
+    called = [names[i] for i in seen.tolist()]
+    known = dict.fromkeys(called)
+    if len(known) < len(called):  # two columns have made one name
+        places = {name: k for k, name in enumerate(known)}
+        numbers[seen] = [places[name] for name in called]
+        seen = seen[np.unique(numbers[seen], return_index=True)[1]]
+    kept = [groups[i] for i in seen.tolist()]
     return NamedRows(chunk._replace(indices=numbers[chunk.indices]), list(known)), kept

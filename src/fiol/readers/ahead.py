@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 
 #: So many batches are made ahead.
 DEPTH = 4
@@ -16,7 +16,7 @@ DEPTH = 4
 GLANCE = 0.1
 
 
-class Ahead(Generic[T]):
+class Ahead(Generic[Item]):
     """The same things as an iterator gives, each made before it is asked for; errors come where they would have come.
 
     The thread ends with the iterator, when `close` is called, and when nobody holds this object any more; then the
@@ -26,7 +26,7 @@ class Ahead(Generic[T]):
     ['a', 'b', 'c']
     """
 
-    def __init__(self, iterator: Iterator[T], depth: int = DEPTH) -> None:
+    def __init__(self, iterator: Iterator[Item], depth: int = DEPTH) -> None:
         self._made: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
         stop = threading.Event()
         arguments = (iterator, self._made, stop)  # not this object: it could not be let go
@@ -35,10 +35,10 @@ class Ahead(Generic[T]):
         self._finalizer = weakref.finalize(self, stop.set)
         self._thread.start()
 
-    def __iter__(self) -> Ahead[T]:
+    def __iter__(self) -> Ahead[Item]:
         return self
 
-    def __next__(self) -> T:
+    def __next__(self) -> Item:
         if self._over:
             raise StopIteration
         is_item, found = self._made.get()

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 #: Delimiters that are looked for.
 DELIMITERS = ",\t;|"
 #: Fields that say that a value is missing: those of pandas.
-MISSING = [
+MISSING_WORDS = [
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "None", "n/a", "nan", "null",
 ]  # fmt: skip
-TRUE, FALSE = ["True", "TRUE", "true"], ["False", "FALSE", "false"]
+TRUE_WORDS, FALSE_WORDS = ["True", "TRUE", "true"], ["False", "FALSE", "false"]
 #: A whole number.
-WHOLE = re.compile(r"\s*[+-]?\d{1,18}\s*")
+WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}\s*")
 #: A record of more bytes is a quote that nobody closed.
 LONGEST_RECORD = 2**26
 #: So many records decide about the delimiter.
@@ -63,7 +63,9 @@ class Csv(Format):
             )
         records = first_records(start, told)
         if told["header"] is None:
-            told["header"] = bool(records) and told["names"] is None and is_header(fields_in(records[0][1], told))
+            told["header"] = (
+                bool(records) and told["names"] is None and is_header(fields_of_record(records[0][1], told))
+            )
         names = told["names"] or names_of_file(records[0][1] if records else b"", told)
         body = b"".join(record for _, record in records[bool(told["header"]) :])
         table = read_table(body, names, dict.fromkeys(names, "text"), told, names)
@@ -100,7 +102,7 @@ class Csv(Format):
 # --- records ----------------------------------------------------------------------------------
 
 
-class Records:
+class CsvRecords:
     """Some records of a file: their bytes, and the line that each begins on, from 1."""
 
     def __init__(self, data: bytes, starts: Any, fields: Any, lines: Any, file: str, read: int, first: bool) -> None:
@@ -123,21 +125,23 @@ class Records:
         """What the columns of the file are called."""
         return names_of_file(self.record(0) if len(self) else b"", told)
 
-    def kept(self, which: Any) -> Records:
+    def kept(self, which: Any) -> CsvRecords:
         """Some of the records."""
         if which.all():
             return self
         data = [self.record(k) for k in np.flatnonzero(which).tolist()]
         starts = np.concatenate([[0], np.cumsum([len(record) for record in data], dtype=np.int64)]).astype(np.int64)
-        return Records(b"".join(data), starts, self.fields[which], self.lines[which], self.file, self.read, self.first)
+        return CsvRecords(
+            b"".join(data), starts, self.fields[which], self.lines[which], self.file, self.read, self.first
+        )
 
-    def without_first(self) -> Records:
+    def without_first(self) -> CsvRecords:
         """All records but the one with the names."""
         rest = self.starts[1:] - self.starts[min(1, len(self))] if len(self) else self.starts
         data = self.data[self.starts[1] :] if len(self) else self.data
-        return Records(data, rest, self.fields[1:], self.lines[1:], self.file, self.read, False)
+        return CsvRecords(data, rest, self.fields[1:], self.lines[1:], self.file, self.read, False)
 
-    def of_width(self, width: int, bad: BadLines) -> Records:
+    def of_width(self, width: int, bad: BadLines) -> CsvRecords:
         """The records with so many fields; the others are bad lines."""
         right = self.fields == width
         for k in np.flatnonzero(~right).tolist():
@@ -146,7 +150,7 @@ class Records:
         return self.kept(right)
 
 
-def record_blocks(sources: Sources, told: Mapping[str, Any]) -> Iterator[Records]:
+def record_blocks(sources: Sources, told: Mapping[str, Any]) -> Iterator[CsvRecords]:
     """The records of all files, about a megabyte at a time, without empty lines."""
     rest, line, file, first = b"", 1, "", True
     for block in with_end(sources.blocks()):
@@ -160,7 +164,7 @@ def record_blocks(sources: Sources, told: Mapping[str, Any]) -> Iterator[Records
         rest = data[end:]
         if len(rest) > LONGEST_RECORD:
             raise BadLineError(Place(file, line + last), 0, "has a quote that is not closed")
-        found = Records(data[:end], starts, fields, lines + line, file, block.read, first)
+        found = CsvRecords(data[:end], starts, fields, lines + line, file, block.read, first)
         line += last
         found = found.kept(fields > 0)
         if len(found):
@@ -222,7 +226,7 @@ def first_and_odd(start: bytes, told: Mapping[str, Any]) -> list[tuple[int, byte
     return [(int(n), text[starts[k] : starts[k + 1]]) for k, n in enumerate(fields) if n > 0]
 
 
-def fields_in(record: bytes, told: Mapping[str, Any]) -> list[str]:
+def fields_of_record(record: bytes, told: Mapping[str, Any]) -> list[str]:
     """The fields of one record, by Python's own reader."""
     quoting = {"quotechar": told["quote"]} if told["quote"] else {"quoting": csv.QUOTE_NONE}
     text = record.decode("utf-8", "replace").rstrip("\r\n")
@@ -247,7 +251,7 @@ def names_of_file(record: bytes, told: Mapping[str, Any]) -> list[str]:
     >>> names_of_file(b",a,a", {"delimiter": ",", "quote": None, "header": True})
     ['Unnamed: 0', 'a', 'a.1']
     """
-    fields = fields_in(record, told)
+    fields = fields_of_record(record, told)
     if not told["header"]:
         return [f"c{k}" for k in range(1, len(fields) + 1)]
     names = list[str]()
@@ -274,20 +278,20 @@ def types_of(table: Any, target: Any, kinds: Mapping[str, str]) -> dict[str, str
     """What the columns of texts hold: number, truth, text; a target may be whole numbers."""
     found = {}
     for values in columns_of(as_frame(table)):
-        found[values.name] = type_of(values, values.name == target, kinds.get(values.name))
+        found[values.name] = type_of_column(values, values.name == target, kinds.get(values.name))
     return found
 
 
-def type_of(values: ColumnValues, target: bool, kind: str | None) -> str:
+def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
     """What one column of texts holds, where a kind may be told by hand."""
     texts = values.texts().texts
     if kind in ("category", "words", "tags", "numeral", "date") or not texts:
         return "text"
-    if target and all(WHOLE.fullmatch(text) for text in texts):
+    if target and all(WHOLE_NUMBER.fullmatch(text) for text in texts):
         return "whole"
     if kind == "number" or all(NUMERAL.fullmatch(text) for text in texts):
         return "number"
-    return "truth" if {*texts} <= {*TRUE, *FALSE} else "text"
+    return "truth" if {*texts} <= {*TRUE_WORDS, *FALSE_WORDS} else "text"
 
 
 @functools.cache
@@ -300,14 +304,14 @@ def arrow_types() -> dict[str, Any]:
 def read_table(
     data: bytes, names: list[str], types: Mapping[str, str], told: Mapping[str, Any], wanted: list[str]
 ) -> Any:
-    """Records as an Arrow table of the columns that are wanted."""
+    """CsvRecords as an Arrow table of the columns that are wanted."""
     reader, arrow = arrow_module("pyarrow.csv"), arrow_module()
     kinds = {name: arrow_types()[types.get(name, "text")] for name in wanted}
     if not data:
         return arrow.table({name: arrow.array([], kinds[name]) for name in wanted})
     convert = reader.ConvertOptions(
-        column_types=kinds, null_values=MISSING, strings_can_be_null=True, true_values=TRUE, false_values=FALSE,
-        include_columns=wanted,
+        column_types=kinds, null_values=MISSING_WORDS, strings_can_be_null=True, true_values=TRUE_WORDS,
+        false_values=FALSE_WORDS, include_columns=wanted,
     )  # fmt: skip
     parse = reader.ParseOptions(
         delimiter=told["delimiter"], quote_char=told["quote"] or False, newlines_in_values=bool(told["quote"])
@@ -317,8 +321,8 @@ def read_table(
 
 
 def typed_table(
-    lines: Records, names: list[str], told: Mapping[str, Any], wanted: list[str], bad: BadLines
-) -> tuple[Any, Records]:
+    lines: CsvRecords, names: list[str], told: Mapping[str, Any], wanted: list[str], bad: BadLines
+) -> tuple[Any, CsvRecords]:
     """The records as a table, without those that have a value of another type; these are bad lines."""
     invalid = arrow_module().ArrowInvalid
     types = told["types"] or {}
@@ -340,7 +344,7 @@ def typed_table(
 
 
 def well_formed(
-    lines: Records,
+    lines: CsvRecords,
     k: int,
     names: list[str],
     types: Mapping[str, str],
@@ -354,13 +358,18 @@ def well_formed(
         record.decode("utf-8")
     except UnicodeDecodeError as error:
         reason = f"is no text in UTF-8: {error.reason} at byte {error.start}"
-    for name, field in zip(names, [] if reason else fields_in(record, told), strict=False):
+    for name, field in zip(names, [] if reason else fields_of_record(record, told), strict=False):
         held = types.get(name, "text")
-        if name not in wanted or held == "text" or field in MISSING:
+        if name not in wanted or held == "text" or field in MISSING_WORDS:
             continue
         text = field.strip()
-        fine = text in (*TRUE, *FALSE) if held == "truth" else (WHOLE if held == "whole" else NUMERAL).fullmatch(text)
-        if not fine and text not in MISSING and text.lower() not in ("inf", "-inf", "+inf", "infinity", "-infinity"):
+        number = WHOLE_NUMBER if held == "whole" else NUMERAL
+        fine = text in (*TRUE_WORDS, *FALSE_WORDS) if held == "truth" else number.fullmatch(text)
+        if (
+            not fine
+            and text not in MISSING_WORDS
+            and text.lower() not in ("inf", "-inf", "+inf", "infinity", "-infinity")
+        ):
             wanted_is = {"truth": "true or false", "whole": "a whole number", "number": "a number"}[held]
             reason = f"column {name!r} must be {wanted_is}, got {field!r}"
             break

@@ -38,7 +38,7 @@ class Format:
     def recognises(self, start: bytes) -> bool:
         """Whether a file that begins with these bytes is of this format, for all that can be seen.
 
-        `start` is text, decompressed, cut after `START` bytes, perhaps in the middle of a line.
+        `start` is text, decompressed, cut after `START_SIZE` bytes, perhaps in the middle of a line.
         """
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ values.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -68,7 +68,7 @@ class JsonLines(Format):
         coding, aside = coding_of(reading), aside_columns(reading)
         for block in sources.blocks():
             rows, lines = list[dict[str, Any]](), list[int]()
-            for number, line in enumerate(bytes(block.data[: block.size]).split(b"\n"), block.place.line):
+            for number, line in enumerate(lines_of(bytes(block.data[: block.size])), block.place.line):
                 try:
                     rows += [flat(line)] if line.strip() else []
                 except ValueError as error:
@@ -97,22 +97,36 @@ def dict_rows(
 def coded_dicts(rows: list[dict[str, Any]], coding: Coding, aside: set[str]) -> NamedRows:
     """The features of flat dicts; a BadValueError names the row and the key."""
     strands, known = list[Strand](), {column.name: column for column in coding.columns}
-    for key in dict.fromkeys([*known, *keys_of(rows)]):
-        if key in aside:
+    columns = columns_in(rows)
+    for key in dict.fromkeys([*known, *columns]):
+        if key in aside or key not in columns:
             continue
-        there = np.array([k for k, row in enumerate(rows) if key in row], np.int64)
-        values = [rows[k][key] for k in there.tolist()]
+        there, values = columns[key]
         told = known.get(key)
         parts = by_type(key, values) if told is None else [(told, np.arange(len(values)))]
         for column, which in parts:
             try:
-                found = column.strands(ListedValues(key, [values[k] for k in which.tolist()]))
+                some = values if len(which) == len(values) else [values[k] for k in which.tolist()]
+                found = column.strands(ListedValues(key, some))
             except BadValueError as error:
                 raise BadValueError(int(there[which[error.row]]), key, error.reason) from None
             except TypeError:
                 raise BadValueError(int(there[which[0]]), key, "is of a kind that rows do not have") from None
             strands += [strand._replace(rows=there[which][strand.rows]) for strand in found]
     return coding.rows_of(strands, len(rows))
+
+
+def columns_in(rows: list[dict[str, Any]]) -> dict[str, tuple[Any, list[Any]]]:
+    """For every key the rows that have it, and their values."""
+    if len({*map(tuple, rows)}) == 1:  # as a rule
+        everywhere = np.arange(len(rows))
+        columns = zip(*(row.values() for row in rows), strict=True)
+        return {key: (everywhere, list(values)) for key, values in zip(rows[0], columns, strict=True)}
+    found = {}
+    for key in keys_of(rows):
+        there = [k for k, row in enumerate(rows) if key in row]
+        found[key] = np.array(there, np.int64), [rows[k][key] for k in there]
+    return found
 
 
 def by_type(key: str, values: list[Any]) -> list[tuple[Column, Any]]:
@@ -130,7 +144,15 @@ def keys_of(rows: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(key for row in rows for key in row))
 
 
-def flat(line: bytes) -> dict[str, Any]:
+def lines_of(data: bytes) -> Sequence[str | bytes]:
+    """The lines, as text if all of them are."""
+    try:
+        return data.decode().split("\n")
+    except UnicodeDecodeError:
+        return data.split(b"\n")
+
+
+def flat(line: str | bytes) -> dict[str, Any]:
     """The object of a line, with dotted names for objects within; ValueError if it is none.
 
     >>> flat(b'{"user": {"age": 30, "tags": ["a", "b"]}, "city": null}')
@@ -140,7 +162,7 @@ def flat(line: bytes) -> dict[str, Any]:
     ValueError: must be an object {...}, got a list
     """
     try:
-        found = json.loads(line, parse_constant=refuse_constant)
+        found = DECODER.decode(line if isinstance(line, str) else line.decode())
     except json.JSONDecodeError as error:
         raise ValueError(f"is no JSON: {error.msg} at character {error.colno}") from None
     except UnicodeDecodeError as error:
@@ -149,7 +171,7 @@ def flat(line: bytes) -> dict[str, Any]:
         raise ValueError(f"has objects within objects, deeper than {DEEPEST}") from None
     if not isinstance(found, dict):
         raise ValueError(f"must be an object {{...}}, got a {type(found).__name__}")
-    return dict(flattened(found, "", 0)) if any(type(value) in (dict, list) for value in found.values()) else found
+    return found if NESTED.isdisjoint(map(type, found.values())) else dict(flattened(found, "", 0))
 
 
 def flattened(value: dict[str, Any], before: str, depth: int) -> Iterator[tuple[str, Any]]:
@@ -166,6 +188,12 @@ def flattened(value: dict[str, Any], before: str, depth: int) -> Iterator[tuple[
             yield name, inner
 
 
-def refuse_constant(name: str) -> NoReturn:
+def refuse_no_json(name: str) -> NoReturn:
     """ValueError for what JSON does not have."""
     raise ValueError(f"has {name}, which is no number of JSON: write null")
+
+
+#: Reads an object, and nothing that is no JSON.
+DECODER = json.JSONDecoder(parse_constant=refuse_no_json)
+#: Types of values that have values of their own.
+NESTED = frozenset((dict, list))

@@ -9,7 +9,7 @@ import numpy as np
 
 from fiol.intake.chunk import LARGEST, SMALLEST
 from fiol.readers.batch import BadLineError
-from fiol.readers.sources import SPARE, START, Block
+from fiol.readers.sources import SPARE, START_SIZE, Block
 
 #: So many lines decide whether a file may be of a format.
 LINES_LOOKED_AT = 20
@@ -93,7 +93,7 @@ def next_line(block: Block, position: int) -> int:
     return block.data.find(b"\n", position) + 1
 
 
-def block_of(text: bytes, place: Any) -> Block:
+def text_block(text: bytes, place: Any) -> Block:
     """Text as a block."""
     text = text if text.endswith(b"\n") else text + b"\n"
     return Block(bytearray(text) + bytes(SPARE), len(text), place, len(text))
@@ -105,7 +105,7 @@ def first_lines(start: bytes) -> list[bytes]:
     >>> first_lines(b"# a comment\\n\\n1 1:2\\n")
     [b'1 1:2']
     """
-    whole = len(start) < START or start.endswith(b"\n")
+    whole = len(start) < START_SIZE or start.endswith(b"\n")
     lines = start.split(b"\n", 10 * LINES_LOOKED_AT)
     if len(lines) > 10 * LINES_LOOKED_AT or not whole:
         last = lines.pop()

@@ -30,24 +30,24 @@ HALF = np.uint64(0xFFFFFFFF)
 UNSURE = np.uint64(0x1FF)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 #: Integers up to here are doubles.
-WHOLE = np.uint64(2**53)
+WHOLE_DOUBLES = np.uint64(2**53)
 #: 2^(k - 1075), which takes an integer with 53 bits to the double with exponent k.
 TWOS = np.array([2.0 ** (k - 1075) for k in range(2047)])
 #: The powers of ten that are doubles, and those that are integers of 64 bits.
 TENS = np.array([10.0**k for k in range(23)])
 WHOLE_TENS = np.array([10**k for k in range(20)], np.uint64)
-#: Powers of ten with an exponent from LEAST to GREATEST are in the table.
-LEAST, GREATEST = -342, 308
+#: Powers of ten with an exponent from LEAST_POWER to MOST_POWER are in the table.
+LEAST_POWER, MOST_POWER = -342, 308
 #: So many digits fit into 64 bits, whatever they are.
-DIGITS = 19
-SPACE, TAB, NEWLINE, RETURN, HASH, COLON, BAR, QUOTE, CARET = (ord(c) for c in " \t\n\r#:|'^")
-POINT, MINUS, PLUS, ZERO, NINE, LETTER_E = (ord(c) for c in ".-+09e")
+MOST_DIGITS = 19
+SPACE, TAB, NEWLINE, RETURN, SHARP, COLON, BAR, QUOTE, CARET = (ord(c) for c in " \t\n\r#:|'^")
+POINT, MINUS, PLUS, DIGIT_0, DIGIT_9, LETTER_E = (ord(c) for c in ".-+09e")
 #: "qid:" as a word.
 QUERY = np.uint64(int.from_bytes(b"qid:", "little"))
 #: How many features there can be.
 MOST = np.uint64(2**31 - 1)
 #: The first k of 8 bytes.
-FIRST = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)
+FIRST_BYTES = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)
 #: An odd number without a pattern in its bits, which hashes are multiplied with.
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -69,7 +69,7 @@ def power_of_five(q: int) -> int:
 
 #: Upper and lower half of every power of five.
 FIVES = np.array(
-    [[power >> 64, power & (2**64 - 1)] for power in map(power_of_five, range(LEAST, GREATEST + 1))], np.uint64
+    [[power >> 64, power & (2**64 - 1)] for power in map(power_of_five, range(LEAST_POWER, MOST_POWER + 1))], np.uint64
 )
 
 
@@ -111,13 +111,13 @@ def leading_zeros(w):  # type: ignore[no-untyped-def]
 @inlined_strictly
 def nearest(w, q):  # type: ignore[no-untyped-def]
     """The double nearest to w 10^q, for w > 0; -1 if that is not decided here."""
-    if q < LEAST or q > GREATEST:
+    if q < LEAST_POWER or q > MOST_POWER:
         return -1.0
     shift = leading_zeros(w)
     w = w << np.uint64(shift)
-    high, low = product(w, FIVES[q - LEAST, 0])
+    high, low = product(w, FIVES[q - LEAST_POWER, 0])
     if high & UNSURE == UNSURE:
-        more, _ = product(w, FIVES[q - LEAST, 1])
+        more, _ = product(w, FIVES[q - LEAST_POWER, 1])
         low = low + more
         if more > low:
             high = high + U1
@@ -146,10 +146,10 @@ def first_digits(data, p, end):  # type: ignore[no-untyped-def]
     w, count, dropped = U0, 0, 0
     while p < end:
         if data[p] != POINT:
-            if count >= DIGITS:
+            if count >= MOST_DIGITS:
                 dropped += 1
-            elif count > 0 or data[p] != ZERO:
-                w = w * U10 + np.uint64(data[p] - ZERO)
+            elif count > 0 or data[p] != DIGIT_0:
+                w = w * U10 + np.uint64(data[p] - DIGIT_0)
                 count += 1
         p += U1
     return w, dropped
@@ -163,8 +163,8 @@ def number_at(data, words, p):  # type: ignore[no-untyped-def]
     if negative or c == PLUS:
         p += U1
     first, w = p, U0
-    while ZERO <= data[p] <= NINE:  # few, as a rule
-        w = w * U10 + np.uint64(data[p] - ZERO)
+    while DIGIT_0 <= data[p] <= DIGIT_9:  # few, as a rule
+        w = w * U10 + np.uint64(data[p] - DIGIT_0)
         p += U1
     count, q = np.int64(p - first), np.int64(0)
     if data[p] == POINT:
@@ -185,17 +185,17 @@ def number_at(data, words, p):  # type: ignore[no-untyped-def]
         if down or data[p] == PLUS:
             p += U1
         behind, e = p, 0
-        while ZERO <= data[p] <= NINE:
-            e = min(10 * e + data[p] - ZERO, 1 << 40)
+        while DIGIT_0 <= data[p] <= DIGIT_9:
+            e = min(10 * e + data[p] - DIGIT_0, 1 << 40)
             p += U1
         if p == behind:
             return 0.0, p, NO_VALUE
         q = q - e if down else q + e
     value, dropped = 0.0, 0
-    if count > DIGITS:
+    if count > MOST_DIGITS:
         w, dropped = first_digits(data, first, end)
         q += dropped
-    if w <= WHOLE and -22 <= q <= 22 and dropped == 0:
+    if w <= WHOLE_DOUBLES and -22 <= q <= 22 and dropped == 0:
         value = np.float64(np.int64(w))
         value = value * TENS[np.uint64(q)] if q >= 0 else value / TENS[np.uint64(-q)]
     elif w > U0:
@@ -211,7 +211,7 @@ def number_at(data, words, p):  # type: ignore[no-untyped-def]
 @inlined_strictly
 def ends_token(c):  # type: ignore[no-untyped-def]
     """Whether a byte of svmlight ends what is before it."""
-    return c == SPACE or (c == NEWLINE) | (c == TAB) | (c == RETURN) | (c == HASH)
+    return c == SPACE or (c == NEWLINE) | (c == TAB) | (c == RETURN) | (c == SHARP)
 
 
 @inlined_strictly
@@ -223,7 +223,7 @@ def after_query(data, words, p):  # type: ignore[no-untyped-def]
     if data[start] == MINUS:
         start += U1
     end = start
-    while ZERO <= data[end] <= NINE:
+    while DIGIT_0 <= data[end] <= DIGIT_9:
         end += U1
     return end if end > start and ends_token(data[end]) else p
 
@@ -244,7 +244,7 @@ def svmlight_rows(  # type: ignore[no-untyped-def]
     while p < end:
         while data[p] == SPACE or data[p] == TAB or data[p] == RETURN:
             p += U1
-        if data[p] != NEWLINE and data[p] != HASH:
+        if data[p] != NEWLINE and data[p] != SHARP:
             start = p
             target, p, code = number_at(data, words, p)
             if code == NO_VALUE or not ends_token(data[p]):
@@ -260,25 +260,28 @@ def svmlight_rows(  # type: ignore[no-untyped-def]
             while True:
                 while data[p] == SPACE or data[p] == TAB or data[p] == RETURN:
                     p += U1
-                if data[p] == NEWLINE or data[p] == HASH:
+                if data[p] == NEWLINE or data[p] == SHARP:
                     break
                 start, index = p, U0
-                while ZERO <= data[p] <= NINE:
-                    index = index * U10 + np.uint64(data[p] - ZERO)
+                while DIGIT_0 <= data[p] <= DIGIT_9:
+                    index = index * U10 + np.uint64(data[p] - DIGIT_0)
                     p += U1
                 if data[p] != COLON or p == start:
                     p = after_query(data, words, start)
                     if p == start:
                         return NO_INDEX, start, row, np.uint64(indptr[row]), hards
                     continue
-                if p - start >= U18 or index >= MOST + base:
+                first = start
+                while p - first >= U18 and data[first] == DIGIT_0:
+                    first += U1
+                if p - first >= U18 or index >= MOST + base:
                     return LARGE_INDEX, start, row, np.uint64(indptr[row]), hards
                 if index < base:
                     return ZERO_INDEX, start, row, np.uint64(indptr[row]), hards
                 p += U1
                 start = p
-                if data[p + U1] == SPACE and ZERO <= data[p] <= NINE:  # a single digit, as a rule a 1
-                    value = np.float64(data[p] - ZERO)
+                if data[p + U1] == SPACE and DIGIT_0 <= data[p] <= DIGIT_9:  # a single digit, as a rule a 1
+                    value = np.float64(data[p] - DIGIT_0)
                     p += U1
                 else:
                     value, p, code = number_at(data, words, p)
@@ -327,7 +330,7 @@ def hash_of(words, p, end, h):  # type: ignore[no-untyped-def]
         h = (h ^ words[p]) * MIXER
         h = h ^ (h >> U32)
         p += U8
-    h = (h ^ (words[p] & FIRST[end - p])) * MIXER
+    h = (h ^ (words[p] & FIRST_BYTES[end - p])) * MIXER
     return h ^ (h >> U32)
 
 
@@ -339,7 +342,7 @@ def same_bytes(words, p, end, others, o):  # type: ignore[no-untyped-def]
             return False
         p += U8
         o += U8
-    return (words[p] ^ others[o]) & FIRST[end - p] == U0
+    return (words[p] ^ others[o]) & FIRST_BYTES[end - p] == U0
 
 
 @inlined_strictly
@@ -486,7 +489,7 @@ def vw_rows(  # type: ignore[no-untyped-def]
                     anonymous += 1
                     while left > 0 or start == stop:
                         start -= U1
-                        digits[start] = ZERO + left % 10
+                        digits[start] = DIGIT_0 + left % 10
                         left //= 10
                 if not (low <= abs(value) <= high):
                     if value == 0.0:

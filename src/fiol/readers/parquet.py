@@ -42,7 +42,7 @@ class Parquet(Format):
 
     def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The coding of the first rows."""
-        with opened(name) as file:
+        with parquet_file(name) as file:
             table = next((batch for batch, _, _ in tables_of(file, None)), None)
             if table is None:
                 table = file.schema_arrow.empty_table()
@@ -61,7 +61,7 @@ class Parquet(Format):
         before = 0
         skipped = {column.name for column in coding_of(reading).columns if column.kind == "skip"}
         for name in sources.files:
-            with opened(name) as file:
+            with parquet_file(name) as file:
                 there = file.schema_arrow.names
                 check_columns(reading, flat_table(file.schema_arrow.empty_table()).column_names, name)
                 wanted = [column for column in there if column not in skipped - aside_columns(reading)]
@@ -70,7 +70,7 @@ class Parquet(Format):
             before += size_of(name)
 
 
-def opened(name: str) -> Any:
+def parquet_file(name: str) -> Any:
     """A Parquet file; SourceError if it is damaged, or can be read only once."""
     parquet, arrow = arrow_module("pyarrow.parquet"), arrow_module()
     if name == STANDARD_INPUT:

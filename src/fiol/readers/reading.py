@@ -11,7 +11,7 @@ from fiol.readers.ahead import Ahead
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch
 from fiol.readers.formats import FORMATS, Format, format_called
-from fiol.readers.sources import START, SourceError, Sources
+from fiol.readers.sources import START_SIZE, SourceError, Sources
 
 #: Endings that compression adds to the names of files.
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
@@ -166,7 +166,7 @@ def guess(sources: Any, **given: Any) -> Reading:
     >>> guess(io.BytesIO(b"1 3:0.5 7:1\\n-1 0:2\\n"))
     Reading(format='svmlight', target=None, weight=None, tag=None, pairs=(), coding=None, options={'zero_based': True})
     """
-    start, name = as_sources(sources).start(START)
+    start, name = as_sources(sources).start(START_SIZE)
     found = given.get("format") or format_of(start, name)
     kind = format_called(found)
     options = {**given.get("options", {})}

@@ -23,7 +23,7 @@ from fiol.readers.line_blocks import (
     next_line,
     shown_at,
 )
-from fiol.readers.sources import START, Block, Sources
+from fiol.readers.sources import BLOCK_SIZE, START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading
@@ -62,7 +62,7 @@ class Svmlight(Format):
         """The rows of every block of text."""
         zero_based = reading.option("zero_based")
         if zero_based is None:
-            zero_based = has_feature_zero(sources.start(START)[0])
+            zero_based = has_feature_zero(sources.start(START_SIZE)[0])
         parse = SvmlightLines(bool(zero_based))
         for block in sources.blocks():
             chunk, y = parse(block, bad)
@@ -76,6 +76,8 @@ def has_feature_zero(start: bytes) -> bool:
     >>> has_feature_zero(b"1 10:2 # 0:\\n"), has_feature_zero(b"1 0:2\\n")
     (False, True)
     """
+    if b" 0" not in start and b"\t0" not in start:  # a tenth of the time
+        return False
     return FEATURE_ZERO.search(re.sub(rb"#[^\n]*", b"", start)) is not None
 
 
@@ -88,8 +90,9 @@ class SvmlightLines:
     def make_room(self, size: int) -> None:
         """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry 4."""
         if size > self.size:
-            self.size = size
-            self.y, self.indptr = np.empty(size // 2 + 1), np.zeros(size // 2 + 2, np.int64)
+            self.size = size = max(size, BLOCK_SIZE)
+            self.y, self.indptr = np.empty(size // 2 + 1), np.empty(size // 2 + 2, np.int64)
+            self.indptr[0] = 0
             self.indices, self.data = np.empty(size // 4 + 1, np.int32), np.empty(size // 4 + 1)
 
     def __call__(self, block: Block, bad: BadLines) -> tuple[Chunk, Floats]:

@@ -11,10 +11,12 @@ import numpy as np
 
 from fiol.intake.capacity import renumbered
 from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.intake.column_values import BadValueError
+from fiol.intake.crossing import crossed
 from fiol.intake.hashing import Hashing
 from fiol.intake.named_rows import NamedRows
 from fiol.readers.bad_lines import BadLines
-from fiol.readers.batch import Batch
+from fiol.readers.batch import BadLineError, Batch
 from fiol.readers.formats import Format
 from fiol.readers.line_blocks import (
     VALUES,
@@ -26,7 +28,7 @@ from fiol.readers.line_blocks import (
     next_line,
     shown_at,
 )
-from fiol.readers.sources import Block, Sources
+from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class VowpalWabbit(Format):
       begins with a quote ' or touches the bar. Lines without a target have the target NaN; if that is all lines of a
       batch, its `y` is None. A third number, the prediction to start from, is refused.
     - Names are UTF-8 without blanks, bars and colons. Empty lines are left out.
+    - Pairs of namespaces, such as ("user", "ad"), add products of their features: `user^age*ad^shoes`, see
+      `fiol.intake.crossing`. Those without a namespace are in "".
     - With the option `bits` features are numbered by the hash of their names, as `fiol.Learner(bits=...)` does it, and
       rows are a `fiol.Chunk`.
 
@@ -76,24 +80,35 @@ class VowpalWabbit(Format):
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows of every block of text; where names would take much more room than the text, of parts of it."""
         bits = reading.option("bits")
-        parse = VwLines(None if bits is None else Hashing(bits))
+        parse = VwLines(None if bits is None else Hashing(bits), reading.pairs)
         for block in sources.blocks():
             yield from parse(block, bad)
+
+
+def namespace_of(name: str) -> str:
+    """The namespace of a feature, "" if it has none.
+
+    >>> namespace_of("user^age"), namespace_of("age")
+    ('user', '')
+    """
+    return name.partition("^")[0] if "^" in name else ""
 
 
 class VwLines:
     """From blocks of Vowpal Wabbit's text to batches, with arrays that are used again for the next one."""
 
-    def __init__(self, hashing: Hashing | None = None) -> None:
-        self.hashing, self.size = hashing, -1
+    def __init__(self, hashing: Hashing | None = None, pairs: tuple[tuple[str, ...], ...] = ()) -> None:
+        self.hashing, self.pairs, self.size = hashing, pairs, -1
         self.digits = bytearray(48)  # of a feature's place, ending at 24
 
     def make_room(self, size: int) -> None:
         """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry, too."""
         if size > self.size:
-            self.size, rows, entries = size, size // 2 + 1, size // 2 + 1
+            self.size = size = max(size, BLOCK_SIZE)
+            rows = entries = size // 2 + 1
             self.y, self.weights, self.tags = np.empty(rows), np.empty(rows), np.empty((rows, 2), np.int64)
-            self.indptr = np.zeros(rows + 1, np.int64)
+            self.indptr = np.empty(rows + 1, np.int64)
+            self.indptr[0] = 0
             self.indices, self.data = np.empty(entries, np.int32), np.empty(entries)
             self.slots = np.zeros(max(FEW_SLOTS, 1 << (2 * entries).bit_length()), np.int32)
             self.slot_of, self.hashes = np.empty(entries, np.uint64), np.empty(entries, np.uint64)
@@ -149,7 +164,7 @@ class VwLines:
         """The rows so far."""
         rows, n, names = self.row, self.n, self.kept
         chunk = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n].copy(), self.data[:n].copy())
-        X: Any = NamedRows(chunk, self.decoded(names)) if self.hashing is None else self.hashed(chunk, names)
+        X = self.features(chunk, names, block)
         y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows]
         place = block.place._replace(line=block.place.line + block.data.count(b"\n", 0, self.first))
         return Batch(
@@ -161,6 +176,19 @@ class VwLines:
             rows,
             block.read,
         )
+
+    def features(self, chunk: Chunk, names: int, block: Block) -> Any:
+        """The rows with the names of their features, those of pairs among them, or with hashes."""
+        if self.hashing is not None and not self.pairs:
+            return self.hashed(chunk, names)
+        rows = NamedRows(chunk, self.decoded(names))
+        if not self.pairs:
+            return rows
+        try:
+            rows = crossed(rows, list(map(namespace_of, rows.names)), self.pairs)
+        except BadValueError as error:
+            raise BadLineError(block.place, 0, f"in the rows from here on, {error}") from None
+        return rows if self.hashing is None else rows.encoded(self.hashing)
 
     def decoded(self, names: int) -> list[str]:
         """The names of features."""
@@ -195,8 +223,8 @@ class VwLines:
 def sound_parts(block: Block) -> Iterator[tuple[int, int, int | None]]:
     """Parts of a block that are UTF-8, from where to where, each with the place in the line after it that is not.
 
-    >>> from fiol.readers.line_blocks import block_of
-    >>> list(sound_parts(block_of(b"| a\\n| \\xff\\n| b\\n", None)))
+    >>> from fiol.readers.line_blocks import text_block
+    >>> list(sound_parts(text_block(b"| a\\n| \\xff\\n| b\\n", None)))
     [(0, 4, 6), (8, 12, None)]
     """
     start, data = 0, block.data

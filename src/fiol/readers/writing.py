@@ -1,0 +1,200 @@
+"""Rows as text again: svmlight and Vowpal Wabbit's format, which readers read back to the same bits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fiol.intake.chunk import Chunk
+from fiol.intake.named_rows import NamedRows
+from fiol.readers.batch import Batch, Place
+
+#: What Vowpal Wabbit's names and tags cannot hold, with what marks it, and as few as must be.
+UNFIT = re.compile(r"[\s|:%\x00]")
+UNFIT_AS_THEY_ARE = re.compile(r"[ \t\r\n|:]")
+
+
+class CannotWriteError(ValueError):
+    """Rows that a format has no place for: where they come from, and the reason.
+
+    >>> str(CannotWriteError(Place("a.csv", 3), "no target"))
+    'row 1 of those from a.csv:3 on cannot be written: no target'
+    """
+
+    def __init__(self, place: Place, reason: str, row: int = 0) -> None:
+        super().__init__(f"row {row + 1} of those from {place} on cannot be written: {reason}")
+
+
+def write_rows(path: Any, batches: Iterable[Batch], format: str, overwrite: bool = False, **options: Any) -> int:
+    """Write batches to a file, "svmlight" or "vw", or to an open one; return how many rows these were.
+
+    The file is there when it is complete, or not at all. FileExistsError if there is one and `overwrite` is not set.
+    Options: see `svmlight_lines`, `vw_lines`.
+
+    >>> import io
+    >>> rows = Batch(Chunk(np.array([0, 2]), np.array([0, 4], np.int32), np.array([0.5, 1.0])), [1.0], None, None,
+    ...              Place("-", 1), 1, 0)
+    >>> file = io.BytesIO()
+    >>> write_rows(file, [rows], "svmlight"), file.getvalue()
+    (1, b'1 1:0.5 5:1\\n')
+    """
+    if format not in WRITERS:
+        raise ValueError(f"format must be one of {', '.join(WRITERS)}, got {format!r}")
+    with opened(path, overwrite) as file:
+        rows = 0
+        for batch in batches:
+            file.write("".join(WRITERS[format](batch, **options)).encode("utf-8"))
+            rows += batch.rows
+    return rows
+
+
+@contextlib.contextmanager
+def opened(path: Any, overwrite: bool) -> Iterator[Any]:
+    """An open file itself, or one beside the path that takes its place at the end, if nothing is raised."""
+    if hasattr(path, "write"):
+        yield path
+        return
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not overwrite:
+        raise FileExistsError(f"there is a file {os.fspath(path)!r} already")
+    temporary = os.path.join(os.path.dirname(target), f".fiol-{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise
+
+
+def svmlight_lines(batch: Batch, zero_based: bool = False) -> Iterator[str]:
+    """The rows of a batch as lines of svmlight, features numbered from 1 or, with `zero_based`, from 0.
+
+    Rows have a target each, and numbers for features; tags become comments. CannotWriteError for what it has no place
+    for: names, sample weights, and rows without a target.
+    """
+    if not isinstance(batch.X, Chunk):
+        raise CannotWriteError(
+            batch.place, "svmlight has numbers for features, not names: hash them (bits), or write vw"
+        )
+    if batch.weights is not None:
+        raise CannotWriteError(batch.place, "svmlight has no place for sample weights")
+    base, (indptr, indices, data) = 0 if zero_based else 1, batch.X
+    ends, features, values = indptr.tolist(), (indices.astype(np.int64) + base).tolist(), data.tolist()
+    for row, (a, b) in enumerate(pairwise(ends)):
+        target = written_target(batch, row)
+        if target is None:
+            raise CannotWriteError(batch.place, "a line of svmlight starts with a target", row)
+        entries = [f" {features[k]}:{number_text(values[k])}" for k in range(a, b)]
+        yield "".join([target, *entries, comment(batch.tags[row]) if batch.tags else "", "\n"])
+
+
+def vw_lines(batch: Batch, escape: bool = False) -> Iterator[str]:
+    """The rows of a batch as lines of Vowpal Wabbit's text.
+
+    A name with a ^ in it is one in a namespace; numbers of features are names. Blanks, bars and colons cannot be part
+    of a name: CannotWriteError, or with `escape` they, and %, are written as in addresses of the web (`New%20York`),
+    and are read back so. Weights without a target have no place either.
+    """
+    escaped: Callable[[str], str] = percent_encoded if escape else (lambda name: name)
+    indptr, indices, data = batch.X.chunk if isinstance(batch.X, NamedRows) else batch.X
+    names = batch.X.names if isinstance(batch.X, NamedRows) else Numerals()
+    ends, features, values = indptr.tolist(), indices.tolist(), data.tolist()
+    known: dict[int, tuple[str, str]] = {}
+    for row, (a, b) in enumerate(pairwise(ends)):
+        target, weight = written_target(batch, row), 1.0 if batch.weights is None else float(batch.weights[row])
+        tag = batch.tags[row] if batch.tags else ""
+        if target is None and weight != 1.0:
+            raise CannotWriteError(batch.place, "a weight without a target has no place in Vowpal Wabbit's text", row)
+        parts = [] if target is None else [target]
+        if weight != 1.0:
+            parts.append(number_text(weight))
+        if tag:
+            parts.append("'" + fit(escaped(tag), "tag", batch.place, row))
+        space, parts = None, [" ".join([*parts, ""])]
+        for k in range(a, b):
+            if features[k] not in known:
+                known[features[k]] = spaced(fit(escaped(names[features[k]]), "name", batch.place, row))
+            own, name = known[features[k]]
+            if own != space:
+                parts.append(f"|{own}" if space is None else f" |{own}")
+                space = own
+            parts.append(f" {name}" if values[k] == 1.0 else f" {name}:{number_text(values[k])}")
+        if space is None:
+            parts.append("|")
+        yield "".join([*parts, "\n"])
+
+
+class Numerals:
+    """The names of features that are numbers."""
+
+    def __getitem__(self, number: int) -> str:
+        return str(number)
+
+
+def number_text(value: float) -> str:
+    """A number as text that is the same number: the shortest, without a fraction that is 0.
+
+    >>> number_text(1.0), number_text(-0.1), number_text(1e300)
+    ('1', '-0.1', '1e+300')
+    """
+    return repr(value).removesuffix(".0")
+
+
+def written_target(batch: Batch, row: int) -> str | None:
+    """The target of a row as text; None if there is none."""
+    if batch.y is None:
+        return None
+    target = batch.y[row]
+    target = target.as_py() if hasattr(target, "as_py") else target
+    if target is None:
+        return None
+    try:
+        number = float(target)
+    except (TypeError, ValueError):
+        raise CannotWriteError(batch.place, f"the target {target!r} is no number", row) from None
+    return None if np.isnan(number) else number_text(number)
+
+
+def comment(tag: str) -> str:
+    """A tag as a comment, in one line."""
+    return f" # {' '.join(tag.split())}" if tag else ""
+
+
+def fit(text: str, what: str, place: Place, row: int) -> str:
+    """A name or tag that a line can hold; CannotWriteError if it is none."""
+    if text == "" or UNFIT_AS_THEY_ARE.search(text):
+        reason = f"the {what} {text!r} has a blank, a bar or a colon, or is empty: escape=True writes it another way"
+        raise CannotWriteError(place, reason, row)
+    return text
+
+
+def spaced(name: str) -> tuple[str, str]:
+    """Namespace and name in it; none if there is no ^, or nothing before or behind it.
+
+    >>> spaced("city^Paris"), spaced("age"), spaced("^x")
+    (('city', 'Paris'), ('', 'age'), ('', '^x'))
+    """
+    space, _, feature = name.partition("^")
+    return (space, feature) if space and feature else ("", name)
+
+
+def percent_encoded(name: str) -> str:
+    """A name without blanks, bars and colons: each is % and the two digits of each of its bytes; nothing is %.
+
+    >>> percent_encoded("text:new york")
+    'text%3Anew%20york'
+    """
+    return UNFIT.sub(lambda found: "".join(f"%{c:02X}" for c in found.group().encode()), name) or "%"
+
+
+#: What makes lines of a batch, by format.
+WRITERS: dict[str, Callable[..., Iterator[str]]] = {"svmlight": svmlight_lines, "vw": vw_lines}

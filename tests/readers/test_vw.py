@@ -1,0 +1,183 @@
+"""Vowpal Wabbit's text: rows as a slow parser, the package itself and `Learner.learn` of dicts have them."""
+
+import importlib.util
+import io
+import itertools
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.utils import murmurhash3_32
+from tests.readers import vowpal
+from tests.readers.plain import plain_rows, plain_vw
+
+import fiol
+from fiol.intake.hashing import Hashing
+from fiol.readers.batch import BadLineError
+from fiol.readers.reading import Reading, guess
+from fiol.readers.vw import VwLines
+
+
+def batches_of(text, on_error="stop", **options):
+    return Reading("vw", options=options).batches(io.BytesIO(text), on_error, ahead=False)
+
+
+def rows_of(batches):
+    """What the slow parser says of every row; checks that names are numbered as they appear."""
+    rows = []
+    for batch in batches:
+        chunk, names = batch.X
+        assert batch.rows == chunk.rows > 0
+        _, first = np.unique(chunk.indices, return_index=True)
+        assert len(first) == len(names)
+        assert (np.diff(first) > 0).all()
+        ends, entries = chunk.indptr.tolist(), list(zip(chunk.indices.tolist(), chunk.data.tolist(), strict=True))
+        for k, (a, b) in enumerate(itertools.pairwise(ends)):
+            y = None if batch.y is None or math.isnan(batch.y[k]) else float(batch.y[k])
+            weight = 1.0 if batch.weights is None else float(batch.weights[k])
+            rows.append((y, weight, batch.tags[k] if batch.tags else "", [(names[i], v) for i, v in entries[a:b]]))
+    return rows
+
+
+def check_against_plain(text):
+    """The same rows as the slow parser has, and the same lines refused."""
+    reader = batches_of(text, "skip")
+    rows = rows_of(reader)
+    expected, refused = plain_rows(text, plain_vw)
+    expected = [(y, weight, tag or "", entries) for y, weight, tag, entries in expected]
+    assert repr(rows) == repr(expected)
+    assert reader.skipped == len(refused)
+    assert [error.place.line for error in reader.first_skipped] == refused[:10]
+
+
+TOKENS = [
+    "1", "-1", "2.5", "|", "|f", "|g:2", "|long_name_of_a_space:-1e-3", "a", "b:2", "a:0", ":3", "é:1", "x" * 9,
+    "y" * 40, "'tag", "tag|", "a:", "a:x", "|:2", "a:1:2", "9:1e101", "c:1e-60", "|h:1e-60", "0", "1e400", "a^b",
+    "|a^b", "|é",
+    "d:12345678901234567890123", "\x00", "|z:0", "nan", "'", "5:1e-400",
+]  # fmt: skip
+BETWEEN = ["\n", "\r\n", " ", " ", " ", " ", " ", " |f ", "\t", "\r", "", "\n1 |"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(TOKENS), st.sampled_from(BETWEEN))), st.sampled_from([b"", b"\xff", b"\xc3"]))
+def test_rows_and_refusals_are_those_of_a_slow_parser(parts, broken):
+    text = "".join(map("".join, parts)).encode()
+    check_against_plain(text.replace(b"9", broken) if broken else text)
+
+
+def vowpal_hash(name):
+    """The hash of a feature that Vowpal Wabbit has for a name of ours: digits are a number, all else murmur3."""
+    space, caret, feature = name.partition("^")
+    seed = 0
+    for part in [space, feature] if caret else [name]:
+        seed = int(part) + seed if re.fullmatch("[0-9]+", part) else murmurhash3_32(part.encode(), seed, positive=True)
+    return seed % 2**vowpal.BITS
+
+
+def test_lines_are_understood_as_by_the_package():
+    """As it was asked (see `vowpal.py`); it has values as floats of 32 bits."""
+    kept = json.loads(vowpal.RECORD.read_text())
+    for line in vowpal.LINES:
+        ((y, weight, tag, entries),) = rows_of(batches_of(line.encode()))
+        hashes = sorted((vowpal_hash(name), value) for name, value in entries)
+        label, their_weight, their_tag, features = kept[line]
+        assert (y, weight, tag or None) == (label, their_weight, their_tag), line
+        assert [h for h, _ in hashes] == [h for h, _ in features], line
+        assert np.allclose([v for _, v in hashes], [v for _, v in features], rtol=1e-6), line
+    for line in vowpal.REFUSED:
+        with pytest.raises(BadLineError):
+            list(batches_of(line.encode()))
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("vowpalwabbit"), reason="vowpalwabbit is not there")
+def test_the_record_is_what_the_package_says():
+    kept = json.loads(vowpal.RECORD.read_text())
+    assert json.loads(json.dumps(vowpal.understood(vowpal.LINES))) == [kept[line] for line in vowpal.LINES]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"1 |f a\n1 |f a b:x c", "2:10: 'x' is no finite number"),
+        (b"1 2 3 |f a", "1:5: '3' is a third number before the bar, a prediction to start from: leave it out"),
+        (b"1 -2 |f a", "1:3: '-2' is no sample weight, which is between 0 and 1e+30"),
+        (b"1 'a b |f a", "1:6: 'b' follows the tag, which is the last before the bar"),
+        (b"0:1:0.5 |f a", "1:1: '0:1:0.5' is no finite number: before the bar are a target, a weight and a tag"),
+        (b"\n1 2", "2:1: there is no bar '|', which features follow"),
+        (b"1 |:2 a", "1:4: ':2' is no namespace: its name is missing"),
+        (b"1 |f a:1e60 |g:1e60 b:1e60", "1:21: 'b:1e60' has a value, times that of its namespace, that must be 0 or "
+         "between 1e-100 and 1e+100 in size"),
+        (b"1 |f a\r b", "1:7: a carriage return in the middle of a line"),
+        (b"1 |f a\n1 |f \xff\n", "2:6: a byte that is no UTF-8"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_and_where(text, message):
+    with pytest.raises(BadLineError) as caught:
+        list(batches_of(text))
+    assert str(caught.value) == f"an open file:{message}"
+
+
+def many_lines(rows, seed=3):
+    """Lines with thousands of names, in several namespaces, some of them twice in a row."""
+    draw = np.random.default_rng(seed)
+    for k in range(rows):
+        words = [f"w{i}:{v!r}" for i, v in zip(draw.zipf(1.3, 20) % 10**6, draw.random(20).tolist(), strict=True)]
+        start = f"{draw.choice([-1, 1])} {draw.integers(1, 4)} row{k}"
+        yield f"{start}|text {' '.join(words[:12])} |more:0.5 {' '.join(words[12:])}\n"
+
+
+def test_same_weights_as_from_dicts_and_by_hashes(monkeypatch):
+    """With a table of names that has to grow, and by `bits` as through names."""
+    monkeypatch.setattr("fiol.readers.vw.FEW_SLOTS", 64)
+    text = "".join(many_lines(400)).encode()
+    (batch,) = batches_of(text)
+    assert len(batch.X.names) > 500
+    expected, _ = plain_rows(text, plain_vw)
+    assert batch.tags == [tag for _, _, tag, _ in expected]
+    dicts = []
+    for _, _, _, entries in expected:
+        dicts.append(row := {})
+        for name, value in entries:
+            row[name] = row.get(name, 0.0) + value
+    assert guess(io.BytesIO(text)) == Reading("vw")
+
+    def taught(X, **options):
+        learner = fiol.Learner(fiol.FIOL(fiol.Logistic(), fiol.L1(1e-3)), compiled=False, **options)
+        return learner.learn(X, batch.y, batch.weights).tobytes(), learner.weights.tobytes(), learner.names
+
+    assert taught(batch.X) == taught(dicts)
+    (hashed,) = batches_of(text, bits=9)
+    assert isinstance(hashed.X, fiol.Chunk)
+    assert taught(hashed.X, bits=9) == taught(batch.X, bits=9)  # many names share a number
+    assert repr(batch.X.encoded(Hashing(24))) == repr(Hashing(24).encode(dicts))
+
+
+def test_names_that_take_more_room_than_the_text_make_more_batches(monkeypatch):
+    """A long namespace is part of every name in it; a single line that has no room gets more of it."""
+    monkeypatch.setattr("fiol.readers.vw.BLOCK_SIZE", 2**10)
+    space = "s" * 1500
+    text = (
+        "".join(f"1 |{space} {' '.join(f'f{k}_{j}' for j in range(5))}\n" for k in range(9))
+        + f"1 |{space} "
+        + "a b " * 2
+    )
+    text += " ".join(f"{k}:2" for k in range(500))
+    made = list(batches_of(text.encode()))
+    assert rows_of(made) == [(y, w, tag or "", e) for y, w, tag, e in plain_rows(text.encode(), plain_vw)[0]]
+    assert len(made) > 1
+    lines = [batch.place.line for batch in made]
+    assert lines == [1 + sum(batch.rows for batch in made[:k]) for k in range(len(made))]
+
+
+def test_lines_without_targets_weights_and_tags():
+    (batch,) = batches_of(b"|f a\n|f b\n")
+    assert (batch.y, batch.weights, batch.tags) == (None, None, None)
+    (batch,) = batches_of(b"|f a\n2 3 |f b\n1 'x |f a\n")
+    assert repr(batch.y.tolist()) == "[nan, 2.0, 1.0]"
+    assert batch.weights.tolist() == [1.0, 3.0, 1.0]
+    assert batch.tags == ["", "", "x"]
+    assert VwLines().hashing is None

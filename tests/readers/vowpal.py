@@ -1,0 +1,42 @@
+"""Lines as the package vowpalwabbit understands them, kept in vw_lines.json; running this file asks it again."""
+
+import json
+from pathlib import Path
+
+RECORD = Path(__file__).parent / "vw_lines.json"
+LINES = [
+    "1 |f a b:2", "1|f a", "1 2 tag|f a:3|g b", "| a b:0 c:1e-3", "|f:2 a:3 b |g:0.5 c", "|f :2 :3 x :4", "1 |f a|b",
+    "'t |f a", "1 '|f a", "1 |f a\tb", "1 |f  a   b ", "1 || a", "1 |f a:1 a:2", "|f 0 1 9", "1 |f é", " 1 |f a",
+    "1 |f:2", "1 |f a:+2 b:-2 c:.5 d:5.", "-1 0.25 'my-tag |one 12 x_y:1.5e2 |two:-3 x_y |one z", "|a:0 b c |d e:0",
+    "3 |f 1:1 2:1e-20", "0 |f a:1e30",
+]  # fmt: skip
+#: Lines that are refused here, and what the package makes of them: other numbers than they say, or a warning.
+REFUSED = [
+    "-1 0.5 0.25 'tag |f a", "1 'x y |f a", "1 |f a:x", "1 |f a:", "1 |f a:1:2", "|f:x a", "|:2 a", "1 2", "x |f a",
+    "1 2 3 4 |f a", "1 -1 |f a", "nan |f a", "1 |f a:nan", "1 |f a:inf",
+]  # fmt: skip
+BITS = 24
+
+
+def understood(lines):
+    """Target, weight, tag and features (hash, value) of lines, by the package."""
+    from vowpalwabbit import Workspace
+
+    model, found = Workspace(quiet=True, noconstant=True, b=BITS), []
+    for line in lines:
+        row = model.parse(line)
+        features = [
+            (row.feature(space, k) % 2**BITS, row.feature_weight(space, k))
+            for space in range(row.num_namespaces())
+            for k in range(row.num_features_in(space))
+        ]
+        target = row.get_simplelabel_label()
+        found.append(
+            [None if target > 3e38 else target, row.get_simplelabel_weight(), row.get_tag() or None, sorted(features)]
+        )
+        model.finish_example(row)
+    return found
+
+
+if __name__ == "__main__":
+    RECORD.write_text(json.dumps(dict(zip(LINES, understood(LINES), strict=True)), indent=0, ensure_ascii=False) + "\n")
