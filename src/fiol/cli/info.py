@@ -20,7 +20,7 @@ EXTRAS = {
     "onnx": ("onnx",),
     "plots": ("matplotlib",),
     "regret": ("scipy", "scikit-learn", "clarabel", "threadpoolctl"),
-    "columns": ("pyarrow",),
+    "files": ("pyarrow",),
     "frames": ("pandas", "polars"),
 }
 

@@ -90,10 +90,10 @@ class Screen:
         found = {
             "pass": line.number,
             "rows": f"{line.rows:,}",
-            "loss": number_text(line.loss),
-            "last rows": number_text(line.since),
-            "constant": number_text(line.constant),
-            "held out": number_text(line.held_out),
+            "loss": loss_text(line.loss),
+            "last rows": loss_text(line.since),
+            "constant": loss_text(line.constant),
+            "held out": loss_text(line.held_out),
             "non-zeros": f"{line.nonzeros:,}",
             "rows/s": f"{rows / seconds:,.0f}",
             "MB/s": f"{read / seconds / 1e6:,.1f}",
@@ -101,10 +101,10 @@ class Screen:
         return str(found[title])
 
 
-def number_text(value: float | None) -> str:
+def loss_text(value: float | None) -> str:
     """A loss with five digits or more; a dash for none.
 
-    >>> number_text(0.123456789), number_text(1234.5678), number_text(None), number_text(1e12)
+    >>> loss_text(0.123456789), loss_text(1234.5678), loss_text(None), loss_text(1e12)
     ('0.123457', '1234.57', '-', '1e+12')
     """
     return "-" if value is None else f"{value:.6g}"
