@@ -13,12 +13,9 @@ from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER
 from fiol.intake.chunk import Chunk
 from fiol.learner import Learner
-from fiol.models.epochs import Course
+from fiol.models.epochs import ROWS_FOR_STACKS, Course
 from fiol.models.one_vs_rest import OneVsRest
 
-#: So many rows a stack learns from, also if they come again. (Of 0, 300, 1,000, 3,000 and no end, 1,000 and 3,000 had
-#: the least losses on new rows of scikit-learn's breast cancer and diabetes data and of `examples/own_loss.py`.)
-ROWS_FOR_STACKS = 1000
 #: Fewer rows than that, held back, say nothing about how many passes to make.
 FEWEST_HELD_BACK = 10
 

@@ -1,4 +1,4 @@
-"""The command line. Thin: it reads options, shows progress and prints; everything else is in the library."""
+"""`fiol reproduce`: the experiments of the paper."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 
 import click
 
-import fiol
-
 #: What there is to reproduce, in the order of `all`.
 EXPERIMENTS = {
     "table3": "The lasso of the paper: all algorithms for the same time each.",
@@ -22,41 +20,7 @@ EXPERIMENTS = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(fiol.__version__, prog_name="fiol")
-def main() -> None:
-    """Online learning with linear models by exact implicit steps."""
-
-
-@main.command()
-@click.option("--loss", "losses", multiple=True, help="A loss by its name, as estimators take it; may come again.")
-@click.option("--penalty", "penalties", multiple=True, help="none, l1, l2 or elasticnet; may come again.")
-@click.option("--model", "models", multiple=True, type=click.Path(exists=True, dir_okay=False), help="A saved model.")
-def warmup(losses: tuple[str, ...], penalties: tuple[str, ...], models: tuple[str, ...]) -> None:
-    """Compile ahead, for images and servers: later processes find everything in the cache.
-
-    Without options the usual combinations: log_loss, squared_error and softmax, with no penalty, l1 and l2. The cache
-    is where NUMBA_CACHE_DIR says, else beside the library or in the user's cache.
-    """
-    from fiol.files.model_file import ModelFileError
-    from fiol.warmup import combinations, warm_up
-
-    try:
-        chosen = combinations(losses, penalties, models)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    for number, (name, make) in enumerate(chosen, 1):
-        click.echo(f"{number} of {len(chosen)}: {name} ... ", nl=False)
-        try:
-            seconds, directory = warm_up(make)
-        except ModelFileError as error:
-            click.echo()
-            raise click.UsageError(str(error)) from error
-        click.echo(f"{seconds:.1f} s")
-    click.echo(f"Kept in {directory}")
-
-
-@main.group()
+@click.group()
 def reproduce() -> None:
     """The experiments of the paper, with tables, figures and one page of HTML.
 
@@ -160,7 +124,3 @@ def show(name: str, experiment: Any) -> bool:
     except KeyboardInterrupt:
         return True
     return False
-
-
-if __name__ == "__main__":
-    main(prog_name="python -m fiol.cli")

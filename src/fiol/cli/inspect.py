@@ -1,0 +1,143 @@
+"""`fiol inspect`: what is in a model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from fiol.cli.outcome import answering
+
+
+@click.command("inspect")
+@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.option("--top", type=click.IntRange(0), default=20, show_default=True, help="So many features that matter most.")
+@click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
+@answering
+def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
+    """Show what is in MODEL: how it learned, from what, which features matter most, and its history.
+
+    \b
+    fiol inspect clicks.fiol
+    fiol inspect clicks.fiol --top 100 --json
+    """
+    import fiol
+    from fiol.learner import Learner
+
+    learner = fiol.load(model, compiled=False)
+    if not isinstance(learner, Learner):
+        raise ValueError(f"{model} holds a {type(learner).__name__}, not a learner")
+    found = facts_of_model(learner, top)
+    if as_json:
+        click.echo(json.dumps({"model": model, **found}, indent=2))
+        return
+    for line in fact_lines(found):
+        click.echo(line)
+
+
+def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
+    """Everything about a model, as plain JSON values."""
+    from fiol.files.recipe import to_json
+
+    training = learner.meta.get("training", {})
+    nonzeros, features = learner.n_nonzero, learner.n_features
+    members = [
+        {"update": member.update.brief(), "loss": member.loss, "share": float(share)}
+        for member, share in zip(learner.members, learner.mixing, strict=False)
+    ]
+    intercept = learner.intercept
+    return {
+        "learner": learner.update.brief(),
+        "recipe": to_json(learner.update),
+        "rounds": learner.rounds,
+        "features": features,
+        "nonzeros": nonzeros,
+        "zeros_share": 1.0 - nonzeros / features if features else None,
+        "bits": learner.bits,
+        "labels": learner.meta.get("labels", learner.classes),
+        "intercept": intercept.tolist() if hasattr(intercept, "tolist") else intercept,
+        "members": members,
+        "reading": learner.meta.get("reading"),
+        "training": {
+            name: training.get(name) for name in ("why", "regime", "rows", "pass", "finished", "best", "asked")
+        },
+        "top": top_features(learner, top),
+        "history": learner.meta.get("history", []),
+    }
+
+
+def top_features(learner: Any, count: int) -> list[dict[str, Any]]:
+    """The features that matter most: by the size of their weight times that of their values, as far as it is known.
+
+    What leaving a feature out would cost is known to `Learner.truncated`, so the order is its order; each comes with
+    its weight, or one per class.
+    """
+    import numpy as np
+
+    weights = learner.weights
+    if not weights.size or not count:
+        return []
+    whole = learner.update.geometry.whole_rows
+    stiffness = np.ones(learner.n_features) if whole else learner.engine.stiffness(learner.n_features)
+    squares = weights * weights if weights.ndim == 1 else (weights * weights).mean(axis=0)
+    matters = squares * stiffness
+    order = np.lexsort((-squares, -matters))[:count]
+    names, columns = learner.names, learner.columns
+    found = []
+    for i in order[squares[order] > 0.0].tolist():
+        name: Any = names[i] if names is not None else columns[i] if columns is not None else i
+        weight = float(weights[i]) if weights.ndim == 1 else weights[:, i].tolist()
+        found.append({"feature": name, "weight": weight, "matters": float(np.sqrt(matters[i]))})
+    return found
+
+
+def fact_lines(found: dict[str, Any]) -> list[str]:
+    """The same for people."""
+    lines = [found["learner"]]
+    share = "" if found["zeros_share"] is None else f", {found['zeros_share']:.1%} are 0"
+    folded = "" if found["bits"] is None else f", folded into 2^{found['bits']}"
+    lines.append(f"{found['rounds']:,} rounds; {found['nonzeros']:,} of {found['features']:,} weights{share}{folded}")
+    if found["labels"] is not None:
+        lines.append("Labels: " + ", ".join(str(label) for label in found["labels"][:20]))
+    training = found["training"]
+    if training["why"]:
+        lines.append(f"Target: {training['why']}")
+    if training["regime"] is not None:
+        state = "finished" if training["finished"] else "a checkpoint: fiol train --resume goes on from it"
+        passes = f"pass {training['pass']} of {training['regime']['passes']}"
+        lines.append(f"{training['rows']:,} rows learned from, {passes}, {state}")
+    lines += reading_lines(found["reading"])
+    if found["members"]:
+        lines += ["", f"{'loss':>10}  {'share':>8}  member"]
+        lines += [f"{m['loss']:10.6g}  {m['share']:8.3f}  {m['update']}" for m in found["members"]]
+    if found["top"]:
+        lines += ["", f"{'weight':>12}  feature"]
+        for feature in found["top"]:
+            weight = feature["weight"]
+            text = f"{weight:12.6g}" if isinstance(weight, float) else " ".join(f"{w:.4g}" for w in weight)
+            lines.append(f"{text}  {feature['feature']}")
+    if found["history"]:
+        lines += ["", f"{'pass':>4}  {'rows':>11}  {'loss':>10}  {'constant':>10}  {'held out':>10}  {'non-zeros':>10}"]
+        for line in found["history"]:
+            losses = (line["loss"], line["constant"], line["held_out"])
+            cells = "  ".join(f"{'-' if loss is None else format(loss, '.6g'):>10}" for loss in losses)
+            lines.append(f"{line['number']:>4}  {line['rows']:>11,}  {cells}  {line['nonzeros']:>10,}")
+    return lines
+
+
+def reading_lines(reading: dict[str, Any] | None) -> list[str]:
+    """How data are read: the format, and every column with what becomes of it."""
+    if reading is None:
+        return ["It does not say how data are read."]
+    from fiol.readers.reading import Reading
+
+    known = Reading.from_json(reading)
+    named = {name: getattr(known, name) for name in ("target", "weight", "tag") if getattr(known, name) is not None}
+    plain = {name: value for name, value in known.options.items() if isinstance(value, (str, bool, int, float))}
+    more = "".join(f", {name} {value!r}" for name, value in {**named, **plain}.items())
+    lines = [f"Data: {known.format}{more}"]
+    if known.coding is not None:
+        lines += [f"  {column.describe()}" for column in known.coding.columns if column.name not in named.values()]
+    lines += [f"  {' times '.join(pair)}" for pair in known.pairs]
+    return lines

@@ -1,0 +1,96 @@
+"""How a command ends: one clear line and an exit code, whatever went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+
+#: Set to anything, errors come with their tracebacks.
+TRACEBACKS = "FIOL_TRACEBACK"
+#: What is the user's to mend: data, models, disks, libraries that are not there.
+USERS_TO_MEND = (ValueError, TypeError, OverflowError, OSError, ImportError, MemoryError)
+
+
+def answering(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose errors are one line on standard error: 1 for data and models, 130 and 143 for signals."""
+
+    @functools.wraps(command)
+    def answer(*args: Any, **options: Any) -> Any:
+        from fiol.training.stopping import Signals, Stopped  # imported here: help is for everyone
+
+        try:
+            with Signals() as signals:
+                return command(*args, signals=signals, **options)
+        except Stopped as stopped:
+            for note in stopped.notes:
+                click.echo(note, err=True)
+            leave(128 + stopped.number)
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except USERS_TO_MEND as error:
+            if os.environ.get(TRACEBACKS):
+                raise
+            raise click.ClickException(one_line(error)) from error
+
+    return answer
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once: to tear down the interpreter and its compiler takes longer than a stop may.
+
+    Where standard output is not that of the process, this is somebody else's process, and as `sys.exit`.
+    """
+    if sys.stdout is sys.__stdout__:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # it is closed, or there is none
+                stream.flush()  # type: ignore[union-attr]
+        os._exit(code)
+    sys.exit(code)
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, in a line.
+
+    >>> one_line(OSError(28, "No space left on device", "model.fiol"))
+    'model.fiol: No space left on device'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def refuse_existing(path: str, force: bool) -> None:
+    """UsageError if something is at `path` that nobody allowed to be replaced."""
+    if os.path.isdir(path):
+        raise click.UsageError(f"{path} is a folder")
+    if os.path.exists(path) and not force:
+        raise click.UsageError(f"{path} exists: --force replaces it")
+
+
+@contextmanager
+def whole_file(path: str | None) -> Iterator[Any]:
+    """A text file that is at `path` when the block has ended well, and not before; None is standard output."""
+    if path is None:
+        yield sys.stdout
+        return
+    folder, name = os.path.split(os.path.abspath(path))
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    try:
+        try:
+            with open(temporary, "x", encoding="utf-8", newline="") as file:
+                yield file
+        except OSError as error:
+            if error.filename == temporary:  # nobody has heard of that name
+                raise OSError(error.errno, error.strerror, path) from error
+            raise
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)

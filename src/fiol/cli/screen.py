@@ -1,0 +1,110 @@
+"""What is seen of a run: a table that grows, and on a terminal a bar with the time that is left."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from fiol.training.figures import Line
+from fiol.training.run import Advance
+
+#: The columns of the table: title and width.
+TABLE_COLUMNS = (
+    ("rows", 11),
+    ("loss", 10),
+    ("last rows", 10),
+    ("constant", 10),
+    ("held out", 10),
+    ("non-zeros", 11),
+    ("rows/s", 10),
+    ("MB/s", 7),
+)
+
+
+class Screen:
+    """`with Screen(size, passes) as screen:` shows events of a `Training`.
+
+    `size` is all bytes of a pass, None if that is not known, `rows` what was learned from before. Lines of the table go
+    to standard output, or to nowhere if `quiet`; the bar, if standard error is a terminal, to that. Where both are
+    terminals, lines stand above the bar.
+    """
+
+    def __init__(self, size: int | None, passes: int, holdout: bool, rows: int = 0, quiet: bool = False) -> None:
+        self.size, self.passes, self.quiet, self.bar = size, passes, quiet, None
+        self.columns = [c for c in TABLE_COLUMNS if holdout or c[0] != "held out"]
+        if passes > 1:
+            self.columns.insert(0, ("pass", 4))
+        self.read = 0  # in passes before this one
+        self.before = time.perf_counter(), rows, 0  # time, rows and bytes at the start
+        self.last: Advance | None = None
+        self.here = self.before
+        self.task: Any = None
+
+    def __enter__(self) -> Screen:
+        if sys.stderr.isatty() and not self.quiet:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            console = Console(stderr=True, highlight=False)
+            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+            bar: Any = Progress(*columns, console=console, transient=True)
+            bar.start()
+            self.bar = bar
+            total = None if not self.size else float(self.size * self.passes)
+            self.task = bar.add_task("reading", total=total)
+        self.say("  ".join(f"{title:>{width}}" for title, width in self.columns), "bold")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """A line of text, above the bar if there is one."""
+        if self.quiet:
+            return
+        if self.bar is not None and sys.stdout.isatty():
+            self.bar.console.print(text, style=style, soft_wrap=True)
+        else:
+            click.echo(text)
+
+    def show(self, event: Any) -> None:
+        """Show what an event says."""
+        if isinstance(event, Line):
+            last = self.last or Advance(1, 0, 0)
+            self.here = time.perf_counter() + 1e-9, last.rows, self.read + last.read
+            self.say("  ".join(f"{self.cell(event, title):>{width}}" for title, width in self.columns))
+        elif isinstance(event, Advance):
+            if self.last is not None and event.number > self.last.number:
+                self.read += self.last.read
+            self.last = event
+            if self.bar is not None:
+                self.bar.update(self.task, completed=self.read + event.read, description=f"{event.rows:,} rows")
+
+    def cell(self, line: Line, title: str) -> str:
+        """What a line of the table has in a column."""
+        seconds, rows, read = (now - then for now, then in zip(self.here, self.before, strict=True))
+        found = {
+            "pass": line.number,
+            "rows": f"{line.rows:,}",
+            "loss": loss_text(line.loss),
+            "last rows": loss_text(line.since),
+            "constant": loss_text(line.constant),
+            "held out": loss_text(line.held_out),
+            "non-zeros": f"{line.nonzeros:,}",
+            "rows/s": f"{rows / seconds:,.0f}",
+            "MB/s": f"{read / seconds / 1e6:,.1f}",
+        }
+        return str(found[title])
+
+
+def loss_text(value: float | None) -> str:
+    """A loss with five digits or more; a dash for none.
+
+    >>> loss_text(0.123456789), loss_text(1234.5678), loss_text(None), loss_text(1e12)
+    ('0.123457', '1234.57', '-', '1e+12')
+    """
+    return "-" if value is None else f"{value:.6g}"

@@ -1,0 +1,58 @@
+"""Help in sections: commands and options of one purpose stand together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+#: Whatever is decorated.
+Kind = TypeVar("Kind")
+
+
+class Sections(click.Group):
+    """A group whose help lists its commands in sections, in this order."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sections = sections
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section each."""
+        for title, names in self.sections.items():
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl([(name, each.get_short_help_str(90)) for name, each in found if each is not None])
+
+
+class OptionSections(click.Command):
+    """A command whose help lists options by the `section` they were made with (`option_in`); others are last."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section each."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                sections.setdefault(getattr(parameter, "section", "Others"), []).append(record)
+        for title in sorted(sections, key=lambda title: title == "Others"):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+
+class OptionOfSection(click.Option):
+    """An option that knows its section."""
+
+    def __init__(self, *args: Any, section: str = "Others", **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.section = section
+
+
+def option_in(section: str) -> Callable[..., Callable[[Kind], Kind]]:
+    """`click.option` for options of this section."""
+
+    def option(*names: str, **options: Any) -> Any:
+        return click.option(*names, cls=OptionOfSection, section=section, **options)
+
+    return option

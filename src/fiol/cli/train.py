@@ -1,0 +1,404 @@
+"""`fiol train`: from files to a model."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from fiol.cli.data import given_reading, reading_options, tell_skipped
+from fiol.cli.outcome import answering, refuse_existing
+from fiol.cli.sections import OptionSections, option_in
+
+#: While all targets are the same, so many batches of rows are looked at for another one.
+BATCHES_FOR_TARGETS = 16
+#: What the model after the best pass is called while there may be a better one.
+BEST = ".best"
+
+learning, repeating, keeping = option_in("Learning"), option_in("Passes"), option_in("Model")
+
+
+@click.command(cls=OptionSections)
+@click.argument("sources", nargs=-1, required=True, metavar="DATA...")
+@reading_options
+@learning("--loss", metavar="NAME", help="log_loss, squared_error, softmax, hinge, ... [default: by the target].")
+@learning(
+    "--penalty",
+    type=click.Choice(["none", "l1", "l2", "elasticnet"]),
+    default="none",
+    show_default=True,
+    help="On weights.",
+)
+@learning("--alpha", type=click.FloatRange(0.0), default=1e-4, show_default=True, help="The strength of the penalty.")
+@learning(
+    "--l1-ratio", type=click.FloatRange(0.0, 1.0), default=0.15, show_default=True, help="The l1 part of elasticnet."
+)
+@learning(
+    "--algorithm", metavar="NAME", help="FIOL, SGD, FTRLProximal, PA1, ... [default: the ensemble, nothing to tune]."
+)
+@learning(
+    "--step-size",
+    default="auto",
+    metavar="SIZE",
+    help="A number, scale_free, adagrad, inverse_sqrt, single [default: auto].",
+)
+@learning(
+    "--bits", type=click.IntRange(1, 30), help="Fold all features into 2^BITS by hashing [default: keep all names]."
+)
+@learning("--max-features", type=click.IntRange(1), help="Hold at most so many features with a weight other than 0.")
+@learning("--no-intercept", is_flag=True, help="Learn no constant.")
+@learning("--average", is_flag=True, help="Predict with the average of the weights; not for the ensemble.")
+@learning(
+    "--dtype",
+    type=click.Choice(["float64", "float32"]),
+    default="float64",
+    show_default=True,
+    help="How numbers are stored.",
+)
+@repeating("--passes", type=click.IntRange(1), default=1, show_default=True, help="How often to go through the data.")
+@repeating(
+    "--shuffle",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="ROWS",
+    help="Mix rows in a buffer of so many.",
+)
+@repeating(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the shuffling, and of the rows held out."
+)
+@repeating(
+    "--holdout",
+    type=click.FloatRange(0.0, 1.0, max_open=True),
+    default=0.0,
+    show_default=True,
+    metavar="SHARE",
+    help="Never learn from this share of the rows, and tell their loss.",
+)
+@repeating(
+    "--early-stop",
+    type=click.IntRange(1),
+    metavar="PASSES",
+    help="Stop after so many passes without a better loss on the rows held out, and go back to the best pass.",
+)
+@keeping("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="MODEL", help="The file to write.")
+@keeping("--force", is_flag=True, help="Replace MODEL if it exists.")
+@keeping("--checkpoint-rows", type=click.IntRange(1), metavar="N", help="Write MODEL every N rows.")
+@keeping(
+    "--checkpoint-seconds",
+    type=click.FloatRange(0.0, min_open=True),
+    default=300.0,
+    show_default=True,
+    metavar="S",
+    help="Write MODEL every S seconds.",
+)
+@keeping(
+    "--resume",
+    is_flag=True,
+    help="Go on from MODEL if it is there: the same command with --resume ends with the same model, bit for bit.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object at the end instead of the table.")
+@answering
+def train(
+    sources: tuple[str, ...], output: str, force: bool, resume: bool, as_json: bool, signals: Any, **options: Any
+) -> None:
+    """Learn a model from DATA: files, folders, patterns in quotes, or - for standard input.
+
+    The format, what columns mean and the loss are found out from the first rows, and said. The table shows the mean
+    loss of all rows so far, each before it was learned from; that of the rows since the line above; and that of the
+    best constant prediction in hindsight. Ctrl-C stops with a checkpoint.
+
+    \b
+    fiol train clicks.csv --target clicked -o clicks.fiol
+    fiol train rcv1.svm.gz --penalty l1 --alpha 1e-5 -o rcv1.fiol
+    zcat log.vw.gz | fiol train - --bits 24 -o log.fiol
+    fiol train day1.csv --target price --passes 20 --shuffle 10000 --holdout 0.1 --early-stop 2 -o price.fiol
+    """
+    rows, seconds = options.pop("checkpoint_rows"), options.pop("checkpoint_seconds")
+    check_numbers(options)
+    if not (resume and os.path.exists(output)):
+        refuse_existing(output, force)
+    if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
+        raise click.UsageError(f"the folder of {output} is not there")
+    job = Job(list(sources), output, options)
+    if resume and os.path.exists(output):
+        job.go_on()
+    else:
+        job.begin()
+    job.run(signals, rows or math.inf, seconds, as_json)
+
+
+def check_numbers(options: dict[str, Any]) -> None:
+    """UsageError for numbers that click lets pass, and for options that exclude each other."""
+    for name in ("alpha", "l1_ratio", "holdout"):
+        if not math.isfinite(options[name]):
+            raise click.UsageError(f"--{name.replace('_', '-')} must be a finite number")
+    if options["early_stop"] is not None and not options["holdout"]:
+        raise click.UsageError("--early-stop needs --holdout: rows that tell which pass was the best")
+    if options["bits"] is not None and options["max_features"] is not None:
+        raise click.UsageError("--bits and --max-features exclude each other")
+
+
+class Job:
+    """One run of `fiol train`: what was asked for, the learner, how its data are read, and what is learned."""
+
+    def __init__(self, names: list[str], output: str, options: dict[str, Any]) -> None:
+        from fiol.readers.sources import Sources
+
+        self.output, self.options = output, options
+        #: What a run that goes on must have been asked for, too.
+        self.asked: dict[str, Any] = json.loads(json.dumps({"data": names, **options}))
+        self.sources = Sources(names)
+        if options["passes"] > 1 and not self.sources.is_seekable:
+            raise click.UsageError("--passes needs data that can be read again: not standard input, no pipe")
+        self.learner: Any = None
+        self.reading: Any = None
+        self.task: Any = None
+        self.state: dict[str, Any] | None = None  #: where to go on, if that is not the beginning
+        self.first: list[Any] = []  #: batches that were read to find out about the target
+        self.reader: Any = None
+        self.saved_best = 0
+
+    # --- what to learn ------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Find out how the data are read and what is to be learned, and make a learner."""
+        from fiol.readers.reading import guess
+
+        self.reading = guess(self.sources, **given_reading(dict(self.options)))
+        self.reader = self.read()
+        self.task = self.task_of_first_rows()
+        self.learner = self.make_learner()
+        self.learner.meta["reading"] = self.reading.to_json()
+        self.learner.meta["training"] = {"asked": self.asked}
+
+    def go_on(self) -> None:
+        """Load the checkpoint; UsageError if it was made by another command."""
+        from fiol.cli.data import load_trained
+
+        self.learner, self.reading, self.task = load_trained(self.output)
+        self.state = self.learner.meta.get("training", {})
+        then = self.state.get("asked")
+        if then is None:
+            raise ValueError(f"{self.output} was not made by fiol train: there is nothing to go on with")
+        for name in sorted({*then, *self.asked}):
+            if then.get(name) != self.asked.get(name):
+                option = "DATA" if name == "data" else f"--{name.rstrip('_').replace('_', '-')}"
+                other = f"{self.output} was made with {option} {then.get(name)!r}, not {self.asked.get(name)!r}"
+                raise click.UsageError(f"{other}: --resume goes on with the same command")
+
+    def read(self) -> Any:
+        """The data, from the beginning."""
+        return self.reading.batches(self.sources, on_error=self.options["on_error"])
+
+    def task_of_first_rows(self) -> Any:
+        """What to learn: the loss that was named, or the one for the targets of the first rows."""
+        import numpy as np
+
+        from fiol.training.guessing import distinct, guessed_task, has_value, plain_values
+
+        loss = named_loss(self.options["loss"])
+        targets = []
+        for batch in itertools.islice(self.reader, BATCHES_FOR_TARGETS):
+            self.first.append(batch)
+            if batch.y is None:
+                raise ValueError(f"{batch.place}: the rows have no target{self.columns_to_choose_from()}")
+            targets.append(plain_values(batch.y))
+            there = targets[-1][has_value(targets[-1])]
+            if len(distinct(np.concatenate([there, *(some[:1] for some in targets)]))) > 1:
+                break
+        if not self.first:
+            raise ValueError(f"{self.sources.files[0]}: there are no rows")
+        return guessed_task(np.concatenate(targets), loss)
+
+    def columns_to_choose_from(self) -> str:
+        """The end of an error message: what could be the target."""
+        if not self.reading.kind.has_columns:
+            return ""
+        names = [] if self.reading.coding is None else [column.name for column in self.reading.coding.columns]
+        some = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+        return ": say by --target which column it is" + (f", of {some}" if some else "")
+
+    def make_learner(self) -> Any:
+        """A learner as the options say; UsageError if it cannot be."""
+        from fiol.components.joint_losses import JointLoss
+        from fiol.doors.parameters import ALGORITHMS, STEP_SIZES, make_regularizer, make_update
+        from fiol.learner import Learner
+        from fiol.training.guessing import distinct, has_value, plain_values
+
+        o, loss = self.options, self.task.loss
+        penalty = None if o["penalty"] == "none" else o["penalty"]
+        step_size = number_or_name(o["step_size"], ("auto", "single", *STEP_SIZES))
+        if o["algorithm"] is not None and o["algorithm"] not in ALGORITHMS:
+            raise click.UsageError(f"there is no algorithm {o['algorithm']!r}: choose from {', '.join(ALGORITHMS)}")
+        parts = {
+            "bits": o["bits"],
+            "max_features": o["max_features"],
+            "intercept": not o["no_intercept"],
+            "average": o["average"],
+            "dtype": o["dtype"],
+        }
+        try:
+            if o["algorithm"] is None and step_size == "auto" and not o["average"]:
+                learner = Learner(loss=loss, regularizer=make_regularizer(penalty, o["alpha"], o["l1_ratio"]), **parts)
+            else:
+                name, alone = o["algorithm"] or "FIOL", o["algorithm"] is not None or o["average"]
+                learner = Learner(
+                    make_update(loss, penalty, o["alpha"], o["l1_ratio"], name, step_size, alone=alone), **parts
+                )
+        except (TypeError, ValueError) as error:
+            raise click.UsageError(" ".join(str(error).split())) from error
+        if isinstance(loss, JointLoss):
+            for batch in self.first:
+                values = plain_values(batch.y)
+                labels = {*distinct(values[has_value(values)]), *(learner.classes or [])}
+                learner.meet(sorted(labels - {*(learner.classes or [])}, key=lambda label: (str(type(label)), label)))
+        return learner
+
+    # --- the run ------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[Any]:
+        """The data of the next pass."""
+        if self.reader is None or not self.first:
+            self.reader = self.read()
+        first, self.first = self.first, []
+        return itertools.chain(first, self.reader)
+
+    def save(self, learner: Any) -> None:
+        """Write the model, and before it, if it is another, the one after the best pass."""
+        if self.training.best is not None and self.training.best_pass != self.saved_best:
+            self.training.best.save(self.output + BEST)
+            self.saved_best = self.training.best_pass
+        learner.save(self.output)
+
+    def run(self, signals: Any, every_rows: float, every_seconds: float, as_json: bool) -> None:
+        """Train, show and save."""
+        from fiol.cli.screen import Screen
+        from fiol.training.run import Regime, Training
+        from fiol.training.stopping import Stopped
+
+        o = self.options
+        regime = Regime(o["passes"], o["shuffle"], o["seed"], o["holdout"], o["early_stop"])
+        self.training = training = Training(
+            self.learner,
+            self.task,
+            self.batches,
+            regime,
+            held=signals.held,
+            skip_missing=o["on_error"] == "skip",
+            save=self.save,
+            every_rows=every_rows,
+            every_seconds=every_seconds,
+        )
+        if self.state is not None:
+            training.go_on_from(self.state, self.learner.meta["history"], self.load_best())
+            self.saved_best = training.best_pass
+        screen = Screen(self.sources.size, regime.passes, bool(regime.holdout), training.rows, as_json)
+        for text in self.first_words():
+            screen.say(text)
+        if training.finished:
+            screen.say(f"{self.output} is finished already: nothing is left to do")
+        else:
+            try:
+                with screen:
+                    for event in training.events():
+                        screen.show(event)
+                training.checkpoint()
+            except Stopped as stopped:
+                signals.answered()
+                raise Stopped(stopped.number, *self.stop()) from None
+            finally:
+                if self.reader is not None:
+                    self.reader.close()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.output + BEST)
+        tell_skipped(self.reader, training.missing)
+        if as_json:
+            click.echo(json.dumps(self.summary(), indent=2))
+        else:
+            click.echo(self.last_words())
+
+    def load_best(self) -> Any:
+        """The model after the best pass of a run that goes on; None if there is none to go back to."""
+        from fiol.learner import Learner
+
+        assert self.state is not None
+        if self.options["early_stop"] is None or self.state["best"] is None or self.state["finished"]:
+            return None
+        return Learner.load(self.output + BEST)
+
+    def stop(self) -> list[str]:
+        """Save what is learned, and tell how to go on."""
+        if not self.training.rows:
+            return ["Stopped before the first row was learned from."]
+        self.training.checkpoint()
+        return [f"Stopped after {self.training.rows:,} rows: {self.output} is a checkpoint, --resume goes on from it."]
+
+    def first_words(self) -> Iterator[str]:
+        """What is found out before the first row."""
+        reading = self.reading
+        columns = (
+            []
+            if reading.coding is None
+            else [column.name for column in reading.coding.columns if column.kind != "skip"]
+        )
+        shown = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
+        yield f"{reading.format}: {len(columns)} columns ({shown})" if columns else reading.format
+        yield f"Target{'' if reading.target is None else f' {reading.target}'}: {self.task.why}"
+        yield f"Learner: {self.learner.update.brief()}"
+        if self.state is not None:
+            yield f"Going on after {self.state['rows']:,} rows"
+
+    def last_words(self) -> str:
+        """What has come of it."""
+        learner = self.training.learner
+        features = f"{learner.n_nonzero:,} of {learner.n_features:,} features have a weight"
+        return f"{self.output}: {features}, {self.training.rows:,} rows learned from"
+
+    def summary(self) -> dict[str, Any]:
+        """The same for machines, and the table."""
+        training, learner = self.training, self.training.learner
+        last = training.history[-1].to_json() if training.history else {}
+        return {
+            "model": self.output,
+            "rows": training.rows,
+            "passes": training.number,
+            **{name: last.get(name) for name in ("loss", "constant", "held_out")},
+            "nonzeros": learner.n_nonzero,
+            "features": learner.n_features,
+            "labels": self.task.labels if self.task.labels is not None else learner.classes,
+            "why": self.task.why,
+            "skipped": getattr(self.reader, "skipped", 0),
+            "missing": training.missing,
+            "best_pass": training.best_pass or None,
+            "history": [line.to_json() for line in training.history],
+        }
+
+
+def named_loss(name: str | None) -> Any:
+    """A loss by the name that estimators have for it; UsageError if there is none."""
+    from fiol.doors.parameters import CLASSIFICATION, JOINT, REGRESSION
+
+    known: dict[str, Any] = {**CLASSIFICATION, **REGRESSION, **JOINT}
+    if name is None or name in known:
+        return None if name is None else known[name]
+    raise click.UsageError(f"there is no loss {name!r}: choose from {', '.join(known)}")
+
+
+def number_or_name(text: str, names: tuple[str, ...]) -> Any:
+    """A step size: a number above 0, or one of these names."""
+    if text in names:
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0.0 < number < math.inf:
+        raise click.UsageError(f"--step-size is a number above 0 or one of {', '.join(names)}, got {text!r}")
+    return number

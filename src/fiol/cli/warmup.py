@@ -1,0 +1,33 @@
+"""`fiol warmup`: compile ahead."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.option("--loss", "losses", multiple=True, help="A loss by its name, as estimators take it; may come again.")
+@click.option("--penalty", "penalties", multiple=True, help="none, l1, l2 or elasticnet; may come again.")
+@click.option("--model", "models", multiple=True, type=click.Path(exists=True, dir_okay=False), help="A saved model.")
+def warmup(losses: tuple[str, ...], penalties: tuple[str, ...], models: tuple[str, ...]) -> None:
+    """Compile ahead, for images and servers: later processes find everything in the cache.
+
+    Without options the usual combinations: log_loss, squared_error and softmax, with no penalty, l1 and l2. The cache
+    is where NUMBA_CACHE_DIR says, else beside the library or in the user's cache.
+    """
+    from fiol.files.model_file import ModelFileError
+    from fiol.warmup import combinations, warm_up
+
+    try:
+        chosen = combinations(losses, penalties, models)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    for number, (name, make) in enumerate(chosen, 1):
+        click.echo(f"{number} of {len(chosen)}: {name} ... ", nl=False)
+        try:
+            seconds, directory = warm_up(make)
+        except ModelFileError as error:
+            click.echo()
+            raise click.UsageError(str(error)) from error
+        click.echo(f"{seconds:.1f} s")
+    click.echo(f"Kept in {directory}")

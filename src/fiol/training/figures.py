@@ -1,0 +1,185 @@
+"""How learning goes, as it goes: the loss of rows before they are learned from, beside that of the best constant."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.joint_losses import AnyLoss, JointLoss
+from fiol.components.row import Floats
+
+#: So many different targets are told apart; of more, neighbours are put together until half as many are left.
+MOST_TARGETS = 1024
+#: So few different targets are compared with every new one.
+FEW_TARGETS = 4
+#: A constant is looked for up to this size, or twice that of the largest target.
+LARGEST_CONSTANT = 64.0
+
+
+class Line(NamedTuple):
+    """A line of the table: what is known after so many rows."""
+
+    number: int  #: the pass, from 1
+    rows: int  #: learned from in this pass
+    loss: float  #: their mean loss, each before it was learned from
+    since: float  #: the mean loss of the rows since the line before
+    constant: float | None  #: the mean loss of these rows under the constant that would have been best for them
+    held_out: float | None  #: the mean loss of the rows held out so far in this pass
+    nonzeros: int  #: features with a weight other than 0
+    features: int  #: features there are
+
+    def to_json(self) -> dict[str, Any]:
+        """The line as a JSON object; a number that is not finite is null there."""
+        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in self._asdict().items()}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Line:
+        """The line that `to_json` wrote."""
+        fields: dict[str, Any] = {k: math.nan if v is None and k in ("loss", "since") else v for k, v in given.items()}
+        return cls(**fields)
+
+
+class Mean:
+    """A weighted mean that grows.
+
+    >>> mean = Mean()
+    >>> mean.value, mean.add(3.0, 1.0), mean.add(1.0, 1.0), mean.value
+    (nan, None, None, 2.0)
+    """
+
+    def __init__(self, total: float = 0.0, mass: float = 0.0) -> None:
+        self.total, self.mass = total, mass
+
+    def add(self, mean: float, mass: float) -> None:
+        """Take in values of this mean and this mass."""
+        self.total += mean * mass
+        self.mass += mass
+
+    @property
+    def value(self) -> float:
+        """The mean; nan of nothing."""
+        return self.total / self.mass if self.mass > 0.0 else math.nan
+
+
+class TargetTable:
+    """The targets so far and how much each weighs, for the constant that would have been best.
+
+    Where there are more than 1,024 different ones, neighbours are put together and counted as their mean, so that the
+    loss of the constant is that of targets moved by about a thousandth of their range.
+
+    >>> from fiol import Logistic, Squared
+    >>> table = TargetTable()
+    >>> table.add(np.array([1.0, -1.0, 1.0, 1.0]), np.ones(4))
+    >>> round(table.least_loss(Logistic()), 6), round(-0.75 * math.log(0.75) - 0.25 * math.log(0.25), 6)
+    (0.562335, 0.562335)
+    >>> table.least_loss(Squared())  # half of the variance
+    0.375
+    """
+
+    def __init__(self, values: Any = (), masses: Any = ()) -> None:
+        self.values: Any = np.array(values, np.float64)
+        self.masses: Any = np.array(masses, np.float64)
+
+    def add(self, y: Any, weights: Floats) -> None:
+        """Take in targets, or codes of classes, and their weights."""
+        if 0 < len(self.values) <= FEW_TARGETS:
+            own = y[:, None] == self.values
+            if own.any(axis=1).all():  # sorting would take longer
+                self.masses = self.masses + weights @ own
+                return
+        values, places = np.unique(np.concatenate([self.values, y]), return_inverse=True)
+        masses = np.bincount(places, np.concatenate([self.masses, weights]), len(values))
+        if len(values) > MOST_TARGETS:
+            share = np.cumsum(masses) - 0.5 * masses
+            groups = np.minimum((share / masses.sum() * (MOST_TARGETS // 2)).astype(np.int64), MOST_TARGETS // 2 - 1)
+            sums, together = np.bincount(groups, masses * values), np.bincount(groups, masses)
+            kept = together > 0.0
+            values, masses = sums[kept] / together[kept], together[kept]
+        self.values, self.masses = values, masses
+
+    def least_loss(self, loss: AnyLoss) -> float | None:
+        """The mean loss of the best constant score; None where that is not known: a joint loss, no likelihood."""
+        there = self.masses > 0.0
+        values, masses = self.values[there].tolist(), self.masses[there]
+        if not values:
+            return None
+        share = (masses / masses.sum()).tolist()
+        if isinstance(loss, JointLoss):
+            return float(-sum(p * math.log(p) for p in share)) if loss.is_probability else None
+        z = best_constant(loss, values, share)
+        return sum(p * loss.value(z, y) for p, y in zip(share, values, strict=True))
+
+
+def best_constant(loss: Any, values: list[float], shares: list[float]) -> float:
+    """The score with the least mean loss, by halving: to the last digits but a few.
+
+    >>> from fiol import Absolute, Squared
+    >>> best_constant(Squared(), [1.0, 4.0], [2 / 3, 1 / 3])
+    2.0
+    >>> round(best_constant(Absolute(), [1.0, 4.0, 9.0], [0.25, 0.5, 0.25]), 9)
+    4.0
+    """
+
+    def slope(z: float) -> float:
+        return sum(p * loss.grad(z, y) for p, y in zip(shares, values, strict=True))
+
+    most = max(LARGEST_CONSTANT, 2.0 * max(abs(values[0]), abs(values[-1])))
+    low, high = -1.0, 1.0
+    while slope(low) > 0.0 and low > -most:
+        low *= 2.0
+    while slope(high) < 0.0 and high < most:
+        high *= 2.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        found = slope(middle)
+        if found == 0.0:
+            return middle
+        low, high = (low, middle) if found > 0.0 else (middle, high)
+    return 0.5 * (low + high)
+
+
+class Figures:
+    """The figures of one pass. All of them depend on the rows alone, and go on exactly from `to_json`."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.loss, self.since, self.held_out = Mean(), Mean(), Mean()
+        self.targets = TargetTable()
+
+    def add(self, mean: float, y: Any, weights: Floats) -> None:
+        """Take in rows that were learned from: their mean loss before, targets or codes, and weights."""
+        mass = float(weights.sum())
+        self.rows += len(weights)
+        self.loss.add(mean, mass)
+        self.since.add(mean, mass)
+        self.targets.add(y, weights)
+
+    def line(self, number: int, loss: AnyLoss, nonzeros: int, features: int) -> Line:
+        """A line of the table; the next one counts from here."""
+        held_out = self.held_out.value if self.held_out.mass else None
+        since, self.since = self.since.value, Mean()
+        constant = self.targets.least_loss(loss)
+        return Line(number, self.rows, self.loss.value, since, constant, held_out, nonzeros, features)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain JSON values."""
+        means = {name: [mean.total, mean.mass] for name, mean in self.means().items()}
+        table = [self.targets.values.tolist(), self.targets.masses.tolist()]
+        return {"rows": self.rows, "targets": table, **means}
+
+    def means(self) -> dict[str, Mean]:
+        """The means, by name."""
+        return {"loss": self.loss, "since": self.since, "held_out": self.held_out}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Figures:
+        """The figures that `to_json` wrote."""
+        new = cls()
+        new.rows, new.targets = given["rows"], TargetTable(*given["targets"])
+        for name in new.means():
+            setattr(new, name, Mean(*given[name]))
+        return new

@@ -1,0 +1,236 @@
+"""Which loss goes with a target, found from its first rows and said in words; and targets as that loss takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.joint_losses import AnyLoss, JointLoss, Softmax
+from fiol.components.losses import Binary, Logistic, Squared
+from fiol.intake.frames import as_list
+
+#: Whole numbers are classes if there are at most so many different ones, each in so many rows on average.
+FEW_NUMBERS, ROWS_OF_EACH = 20, 5
+#: Texts are classes if there are at most so many different ones.
+MOST_TEXTS = 1000
+#: Two numbers that are not whole are two classes if there are so many rows of them at least.
+ROWS_OF_TWO = 10
+
+#: A label as JSON has it.
+Label = str | bool | int | float
+
+
+class UnclearTargetError(ValueError):
+    """Targets that do not say which loss they are for, or that the loss does not take."""
+
+
+class Task(NamedTuple):
+    """What is learned: a loss, the labels of its two classes, if it has two, and why this loss."""
+
+    loss: AnyLoss
+    labels: list[Label] | None  #: [negative, positive] for a loss of two classes; None for all others
+    why: str
+
+    @property
+    def kind(self) -> str:
+        """What is predicted: "two classes", "classes" or "numbers"."""
+        if self.labels is not None:
+            return "two classes"
+        return "classes" if isinstance(self.loss, JointLoss) else "numbers"
+
+    def coded(self, y: Any) -> tuple[Any, Any]:
+        """Targets as the loss takes them, and which rows have one: -1.0 and +1.0, labels, or numbers.
+
+        A row without a target (nan, None) has any of them. A value that is no target is an `UnclearTargetError`.
+
+        >>> task = guessed_task(["no", "yes", "no"])
+        >>> task.coded(["yes", None, "no"])
+        (array([ 1., -1., -1.]), array([ True, False,  True]))
+        """
+        values = plain_values(y)
+        if self.labels is not None:
+            return self._signs(values)
+        there = has_value(values)
+        if isinstance(self.loss, JointLoss):
+            return class_labels(values, there), there
+        if values.dtype == object:
+            wrong = next((k for k, value in enumerate(values) if there[k] and not is_numeric(value)), None)
+            if wrong is not None:
+                raise UnclearTargetError(
+                    f"the target must be a number for {called_as(self.loss)}, got {values[wrong]!r}"
+                )
+            values = np.where(there, values, 0.0).astype(np.float64)
+        return np.where(there, values, 0.0), there
+
+    def _signs(self, values: Any) -> tuple[Any, Any]:
+        """+1.0 for the positive label, -1.0 for the negative one."""
+        assert self.labels is not None
+        negative, positive = self.labels
+        if values.dtype == object:
+            there = has_value(values)
+            plus = np.array([value == positive for value in values], bool)
+            known = plus | np.array([value == negative for value in values], bool)
+        else:  # a text equals no number, about which numpy would warn
+            plus = values == positive if is_numeric(positive) else np.zeros(len(values), bool)
+            known = plus | (values == negative if is_numeric(negative) else np.zeros(len(values), bool))
+            there = known if known.all() else has_value(values)
+        if not (known | ~there).all():
+            k = int(np.argmin(known | ~there))
+            raise UnclearTargetError(
+                f"the target {plain_number(values[k])!r} is neither {negative!r} nor {positive!r}, the two values of "
+                "the first rows: name the loss if there are more classes"
+            )
+        return np.where(plus, 1.0, -1.0), there
+
+
+def guessed_task(targets: Any, loss: AnyLoss | None = None) -> Task:
+    """What to learn from a target of which these are the first rows; the labels alone if a loss is given.
+
+    | the target has | loss |
+    |---|---|
+    | two values: bools, whole numbers, texts, or other numbers in at least 10 rows | `Logistic` |
+    | texts, at most 1,000 different ones | `Softmax` |
+    | 3 to 20 different whole numbers, none below 0, in five times as many rows | `Softmax` |
+    | any other numbers | `Squared` |
+
+    Of two values the larger number, or the text that comes later in the alphabet, is positive.
+
+    >>> guessed_task([0, 1, 1, 0]).why
+    'two values, 0 and 1: logistic loss, 1 is positive'
+    >>> guessed_task(["cat", "dog", "cow"]).why
+    "3 different texts, such as 'cat', 'cow', 'dog': softmax, a score per class"
+    >>> guessed_task([2.5, 1.25, 3.0]).why
+    'numbers from 1.25 to 3: squared loss'
+    """
+    values = plain_values(targets)
+    values = values[has_value(values)]
+    if not len(values):
+        raise UnclearTargetError("no row has a target: nothing can be learned")
+    found = distinct(values)
+    if loss is not None:
+        return given_task(loss, found)
+    texts = [value for value in found if isinstance(value, str)]
+    if texts and len(texts) < len(found):
+        number = next(value for value in found if not isinstance(value, str))
+        raise UnclearTargetError(f"the target has texts, such as {texts[0]!r}, and numbers, such as {number!r}")
+    if isinstance(found[0], bool) and all(isinstance(value, bool) for value in found):
+        return Task(Logistic(), [False, True], "false and true: logistic loss, true is positive")
+    if len(found) == 1:
+        raise UnclearTargetError(
+            f"the target is {found[0]!r} in all of the first {len(values):,} rows: name the loss, or mix the rows"
+        )
+    whole = all(isinstance(value, (int, str)) for value in found)
+    if len(found) == 2 and (whole or len(values) >= ROWS_OF_TWO):
+        why = f"two values, {found[0]} and {found[1]}: logistic loss, {found[1]} is positive"
+        return Task(Logistic(), found, why)
+    if texts:
+        if len(texts) > MOST_TEXTS:
+            raise UnclearTargetError(
+                f"the target has {len(texts):,} different texts in the first {len(values):,} rows: too many for classes"
+            )
+        some = ", ".join(repr(text) for text in texts[:3])
+        return Task(Softmax(), None, f"{len(texts)} different texts, such as {some}: softmax, a score per class")
+    low, high = found[0], found[-1]
+    if whole and low >= 0 and len(found) <= FEW_NUMBERS and len(values) >= ROWS_OF_EACH * len(found):  # type: ignore[operator]
+        why = f"{len(found)} different whole numbers from {low} to {high}: softmax, a score per class"
+        return Task(Softmax(), None, why)
+    return Task(Squared(), None, f"numbers from {low:g} to {high:g}: squared loss")
+
+
+def given_task(loss: AnyLoss, found: list[Label]) -> Task:
+    """The task of a loss that was named, with the labels that its targets have so far, sorted."""
+    why = f"{called_as(loss)}, as asked for"
+    if not isinstance(loss, Binary):
+        return Task(loss, None, why)
+    if len(found) > 2:
+        some = ", ".join(repr(value) for value in found[:3])
+        raise UnclearTargetError(f"{called_as(loss)} is for two classes, but the target has {some}, ...")
+    if len(found) == 1:
+        found = other_label(found[0], loss)
+    return Task(loss, found, f"{why}: {found[1]} is positive")
+
+
+def other_label(label: Label, loss: AnyLoss) -> list[Label]:
+    """Both labels, of which the first rows have one alone."""
+    pairs: list[list[Label]] = [[False, True], [0, 1], [-1, 1]]
+    for pair in pairs:
+        if type(label) in (type(pair[0]), float) and label in pair:
+            return pair
+    raise UnclearTargetError(
+        f"{called_as(loss)} is for two classes, but the target is {label!r} in all of the first rows: mix the rows"
+    )
+
+
+def called_as(loss: AnyLoss) -> str:
+    """What a loss is called: by its name in estimators, or by its class."""
+    return loss.called or type(loss).__name__
+
+
+# --- values -----------------------------------------------------------------------------------
+
+
+def plain_values(y: Any) -> Any:
+    """The values of a series of whatever library as an array: of float64 if they are floats or ints, else of objects.
+
+    >>> plain_values([1, 2]), plain_values(["a", None])
+    (array([1., 2.]), array(['a', None], dtype=object))
+    """
+    if isinstance(y, np.ndarray) and y.dtype == np.float64:
+        return y
+    if isinstance(y, np.ndarray) and y.dtype.kind in "iuf":
+        return y.astype(np.float64)
+    listed = as_list(y)
+    kinds = set(map(type, listed))
+    if kinds <= {int, float}:
+        return np.array(listed, np.float64)
+    found = np.empty(len(listed), object)
+    found[:] = listed
+    return found
+
+
+def has_value(values: Any) -> Any:
+    """Which of the values are there: neither nan nor None."""
+    if values.dtype != object:
+        return ~np.isnan(values)
+    return np.array([value is not None and not (isinstance(value, float) and math.isnan(value)) for value in values])
+
+
+def is_numeric(value: Any) -> bool:
+    """Whether a value is an int, a float or a bool."""
+    return isinstance(value, (int, float))
+
+
+def plain_number(value: Any) -> Any:
+    """A value without numpy around it, an int if it is a whole number.
+
+    >>> plain_number(np.float64(3.0)), plain_number(2.5), plain_number("a")
+    (3, 2.5, 'a')
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    whole = isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) < 2**53
+    return int(value) if whole else value
+
+
+def distinct(values: Any) -> list[Label]:
+    """The different values, sorted, whole numbers as ints; texts after numbers."""
+    found = np.unique(values).tolist() if values.dtype != object else list(dict.fromkeys(values.tolist()))
+    return sorted((plain_number(value) for value in found), key=lambda value: (isinstance(value, str), value))
+
+
+def class_labels(values: Any, there: Any) -> Any:
+    """Labels of classes: texts, ints or bools; a row without one has the first that there is."""
+    if values.dtype != object:
+        filled = np.where(there, values, values[np.argmax(there)] if len(values) else 0.0)
+        codes = filled.astype(np.int64)
+        if (codes != filled).any():
+            wrong = filled[codes != filled][0]
+            raise UnclearTargetError(f"classes are whole numbers or texts, got {wrong:g}")
+        return codes
+    labels: Sequence[Any] = [plain_number(value) for value in values]
+    first = next((value for value, is_there in zip(labels, there, strict=True) if is_there), 0)
+    found = np.empty(len(labels), object)
+    found[:] = [value if is_there else first for value, is_there in zip(labels, there, strict=True)]
+    return found

@@ -1,0 +1,89 @@
+"""Rows with their targets and weights that can be taken in any order and put together, whatever holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.intake.chunk import Chunk
+from fiol.intake.named_rows import NamedRows
+
+
+class TargetRows(NamedTuple):
+    """Some rows: X is a `Chunk` or `NamedRows`, y their targets as a loss takes them."""
+
+    X: Any
+    y: Any
+    weights: Floats
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self.weights)
+
+    def part(self, start: int, stop: int) -> TargetRows:
+        """Rows `start` to `stop`, as a slice has them."""
+        if start == 0 and stop >= self.size:
+            return self
+        X = self.X.part(start, stop) if isinstance(self.X, NamedRows) else self.X.row_block(start, stop)
+        return TargetRows(X, self.y[start:stop], self.weights[start:stop])
+
+    def taken(self, order: Any) -> TargetRows:
+        """These rows, in this order, and the names that they have, numbered as they first appear.
+
+        >>> chunk = Chunk(np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([1.0, 2.0]))
+        >>> rows = TargetRows(NamedRows(chunk, ["b", "a"]), np.array([1.0, 2.0]), np.ones(2))
+        >>> rows.taken([1, 0]).X.names, rows.taken([1]).X.names, rows.taken([1]).y
+        (['a', 'b'], ['a'], array([2.]))
+        """
+        order = np.asarray(order, np.int64)
+        if isinstance(self.X, NamedRows):
+            X: Any = appearing(self.X.chunk.take(order), self.X.names)
+        else:
+            X = self.X.take(order)
+        return TargetRows(X, self.y[order], self.weights[order])
+
+    @property
+    def entries(self) -> Any:
+        """Where each row starts among the entries of all, and where the last one ends."""
+        return self.X.chunk.indptr if isinstance(self.X, NamedRows) else self.X.indptr
+
+
+def appearing(chunk: Chunk, names: Sequence[str]) -> NamedRows:
+    """Rows with those of the names that they have, numbered as they first appear."""
+    entries = len(chunk.indices)
+    first = np.full(len(names), entries, np.int64)
+    first[chunk.indices[::-1]] = np.arange(entries - 1, -1, -1)  # of several, the last one stays: the first entry
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < entries)]
+    numbers = np.zeros(len(names), np.int32)
+    numbers[order] = np.arange(len(order), dtype=np.int32)
+    return NamedRows(chunk._replace(indices=numbers[chunk.indices]), [names[i] for i in order])
+
+
+def rows_together(parts: Sequence[TargetRows]) -> TargetRows:
+    """The rows of all parts, one after the other.
+
+    >>> chunk = Chunk(np.array([0, 1]), np.array([0], np.int32), np.array([1.0]))
+    >>> b, a = (TargetRows(NamedRows(chunk, [name]), np.ones(1), np.ones(1)) for name in "ba")
+    >>> rows_together([b, a, b]).X.names, rows_together([b, a, b]).X.chunk.indices
+    (['b', 'a'], array([0, 1, 0], dtype=int32))
+    """
+    if len(parts) == 1:
+        return parts[0]
+    y, weights = np.concatenate([part.y for part in parts]), np.concatenate([part.weights for part in parts])
+    chunks = [part.X.chunk if isinstance(part.X, NamedRows) else part.X for part in parts]
+    starts = np.cumsum([0, *(chunk.indptr[-1] for chunk in chunks)])
+    pointers = [chunk.indptr[1:] + start for chunk, start in zip(chunks, starts, strict=False)]
+    indptr = np.concatenate([np.zeros(1, np.int64), *pointers])
+    data = np.concatenate([chunk.data for chunk in chunks])
+    if not isinstance(parts[0].X, NamedRows):
+        return TargetRows(Chunk(indptr, np.concatenate([chunk.indices for chunk in chunks]), data), y, weights)
+    numbers: dict[str, int] = {}
+    indices = [np.zeros(0, np.int32)]
+    for part, chunk in zip(parts, chunks, strict=True):
+        own = np.array([numbers.setdefault(name, len(numbers)) for name in part.X.names], np.int32)
+        indices.append(own[chunk.indices])
+    return TargetRows(NamedRows(Chunk(indptr, np.concatenate(indices), data), list(numbers)), y, weights)

@@ -1,0 +1,347 @@
+"""The loop of training: batches of a reader in, a model, its figures and its checkpoints out.
+
+Everything that is learned and counted follows from the rows, their order and a seed. So a run that was stopped, at
+whatever moment, goes on from its last checkpoint to the same model and the same figures, bit for bit: it reads the
+rows from the beginning, mixes them as before, and passes over those that the model has learned from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.joint_losses import JointLoss
+from fiol.intake.chunk import Chunk
+from fiol.intake.containers import to_chunk
+from fiol.intake.named_rows import NamedRows
+from fiol.learner import Learner
+from fiol.models.epochs import ROWS_FOR_STACKS
+from fiol.readers.batch import Batch
+from fiol.training.figures import Figures, Line
+from fiol.training.guessing import Task, UnclearTargetError
+from fiol.training.rows import TargetRows
+from fiol.training.shuffling import held_out_rows, shuffled
+
+#: The first line of the table comes after so many rows, the others after twice as many each.
+FIRST_LINE = 1000
+#: Rows are learned from in pieces of about so many entries and rows (times classes): some ten milliseconds.
+WORK_AT_ONCE = 2**17
+
+
+@dataclasses.dataclass(frozen=True)
+class Regime:
+    """How often, in which order, and from which rows to learn. Plain values, which a model's file keeps."""
+
+    passes: int = 1  #: at most so many
+    shuffle: int = 0  #: rows that the shuffling buffer holds; 0 leaves rows in their order
+    seed: int = 1  #: of the shuffling and of the choice of rows held out
+    holdout: float = 0.0  #: the share of rows that are never learned from
+    patience: int | None = (
+        None  #: stop after so many passes that were no better, and go back to the best; None never stops
+    )
+
+    def __post_init__(self) -> None:
+        for name, least in (("passes", 1), ("shuffle", 0), ("seed", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
+        if not 0.0 <= self.holdout < 1.0:
+            raise ValueError(f"holdout must be a share of all rows, from 0 to less than 1, got {self.holdout!r}")
+        if self.patience is not None and (type(self.patience) is not int or self.patience < 1):
+            raise ValueError(f"patience must be a number of passes, at least 1, got {self.patience!r}")
+        if self.patience is not None and not self.holdout:
+            raise ValueError("to stop early, rows must be held out: give holdout")
+
+
+class Advance(NamedTuple):
+    """How far a run has come, after every piece of rows."""
+
+    number: int  #: the pass, from 1
+    read: int  #: bytes read in this pass, as they are on disk
+    rows: int  #: learned from in this run, in all passes
+
+
+class Training:
+    """One run: `for event in Training(learner, task, batches, regime).events(): ...`
+
+    Parameters
+    ----------
+    learner : what learns; it may have learned before.
+    task : the loss of the learner, and how targets are written: see `fiol.training.guessing`.
+    batches : called once a pass, gives the rows as readers do (`Batch`), the same ones each time.
+    regime : passes, shuffling, rows held out.
+    held : `with held():` keeps signals waiting: see `fiol.training.stopping`.
+    skip_missing : leave out rows without a target, and count them (`missing`); otherwise they are an error.
+    save : called with the learner at checkpoints, which come every `every_rows` rows and `every_seconds` seconds.
+
+    Losses are progressive: of every row before it is learned from, so that in the first pass they are losses on new
+    rows. A row held out is scored when it comes by, once in every pass, by the model of that moment. Figures count from
+    the beginning of the pass.
+
+    >>> from fiol import FIOL, Learner, Squared, to_chunk
+    >>> from fiol.readers.batch import Place
+    >>> x = np.arange(1.0, 5.0)
+    >>> batch = Batch(to_chunk(x[:, None]), 2.0 * x, None, None, Place("made up", 1), 4, 100)
+    >>> run = Training(Learner(FIOL(Squared())), Task(Squared(), None, ""), lambda: iter([batch]), Regime(passes=2))
+    >>> lines = [event for event in run.events() if isinstance(event, Line)]
+    >>> [(line.number, line.rows, line.constant) for line in lines], run.learner.rounds
+    ([(1, 4, 2.5), (2, 4, 2.5)], 8)
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        task: Task,
+        batches: Callable[[], Iterator[Batch]],
+        regime: Regime | None = None,
+        *,
+        held: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        skip_missing: bool = False,
+        save: Callable[[Learner], None] | None = None,
+        every_rows: float = float("inf"),
+        every_seconds: float = float("inf"),
+    ) -> None:
+        self.learner, self.task, self.batches = learner, task, batches
+        self.regime = Regime() if regime is None else regime
+        self.held, self.skip_missing = held, skip_missing
+        self.save, self.every_rows, self.every_seconds = save, every_rows, every_seconds
+        self.number = 1  #: the pass, from 1
+        self.rows = 0  #: learned from in all passes
+        self.scored = 0  #: rows held out that were scored in this pass
+        self.read = 0  #: bytes read in this pass
+        self.missing = 0  #: rows left out for want of a target, in this pass
+        self.figures = Figures()
+        self.history: list[Line] = []
+        self.finished = False
+        self.best: Learner | None = None  #: the model after the best pass so far, if there is to be an early stop
+        self.best_pass, self.best_loss = 0, float("inf")
+        self.piece = max(1, WORK_AT_ONCE // max(1, len(learner.classes or ())))
+        self._saved_rows, self._saved_at, self._rehearsed = 0, time.monotonic(), not learner.compiled
+
+    # --- checkpoints --------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Where the run is, as plain JSON values; no times are among them."""
+        return {
+            "regime": dataclasses.asdict(self.regime),
+            "pass": self.number,
+            "rows": self.rows,
+            "scored": self.scored,
+            "missing": self.missing,
+            "figures": self.figures.to_json(),
+            "piece": self.piece,
+            "best": [self.best_pass, self.best_loss] if self.best_pass else None,
+            "why": self.task.why,
+            "finished": self.finished,
+        }
+
+    def note(self) -> None:
+        """Write state, labels and history into `learner.meta`, as a file of the model is to have them."""
+        meta = self.learner.meta
+        meta["training"] = {**meta.get("training", {}), **self.state()}
+        meta["history"] = [line.to_json() for line in self.history]
+        if self.task.labels is not None:
+            meta["labels"] = list(self.task.labels)
+
+    def checkpoint(self) -> None:
+        """Save the model as it is now, if there is somewhere to save it; whole, or not at all."""
+        with self.held():
+            self.note()
+            if self.save is not None:
+                self.save(self.learner)
+            self._saved_rows, self._saved_at = self.rows, time.monotonic()
+
+    def go_on_from(self, state: dict[str, Any], history: list[dict[str, Any]], best: Learner | None = None) -> None:
+        """Be where another run was when it wrote this state into the file of its learner, which is this one's."""
+        self.regime = Regime(**state["regime"])
+        self.number, self.rows, self.scored = state["pass"], state["rows"], state["scored"]
+        self.missing, self.piece, self.finished = state["missing"], state["piece"], state["finished"]
+        self.figures = Figures.from_json(state["figures"])
+        self.history = [Line.from_json(line) for line in history]
+        self.best_pass, self.best_loss = state["best"] or (0, float("inf"))
+        self.best, self._saved_rows = best, self.rows
+
+    # --- the loop -----------------------------------------------------------------------------
+
+    def events(self) -> Iterator[Advance | Line]:
+        """Learn until the end, and tell: `Advance` after every piece of rows, a `Line` whenever the table grows."""
+        while not self.finished:
+            yield from self._one_pass()
+            told = is_line(self.figures.rows)
+            with self.held():
+                line = self._end_pass()
+            if not told:
+                yield line
+
+    def _one_pass(self) -> Iterator[Advance | Line]:
+        """The rest of the pass."""
+        done, regime = self.figures.rows, self.regime
+        blocks, position = self._blocks(self.scored), 0
+        if regime.shuffle:
+            blocks = shuffled(blocks, regime.shuffle, regime.seed, self.number)
+        for block in blocks:
+            for start, stop in itertools.pairwise(self._cuts(block, position)):
+                if position + stop <= done:
+                    continue
+                line = self._learn(block.part(start, stop))
+                yield Advance(self.number, self.read, self.rows)
+                if line is not None:
+                    yield line
+                if self._is_due():
+                    self.checkpoint()
+            position += block.size
+        if position < done:
+            raise ValueError(
+                f"the data have {position:,} rows to learn from, but {done:,} were learned from before: other data?"
+            )
+        if not position:
+            raise ValueError("there are no rows to learn from")
+
+    def _cuts(self, block: TargetRows, position: int) -> list[int]:
+        """Where pieces of a block start, and where the last one ends: at lines of the table, and where work is enough.
+
+        `position` rows of the pass came before. Pieces follow from the rows alone, so that sums over them are the same
+        whenever a run was stopped.
+        """
+        work = block.entries[1:] - block.entries[0] + np.arange(1, block.size + 1)
+        pieces = work // self.piece
+        cuts = {0, block.size, *(np.flatnonzero(np.diff(pieces)) + 1).tolist()}
+        line = FIRST_LINE
+        while line < position + block.size:
+            if line > position:
+                cuts.add(line - position)
+            line *= 2
+        return sorted(cuts)
+
+    def _blocks(self, scored: int) -> Iterator[TargetRows]:
+        """The rows of the data to learn from; those held out are scored, but for the first `scored` of them."""
+        start = 0
+        regime, self.missing, held_before = self.regime, 0, 0
+        for batch in self.batches():
+            self.read = batch.read
+            rows, there = rows_of_batch(batch, self.task, self.skip_missing)
+            self.missing += int(np.count_nonzero(~there))
+            stop = start + batch.rows
+            if regime.holdout:
+                held = held_out_rows(start, stop, regime.holdout, regime.seed)
+                chosen = np.flatnonzero(held & there)
+                new = chosen[max(0, scored - held_before) :]
+                held_before += len(chosen)
+                if len(new):
+                    self._score(rows.taken(new))
+                there &= ~held
+            start = stop
+            if not there.all():
+                rows = rows.taken(np.flatnonzero(there))
+            if rows.size:
+                yield rows
+
+    def _learn(self, rows: TargetRows) -> Line | None:
+        """A round per row, and their figures: both or neither. Returns a line where the table has one."""
+        learner = self.learner
+        if not self._rehearsed:
+            self._rehearse(rows.part(0, 1))
+        again = self.number > 1 and learner.rounds >= ROWS_FOR_STACKS
+        with self.held():
+            with learner.engine.rows_again() if again else nullcontext():
+                scores = learner.learn(*rows)
+            codes = self._codes(rows.y)
+            self.figures.add(learner.mean_loss(scores, codes, rows.weights), codes, rows.weights)
+            self.rows += rows.size
+            return self._line() if is_line(self.figures.rows) else None
+
+    def _codes(self, y: Any) -> Any:
+        """Targets as losses take them: codes of classes for a joint one."""
+        return self.learner.codes_of(y) if isinstance(self.task.loss, JointLoss) else y
+
+    def _score(self, rows: TargetRows) -> None:
+        """The loss of rows held out, with the model of this moment."""
+        learner = self.learner
+        if isinstance(self.task.loss, JointLoss):
+            learner.meet(rows.y.tolist())  # there is no loss of a class that nobody knows
+        scores, codes = learner.scores(rows.X), self._codes(rows.y)
+        mean = learner.mean_loss(scores, codes, rows.weights)
+        with self.held():
+            self.figures.held_out.add(mean, float(rows.weights.sum()))
+            self.scored += rows.size
+
+    def _line(self) -> Line:
+        """A new line of the table."""
+        learner = self.learner
+        line = self.figures.line(self.number, self.task.loss, learner.n_nonzero, learner.n_features)
+        self.history.append(line)
+        return line
+
+    def _end_pass(self) -> Line:
+        """The last line of a pass; the next pass begins, or the run is finished."""
+        line = self.history[-1] if is_line(self.figures.rows) else self._line()
+        regime = self.regime
+        if line.held_out is not None and line.held_out < self.best_loss:
+            self.best_pass, self.best_loss = self.number, line.held_out
+            if regime.patience is not None:
+                self.best = self.learner.copy()
+        waited = self.number - self.best_pass
+        patient = regime.patience is None or not self.best_pass or waited < regime.patience
+        self.finished = self.number >= regime.passes or not patient
+        if not self.finished:
+            self.number, self.scored, self.figures = self.number + 1, 0, Figures()
+        elif self.best is not None and self.best_pass < self.number:
+            self.best.meta = self.learner.meta
+            self.learner = self.best
+        return line
+
+    def _is_due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        if self.save is None:
+            return False
+        return (
+            self.rows - self._saved_rows >= self.every_rows or time.monotonic() - self._saved_at >= self.every_seconds
+        )
+
+    def _rehearse(self, rows: TargetRows) -> None:
+        """Let a learner like this one learn from a row: what has to be compiled is compiled while signals are heard."""
+        like, self._rehearsed = self.learner, True
+        options = {"intercept": like.intercept_fitted, "average": like.averages, "dtype": like.dtype}
+        width = like.width if like.bits is None else None
+        try:
+            twin = Learner(like.update, n_features=width, **options)
+        except TypeError:  # with another number of features it cannot be
+            return
+        scores = twin.learn(*rows)
+        codes = twin.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
+        twin.mean_loss(scores, codes, rows.weights)
+        twin.scores(rows.X)
+
+
+def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[TargetRows, Any]:
+    """The rows of a batch with their targets as the loss takes them, and which of them have one.
+
+    UnclearTargetError, with the place, if a target is none, or missing where that is not to be passed over.
+    """
+    if batch.y is None:
+        raise UnclearTargetError(f"{batch.place}: the rows have no target")
+    where = f"in the {batch.rows:,} rows from {batch.place} on"
+    try:
+        y, there = task.coded(batch.y)
+    except UnclearTargetError as error:
+        raise UnclearTargetError(f"{where}: {error}") from error
+    if not (skip_missing or there.all()):
+        raise UnclearTargetError(f"{where}: row {int(np.argmin(there)) + 1} of these has no target")
+    X = batch.X if isinstance(batch.X, (Chunk, NamedRows)) else to_chunk(batch.X)
+    weights = np.ones(batch.rows) if batch.weights is None else np.asarray(batch.weights, np.float64)
+    return TargetRows(X, y, weights), there
+
+
+def is_line(rows: int) -> bool:
+    """Whether the table has a line after so many rows.
+
+    >>> [rows for rows in (0, 500, 1000, 2000, 3000, 4000) if is_line(rows)]
+    [1000, 2000, 4000]
+    """
+    return rows >= FIRST_LINE and rows % FIRST_LINE == 0 and (rows // FIRST_LINE).bit_count() == 1

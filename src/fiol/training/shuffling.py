@@ -1,0 +1,57 @@
+"""Rows in another order, a buffer of them at a time; and which rows are held out. Both follow from seeds alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fiol.training.rows import TargetRows, rows_together
+
+
+def shuffled(blocks: Iterator[TargetRows], size: int, *seed: int) -> Iterator[TargetRows]:
+    """All rows of the blocks, mixed by a buffer that holds between `size` and `2 * size` of them.
+
+    When 2 * size rows have come, they are put in a random order, half of them leave, and the others wait for more: so a
+    row may travel any distance, and mostly one of about `size`. The order depends on rows and seed alone, not on
+    blocks.
+
+    >>> from fiol import to_chunk
+    >>> y = np.arange(8.0)
+    >>> def rows(*cuts):
+    ...     for some in np.split(y, cuts):
+    ...         yield TargetRows(to_chunk(some[:, None] + 1.0), some, np.ones(len(some)))
+    >>> one, other = (np.concatenate([r.y for r in shuffled(rows(*cuts), 2, 7)]) for cuts in ([4], [1, 5]))
+    >>> bool((one == other).all()), bool((np.sort(one) == y).all()), bool((one == y).all())
+    (True, True, False)
+    """
+    random, waiting, count = np.random.default_rng(seed), list[TargetRows](), 0
+    for block in blocks:
+        start = 0
+        while start < block.size:
+            stop = min(block.size, start + 2 * size - count)
+            waiting.append(block.part(start, stop))
+            count, start = count + stop - start, stop
+            if count == 2 * size:
+                all_of_them, order = rows_together(waiting), random.permutation(count)
+                yield all_of_them.taken(order[:size])
+                waiting, count = [all_of_them.taken(order[size:])], size
+    if count:
+        all_of_them = rows_together(waiting)
+        yield all_of_them.taken(random.permutation(count))
+
+
+def held_out_rows(start: int, stop: int, share: float, seed: int) -> Any:
+    """Which of the rows `start` to `stop` of the data are held out: this share of them, by a hash of the row's number.
+
+    >>> held_out_rows(0, 10, 0.3, 1).tolist() == [*held_out_rows(0, 4, 0.3, 1), *held_out_rows(4, 10, 0.3, 1)]
+    True
+    """
+    with np.errstate(over="ignore"):  # SplitMix64, modulo 2^64
+        z = np.arange(start, stop, dtype=np.uint64) + np.uint64(seed) * np.uint64(0xD1342543DE82EF95)
+        z = z * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share

@@ -1,0 +1,392 @@
+"""`fiol train`, `predict`, `evaluate` and `inspect` on files, as a user has them."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.datasets import dump_svmlight_file
+from sklearn.metrics import log_loss, roc_auc_score
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol import cli
+from fiol.training import run as loop
+
+SINGLE = ["--algorithm", "FIOL"]
+
+
+@pytest.fixture(autouse=True)
+def small_table_in_the_interpreter(monkeypatch):
+    interpret_all(monkeypatch)
+    monkeypatch.setattr(loop, "FIRST_LINE", 50)
+
+
+def invoke(*arguments, code=0, **options):
+    done = CliRunner().invoke(cli.main, list(map(str, arguments)), **options)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert code in (None, done.exit_code), done.output
+    return done
+
+
+def make_data(n=200, seed=1):
+    draw = np.random.default_rng(seed)
+    X = draw.normal(size=(n, 5)).round(3) * (draw.random((n, 5)) < 0.8)
+    z = X @ [1.0, -2.0, 0.5, 0.0, 1.5]
+    return X, z, draw
+
+
+@pytest.fixture
+def two(tmp_path):
+    """A file with targets 0 and 1."""
+    X, z, draw = make_data()
+    y = (z + draw.normal(size=len(z)) > 0.0).astype(int)
+    dump_svmlight_file(X, y, str(tmp_path / "two.svm"), zero_based=False)
+    return tmp_path / "two.svm", X, y
+
+
+def test_from_a_file_to_a_model_to_predictions(two, tmp_path):
+    path, X, y = two
+    model = tmp_path / "two.fiol"
+    told = invoke("train", path, "-o", model).output
+    assert "two values, 0 and 1: logistic loss, 1 is positive" in told
+    assert "Ensemble" in told
+    assert [line.split()[0] for line in told.splitlines() if line.strip()[:1].isdigit()] == ["50", "100", "200"]
+    learner = fiol.load(model)
+    by_hand = fiol.Learner()
+    by_hand.learn(X, 2.0 * y - 1.0)
+    assert learner.weights.tobytes() == by_hand.weights.tobytes()
+    assert [line["rows"] for line in learner.meta["history"]] == [50, 100, 200]
+
+    rows = list(csv.DictReader(io.StringIO(invoke("predict", model, path).output)))
+    p = by_hand.predict(X)
+    assert [float(row["probability"]) for row in rows] == p.tolist()
+    assert [row["label"] for row in rows] == [str(int(z > 0.5)) for z in p]
+    more = tmp_path / "predictions.csv"
+    invoke("predict", model, path, "--scores", "--uncertainty", "-o", more)
+    rows = list(csv.DictReader(io.StringIO(more.read_text())))
+    assert list(rows[0]) == ["score", "uncertainty"]
+    assert [float(row["score"]) for row in rows] == by_hand.scores(X).tolist()
+    best = min((m.loss, k) for k, m in enumerate(by_hand.members) if m.update.knows_variance())[1]
+    assert [float(row["uncertainty"]) for row in rows] == by_hand.member(best).uncertainty(X).tolist()
+    told = invoke("predict", model, path, "--probabilities", "--labels", "--json").output.splitlines()
+    assert json.loads(told[0]) == {"label": int(p[0] > 0.5), "probability": p[0]}
+
+    found = json.loads(invoke("evaluate", model, path, "--json").output)
+    assert found["log_loss"] == pytest.approx(log_loss(y, p))
+    assert found["auc"] == pytest.approx(roc_auc_score(y, p))
+    text = invoke("evaluate", model, path, "--plot", tmp_path / "two.png").output
+    assert "Brier score" in text
+    assert "true \\ predicted" in text
+    assert (tmp_path / "two.png").stat().st_size > 5000
+
+    told = invoke("inspect", model, "--top", 2).output
+    assert "Data: svmlight" in told
+    assert "logistic loss, 1 is positive" in told
+    facts = json.loads(invoke("inspect", model, "--json").output)
+    assert facts["nonzeros"] == by_hand.n_nonzero
+    assert [feature["feature"] for feature in facts["top"][:2]] == [1, 4]
+    assert facts["top"][0]["weight"] == by_hand.weights[1]
+    assert facts["recipe"]
+    assert len(facts["members"]) == 7
+
+
+def test_numbers_and_classes(tmp_path):
+    X, z, draw = make_data()
+    dump_svmlight_file(X, (z + draw.normal(size=200)).round(2), str(tmp_path / "numbers.svm"), zero_based=False)
+    dump_svmlight_file(X, np.digitize(z, [-1.0, 1.0]) + 3, str(tmp_path / "classes.svm"), zero_based=False)
+    told = invoke("train", tmp_path / "numbers.svm", *SINGLE, "-o", tmp_path / "numbers.fiol").output
+    assert "squared loss" in told
+    assert invoke("predict", tmp_path / "numbers.fiol", tmp_path / "numbers.svm").output.startswith("prediction\n")
+    found = json.loads(invoke("evaluate", tmp_path / "numbers.fiol", tmp_path / "numbers.svm", "--json").output)
+    assert 0.7 < found["r2"] < 1.0
+    told = invoke("train", tmp_path / "classes.svm", *SINGLE, "-o", tmp_path / "classes.fiol", "--json").output
+    told = json.loads(told)
+    assert told["labels"] == [3, 4, 5]
+    assert told["loss"] < told["constant"]
+    rows = list(
+        csv.DictReader(io.StringIO(invoke("predict", tmp_path / "classes.fiol", tmp_path / "classes.svm").output))
+    )
+    assert {row["label"] for row in rows} == {"3", "4", "5"}
+    assert all(float(row["probability"]) >= 1 / 3 for row in rows)
+    header = invoke("predict", tmp_path / "classes.fiol", tmp_path / "classes.svm", "--scores").output.splitlines()[0]
+    assert header == "score of 3,score of 4,score of 5"
+    assert "accuracy" in invoke("evaluate", tmp_path / "classes.fiol", tmp_path / "classes.svm").output
+    invoke("inspect", tmp_path / "classes.fiol")
+    invoke("predict", tmp_path / "numbers.fiol", tmp_path / "numbers.svm", "--probabilities", code=2)
+    done = invoke("predict", tmp_path / "numbers.fiol", tmp_path / "numbers.svm", "--uncertainty", code=2)
+    assert "Curvature" in done.output
+
+
+def test_options_reach_the_learner(two, tmp_path):
+    path, _, _ = two
+    model = tmp_path / "two.fiol"
+    options = ["--loss", "hinge", "--penalty", "l1", "--alpha", "0.01", "--step-size", "0.5", "--bits", "4"]
+    invoke("train", path, "-o", model, "--algorithm", "COMID", *options, "--no-intercept", "--dtype", "float32")
+    learner = fiol.load(model)
+    assert learner.update == fiol.COMID(fiol.Hinge(), fiol.L1(0.01), step_size=fiol.Constant(0.5))
+    assert (learner.bits, learner.intercept_fitted, learner.dtype.name) == (4, False, "float32")
+    assert invoke("predict", model, path).output.startswith("label,score\n")
+    assert "log_loss" not in json.loads(invoke("evaluate", model, path, "--json").output)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--loss", "hingee"], "there is no loss 'hingee'"),
+        (["--algorithm", "SDG"], "there is no algorithm 'SDG'"),
+        (["--algorithm", "PA1", "--penalty", "l1"], "PA1 has no use for penalty='l1'"),
+        (["--step-size", "-1"], "--step-size is a number above 0"),
+        (["--step-size", "nan"], "--step-size"),
+        (["--alpha", "inf"], "--alpha"),
+        (["--passes", "0"], "--passes"),
+        (["--holdout", "1"], "--holdout"),
+        (["--early-stop", "1"], "--early-stop needs --holdout"),
+        (["--bits", "4", "--max-features", "9"], "exclude each other"),
+        (["--average", "--loss", "softmax", "--penalty", "l1"], "Softmax"),
+        (["--reader", "zero_based"], "NAME=VALUE"),
+        (["-o", "nowhere/two.fiol"], "folder"),
+    ],
+)
+def test_options_that_are_refused(two, tmp_path, options, words):
+    path, _, _ = two
+    done = invoke("train", path, *([] if "-o" in options else ["-o", tmp_path / "new.fiol"]), *options, code=2)
+    assert words in done.output
+    assert "Traceback" not in done.output
+    assert sorted(os.listdir(tmp_path)) == ["two.svm"]
+
+
+def test_data_and_models_that_are_refused(two, tmp_path):
+    path, _, _ = two
+    bad, model = tmp_path / "bad.svm", tmp_path / "bad.fiol"
+    bad.write_text(path.read_text() + "1 x:1\n0 1:2\n")
+    done = invoke("train", bad, *SINGLE, "-o", model, code=1)
+    assert f"{bad}:201" in done.output
+    assert "Traceback" not in done.output
+    assert not model.exists()
+    done = invoke("train", bad, *SINGLE, "-o", model, "--on-error", "skip")
+    assert "1 lines could not be read" in done.output
+    assert fiol.load(model).rounds == 201
+    before = model.read_bytes()
+    for code, words, arguments in [
+        (2, "exists", ["train", path, "-o", model]),
+        (1, "no file", ["train", tmp_path / "nowhere.svm", "-o", tmp_path / "new.fiol"]),
+        (1, "201", ["predict", model, bad]),
+        (1, "", ["predict", path, path]),
+        (1, "neither 0 nor 1", ["evaluate", model, tmp_path / "other.svm"]),
+        (1, "all of the first", ["train", tmp_path / "ones.svm", "-o", tmp_path / "new.fiol"]),
+        (2, "does not exist", ["predict", tmp_path / "nowhere.fiol", path]),
+        (2, "exists", ["predict", model, path, "-o", path]),
+    ]:
+        (tmp_path / "other.svm").write_text("3 1:1\n")
+        (tmp_path / "ones.svm").write_text("1 1:1\n1 2:1\n")
+        done = invoke(*arguments, code=code)
+        assert words in done.output
+        assert "Traceback" not in done.output
+    assert model.read_bytes() == before
+    invoke("predict", model, bad, "-o", tmp_path / "half.csv", code=1)
+    assert {*os.listdir(tmp_path)} == {"two.svm", "bad.svm", "bad.fiol", "other.svm", "ones.svm"}
+    invoke("train", path, *SINGLE, "-o", model, "--force")
+    assert fiol.load(model).rounds == 200
+
+
+def test_a_disk_that_fills_leaves_no_half_file(two, tmp_path, monkeypatch):
+    path, _, _ = two
+    model = tmp_path / "two.fiol"
+    invoke("train", path, *SINGLE, "-o", model)
+    before = model.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fiol.files.model_file.pour", full)
+    done = invoke("train", path, *SINGLE, "-o", model, "--force", code=1)
+    assert "No space left" in done.output
+    assert model.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["two.fiol", "two.svm"]
+
+
+def test_standard_input_and_folders(two, tmp_path):
+    path, _, _ = two
+    lines = path.read_text().splitlines(keepends=True)
+    model = tmp_path / "two.fiol"
+    invoke("train", "-", *SINGLE, "-o", model, input=path.read_bytes())
+    whole = fiol.load(model).weights.tobytes()
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    (folder / "a.svm").write_text("".join(lines[:120]))
+    (folder / "b.svm").write_text("".join(lines[120:]))
+    invoke("train", folder, *SINGLE, "-o", tmp_path / "parts.fiol")
+    assert fiol.load(tmp_path / "parts.fiol").weights.tobytes() == whole
+    done = invoke("train", "-", *SINGLE, "--passes", 2, "-o", tmp_path / "new.fiol", input=path.read_bytes(), code=2)
+    assert "can be read again" in done.output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--passes", 3, "--shuffle", 30, "--holdout", 0.2, "--early-stop", 1]],
+    ids=["one pass", "early stop"],
+)
+def test_a_checkpoint_goes_on_to_the_same_file(two, tmp_path, monkeypatch, options):
+    path, _, _ = two
+    monkeypatch.setattr(loop, "WORK_AT_ONCE", 60)
+    whole, broken = tmp_path / "whole.fiol", tmp_path / "broken.fiol"
+    command = ["train", path, *SINGLE, *options]
+    invoke(*command, "-o", whole)
+    count, killed = [0], [3, 5, 11, 17]
+    save = fiol.Learner.save
+
+    class KilledError(Exception):
+        pass
+
+    def save_and_die(self, where):
+        save(self, where)
+        count[0] += not str(where).endswith(".best")
+        if killed and count[0] == killed[0]:
+            killed.pop(0)
+            raise KilledError
+
+    monkeypatch.setattr(fiol.Learner, "save", save_and_die)
+    for _ in range(5):
+        done = CliRunner().invoke(
+            cli.main, [*map(str, command), "-o", str(broken), "--resume", "--checkpoint-rows", "9"]
+        )
+        if done.exit_code == 0:
+            break
+        assert isinstance(done.exception, KilledError), done.output
+    assert not killed
+    assert broken.read_bytes() == whole.read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["broken.fiol", "two.svm", "whole.fiol"]
+    assert "nothing is left to do" in invoke(*command, "-o", broken, "--resume").output
+    done = invoke(*command, "--seed", 2, "-o", broken, "--resume", code=2)
+    assert "was made with --seed 1, not 2" in done.output
+
+
+def test_info():
+    found = json.loads(invoke("info", "--json").output)
+    assert found["fiol"] == fiol.__version__
+    assert found["libraries"]["numpy"] == np.__version__
+    assert found["extras"]["sklearn"]["scikit-learn"]
+    assert fiol.__version__ in invoke("info").output
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_stop_soon_with_a_checkpoint(tmp_path, number, code):
+    X, z, _ = make_data(400)
+    path, model = tmp_path / "long.svm", tmp_path / "long.fiol"
+    dump_svmlight_file(X, (z > 0).astype(int), str(path), zero_based=False)
+    path.write_text(100 * path.read_text())
+    command = [sys.executable, "-m", "fiol", "train", str(path), *SINGLE, "--passes", "10000", "-o", str(model)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([*command, "--checkpoint-rows", "40000"], **pipes)
+    while not model.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    sent = time.perf_counter()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=20)
+    took = time.perf_counter() - sent
+    assert process.returncode == code, errors
+    assert "is a checkpoint, --resume goes on" in errors
+    learner = fiol.load(model)
+    assert learner.meta["training"]["rows"] == learner.rounds < 4e8
+    assert took < 2.0  # half a second, on a machine that does nothing else
+
+
+TABLE = """id,age,city,joined,note,bought
+a,31,Rome,2024-03-04,quick brown fox jumps over it,yes
+b,,Oslo,2024-03-05,the lazy dog sleeps here all day,no
+c,45,Rome,2024-03-06,one more fox and one more dog,yes
+d,27,"Oslo, north",,nothing to say about these dogs at all,no
+"""
+
+
+def test_a_table_with_texts_dates_and_holes(tmp_path):
+    path, model = tmp_path / "people.csv", tmp_path / "people.fiol"
+    path.write_text(TABLE)
+    done = invoke("train", path, "-o", model, code=1)
+    assert "say by --target which column it is, of id, age, city" in done.output
+    told = invoke(
+        "train", path, "--target", "bought", "--tag", "id", "--pairs", "city,age", *SINGLE, "-o", model
+    ).output
+    assert "Target bought: two values, no and yes: logistic loss, yes is positive" in told
+    names = fiol.load(model).names
+    assert {"age", "age is missing", "city=Oslo, north", "joined.month=3", "note:fox", "city=Rome*age"} <= {*names}
+    rows = list(csv.DictReader(io.StringIO(invoke("predict", model, path).output)))
+    assert [row["tag"] for row in rows] == ["a", "b", "c", "d"]
+    assert {row["label"] for row in rows} <= {"no", "yes"}
+    without = tmp_path / "new.csv"
+    without.write_text("\n".join(line.rpartition(",")[0] for line in TABLE.splitlines()) + "\n")
+    assert invoke("predict", model, without).output == invoke("predict", model, path).output
+    assert "no target" in invoke("evaluate", model, without, code=1).output
+    told = invoke("inspect", model).output
+    assert "note: one feature for every word" in told
+    assert "joined: parts of a date" in told
+    invoke(
+        "train",
+        path,
+        "--target",
+        "bought",
+        "--column",
+        "note=words:2",
+        "--column",
+        "id=skip",
+        *SINGLE,
+        "-o",
+        model,
+        "--force",
+    )
+    names = fiol.load(model).names
+    assert "note:brown fox" in names
+    assert "id=a" not in names
+    for words in ("note", "note=prose", "note=words:x", "nothing=skip"):
+        done = invoke("train", path, "--target", "bought", "--column", words, "-o", model, "--force", code=None)
+        assert done.exit_code in (1, 2)
+        assert "Traceback" not in done.output
+
+
+def test_lines_of_vowpal_wabbit_with_tags_and_without_labels(tmp_path):
+    path, model = tmp_path / "rows.vw", tmp_path / "rows.fiol"
+    path.write_text("1 2.0 'first|a x:2 y |b z\n-1 'second|a y |b z:0.5\n1 |a x\n-1 |b z:2\n")
+    invoke("train", path, *SINGLE, "-o", model)
+    assert fiol.load(model).names == ["a^x", "a^y", "b^z"]
+    path.write_text("'one|a x\n|b z\n")
+    rows = list(csv.reader(io.StringIO(invoke("predict", model, path).output)))
+    assert [row[0] for row in rows] == ["tag", "one", ""]
+
+
+def test_on_a_terminal_there_are_a_table_and_a_bar(two, tmp_path, monkeypatch, capsys):
+    path, _, _ = two
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    arguments = ["train", str(path), *SINGLE, "--passes", "2", "--holdout", "0.1", "-o", str(tmp_path / "two.fiol")]
+    with pytest.raises(SystemExit) as done:
+        cli.main(arguments, prog_name="fiol")
+    assert done.value.code == 0
+    told = capsys.readouterr()
+    assert "held out" in told.err
+    assert "rows" in told.err
+    assert "features have a weight" in told.out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs pipes")
+def test_a_reader_that_leaves_ends_predictions_quietly(two, tmp_path):
+    path, _, _ = two
+    invoke("train", path, *SINGLE, "-o", tmp_path / "two.fiol")
+    path.write_text(2000 * path.read_text())
+    command = [sys.executable, "-m", "fiol", "predict", str(tmp_path / "two.fiol"), str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"label,probability\n"
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=60) in (0, 1, 141)

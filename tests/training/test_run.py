@@ -1,0 +1,354 @@
+"""The loop of training: what it learns from, what it counts, and going on after a stop at any moment."""
+
+import contextlib
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from tests.interpreted import interpret
+from tests.material import LOSSES, name
+
+import fiol
+from fiol import Chunk, NamedRows, to_chunk
+from fiol.readers.batch import Batch, Place
+from fiol.training import run
+from fiol.training.figures import Line, TargetTable
+from fiol.training.guessing import Task, UnclearTargetError, guessed_task
+from fiol.training.rows import TargetRows, rows_together
+from fiol.training.run import Regime, Training
+from fiol.training.shuffling import held_out_rows, shuffled
+from fiol.training.stopping import Signals, Stopped
+
+
+@pytest.fixture(autouse=True)
+def small_table_in_the_interpreter(monkeypatch):
+    interpret(monkeypatch)
+    monkeypatch.setattr(run, "FIRST_LINE", 10)
+    monkeypatch.setattr(run, "WORK_AT_ONCE", 40)
+
+
+def make_rows(n, seed=1):
+    """Dense rows, of which some entries are 0, and labels 0 and 1."""
+    draw = np.random.default_rng(seed)
+    X = draw.normal(size=(n, 4)) * (draw.random((n, 4)) < 0.7)
+    return X, (X @ [1.0, -2.0, 0.5, 0.0] + draw.normal(size=n) > 0.0).astype(float)
+
+
+def named(X):
+    """TargetRows with names instead of numbers, as a reader gives them: numbered as they first appear."""
+    chunk, numbers = to_chunk(X), {}
+    indices = [numbers.setdefault(int(i), len(numbers)) for i in chunk.indices]
+    return NamedRows(Chunk(chunk.indptr, np.array(indices, np.int32), chunk.data), [f"x{i}" for i in numbers])
+
+
+def reader(X, y, size=23, weights=None, names=False):
+    """A reader of these rows, so many at a time."""
+
+    def batches():
+        for start in range(0, len(X), size):
+            some = slice(start, start + size)
+            rows = named(X[some]) if names else to_chunk(X[some])
+            w = None if weights is None else weights[some]
+            yield Batch(rows, y[some], w, None, Place("made up", start + 1), len(y[some]), 10 * (start + len(y[some])))
+
+    return batches
+
+
+def new(loss=None, **options):
+    return fiol.Learner(fiol.FIOL(fiol.Logistic() if loss is None else loss, fiol.L1(0.001)), **options)
+
+
+def lines_of(training):
+    return [event for event in training.events() if isinstance(event, Line)]
+
+
+def contents(learner):
+    """Everything in a model, and what it says of the run."""
+    arrays = {key: value.tobytes() for key, value in learner.arrays().items()}
+    return arrays, learner.names, json.dumps(learner.meta)
+
+
+def test_the_model_and_the_table_of_one_pass():
+    X, y = make_rows(100)
+    weights = np.random.default_rng(2).random(100)
+    training = Training(new(), guessed_task(y), reader(X, y, weights=weights))
+    lines = lines_of(training)
+    assert [line.rows for line in lines] == [10, 20, 40, 80, 100]
+    slow, signs = new(), 2.0 * y - 1.0
+    losses = []
+    for k in range(100):
+        z = slow.learn(X[k : k + 1], signs[k : k + 1], weights[k : k + 1])[0]
+        losses.append(np.log1p(np.exp(-signs[k] * z)))
+        for line in lines:
+            if line.rows == k + 1:
+                before = max([0, *(other.rows for other in lines if other.rows < line.rows)])
+                share = np.average(y[: k + 1], weights=weights[: k + 1])
+                assert line.loss == pytest.approx(np.average(losses, weights=weights[: k + 1]))
+                assert line.since == pytest.approx(np.average(losses[before:], weights=weights[before : k + 1]))
+                assert line.constant == pytest.approx(-share * np.log(share) - (1 - share) * np.log(1 - share))
+                assert line.nonzeros == slow.n_nonzero
+                assert line.features == slow.n_features
+    assert training.learner.weights.tobytes() == slow.weights.tobytes()
+    assert training.rows == 100
+    assert training.read == 1000
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_the_best_constant(loss):
+    draw = np.random.default_rng(8)
+    y = (
+        np.where(draw.random(60) < 0.3, 1.0, -1.0)
+        if loss.accepts(-1.0) and not loss.accepts(0.5)
+        else draw.poisson(4, 60)
+    )
+    weights, table = draw.random(60), TargetTable()
+    for some in np.split(np.arange(60), [1, 20]):
+        table.add(np.array(y[some], float), weights[some])
+
+    def mean(z):
+        return np.average([loss.value(z, t) for t in y], weights=weights)
+
+    found = minimize_scalar(mean, bounds=(-20.0, 20.0), method="bounded", options={"xatol": 1e-9}).fun
+    assert table.least_loss(loss) == pytest.approx(found, rel=1e-6)
+    assert table.least_loss(loss) <= found + 1e-12
+
+
+def test_the_best_constant_of_many_targets():
+    y = np.random.default_rng(9).normal(size=20000)
+    table = TargetTable()
+    for some in np.split(y, 7 * [0] + [5000, 12000]):
+        table.add(some, np.ones(len(some)))
+    assert len(table.values) <= 1024
+    assert table.least_loss(fiol.Squared()) == pytest.approx(0.5 * y.var(), rel=1e-3)
+    assert table.least_loss(fiol.Absolute()) == pytest.approx(np.abs(y - np.median(y)).mean(), rel=1e-3)
+
+
+def test_classes_and_their_best_constant():
+    X, _ = make_rows(60)
+    labels = np.array(["fig", "kiwi", "pear"], object)[np.digitize(X[:, 1], [-0.3, 0.3])]
+    task = guessed_task(labels)
+    training = Training(fiol.Learner(fiol.FIOL(fiol.Softmax())), task, reader(X, labels))
+    last = lines_of(training)[-1]
+    share = np.unique(labels.astype(str), return_counts=True)[1] / 60
+    assert last.constant == pytest.approx(-(share * np.log(share)).sum())
+    assert sorted(training.learner.classes) == ["fig", "kiwi", "pear"]
+    assert last.loss < last.constant
+
+
+def test_the_buffer_mixes_all_rows_as_its_seed_says():
+    X, _ = make_rows(200)
+    numbers = np.arange(200.0)
+
+    def order(size, seed, cut):
+        blocks = (TargetRows(batch.X, batch.y, np.ones(batch.rows)) for batch in reader(X, numbers, cut, names=True)())
+        return np.concatenate([rows.y for rows in shuffled(blocks, size, *seed)])
+
+    found = order(20, (1, 1), 23)
+    assert sorted(found) == numbers.tolist()
+    assert order(20, (1, 1), 7).tolist() == found.tolist()
+    assert order(20, (1, 2), 23).tolist() != found.tolist()
+    assert order(20, (2, 1), 23).tolist() != found.tolist()
+    travelled = np.abs(found - numbers)
+    assert 10 < np.median(travelled) < 40
+    assert sorted(order(150, (1, 1), 23)) == numbers.tolist()  # never full
+
+
+def test_rows_with_names_in_any_order():
+    X, y = make_rows(30)
+    rows = TargetRows(named(X), y, np.ones(30))
+    order = np.random.default_rng(1).permutation(30)
+    both = rows_together([rows.taken(order[:12]), rows.taken(order[12:])])
+    dicts = [{f"x{j}": v for j, v in enumerate(X[k]) if v} for k in order]
+    signs = 2.0 * y[order] - 1.0
+    one, other = new(), new()
+    one.learn(both.X, signs)
+    other.learn(dicts, signs)
+    assert one.names == other.names
+    assert one.weights.tobytes() == other.weights.tobytes()
+
+
+def test_rows_held_out_are_never_learned_from():
+    X, y = make_rows(300)
+    regime = Regime(holdout=0.25, seed=5)
+    training = Training(new(), guessed_task(y), reader(X, y), regime)
+    last = lines_of(training)[-1]
+    held = held_out_rows(0, 300, 0.25, 5)
+    assert 50 < held.sum() < 100
+    alone, losses = new(), []
+    for start in range(0, 300, 23):  # a batch's rows are scored before its others are learned from
+        some = np.arange(start, min(start + 23, 300))
+        out, others = some[held[some]], some[~held[some]]
+        if len(out):
+            losses += np.log1p(np.exp(-(2 * y[out] - 1) * alone.scores(X[out]))).tolist()
+        alone.learn(X[others], 2.0 * y[others] - 1.0)
+    assert training.learner.weights.tobytes() == alone.weights.tobytes()
+    assert last.held_out == pytest.approx(np.mean(losses))
+    assert last.rows == 300 - held.sum()
+
+
+def test_it_stops_early_and_goes_back_to_the_best_pass():
+    draw = np.random.default_rng(3)
+    X, y = draw.normal(size=(60, 30)), np.where(draw.random(60) < 0.5, 0.0, 1.0)  # nothing to be learned
+    regime = Regime(passes=20, holdout=0.3, patience=2, shuffle=5)
+    training = Training(fiol.Learner(fiol.FIOL(fiol.Logistic())), guessed_task(y), reader(X, y), regime)
+    ends = [line.held_out for line in lines_of(training) if line.rows == (~held_out_rows(0, 60, 0.3, 1)).sum()]
+    best = int(np.argmin(ends)) + 1
+    assert len(ends) == best + 2 < 20
+    assert (training.best_pass, training.best_loss) == (best, min(ends))
+    short = Training(
+        fiol.Learner(fiol.FIOL(fiol.Logistic())),
+        guessed_task(y),
+        reader(X, y),
+        Regime(passes=best, holdout=0.3, shuffle=5),
+    )
+    lines_of(short)
+    assert training.learner.weights.tobytes() == short.learner.weights.tobytes()
+
+
+def test_later_passes_teach_a_stack_nothing(monkeypatch):
+    monkeypatch.setattr(run, "ROWS_FOR_STACKS", 50)
+    X, y = make_rows(60)
+    training = Training(fiol.Learner(), guessed_task(y), reader(X, y), Regime(passes=2))
+    lines_of(training)
+    by_hand = fiol.Learner()
+    by_hand.learn(X, 2.0 * y - 1.0)
+    with by_hand.engine.rows_again():
+        by_hand.learn(X, 2.0 * y - 1.0)
+    assert training.learner.weights.tobytes() == by_hand.weights.tobytes()
+    assert training.history[-2].loss != training.history[-1].loss
+
+
+@pytest.mark.parametrize(
+    "regime",
+    [
+        Regime(),
+        Regime(passes=2, shuffle=15, seed=4),
+        Regime(passes=4, shuffle=10, holdout=0.3, patience=1),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("names", [False, True])
+def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, regime, names):
+    X, y = make_rows(90)
+    task, path = guessed_task(y), tmp_path / "model.fiol"
+    whole = Training(new(), task, reader(X, y, names=names), regime)
+    events = list(whole.events())
+    whole.checkpoint()
+    for stop in range(1, len(events) + 1, 3):
+        broken = Training(new(), task, reader(X, y, names=names), regime, save=lambda learner: learner.save(path))
+        for _, _ in zip(range(stop), broken.events(), strict=False):
+            pass
+        broken.checkpoint()
+        learner = fiol.Learner.load(path, compiled=False)
+        again = Training(learner, task, reader(X, y, names=names))
+        again.go_on_from(learner.meta["training"], learner.meta["history"], broken.best)
+        rest = list(again.events())
+        again.checkpoint()
+        assert contents(again.learner) == contents(whole.learner)
+        assert len(rest) <= len(events) - stop + 1
+
+
+def test_checkpoints_come_every_so_many_rows(tmp_path):
+    X, y = make_rows(100)
+    saved = []
+    training = Training(
+        new(), guessed_task(y), reader(X, y), save=lambda learner: saved.append(learner.rounds), every_rows=30
+    )
+    list(training.events())
+    assert len(saved) == 3
+    assert all(late - early >= 30 for early, late in zip([0, *saved], saved, strict=False))
+    often = Training(new(), guessed_task(y), reader(X, y), save=lambda learner: saved.append(0), every_seconds=0.0)
+    list(often.events())
+    assert len(saved) > 10
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_a_signal_in_the_middle_of_a_piece_waits_for_its_end(monkeypatch):
+    X, y = make_rows(90)
+    task, learn = guessed_task(y), fiol.Learner.learn
+
+    def interrupted(self, *rows):
+        if self.rounds > 30:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return learn(self, *rows)
+
+    monkeypatch.setattr(fiol.Learner, "learn", interrupted)
+    with Signals() as signals:
+        training = Training(new(), task, reader(X, y), held=signals.held)
+        with pytest.raises(Stopped) as stopped:
+            list(training.events())
+        assert stopped.value.number == signal.SIGTERM
+        assert training.rows == training.learner.rounds == training.figures.rows > 30
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_a_signal_that_somebody_swallows_is_not_lost():
+    X, y = make_rows(90)
+    with Signals() as signals:
+        training = Training(new(), guessed_task(y), reader(X, y), held=signals.held)
+        events = training.events()
+        next(events)
+        with contextlib.suppress(Stopped):  # as callbacks do
+            os.kill(os.getpid(), signal.SIGINT)
+        rows = training.rows
+        with pytest.raises(Stopped):
+            list(events)
+        assert training.rows == rows
+        signals.answered()
+        training.checkpoint()
+
+
+def test_targets_that_are_missing_or_wrong():
+    X, y = make_rows(60)
+    gaps = np.where(np.arange(60) % 7 == 3, np.nan, y)
+    with pytest.raises(UnclearTargetError, match="from made up:1 on: row 4 of these has no target"):
+        list(Training(new(), guessed_task(y), reader(X, gaps)).events())
+    training = Training(new(), guessed_task(y), reader(X, gaps), skip_missing=True)
+    list(training.events())
+    there = ~np.isnan(gaps)
+    assert training.missing == 60 - there.sum()
+    alone = new()
+    alone.learn(X[there], 2.0 * y[there] - 1.0)
+    assert training.learner.weights.tobytes() == alone.weights.tobytes()
+    with pytest.raises(UnclearTargetError, match="24 on: the target 7 is neither 0 nor 1"):
+        list(Training(new(), guessed_task(y), reader(X, np.where(np.arange(60) == 30, 7.0, y))).events())
+
+
+def test_other_data_than_before_are_noticed():
+    X, y = make_rows(60)
+    training = Training(new(), guessed_task(y), reader(X, y))
+    list(training.events())
+    state = {**training.state(), "finished": False}
+    shorter = Training(training.learner, guessed_task(y), reader(X[:50], y[:50]))
+    shorter.go_on_from(state, [])
+    with pytest.raises(ValueError, match="have 50 rows to learn from, but 60 were"):
+        list(shorter.events())
+    with pytest.raises(ValueError, match="no rows"):
+        list(Training(new(), guessed_task(y), reader(X[:0], y[:0])).events())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"passes": 0}, "passes must be a whole number, at least 1, got 0"),
+        ({"shuffle": -1}, "shuffle"),
+        ({"holdout": 1.0}, "holdout"),
+        ({"holdout": float("nan")}, "holdout"),
+        ({"patience": 1}, "rows must be held out"),
+        ({"patience": 0, "holdout": 0.1}, "patience"),
+    ],
+)
+def test_regimes_that_make_no_sense(options, words):
+    with pytest.raises(ValueError, match=words):
+        Regime(**options)
+
+
+def test_a_task_says_what_it_predicts():
+    assert [Task(*args, "").kind for args in ((fiol.Logistic(), [0, 1]), (fiol.Softmax(), None))] == [
+        "two classes",
+        "classes",
+    ]
