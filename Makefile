@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.demo  ## a table with texts, dates and holes, from a file to a model, its evaluation and a page about it
 	$(BIN)/python examples/tickets.py build/demo
 	$(BIN)/fiol train build/demo/tickets.csv --target escalated -o build/demo/tickets.fiol --force
-	$(BIN)/fiol evaluate build/demo/tickets.fiol build/demo/later.csv
+	$(BIN)/fiol evaluate build/demo/tickets.fiol build/demo/later.csv --report build/demo/tickets.html --force
 
 demo-steps: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py

@@ -21,17 +21,20 @@ PRODUCTS = {"mail": 0.0, "calendar": -0.6, "billing": 1.2, "backup": 0.5, "phone
 PLANS = {"free": -0.8, "team": 0.2, "company": 1.0}
 COUNTRIES = dict.fromkeys(("AT", "BR", "CA", "DE", "ES", "FR", "IN", "IT", "JP", "NO", "PL", "US"), 0.0)
 WORDS = {
-    **{
-        "refund": 2.0,
-        "charged": 1.2,
-        "twice": 0.8,
-        "lawyer": 2.5,
-        "lost": 1.5,
-        "urgent": 1.0,
-        "again": 0.9,
-        "crash": 0.7,
-    },
-    **{"thanks": -1.2, "question": -1.0, "please": -0.3, "how": -0.8, "wish": -1.1, "maybe": -0.5},
+    "refund": 2.0,
+    "charged": 1.2,
+    "twice": 0.8,
+    "lawyer": 2.5,
+    "lost": 1.5,
+    "urgent": 1.0,
+    "again": 0.9,
+    "crash": 0.7,
+    "thanks": -1.2,
+    "question": -1.0,
+    "please": -0.3,
+    "how": -0.8,
+    "wish": -1.1,
+    "maybe": -0.5,
     **dict.fromkeys(("the", "my", "since", "update", "screen", "login", "password", "invoice", "file", "button"), 0.0),
     **dict.fromkeys(("today", "team", "account", "works", "settings", "export", "slow", "email", "phone", "sync"), 0.0),
 }

@@ -41,7 +41,7 @@ def test_the_demo_as_the_makefile_has_it(tmp_path, monkeypatch):
     assert made[:2] == ["$(BIN)/python", "examples/tickets.py"]
     with example("tickets") as tickets:
         assert doctest.testmod(tickets) == (0, 2)
-        tickets.main([*made[2:], "--rows", "1000"])
+        tickets.main([*made[2:], "--rows", "400"])
     told = ""
     for fiol, *arguments in commands:
         assert fiol == "$(BIN)/fiol"
