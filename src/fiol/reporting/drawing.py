@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 460.0, 270.0
 #: Above, below and left of the curves; right of them are their names.
 TOP, BOTTOM, LEFT = 12.0, 42.0, 52.0
 #: The width of a letter, and the least distance of two names.
-LETTER, APART = 6.9, 14.0
+LETTER, APART = 7.6, 14.0
 #: A name is not longer.
 LONGEST_NAME = 24
 

@@ -16,8 +16,8 @@ import numpy as np
 from fiol.files.recipe import to_json
 from fiol.learner import Learner
 from fiol.readers.reading import Reading
-from fiol.reporting.drawing import Axis, DrawnCurve, axis_for, figure, histogram, short_number
-from fiol.reporting.sheet import Card, bar_table, command_box, html_page, plain_table, shaded_table
+from fiol.reporting.drawing import Axis, DrawnCurve, axis_for, figure, histogram, short_number, shortened
+from fiol.reporting.sheet import LONGEST_CELL, Card, bar_table, command_box, html_page, plain_table, shaded_table
 from fiol.summary import brief_member
 from fiol.training.evaluation import Evaluation
 from fiol.training.figures import Line, TargetTable, Window
@@ -31,8 +31,13 @@ SURELY = 4.0
 COLUMNS = 31
 #: What figures are called.
 NAMES_OF_FIGURES = {
-    **{"auc": "AUC", "accuracy": "accuracy", "f1": "F1", "brier": "Brier score"},
-    **{"r2": "R²", "rmse": "RMSE", "mae": "mean absolute error"},
+    "auc": "AUC",
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "brier": "Brier score",
+    "r2": "R²",
+    "rmse": "RMSE",
+    "mae": "mean absolute error",
 }
 
 
@@ -138,11 +143,11 @@ def three_digits(value: float | None) -> str:
     """A figure with three digits.
 
     >>> three_digits(0.33249), three_digits(None), three_digits(123456.0)
-    ('0.332', 'not defined', '123,456')
+    ('0.332', 'not defined', '123,000')
     """
     if value is None:
         return "not defined"
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.3g}"
+    return f"{float(f'{value:.3g}'):,.0f}" if 1e3 <= abs(value) < 1e12 else f"{value:.3g}"
 
 
 def percent(share: float) -> str:
@@ -188,7 +193,8 @@ def loss_card(lines: Sequence[Line], task: Task, learner: Learner) -> Card | Non
             inside.append((y[-1], name))
         else:
             away.append(f"{name} ({three_digits(last.members[k])})")
-    title = f"{loss_name(task)} {three_digits(lines[0].loss)} after {lines[0].rows:,} rows, {three_digits(last.loss)} in the end"
+    start = f"{three_digits(lines[0].loss)} after {lines[0].rows:,} rows"
+    title = f"{loss_name(task)} {start}, {three_digits(last.loss)} in the end"
     if inside:
         least, best = min(inside)
         ahead = "The combination is ahead of its best member" if last.loss < least else "The best member is ahead"
@@ -248,8 +254,8 @@ def drift_card(windows: Sequence[Window], task: Task) -> Card | None:
     curves = [DrawnCurve(middles, smooth, ""), DrawnCurve(middles, losses, "", "members")]
     across = Axis("rows", 0.0, float(ends[-1]))
     picture = figure(curves, across, axis_for("", losses), title)
-    long = max(window.rows for window in windows)
-    return Card(title, picture, f"Mean loss of every {long:,} rows (grey), and of nine such windows together.")
+    long = three_digits(median(window.rows for window in windows))
+    return Card(title, picture, f"Mean loss of every {long} rows or so (grey), and of nine such windows together.")
 
 
 def halves_after_start(losses: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
@@ -268,7 +274,8 @@ def weights_card(lines: Sequence[Line]) -> Card | None:
         title = f"{last.features:,} features, and all of them have a weight"
         curves = [DrawnCurve(rows, some, f"features {last.features:,}")]
     else:
-        title = f"{last.nonzeros:,} of {last.features:,} features have a weight, {percent(1.0 - last.nonzeros / last.features)} are 0"
+        zeros = percent(1.0 - last.nonzeros / last.features)
+        title = f"{last.nonzeros:,} of {last.features:,} features have a weight, {zeros} are 0"
         curves = [
             DrawnCurve(rows, some, f"with a weight {last.nonzeros:,}"),
             DrawnCurve(rows, all_, f"all {last.features:,}", "level"),
@@ -328,7 +335,8 @@ def confusion_card(found: dict[str, Any], task: Task) -> Card | None:
     title = f"{right}; always the commonest would be {percent(most)}"
     remark = "Shares of each true label."
     if task.kind == "two classes" and found.get("recall") is not None and found.get("precision") is not None:
-        remark = f"Of the rows that are {labels[1]}, {percent(found['recall'])} were found; of those said to be, {percent(found['precision'])} are."
+        there, right_ones = percent(found["recall"]), percent(found["precision"])
+        remark = f"Of the rows that are {labels[1]}, {there} were found; of those said to be, {right_ones} are."
     if len(labels) > MOST_CLASSES:
         wrong = counts - np.diag(np.diagonal(counts))
         order = np.argsort(-wrong, axis=None, kind="stable")[:10]
@@ -368,7 +376,8 @@ def feature_card(learner: Learner, task: Task) -> Card | None:
     top = [(feature_name(name), value) for name, value in learner.importances(MOST_FEATURES).items()]
     if not top:
         return None
-    title = f"{top[0][0]} matters most" + (f", then {top[1][0]}" if len(top) > 1 else "")
+    first = [shortened(name, LONGEST_CELL) for name, _ in top[:2]]
+    title = f"{first[0]} matters most" + "".join(f", then {name}" for name in first[1:])
     remark = "Weight times the largest value: how far a feature moves the score."
     if task.labels is not None:
         remark += f" To the right: speaks for {task.labels[1]}."
@@ -409,7 +418,9 @@ def member_card(learner: Learner) -> Card | None:
 def column_card(learner: Learner) -> Card | None:
     """What became of the columns."""
     reading = learner.meta.get("reading")
-    coding = None if reading is None else Reading.from_json(reading).coding
+    if reading is None:
+        return None
+    coding = Reading.from_json(reading).coding
     if coding is None:
         return None
     rows = [

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from fiol.reporting.drawing import shortened
+
+#: Names in tables are not longer.
+LONGEST_CELL = 40
+
 STYLE_SHEET = """
 :root { color-scheme: light dark; --text: #1c2024; --soft: #5b6570; --back: #f5f6f8; --card: #fff; --line: #dde1e6;
   --accent: #0b62c4; --other: #b4530a; --members: #a9b2bc; --good: #00684b; --bad: #b13c00; }
@@ -27,10 +32,11 @@ p { margin: .2rem 0 .8rem; } .soft { color: var(--soft); font-size: .88rem; over
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .28rem .5rem; text-align: right; border-bottom: 1px solid var(--line); }
-th { font-weight: 600; } td.text, th.text { text-align: left; overflow-wrap: anywhere; }
+th { font-weight: 600; } td.text, th.text { text-align: left; overflow-wrap: break-word; }
 td.shade { background: color-mix(in srgb, var(--accent) calc(var(--share) * 55%), transparent); }
 td.best { font-weight: 700; color: var(--accent); }
 .bars td { border: 0; padding: .12rem .4rem; } .bars td.bar { width: 52%; padding: 0; position: relative; }
+@media (max-width: 32rem) { .bars td.bar { width: 36%; } }
 .bars i { position: absolute; top: 18%; bottom: 18%; background: var(--accent); border-radius: 2px; }
 .bars i.minus { background: var(--other); } .bars td.bar::before { content: ""; position: absolute; left: var(--zero);
   top: 0; bottom: 0; width: 1px; background: var(--line); }
@@ -41,8 +47,10 @@ svg { display: block; width: 100%; height: auto; font-size: 12px; margin-top: .5
 svg text { fill: var(--soft); } svg .grid, svg .axis { stroke: var(--line); fill: none; }
 svg .axis { stroke: var(--soft); } svg .leader { stroke: var(--members); stroke-width: .7; fill: none; }
 svg .curve { fill: none; stroke-width: 1.2; stroke-linejoin: round; }
-svg .curve.main { stroke: var(--accent); stroke-width: 2.4; } svg .curve.other { stroke: var(--other); stroke-width: 2; }
-svg .curve.level { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 5 4; } svg .curve.members { stroke: var(--members); }
+svg .curve.main { stroke: var(--accent); stroke-width: 2.4; }
+svg .curve.other { stroke: var(--other); stroke-width: 2; }
+svg .curve.level { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 5 4; }
+svg .curve.members { stroke: var(--members); }
 svg circle.main, svg rect.main { fill: var(--accent); } svg circle.other { fill: var(--other); }
 svg .name.main { fill: var(--accent); font-weight: 600; } svg .name.other { fill: var(--other); font-weight: 600; }
 footer { margin-top: 1.5rem; }
@@ -90,8 +98,8 @@ def html_page(title: str, lead: str, tiles: Sequence[tuple[str, str]], cards: Se
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
     """A table of texts; the first `texts` columns go to the left, the others, numbers, to the right.
 
-    >>> plain_table(["a"], [["<b>"]])
-    '<div class="scroll"><table><thead><tr><th class="text">a</th></tr></thead><tbody><tr><td class="text">&lt;b&gt;</td></tr></tbody></table></div>'
+    >>> plain_table(["a"], [["<b>"]]).partition("<tbody>")[2].partition("</tbody>")[0]
+    '<tr><td class="text">&lt;b&gt;</td></tr>'
     """
 
     def line(tag: str, row: Sequence[str]) -> str:
@@ -115,12 +123,13 @@ def bar_table(values: Sequence[tuple[str, float]]) -> str:
     for name, value in values:
         start, long = 100.0 * (zero + min(value, 0.0) / length), 100.0 * abs(value) / length
         bar = f'<i class="{"plus" if value >= 0.0 else "minus"}" style="left:{start:.2f}%;width:{long:.2f}%"></i>'
-        lines.append(f'<tr><td class="text">{escape(name)}</td><td class="bar">{bar}</td><td>{value:+.3g}</td></tr>')
+        told = f'<td class="text" title="{escape(name)}">{escape(shortened(name, LONGEST_CELL))}</td>'
+        lines.append(f'<tr>{told}<td class="bar">{bar}</td><td>{value:+.3g}</td></tr>')
     return f'<table class="bars" style="--zero:{100.0 * zero:.2f}%"><tbody>{"".join(lines)}</tbody></table>'
 
 
 def shaded_table(labels: Sequence[str], counts: Sequence[Sequence[float]]) -> str:
-    """How often each label (a row) was taken for each (a column); the larger its share of the row, the darker a cell."""
+    """How often each label (a row) was taken for each (a column), the darker the more often."""
     head = "".join(f"<th>{escape(label)}</th>" for label in labels)
     lines = []
     for label, row in zip(labels, counts, strict=True):

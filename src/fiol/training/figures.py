@@ -243,7 +243,8 @@ class Figures:
         held_out = self.held_out.value if self.held_out.mass else None
         since, self.since = self.since.value, Mean()
         constant = self.targets.least_loss(loss)
-        losses = learner.engine.mean_losses()[1:].tolist() if isinstance(learner.update, Ensemble) else ()
+        engine: Any = learner.engine
+        losses = engine.mean_losses()[1:].tolist() if isinstance(learner.update, Ensemble) else ()
         features = learner.n_nonzero, learner.n_features
         return Line(number, self.rows, self.loss.value, since, constant, held_out, *features, tuple(losses))
 
