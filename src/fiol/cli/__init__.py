@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 import fiol
+from fiol.cli.compare import compare
 from fiol.cli.evaluate import evaluate
 from fiol.cli.info import info
 from fiol.cli.inspect import inspect_model
@@ -18,7 +19,7 @@ from fiol.cli.train import train
 from fiol.cli.warmup import warmup
 
 COMMANDS = {
-    "Models": (train, predict, evaluate, inspect_model),
+    "Models": (train, predict, evaluate, inspect_model, compare),
     "This installation": (info, warmup),
     "The paper": (reproduce,),
 }
