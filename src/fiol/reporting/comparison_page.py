@@ -19,12 +19,12 @@ def comparison_title(found: Sequence[Finish]) -> str:
     """Who is where, in a line.
 
     >>> comparison_title([Finish("ensemble", None, 0.4, 1), Finish("SGD", 0.1, 0.5, 1), Finish("SGD", 1.0, 9.0, 1)])
-    'Nothing chosen: 0.4; the best of 2 step sizes chosen in hindsight: 0.5 (SGD at 0.1)'
+    'Nothing chosen: 0.4; the best of 2 choices in hindsight: 0.5 (SGD at 0.1)'
     """
     chosen = [finish for finish in found if finish.size is not None]
     best = min(chosen, key=lambda finish: finish.loss)
     level = next((finish for finish in found if finish.size is None), None)
-    told = f"the best of {len(chosen)} step sizes chosen in hindsight: {three_digits(best.loss)}"
+    told = f"the best of {len(chosen)} choices in hindsight: {three_digits(best.loss)}"
     told += f" ({best.algorithm} at {best.size:g})"
     return told[:1].upper() + told[1:] if level is None else f"Nothing chosen: {three_digits(level.loss)}; {told}"
 
