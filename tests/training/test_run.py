@@ -178,12 +178,12 @@ def test_rows_held_out_are_never_learned_from():
     held = held_out_rows(0, 300, 0.25, 5)
     assert 50 < held.sum() < 100
     alone, losses = new(), []
-    for start in range(0, 300, 23):  # a batch's rows are scored before its others are learned from
+    for start in range(0, 300, 23):  # a batch's rows are scored after its others are learned from
         some = np.arange(start, min(start + 23, 300))
         out, others = some[held[some]], some[~held[some]]
+        alone.learn(X[others], 2.0 * y[others] - 1.0)
         if len(out):
             losses += np.log1p(np.exp(-(2 * y[out] - 1) * alone.scores(X[out]))).tolist()
-        alone.learn(X[others], 2.0 * y[others] - 1.0)
     assert training.learner.weights.tobytes() == alone.weights.tobytes()
     assert last.held_out == pytest.approx(np.mean(losses))
     assert last.rows == 300 - held.sum()

@@ -202,7 +202,7 @@ def figure(curves: Sequence[DrawnCurve], across: Axis, up: Axis, alt: str) -> st
     (True, True, False)
     """
     longest = max((len(shortened(curve.name)) for curve in curves), default=0)
-    frame = Frame(across, up, WIDTH - 14.0 - LETTER * longest)
+    frame = Frame(across, up, WIDTH - (14.0 + LETTER * longest if longest else 22.0))
     parts, right = frame.drawn(), frame.right
     for curve in reversed(curves):
         points = [frame.at(x, y) for x, y in zip(curve.x, curve.y, strict=True) if math.isfinite(y)]
@@ -228,7 +228,7 @@ def histogram(edges: Sequence[float], heights: Sequence[float], across: Axis, up
     >>> histogram([0, 1, 2], [1, 3], Axis("x", 0, 2), Axis("share", 0, 3), "two columns").count("<rect")
     2
     """
-    frame = Frame(across, up, WIDTH - 14.0)
+    frame = Frame(across, up, WIDTH - 22.0)
     parts = frame.drawn()
     for low, high, height in zip(edges, edges[1:], heights, strict=False):
         (x, y), (end, _) = frame.at(low, height), frame.at(high, height)

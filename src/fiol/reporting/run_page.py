@@ -166,7 +166,10 @@ def member_name(update: Any) -> str:
     >>> member_name(FIOL(Logistic(), step_size=ScaleFree(AdaGrad(300.0))))
     'AdaGrad 300'
     """
-    text = re.sub(r"\bScaleFree\((.*)\)$", r"\1", brief_member(update))
+    text = brief_member(update)
+    if ", " in text:  # a gate with its penalty, say
+        return text
+    text = re.sub(r"\bScaleFree\((.*)\)$", r"\1", text)
     return re.sub(r"\(\)|\)$", "", text).replace("size=", "").replace("(", " ")
 
 
@@ -294,7 +297,7 @@ def speed_card(speeds: Sequence[Speed], compiling: float) -> Card | None:
     whole = speeds[-1].seconds - speeds[0].seconds
     read = (speeds[-1].read - speeds[0].read) / whole / 1e6
     mean = (speeds[-1].rows - speeds[0].rows) / whole
-    title = f"{three_digits(mean)} rows a second, {read:.1f} MB of data"
+    title = f"{three_digits(mean)} rows and {read:.1f} MB a second"
     rows = [float(b.rows) for _, b in steps]
     curves = [DrawnCurve(rows, rates, f"median {short_number(float(f'{median(rates):.2g}'))}")]
     picture = figure(curves, axis_for("rows", rows, log=True), axis_for("rows/s", rates, zero=True), title)

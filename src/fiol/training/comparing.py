@@ -40,7 +40,7 @@ class Comparison:
     >>> made = {(kind.__name__, eta): Learner(kind(Squared(), step_size=Constant(eta))) for kind, eta in kinds}
     >>> comparison = Comparison(made, Task(Squared(), None, ""))
     >>> comparison.add(rows)
-    >>> [(f.algorithm, f.size, f.loss < 1.1 * comparison.constant_loss()) for f in comparison.finishes()]
+    >>> [(f.algorithm, f.size, bool(f.loss < 1.1 * comparison.constant_loss())) for f in comparison.finishes()]
     [('FIOL', 0.01, True), ('FIOL', 10.0, True), ('SGD', 0.01, True), ('SGD', 10.0, False)]
     """
 

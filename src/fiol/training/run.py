@@ -83,8 +83,8 @@ class Training:
         were learned from after they had these scores.
 
     Losses are progressive: of every row before it is learned from, so that in the first pass they are losses on new
-    rows. A row held out is scored when it comes by, once in every pass, by the model of that moment. Figures count from
-    the beginning of the pass.
+    rows. A row held out is scored after the others of its batch, once in every pass, by the model of that moment.
+    Figures count from the beginning of the pass.
 
     >>> from fiol import FIOL, Learner, Squared, to_chunk
     >>> from fiol.readers.batch import Place
@@ -236,20 +236,22 @@ class Training:
             self.read_before, self.read = self.read, batch.read
             rows, there = rows_of_batch(batch, self.task, self.skip_missing)
             self.missing += int(np.count_nonzero(~there))
-            stop = start + batch.rows
+            stop, aside = start + batch.rows, None
             if regime.holdout:
                 held = held_out_rows(start, stop, regime.holdout, regime.seed)
                 chosen = np.flatnonzero(held & there)
                 new = chosen[max(0, scored - held_before) :]
                 held_before += len(chosen)
                 if len(new):
-                    self._score(rows.taken(new))
+                    aside = rows.taken(new)
                 there &= ~held
             start = stop
             if not there.all():
                 rows = rows.taken(np.flatnonzero(there))
             if rows.size:
                 yield rows
+            if aside is not None:  # after the others: a file of one batch is not to be judged by an empty model
+                self._score(aside)
 
     def _learn(self, rows: TargetRows) -> Line | None:
         """A round per row, and their figures: both or neither. Returns a line where the table has one."""
@@ -295,8 +297,12 @@ class Training:
 
     def _end_pass(self) -> Line:
         """The last line of a pass; the next pass begins, or the run is finished."""
-        line = self.history[-1] if is_line(self.figures.rows) else self._line()
-        regime = self.regime
+        regime, held = self.regime, self.figures.held_out
+        if not is_line(self.figures.rows):
+            self._line()
+        elif held.mass:  # rows were scored after that line
+            self.history[-1] = self.history[-1]._replace(held_out=held.value)
+        line = self.history[-1]
         if line.held_out is not None and line.held_out < self.best_loss:
             self.best_pass, self.best_loss = self.number, line.held_out
             if regime.patience is not None:
