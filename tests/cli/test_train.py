@@ -359,6 +359,13 @@ def test_lines_of_vowpal_wabbit_with_tags_and_without_labels(tmp_path):
     path.write_text("1 2.0 'first|a x:2 y |b z\n-1 'second|a y |b z:0.5\n1 |a x\n-1 |b z:2\n")
     invoke("train", path, *SINGLE, "-o", model)
     assert fiol.load(model).names == ["a^x", "a^y", "b^z"]
+    hashed = tmp_path / "hashed.fiol"
+    invoke("train", path, *SINGLE, "--bits", "3", "-o", hashed)
+    assert fiol.load(hashed).meta["reading"]["options"] == {"bits": 3}
+    by_hand = fiol.Learner(fiol.FIOL(fiol.Logistic()), bits=3)
+    rows = [{"a^x": 2, "a^y": 1, "b^z": 1}, {"a^y": 1, "b^z": 0.5}, {"a^x": 1}, {"b^z": 2}]
+    by_hand.learn(rows, [1.0, -1.0, 1.0, -1.0], [2.0, 1.0, 1.0, 1.0])
+    assert fiol.load(hashed).weights.tobytes() == by_hand.weights.tobytes()
     path.write_text("'one|a x\n|b z\n")
     rows = list(csv.reader(io.StringIO(invoke("predict", model, path).output)))
     assert [row[0] for row in rows] == ["tag", "one", ""]

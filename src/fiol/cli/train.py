@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -171,7 +172,10 @@ class Job:
         """Find out how the data are read and what is to be learned, and make a learner."""
         from fiol.readers.reading import guess
 
-        self.reading = guess(self.sources, **given_reading(dict(self.options)))
+        reading, bits = guess(self.sources, **given_reading(dict(self.options))), self.options["bits"]
+        if bits is not None and "bits" in reading.kind.options and reading.option("bits") is None:
+            reading = dataclasses.replace(reading, options={**reading.options, "bits": bits})  # names are hashed there
+        self.reading = reading
         self.reader = self.read()
         self.task = self.task_of_first_rows()
         self.learner = self.make_learner()
