@@ -397,3 +397,26 @@ def test_a_reader_that_leaves_ends_predictions_quietly(two, tmp_path):
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(timeout=60) in (0, 1, 141)
+
+
+@pytest.mark.filterwarnings("default::RuntimeWarning")
+def test_a_model_that_diverges_is_saved_nevertheless(two, tmp_path):
+    path, _, _ = two
+    model = tmp_path / "wild.fiol"
+    wild = ["--loss", "squared_error", "--algorithm", "SGD", "--step-size", "1e90"]
+    done = invoke("train", path, *wild, "-o", model, "--json")
+    assert "Warning: the score of row" in done.stderr
+    told = json.loads(done.stdout)
+    assert told["loss"] is None
+    assert fiol.load(model).rounds == 200
+    assert "finished" in invoke("inspect", model).output
+    json.loads(invoke("inspect", model, "--json").output)
+
+
+def test_files_without_rows(tmp_path):
+    (tmp_path / "empty.svm").write_text("")
+    (tmp_path / "comments.svm").write_text("# nothing\n")
+    for name in ("empty.svm", "comments.svm"):
+        done = invoke("train", tmp_path / name, "-o", tmp_path / "new.fiol", code=1)
+        assert name in done.output
+        assert "Traceback" not in done.output

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from fiol.cli.data import given_reading, reading_options, tell_skipped
-from fiol.cli.outcome import answering, refuse_existing
+from fiol.cli.outcome import answering, json_text, refuse_existing
 from fiol.cli.sections import OptionSections, option_in
 
 #: While all targets are the same, so many batches of rows are looked at for another one.
@@ -324,7 +324,7 @@ class Job:
                 os.unlink(self.output + BEST)
         tell_skipped(self.reader, training.missing)
         if as_json:
-            click.echo(json.dumps(self.summary(), indent=2))
+            click.echo(json_text(self.summary()))
         else:
             click.echo(self.last_words())
 
