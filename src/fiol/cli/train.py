@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -13,7 +14,7 @@ from typing import Any
 import click
 
 from fiol.cli.data import given_reading, reading_options, tell_skipped
-from fiol.cli.outcome import answering, refuse_existing
+from fiol.cli.outcome import answering, json_text, refuse_existing
 from fiol.cli.sections import OptionSections, option_in
 
 #: While all targets are the same, so many batches of rows are looked at for another one.
@@ -171,7 +172,10 @@ class Job:
         """Find out how the data are read and what is to be learned, and make a learner."""
         from fiol.readers.reading import guess
 
-        self.reading = guess(self.sources, **given_reading(dict(self.options)))
+        reading, bits = guess(self.sources, **given_reading(dict(self.options))), self.options["bits"]
+        if bits is not None and "bits" in reading.kind.options and reading.option("bits") is None:
+            reading = dataclasses.replace(reading, options={**reading.options, "bits": bits})  # names are hashed there
+        self.reading = reading
         self.reader = self.read()
         self.task = self.task_of_first_rows()
         self.learner = self.make_learner()
@@ -320,7 +324,7 @@ class Job:
                 os.unlink(self.output + BEST)
         tell_skipped(self.reader, training.missing)
         if as_json:
-            click.echo(json.dumps(self.summary(), indent=2))
+            click.echo(json_text(self.summary()))
         else:
             click.echo(self.last_words())
 
