@@ -77,3 +77,19 @@ def test_a_golden_file_is_never_overwritten(name, tmp_path, monkeypatch):
         with pytest.raises(FileExistsError, match="must load for ever"):
             make(name, tmp_path)
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {left: before[left]}
+
+
+def test_models_keep_the_hash_they_were_made_with(tmp_path):
+    """Files from before say nothing of it; models of two hashes know features of one number by different names."""
+    old = fiol.load(GOLDEN / "learner-bits.fiol", compiled=False)
+    new = fiol.Learner(old.update, bits=old.bits, intercept=old.intercept_fitted, compiled=False)
+    assert (old.header()["hash"], new.header()["hash"]) == ("crc32", "murmur3")
+    for learner in (old, new):
+        learner.save(tmp_path / "model")
+        for again in (fiol.load(tmp_path / "model", compiled=False), learner.copy()):
+            assert again.header()["hash"] == learner.header()["hash"]
+    with pytest.raises(ValueError, match="hashes names by"):
+        fiol.Learner.merge([old, new])
+    header = {**new.header(), "hash": "md5"}
+    with pytest.raises(ValueError, match="its hash must be one of murmur3, crc32, got 'md5'"):
+        fiol.Learner.from_parts(header, new.arrays(), False)
