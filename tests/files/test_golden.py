@@ -12,7 +12,7 @@ from fiol.files import model_file
 
 FILES = sorted(GOLDEN.glob("*.fiol"))
 #: Parameters of estimators that came after these files, as they are without having been told.
-NEW_PARAMETERS = ("('coding', None), ",)
+NEW_PARAMETERS = ("('coding', None), ", "('tune', None), ")
 
 
 def assert_close(found, expected):

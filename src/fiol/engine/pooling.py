@@ -37,8 +37,8 @@ from fiol.update.state import START, Clock, State, Uncounted
 
 #: Does one thing for each of many, perhaps in threads.
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-#: Rows, their targets or codes of classes, and sample weights.
-Rows = tuple[Chunk, Any, Floats]
+#: Given, their targets or codes of classes, and sample weights.
+Given = tuple[Chunk, Any, Floats]
 #: Where losses are computed along the line.
 ALONG = np.linspace(0.0, 1.0, 17)
 
@@ -257,7 +257,7 @@ class PartOfRound(NamedTuple):
     shown: tuple[Any, Any, Any]  #: for the stack: scores of members, targets, sample weights
 
 
-def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Rows) -> PartOfRound:
+def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Given) -> PartOfRound:
     """Learn from some rows, one of so many parts of a round, with a copy of the base, which has these members."""
     engine, (chunk, y, sample_weights) = base.copy(), rows
     shown = np.empty((0, 0)), y[:0], sample_weights[:0]
@@ -269,13 +269,13 @@ def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Row
     return PartOfRound(engine, engine.centring, scores, shown)
 
 
-def losses_of_some(pool: Pool, rows: Rows) -> Floats:
+def losses_of_some(pool: Pool, rows: Given) -> Floats:
     """`Pool.losses`, of some of the rows for all of them."""
     chosen = some_of(rows, SEARCH_ROWS // pool.parts)
     return pool.losses(*chosen) * (rows[0].rows / max(chosen[0].rows, 1))
 
 
-def some_of(rows: Rows, most: int) -> Rows:
+def some_of(rows: Given, most: int) -> Given:
     """About so many of the rows, evenly spaced; all if there are fewer than twice as many."""
     chunk, y, sample_weights = rows
     step = max(chunk.rows // max(most, 1), 1)
