@@ -37,7 +37,7 @@ from fiol.update.state import START, Clock, State, Uncounted
 
 #: Does one thing for each of many, perhaps in threads.
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-#: Given, their targets or codes of classes, and sample weights.
+#: Rows, their targets or codes of classes, and sample weights.
 Given = tuple[Chunk, Any, Floats]
 #: Where losses are computed along the line.
 ALONG = np.linspace(0.0, 1.0, 17)
