@@ -75,15 +75,15 @@ class Pool:
 
         y are targets, or codes of classes.
         """
-        chunk, loss = rows_of_members(self.base, chunk), self.base.plan.problem.loss
-        found = np.zeros((len(self.ways), len(ALONG)))
-        for j, (own, way) in enumerate(zip(self.members, self.ways, strict=True)):
-            if way.straight:
-                z, ahead = own.scores(chunk), way.engine.scores(chunk)
-                for k, s in enumerate(ALONG):
-                    between = z + s * (ahead - z)
-                    found[j, k] = self.base.call("total_loss", loss, between, IN_ORDER, y, sample_weights)[0]
-        return found
+        return losses_along(self.base, self.members, [way.engine for way in self.ways], chunk, y, sample_weights)
+
+    def full(self) -> Engine:
+        """The engine whose weights go all the way, for whoever computes `losses_along` elsewhere."""
+        if not isinstance(self.base, EnsembleEngine):
+            return self.ways[0].engine
+        new = self.base.copy()
+        new.members = [way.engine for way in self.ways]
+        return new
 
     def ended(self, losses: Floats, means: Centring | None) -> tuple[Engine, Floats]:
         """The engine whose weights go as far as the losses of all rows say, by new means; and how far that is."""
@@ -105,6 +105,20 @@ class Pool:
             move_frame(new, self.base.centring.means, means.means)  # type: ignore[union-attr]
         new.centring = means
         return new, chosen
+
+
+def losses_along(
+    base: Engine, members: Sequence[Engine], ahead: Sequence[Engine], chunk: Chunk, y: Any, sample_weights: Floats
+) -> Floats:
+    """[member, point of ALONG]: losses of rows on the way from the base's members to those that go all the way."""
+    chunk, loss = rows_of_members(base, chunk), base.plan.problem.loss
+    found = np.zeros((len(members), len(ALONG)))
+    for j, (own, other) in enumerate(zip(members, ahead, strict=True)):
+        if not own.plan.anchor.keeps_all_rounds:
+            z, far = own.scores(chunk), other.scores(chunk)
+            for k, s in enumerate(ALONG):
+                found[j, k] = base.call("total_loss", loss, z + s * (far - z), IN_ORDER, y, sample_weights)[0]
+    return found
 
 
 def way_of(base: Engine, engines: list[Engine]) -> Way:
