@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-pyspark = pytest.importorskip("pyspark", reason="Spark is not installed: make test-spark")
 if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
-    pytest.skip("Spark needs Java 17 or newer: set JAVA_HOME", allow_module_level=True)
+    pytest.exit("Spark needs Java 17 or newer: install it, or let JAVA_HOME say where it is", returncode=1)
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 

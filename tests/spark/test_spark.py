@@ -13,7 +13,14 @@ from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 
 import fiol
 from fiol.intake.coding import Coding
-from fiol.spark import FIOLClassificationModel, FIOLClassifier, FIOLRegressor
+from fiol.spark import (
+    FIOLClassificationModel,
+    FIOLClassifier,
+    FIOLRegressor,
+    RefreshedModel,
+    progressive_loss,
+    train_stream,
+)
 
 ROWS = 3000
 
@@ -168,3 +175,60 @@ def test_odd_data_have_clear_outcomes(spark, frame):
         FIOLClassifier(labelCol="clicked", featuresCol="city").fit(frame)
     with pytest.raises(ValueError, match="mode must be one of"):
         FIOLClassifier(labelCol="clicked", mode="all").fit(frame)
+
+
+def test_a_killed_executor_changes_nothing(spark, frame):
+    """A task kills its own process once in the middle of training; Spark tries again, and counts no row twice."""
+    import os
+    import signal
+    import tempfile
+
+    from pyspark.sql.functions import udf
+
+    flag = tempfile.mktemp()
+
+    @udf("double")
+    def deadly(value):
+        if value is not None and value > 60.0 and not os.path.exists(flag):
+            with open(flag, "w"):
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    data = frame.na.drop().select("size", "price").coalesce(2)
+    fits = []
+    for rows in (data, data.withColumn("size", deadly("size"))):
+        model = FIOLRegressor(labelCol="price", mode="rows", numWorkers=2, seed=5).fit(rows)
+        fits.append((model.learner.rows, model.learner.weights.tobytes()))
+    assert os.path.exists(flag)
+    os.unlink(flag)
+    assert fits[0] == fits[1]
+
+
+def test_a_stream_counts_every_batch_once(spark, frame, tmp_path):
+    source, checkpoint, path = tmp_path / "in", tmp_path / "checkpoint", tmp_path / "stream.fiol"
+    first = FIOLRegressor(labelCol="price", mode="one").fit(frame.na.drop().select("size", "price").limit(40))
+    data = frame.na.drop().select("size", "price").toPandas()
+    source.mkdir()
+    for k in range(4):
+        data[k * 100 : (k + 1) * 100].to_json(source / f"{k}.json", orient="records", lines=True)
+
+    def stream():
+        return spark.readStream.schema("size double, price double").option("maxFilesPerTrigger", 1).json(str(source))
+
+    query = train_stream(stream(), path, first, checkpoint, trigger={"availableNow": True})
+    query.awaitTermination()
+    learner = fiol.load(path)
+    assert learner.rows == 440
+    assert progressive_loss(learner) > 0.0
+    assert len(query.trainer.losses) == 4
+    trainer = query.trainer
+    before = trainer.learner.weights.tobytes()
+    trainer(frame.limit(10), trainer.last)  # handed over again: skipped
+    assert trainer.learner.weights.tobytes() == before
+    refreshed = RefreshedModel(path, first)
+    some = frame.na.drop().orderBy("size").limit(5)
+    again = first.copy()
+    again.learner = learner
+    both = [one.transform(some).select("prediction").collect() for one in (refreshed, again)]
+    assert both[0] == both[1]

@@ -11,6 +11,7 @@ import json
 import pickle
 import tempfile
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -279,7 +280,7 @@ class FIOLClassifier(_SparkEstimator, HasProbabilityCol, HasRawPredictionCol):  
             raise ValueError(
                 f"column {label!r} has {len(found)} class{'es' * (len(found) != 1)}: two or more are needed"
             )
-        return tuple(sorted(found))
+        return tuple(sorted(float(label) if isinstance(label, Decimal) else label for label in found))
 
     def _loss(self, classes: Any) -> Any:
         name = self.getOrDefault("loss")
