@@ -2,7 +2,7 @@
 
 The learners of an ensemble are its members. Before every row each of K members gives it a score; a stack has a weight
 for each, v, and the ensemble's score is <v, z>. So an ensemble of linear models is one linear model, whose weights are
-sum_k v_k w_k.
+sum_k v_k w_k. (`Bayes` takes the mean of probabilities instead, where scores have them, and is none.)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, require
+from fiol.components.joint_losses import AnyLoss
 
 #: Information about members is brought up to date every so many rounds, or as soon as an eighth of all are new.
 PERIOD = 128.0
@@ -29,10 +30,12 @@ class Stack(Component):
     """A way to make one score of several."""
 
     of_features: ClassVar[bool] = False
-    #: Whether the score is linear in those of the members, with weights that do not depend on them.
-    linear: ClassVar[bool] = True
     #: Whose rounds are made: "newton", "best" or "bayes".
     kind: ClassVar[str] = "newton"
+
+    def linear_for(self, loss: AnyLoss) -> bool:
+        """Whether the score is linear in those of the members, with weights that do not depend on them."""
+        return True
 
 
 class NewtonStack(Stack):
@@ -138,16 +141,27 @@ class Bayes(Stack):
         loss of the whole  <=  loss of any sequence of members that changes m times in T rounds
                                + log K + m log(K / switching) - (T - 1 - m) log(1 - switching).
 
-    The score is then not linear in the row. For other losses it is, with d as in `NewtonStack`, and by convexity
-    its loss is at most the mean of the members'. A member with a score that is not finite is taken out for ever.
+    The score is then not linear in the row: there are no weights, no intercept and no ONNX. For other losses it is,
+    with d as in `NewtonStack`, and by convexity its loss is at most the mean of the members'; no bound is known there.
+    A member with a score that is not finite is taken out for ever.
+
+    >>> from fiol import FIOL, AdaGrad, Constant, Ensemble, Learner, Logistic, ScaleFree
+    >>> sizes = [ScaleFree(Constant(10.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(AdaGrad(30.0))]
+    >>> learner = Learner(Ensemble([FIOL(Logistic(), step_size=size) for size in sizes], Bayes()))
+    >>> scores = learner.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]] * 40, [1, -1, 1] * 40)
+    >>> best = min(member.loss for member in learner.members)
+    >>> bool(120 * learner.progressive_loss <= 120 * best + np.log(3))
+    True
     """
 
     switching: float = 0.0
-    linear: ClassVar[bool] = False
     kind: ClassVar[str] = "bayes"
 
     def validate(self) -> None:
         require("Bayes.switching", self.switching, 0.0, 0.5)
+
+    def linear_for(self, loss: AnyLoss) -> bool:
+        return not loss.is_probability
 
 
 class BestMember(Stack):

@@ -19,7 +19,16 @@ from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.holding import limits
 from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, lanes_there
 from fiol.engine.pacing import paced, piece_of
-from fiol.engine.stack_state import AGAIN, STACK_KINDS, StackKind, mean_losses, narrowed, new_lane_room, widened
+from fiol.engine.stack_state import (
+    AGAIN,
+    STACK_KINDS,
+    StackKind,
+    mean_losses,
+    narrowed,
+    new_lane_room,
+    storable,
+    widened,
+)
 from fiol.intake.chunk import Chunk
 from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, intercept_plan, make_plan
@@ -58,6 +67,8 @@ MOST_STACKS, FOUR = 3, (0.0,) * 4
 
 class EnsembleEngine(Engine):
     """An `Engine` whose scores and weights are those of the one linear model that a stack makes of its members.
+
+    If the stack makes none (`Ensemble.is_linear`), there are scores, and no weights.
 
     The members go through the rows piece by piece, each as if it were alone; then the stack goes through their scores
     of the piece. A gate goes first, and the others see the entries that it lets pass. The stack's clock is that of the
@@ -363,6 +374,14 @@ class EnsembleEngine(Engine):
 
     def nonzeros(self, features: int) -> list[int]:
         """How many of the first features have a weight with each member, and pass."""
+        return [int(np.count_nonzero(there)) for there in self.weighed_by(features)]
+
+    def weighed(self, features: int) -> Any:
+        there = zip(self.mixed.live, self.weighed_by(features), strict=True)
+        return np.any([its for live, its in there if live > 0.0] or [np.zeros(features, bool)], axis=0)
+
+    def weighed_by(self, features: int) -> list[Any]:
+        """Which of the first features have a weight with each member, and pass."""
         indices, weights = np.arange(features, dtype=np.int32), dict[int, Any]()
         if self.group is not None:
             weights.update(zip(self.in_lanes, self.group.weights(features).T, strict=True))
@@ -371,7 +390,7 @@ class EnsembleEngine(Engine):
             member.call("add_weights", *member.known, indices, 1.0, weights[k])
         passing = self.passing(indices)
         there = (w != 0.0 if w.ndim == 1 else w.any(axis=1) for _, w in sorted(weights.items()))
-        return [int(np.count_nonzero(its & passing)) for its in there]
+        return [its & passing for its in there]
 
     def passing(self, features: Any) -> Any:
         """Which of these features the gate lets pass now; all without one."""
@@ -421,7 +440,20 @@ class EnsembleEngine(Engine):
         return state, intercept, fresh, np.array(START)
 
     def scores(self, chunk: Chunk) -> Floats:
-        chunk, v = self.centred(chunk), self.mixing
+        chunk = self.centred(chunk)
+        if self.ensemble.is_linear():
+            return self.linear_scores(chunk, self.mixing)
+        each, known = np.eye(len(self.ensemble.updates)), self.known_to_stack
+        Z = np.zeros((chunk.rows, *self.trailing, len(each)))
+        for k in np.flatnonzero(known.live):
+            Z[..., k] = self.linear_scores(chunk, each[k])
+        scores = np.empty((chunk.rows, *self.trailing))
+        kernel = self.stacking.joint_scores if self.trailing else self.stacking.scores
+        self.call(kernel, self.plan.problem.loss, Z, known, scores)
+        return scores
+
+    def linear_scores(self, chunk: Chunk, v: Floats) -> Floats:
+        """The scores of rows that are centred by the linear model in which the members count with v."""
         scores = np.empty((chunk.rows, *self.trailing))
         kernel = "score_rows_of_many" if self.trailing else "score_rows"
         state, *known = self.linear_memory(0)
@@ -435,9 +467,19 @@ class EnsembleEngine(Engine):
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:
+        self.expect_linear()
         return self.weights_of(np.arange(features, dtype=np.int32), self.mixing)
 
+    def expect_linear(self) -> None:
+        """TypeError unless there are weights."""
+        if not self.ensemble.is_linear():
+            raise TypeError(
+                f"{self.stack!r} takes the mean of probabilities, which is no linear model, so there are no weights: "
+                "use NewtonStack(), or member(k) for one of the members"
+            )
+
     def working_intercept(self, averaged: bool) -> Any:
+        self.expect_linear()
         found = self.intercept_of(self.mixing)
         return found if self.trailing else float(found)
 
@@ -475,9 +517,10 @@ class EnsembleEngine(Engine):
         mixed = {}
         for name, own in self.mixed._asdict().items():
             found = arrays.get(f"stack.{name}")
-            if found is None or found.dtype != own.dtype or found.shape != own.shape or not np.isfinite(found).all():
+            fits = found is not None and found.dtype == own.dtype and found.shape == own.shape
+            if not (fits and storable(name, found)):
                 raise ValueError(f"array 'stack.{name}' is missing or does not fit the ensemble")
-            mixed[name] = found.copy()
+            mixed[name] = arrays[f"stack.{name}"].copy()
         members = [engine.copy() for engine in self.members]
         for k, member in enumerate(members):
             start = f"{k}/"
