@@ -22,6 +22,8 @@ MOST_INFORMATION = 1e10
 MOST_NEWS = 1e6
 #: So much may variances shrink by subtraction before they are computed afresh.
 MOST_DECLINE = 1e4
+#: Labels of rows with scores beyond this are hardly in doubt: the last digits of that would move scores farther.
+FAR = 1e6
 #: A member with a score beyond this has overflowed: squares must be doubles.
 OVERFLOWN = 1e145
 
@@ -55,7 +57,7 @@ class NewtonStack(Stack):
     The step is a scalar equation, as every exact step: with u = A_j^-1 z and p = <z, u> / d, v_j moves by beta u / d
     where beta = -phi'(<v_j, z> + p beta), which `Loss.dual` solves.
 
-    **Forgetting** happens in rounds t that are n after the last, n = min(64, 1 + floor of t/8): f is (1 - forgets_j)^n,
+    **Forgetting** happens in rounds t that are n after the last, n = min(128, 1 + floor of t/8): f is (1 - forgets_j)^n,
     or (1 - n/t)^burn if that is less, for at first members learn fast, and what they were says little. A stack with the
     rate 0 has f = 1.
 
@@ -72,8 +74,8 @@ class NewtonStack(Stack):
     loss and counts as much less; the phi'^2 of a loss without kinks count no more than robust^2 h d. Labels: of all
     that a stack remembers, `doubt` labels count as wrong: phi + wrong y z stands for phi, wrong = doubt max(1/t,
     forgets_j), so that scores beyond all experience cost something (with more classes the score of the right one,
-    less the mean of the others, stands for y z). A row of classes with a score of m > `limit` adds (limit / m)^2 of
-    its curvature. No row adds more than 1e6 times what was known about its score, and no member keeps information of
+    less the mean of the others, stands for y z), and where a member has a score of m > 1e6, (1e6 / m)^2 of that. A row
+    of classes with a score of m > `limit` adds (limit / m)^2 of its curvature. No row adds more than 1e6 times what was known about its score, and no member keeps information of
     more than 1e10 / prior, so that doubles hold the prior beside it. A member with a score that is not finite, or
     beyond 1e145, is taken out for ever: its weight is 0, weights and information of all others stay.
 
@@ -113,9 +115,10 @@ class NewtonStack(Stack):
         rate = at(self.forgets, j)
         return min((1.0 - rate) ** n, (1.0 - n / t) ** self.burn) if rate > 0.0 else 1.0
 
-    def wrong(self, j: int, t: float) -> float:
-        """Which part of its labels stack j takes for wrong in round t."""
-        return min(self.doubt * max(1.0 / t, at(self.forgets, j)), 0.5)
+    def wrong(self, j: int, t: float, peak: float) -> float:
+        """Which part of its labels stack j takes for wrong in round t, in a row with scores of up to `peak`."""
+        found = min(self.doubt * max(1.0 / t, at(self.forgets, j)), 0.5)
+        return found * (FAR / peak) ** 2 if peak > FAR else found
 
     def common_share(self, t: float) -> float:
         """What all stacks share in round t, whatever they did."""
