@@ -57,9 +57,9 @@ class NewtonStack(Stack):
     The step is a scalar equation, as every exact step: with u = A_j^-1 z and p = <z, u> / d, v_j moves by beta u / d
     where beta = -phi'(<v_j, z> + p beta), which `Loss.dual` solves.
 
-    **Forgetting** happens in rounds t that are n after the last, n = min(128, 1 + floor of t/8): f is (1 - forgets_j)^n,
-    or (1 - n/t)^burn if that is less, for at first members learn fast, and what they were says little. A stack with the
-    rate 0 has f = 1.
+    **Forgetting** happens in rounds t that are n after the last, n = min(128, 1 + floor of t/8): f is (1 -
+    forgets_j)^n, or (1 - n/t)^burn if that is less, for at first members learn fast, and what they were says little. A
+    stack with the rate 0 has f = 1.
 
     **Curvature.** h is phi'' after the step, at least `floor`, where the unit is 1 and phi'' is known. Otherwise it is
     the mean of phi'' around the score before the step, (phi(z + r) - 2 phi(z) + phi(z - r)) / r^2: r is 1 if d is, and
@@ -73,11 +73,12 @@ class NewtonStack(Stack):
     **Rare rows.** A squared error beyond `robust` predictive standard deviations, sqrt(d (1 + p)), pulls as in Huber's
     loss and counts as much less; the phi'^2 of a loss without kinks count no more than robust^2 h d. Labels: of all
     that a stack remembers, `doubt` labels count as wrong: phi + wrong y z stands for phi, wrong = doubt max(1/t,
-    forgets_j), so that scores beyond all experience cost something (with more classes the score of the right one,
-    less the mean of the others, stands for y z), and where a member has a score of m > 1e6, (1e6 / m)^2 of that. A row
-    of classes with a score of m > `limit` adds (limit / m)^2 of its curvature. No row adds more than 1e6 times what was known about its score, and no member keeps information of
-    more than 1e10 / prior, so that doubles hold the prior beside it. A member with a score that is not finite, or
-    beyond 1e145, is taken out for ever: its weight is 0, weights and information of all others stay.
+    forgets_j), so that scores beyond all experience cost something (with more classes the score of the right one, less
+    the mean of the others, stands for y z), and where a member has a score of m > 1e6, (1e6 / m)^2 of that. A row of
+    classes with a score of m > `limit` adds (limit / m)^2 of its curvature. No row adds more than 1e6 times what was
+    known about its score, and no member keeps information of more than 1e10 / prior, so that doubles hold the prior
+    beside it. A member with a score that is not finite, or beyond 1e145, is taken out for ever: its weight is 0,
+    weights and information of all others stay.
 
     **A score per class** (`Softmax`, `CrammerSinger`): v is shared by all classes, z_c are the scores of class c, and
     h z z' is the covariance of the z_c, with the probabilities of the classes after the step; where there are kinks,

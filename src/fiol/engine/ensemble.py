@@ -26,7 +26,6 @@ from fiol.engine.stack_state import (
     mean_losses,
     narrowed,
     new_lane_room,
-    storable,
     widened,
 )
 from fiol.intake.chunk import Chunk
@@ -517,10 +516,9 @@ class EnsembleEngine(Engine):
         mixed = {}
         for name, own in self.mixed._asdict().items():
             found = arrays.get(f"stack.{name}")
-            fits = found is not None and found.dtype == own.dtype and found.shape == own.shape
-            if not (fits and storable(name, found)):
+            if found is None or found.dtype != own.dtype or found.shape != own.shape or not np.isfinite(found).all():
                 raise ValueError(f"array 'stack.{name}' is missing or does not fit the ensemble")
-            mixed[name] = arrays[f"stack.{name}"].copy()
+            mixed[name] = found.copy()
         members = [engine.copy() for engine in self.members]
         for k, member in enumerate(members):
             start = f"{k}/"

@@ -113,6 +113,10 @@ def merged_choices(states: list[ChoiceState], share: Any, t: float) -> ChoiceSta
 # --- members by exponential weights -----------------------------------------------------------
 
 
+#: The least logarithm of a weight that is kept: as good as none, and finite as all that is stored.
+GONE = -1e300
+
+
 class BayesState(NamedTuple):
     """What is known of K members; all arrays are float64."""
 
@@ -129,7 +133,7 @@ def new_bayes_state(stack: Bayes, members: int) -> BayesState:
 
 def member_weights(stack: Bayes, state: BayesState) -> Any:
     """The weights of the members now; 0 for those that have been taken out."""
-    return np.exp(state.logs)
+    return np.exp(state.logs) * state.live
 
 
 def merged_weights(states: list[BayesState], share: Any, t: float) -> BayesState:
@@ -139,15 +143,10 @@ def merged_weights(states: list[BayesState], share: Any, t: float) -> BayesState
     new = BayesState(*(sum(c * array for (c, _), array in zip(counted, arrays, strict=True)) for arrays in parts))
     new.ticks[T] = t
     live = np.min([state.live for _, state in counted], axis=0)
-    logs = np.where(live > 0.0, new.logs, -inf)
+    logs = np.where(live > 0.0, new.logs, GONE)
     top = logs.max()
-    total = top + log(np.exp(logs - top).sum()) if top > -inf else 0.0
-    return new._replace(live=live, logs=logs - total)
-
-
-def storable(name: str, array: Any) -> bool:
-    """Whether the array of a stack's state may come from a file: all are finite, and weights may be 0."""
-    return bool((np.isfinite(array) | ((name == "logs") & (array == -inf))).all())
+    total = top + log(np.exp(logs - top).sum())
+    return new._replace(live=live, logs=np.maximum(logs - total, GONE))
 
 
 class StackKind(NamedTuple):

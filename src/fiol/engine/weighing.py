@@ -10,7 +10,7 @@ from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.stacks import OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
-from fiol.engine.stack_state import AGAIN, MASS, T
+from fiol.engine.stack_state import AGAIN, GONE, MASS, T
 from fiol.engine.stacking import unit_and_reach
 
 #: Squared errors count as no more than so many squared standard deviations in the unit of the loss.
@@ -35,14 +35,14 @@ def normalise(state):  # type: ignore[no-untyped-def]
     """Let the weights add up to 1."""
     total = log_sum(state.logs)
     for k in range(state.logs.shape[0]):
-        state.logs[k] = state.logs[k] - total if total > -inf else -inf
+        state.logs[k] = max(state.logs[k] - total, GONE)
 
 
 @inlined
 def take_out_member(state, k):  # type: ignore[no-untyped-def]
     """Let member k be gone; the others keep their ratios."""
     state.live[k] = 0.0
-    state.logs[k] = -inf
+    state.logs[k] = GONE
     normalise(state)
 
 
@@ -52,7 +52,7 @@ def weigh(stack, state, values, rate):  # type: ignore[no-untyped-def]
     living = 0.0
     for k in range(values.shape[0]):
         living += state.live[k]
-        state.logs[k] -= rate * values[k]
+        state.logs[k] = max(state.logs[k] - rate * values[k], GONE) if state.live[k] > 0.0 else GONE
     normalise(state)
     if stack.switching > 0.0:
         for k in range(values.shape[0]):
