@@ -46,12 +46,13 @@ class Member(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some rows, their targets, and the rows as the gate lets them pass."""
+    """Some rows, their targets, the rows as the gate lets them pass, and where scores are told, if anywhere."""
 
     rows: Chunk
     passed: Chunk
     y: Floats
     sample_weights: Floats
+    told: Any
 
 
 #: So often a piece is ended after an interrupt, should others follow.
@@ -211,7 +212,10 @@ class EnsembleEngine(Engine):
 
     # --- learning -----------------------------------------------------------------------------
 
-    def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
+    def learn_plainly(
+        self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER, told: Any = None
+    ) -> Floats:
+        """As of any engine; rows in order are `told`, [row, member + 1]: scores of all members, then of the whole."""
         scores, live = np.zeros((chunk.rows, *self.trailing)), self.mixed.live.copy()
         for start, stop in paced(chunk, order, self.row_cost):
             if len(order):
@@ -219,7 +223,8 @@ class EnsembleEngine(Engine):
                 scores[chosen] = self.learn_piece(chunk.take(chosen), y[chosen], sample_weights[chosen])
             else:
                 rows = slice(start, stop)
-                scores[rows] = self.learn_piece(piece_of(chunk, start, stop), y[rows], sample_weights[rows])
+                piece = piece_of(chunk, start, stop), y[rows], sample_weights[rows]
+                scores[rows] = self.learn_piece(*piece, None if told is None else told[rows])
         for k in np.flatnonzero(live > self.mixed.live):
             text = f"member {k} overflows and is left out from now on: {self.ensemble.updates[k].brief()}"
             warnings.warn(text, RuntimeWarning, stacklevel=6)
@@ -234,9 +239,9 @@ class EnsembleEngine(Engine):
         finally:
             self.ticks[AGAIN] = was
 
-    def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+    def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats, told: Any = None) -> Floats:
         """A round per row of every member and of the stack; a signal is heard when all have made them."""
-        if self.all_in_lanes:
+        if self.all_in_lanes and told is None:
             group: Any = self.group
             rows, known = (chunk, y, sample_weights), (group.memory, self.known_to_stack, self.stack_room)
             scores = np.zeros(chunk.rows)
@@ -246,7 +251,7 @@ class EnsembleEngine(Engine):
         shape = chunk.rows, *self.trailing
         lanes = [] if self.group is None else [self.group.new_scores(chunk.rows)]
         found, scores = [*lanes, *(np.zeros(shape) for _ in self.beside)], np.zeros(shape)
-        piece = Piece(chunk, self.room_to_pass(chunk), y, sample_weights)
+        piece = Piece(chunk, self.room_to_pass(chunk), y, sample_weights, told)
         try:
             self.end_piece(piece, found, scores, *ends)
         except BaseException:
@@ -291,6 +296,8 @@ class EnsembleEngine(Engine):
             else:
                 kernel = self.stacking.joint_rows if self.trailing else self.stacking.rows
                 self.call(kernel, *self.stack_parts, Z, *targets, known, scores)
+            if piece.told is not None:
+                piece.told[:, :-1], piece.told[:, -1] = Z[:, : len(self.ensemble.updates)], scores
 
     @property
     def stack_parts(self) -> tuple[Any, ...]:
@@ -528,6 +535,8 @@ class EnsembleEngine(Engine):
         if self.centring is not None:
             self.centring = centring_from(arrays, members[0].state.w.shape[0])
         self.members, self.mixed = members, type(self.mixed)(**mixed)
+        if self.observer is not None and "mark" in arrays:
+            self.observer.rewind(arrays["mark"])
 
     def copy(self) -> EnsembleEngine:
         new = copy.copy(self)
