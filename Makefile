@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sparsity docs clean
+.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity docs clean
 
 demo: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py
@@ -51,6 +51,9 @@ bench-step-sizes: $(VENV)/.demo  ## explicit against exact steps of the same siz
 
 bench-tuning: $(VENV)/.bench  ## nothing tuned against others' best in hindsight; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.tuning --json build/tuning.json $(if $(DATA),--data "$(DATA)")
+
+bench-sensitivity: $(VENV)/.bench  ## everybody's loss against step size; DATA=folder of public data sets, else made-up rows
+	$(BIN)/python -m benchmarks.sensitivity --json build/sensitivity.json --plot build/sensitivity.svg $(if $(DATA),--data "$(DATA)")
 
 bench-sparsity: $(VENV)/.bench  ## loss against non-zeros beside others' l1; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.sparsity --json build/sparsity.json --plot build/sparsity.svg $(if $(DATA),--data "$(DATA)")
