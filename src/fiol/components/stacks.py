@@ -23,7 +23,7 @@ MOST_NEWS = 1e6
 #: So much may variances shrink by subtraction before they are computed afresh.
 MOST_DECLINE = 1e4
 #: Labels of rows with scores beyond this are hardly in doubt: the last digits of that would move scores farther.
-FAR = 1e6
+ABSURD = 1e6
 #: A member with a score beyond this has overflowed: squares must be doubles.
 OVERFLOWN = 1e145
 
@@ -119,7 +119,7 @@ class NewtonStack(Stack):
     def wrong(self, j: int, t: float, peak: float) -> float:
         """Which part of its labels stack j takes for wrong in round t, in a row with scores of up to `peak`."""
         found = min(self.doubt * max(1.0 / t, at(self.forgets, j)), 0.5)
-        return found * (FAR / peak) ** 2 if peak > FAR else found
+        return found * (ABSURD / peak) ** 2 if peak > ABSURD else found
 
     def common_share(self, t: float) -> float:
         """What all stacks share in round t, whatever they did."""
