@@ -58,11 +58,12 @@ bench-sensitivity: $(VENV)/.bench  ## everybody's loss against step size; DATA=f
 bench-sparsity: $(VENV)/.bench  ## loss against non-zeros beside others' l1; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.sparsity --json build/sparsity.json --plot build/sparsity.svg $(if $(DATA),--data "$(DATA)")
 
-docs: $(VENV)/.demo  ## redraw the figures of the documentation; step_sizes.svg only with DATA=folder of public data sets
+docs: $(VENV)/.demo  ## redraw the figures of the documentation; those of step sizes only with DATA=folder of public data sets
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg
 	$(BIN)/python examples/who_survives.py --figure docs/who_survives.svg
 	$(BIN)/python -m benchmarks.step --plot docs/scaling.svg
 	$(if $(DATA),$(BIN)/python -m benchmarks.step_sizes --data "$(DATA)" --plot docs/step_sizes.svg)
+	$(if $(DATA),$(BIN)/python -m benchmarks.sensitivity --data "$(DATA)" --plot docs/sensitivity.svg)
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -143,10 +143,8 @@ def headline(found: list[Sensitivity]) -> str:
     behind = max(s.ensemble / best for s, best in zip(found, others, strict=True))
     runs = [ratio for s in found for who in s.curves for ratio in s.ratios(who)]
     near = sum(ratio <= NEAR for ratio in runs)
-    if below == len(found):
-        what = "no step size of anybody comes below it"
-    else:
-        what = f"below every step size on {below} of {len(found)} sets, at most {behind - 1:.1%} above"
+    where = "" if below == len(found) else f" on {below} of {len(found)} sets, at most {behind - 1:.1%} above"
+    what = f"fiol is below everybody's best of {len(SIZES)} step sizes{where}"
     return f"Nothing to tune: {what}; {near} of {len(runs)} tuned runs come within {NEAR - 1:.0%}"
 
 
@@ -180,8 +178,8 @@ def draw(found: list[Sensitivity], path: Path, theme: Theme) -> None:
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(11.0, 2.2 + 2.6 * rows), facecolor=theme.ground)
         axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-        for ax, one in zip(axes, found, strict=False):
-            draw_panel(ax, one, theme)
+        for k, (ax, one) in enumerate(zip(axes, found, strict=False)):
+            draw_panel(ax, one, theme, first=k == 0)
         for ax in axes[len(found) :]:
             ax.remove()
         axes[0].set(xscale="log", yscale="log", xlim=(SIZES[0], SIZES[-1]), ylim=(LOW, TOP))
@@ -193,7 +191,7 @@ def draw(found: list[Sensitivity], path: Path, theme: Theme) -> None:
                 label.set_horizontalalignment(side)
         height = figure.get_figheight()
         figure.text(0.012, 1.0 - 0.16 / height, headline(found).partition(";")[0], weight="bold", size=19, va="top")
-        note = "Log loss over one pass, divided by that of the ensemble, against the step size of everybody else"
+        note = "Log loss over one pass, divided by that of fiol with nothing given, against step size"
         figure.text(0.012, 1.0 - 0.56 / height, note, color=theme.faint, va="top")
         draw_names(figure, found, theme, 1.0 - 1.02 / height)
         figure.supxlabel("step size, in its owner's unit", y=0.1 / height, va="bottom", color=theme.faint, size=15)
@@ -205,7 +203,7 @@ def draw(found: list[Sensitivity], path: Path, theme: Theme) -> None:
 def draw_names(figure: Any, found: list[Sensitivity], theme: Theme, y: float) -> None:
     """Everybody's name in its colour, above the panels."""
     names = {"fiol, nothing given": theme.text}
-    names |= {"fiol, one exact learner": theme.who[EXACT], "the same, explicit": theme.who[EXPLICIT]}
+    names |= {"one exact learner": theme.who[EXACT], "one explicit": theme.who[EXPLICIT]}
     names |= {who: theme.who[who] for who in (VW, SKLEARN, RIVER) if who in found[0].curves}
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -215,7 +213,7 @@ def draw_names(figure: Any, found: list[Sensitivity], theme: Theme, y: float) ->
         x += text.get_window_extent(renderer).width / figure.bbox.width + 0.02
 
 
-def draw_panel(ax: Any, one: Sensitivity, theme: Theme) -> None:
+def draw_panel(ax: Any, one: Sensitivity, theme: Theme, first: bool) -> None:
     """One set: everybody's curve with a dot at its best size, and the level of the ensemble."""
     ax.set_facecolor(theme.ground)
     ax.axhline(np.log(2.0) / one.ensemble, color=theme.faint, lw=1.2, ls=(0, (1, 2)))
@@ -226,6 +224,8 @@ def draw_panel(ax: Any, one: Sensitivity, theme: Theme) -> None:
             best = int(np.argmin(ratios))
             ax.plot(SIZES[best], ratios[best], "o", color=color, ms=7, clip_on=False, zorder=4)
     ax.axhline(1.0, color=theme.text, lw=3.2, zorder=3)
+    if first:
+        ax.text(SIZES[0] * 1.3, np.log(2.0) / one.ensemble * 1.05, "guessing", color=theme.faint, va="bottom", size=13)
     ax.set_title(one.name, loc="left", size=15, weight="bold")
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3)

@@ -851,10 +851,10 @@ def test_the_headline_of_sensitivity_is_what_was_found(sensitivity):
     better = sensitivity.Sensitivity("a", 9, 0.21, curves, {})
     worse = sensitivity.Sensitivity("b", 9, 0.231, curves, {})
     assert sensitivity.headline([better]) == (
-        "Nothing to tune: no step size of anybody comes below it; 1 of 4 tuned runs come within 10%"
+        "Nothing to tune: fiol is below everybody's best of 13 step sizes; 1 of 4 tuned runs come within 10%"
     )
     both = sensitivity.headline([better, worse])
-    assert "below every step size on 1 of 2 sets, at most 5.0% above; 3 of 8 tuned runs" in both
+    assert "best of 13 step sizes on 1 of 2 sets, at most 5.0% above; 3 of 8 tuned runs" in both
 
 
 def test_sensitivity_needs_data_that_is_there(sensitivity, tmp_path, capsys):
