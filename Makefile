@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sparsity bench-files docs clean
+.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files docs clean
 
 demo: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py
@@ -55,14 +55,18 @@ bench-tuning: $(VENV)/.bench  ## nothing tuned against others' best in hindsight
 bench-files: $(VENV)/.bench  ## text to trained model beside Vowpal Wabbit, parsing beside others; DATA=folder adds public data sets
 	$(BIN)/python -m benchmarks.files --json build/files.json $(if $(DATA),--data "$(DATA)")
 
+bench-sensitivity: $(VENV)/.bench  ## everybody's loss against step size; DATA=folder of public data sets, else made-up rows
+	$(BIN)/python -m benchmarks.sensitivity --json build/sensitivity.json --plot build/sensitivity.svg $(if $(DATA),--data "$(DATA)")
+
 bench-sparsity: $(VENV)/.bench  ## loss against non-zeros beside others' l1; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.sparsity --json build/sparsity.json --plot build/sparsity.svg $(if $(DATA),--data "$(DATA)")
 
-docs: $(VENV)/.demo  ## redraw the figures of the documentation; step_sizes.svg only with DATA=folder of public data sets
+docs: $(VENV)/.demo  ## redraw the figures of the documentation; those of step sizes only with DATA=folder of public data sets
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg
 	$(BIN)/python examples/who_survives.py --figure docs/who_survives.svg
 	$(BIN)/python -m benchmarks.step --plot docs/scaling.svg
 	$(if $(DATA),$(BIN)/python -m benchmarks.step_sizes --data "$(DATA)" --plot docs/step_sizes.svg)
+	$(if $(DATA),$(BIN)/python -m benchmarks.sensitivity --data "$(DATA)" --plot docs/sensitivity.svg)
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

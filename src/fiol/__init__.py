@@ -46,7 +46,7 @@ from fiol.components.solvers import (
     Solver,
     Sorting,
 )
-from fiol.components.stacks import BestMember, NewtonStack, Stack
+from fiol.components.stacks import Bayes, BestMember, NewtonStack, Stack
 from fiol.components.step_sizes import (
     AdaGrad,
     Adaptive,
@@ -157,6 +157,7 @@ __all__ = [
     "AllIterates",
     "Anchor",
     "Anytime",
+    "Bayes",
     "BestMember",
     "Binary",
     "Bisection",
