@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := build/oldest
+SPARK := build/spark
 # The first of these that runs: newer ones have no wheels of such old libraries.
 OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.10.*/bin/python python3.11; do \
 	"$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
@@ -11,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files docs clean
+.PHONY: demo demo-step reproduce test test-nojit test-oldest test-spark check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files docs clean
 
 demo: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py
@@ -30,6 +31,10 @@ test-nojit: $(VENV)/.test  ## the same tests with everything in the interpreter
 
 test-oldest: $(OLDEST)/.ready  ## the doors to other libraries, with the oldest versions of all of them that pyproject.toml allows
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -W default $(DOORS)
+
+test-spark: $(SPARK)/.ready  ## fiol.spark on a cluster of two processes of this machine; needs Java 17 or newer
+	@test -n "$$JAVA_HOME" || command -v java > /dev/null || { echo "test-spark needs Java 17 or newer: install it, or let JAVA_HOME say where it is" >&2; exit 1; }
+	FIOL_SPARK=1 $(SPARK)/bin/python -m pytest -q -W default tests/spark
 
 check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/ruff format --check .
@@ -103,4 +108,10 @@ $(OLDEST)/.ready: pyproject.toml
 	$(OLDEST)/bin/python -m pip install -q --upgrade "pip>=25.1"
 	grep -oE '"[a-z-]+>=[0-9.]+"' pyproject.toml | tr -d '"' | sed 's/>=\(.*\)/==\1.*/' > $(OLDEST)/constraints.txt  # numpy==1.24.*
 	$(OLDEST)/bin/python -m pip install -q -c $(OLDEST)/constraints.txt -e ".[sklearn,river,onnx,reproduce]" --group test
+	touch $@
+
+$(SPARK)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install -q --upgrade "pip>=25.1"
+	$(SPARK)/bin/python -m pip install -q -e ".[spark]" pytest hypothesis
 	touch $@
