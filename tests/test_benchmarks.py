@@ -864,10 +864,32 @@ def test_sensitivity_needs_data_that_is_there(sensitivity, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+# --- benchmarks.parallel ----------------------------------------------------------------------
+
+
+def test_costs_are_percents_above_one_stream(monkeypatch):
+    parallel = load("parallel")
+    monkeypatch.setattr(parallel, "LEARNERS", {"Curvature": parallel.LEARNERS["Curvature"]})
+    rows = parallel.data.text_like(2600, 50)
+    (found,) = parallel.measure(rows, 1, (2,), squared=False)
+    order = np.random.default_rng(0).permutation(rows.size)
+    seen, kept, X = order[:2080], order[2080:], rows.matrix()
+    losses = []
+    for parts in (1, 2):
+        learner = parallel.Learner(parallel.LEARNERS["Curvature"](parallel.Logistic()))
+        learner.learn_parallel(X[seen], rows.y[seen], parts=parts, threads=1)
+        losses.append(np.mean(np.logaddexp(0.0, -rows.y[kept] * learner.scores(X[kept]))))
+    assert found.loss == pytest.approx(losses[0], rel=1e-9)
+    assert found.percent["K = 2"] == pytest.approx([100.0 * (losses[1] / losses[0] - 1.0)], abs=1e-5)
+    assert "Curvature" in parallel.report([found])
+
+
 # --- all --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["step", "stream", "step_sizes", "tuning", "sensitivity", "sparsity", "files"])
+@pytest.mark.parametrize(
+    "name", ["step", "stream", "step_sizes", "tuning", "sensitivity", "sparsity", "files", "parallel"]
+)
 def test_help_loads_no_compiler(name):
     code = (
         "import sys, runpy\n"
