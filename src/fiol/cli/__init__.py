@@ -8,7 +8,9 @@ from __future__ import annotations
 import click
 
 import fiol
+from fiol.cli.convert import convert_data
 from fiol.cli.evaluate import evaluate
+from fiol.cli.export import export_model, import_model
 from fiol.cli.info import info
 from fiol.cli.inspect import inspect_model
 from fiol.cli.predict import predict
@@ -19,6 +21,7 @@ from fiol.cli.warmup import warmup
 
 COMMANDS = {
     "Models": (train, predict, evaluate, inspect_model),
+    "Other formats": (export_model, import_model, convert_data),
     "This installation": (info, warmup),
     "The paper": (reproduce,),
 }
