@@ -12,9 +12,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-step reproduce test test-nojit test-oldest test-spark check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files docs clean
+.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files docs clean
 
-demo: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
+demo: $(VENV)/.demo  ## a table with texts, dates and holes, from a file to a model, its evaluation and a page about it
+	$(BIN)/python examples/tickets.py build/demo
+	$(BIN)/fiol train build/demo/tickets.csv --target escalated -o build/demo/tickets.fiol --force
+	$(BIN)/fiol evaluate build/demo/tickets.fiol build/demo/later.csv --report build/demo/tickets.html --force
+
+demo-steps: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py
 
 demo-step: $(VENV)/.demo  ## solve one step by every solver, print it and draw the equation behind it
@@ -83,7 +88,7 @@ $(VENV)/.base:
 	touch $@
 
 $(VENV)/.demo: $(VENV)/.base pyproject.toml
-	$(BIN)/python -m pip install -q -e ".[plots]"
+	$(BIN)/python -m pip install -q -e ".[files,plots]"
 	touch $@
 
 $(VENV)/.reproduce: $(VENV)/.demo

@@ -1,4 +1,4 @@
-"""Every preset over fourteen orders of magnitude of step sizes, on badly scaled data: what `make demo` runs.
+"""Every preset over fourteen orders of magnitude of step sizes, on badly scaled data: what `make demo-steps` runs.
 
 python examples/who_survives.py [--figure FILE] [--quick]
 """

@@ -3,22 +3,54 @@
 import doctest
 import importlib.util
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from tests.interpreted import interpret_all
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from fiol import cli
+
+ROOT = Path(__file__).parent.parent
+
+
+@contextmanager
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
 def who_survives():
-    spec = importlib.util.spec_from_file_location("who_survives", EXAMPLES / "who_survives.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with example("who_survives") as module:
+        yield module
+
+
+def test_the_demo_as_the_makefile_has_it(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    interpret_all(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    recipe = (ROOT / "Makefile").read_text().partition("\ndemo: ")[2].partition("\n\n")[0].splitlines()[1:]
+    made, *commands = (line.split() for line in recipe)
+    assert made[:2] == ["$(BIN)/python", "examples/tickets.py"]
+    with example("tickets") as tickets:
+        assert doctest.testmod(tickets) == (0, 2)
+        tickets.main([*made[2:], "--rows", "400"])
+    told = ""
+    for fiol, *arguments in commands:
+        assert fiol == "$(BIN)/fiol"
+        done = CliRunner().invoke(cli.main, arguments)
+        assert done.exit_code == 0, done.output
+        told += done.output
+    assert "two values, no and yes" in told
+    assert "customer_days" in told
+    assert "AUC" in told
 
 
 def test_who_survives(who_survives, tmp_path, capsys):

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from fiol.cli.data import load_trained, tell_skipped
-from fiol.cli.outcome import answering, json_text, refuse_existing
+from fiol.cli.outcome import answering, json_text, refuse_existing, whole_file
+from fiol.cli.sections import typed_command
 
 #: What figures are called for people.
 TITLES = {
@@ -40,6 +41,12 @@ MOST_SHOWN = 12
     metavar="FILE",
     help="Draw the ROC curve and the calibration (.png .svg .pdf).",
 )
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a page about model and predictions (.html).",
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option(
     "--on-error",
@@ -50,7 +57,14 @@ MOST_SHOWN = 12
 )
 @answering
 def evaluate(
-    model: str, sources: tuple[str, ...], as_json: bool, plot: str | None, force: bool, on_error: str, signals: Any
+    model: str,
+    sources: tuple[str, ...],
+    as_json: bool,
+    plot: str | None,
+    report: str | None,
+    force: bool,
+    on_error: str,
+    signals: Any,
 ) -> None:
     """Compare the predictions of MODEL for DATA with the targets in it.
 
@@ -60,6 +74,7 @@ def evaluate(
 
     \b
     fiol evaluate clicks.fiol more_clicks.csv
+    fiol evaluate clicks.fiol more_clicks.csv --report clicks.html
     fiol evaluate clicks.fiol more_clicks.csv --json --plot clicks.svg
     """
     import numpy as np
@@ -70,6 +85,8 @@ def evaluate(
     if plot is not None:
         refuse_existing(plot, force)
         load_pictures()  # better now than in ten minutes
+    if report is not None:
+        refuse_existing(report, force)
     learner, reading, task = load_trained(model)
     evaluation, missing = Evaluation(learner, task), 0
     with reading.batches(list(sources), on_error=on_error) as reader:
@@ -82,12 +99,35 @@ def evaluate(
     found = evaluation.results()
     if plot is not None:
         draw(evaluation, found, plot)
+    if report is not None:
+        write_report(report, evaluation, sources, reader.skipped + missing)
     tell_skipped(reader, missing)
     if as_json:
         click.echo(json_text({**found, "skipped": reader.skipped, "missing": missing}))
     else:
         for line in report_lines(found):
             click.echo(line)
+
+
+def write_report(path: str, evaluation: Any, sources: tuple[str, ...], skipped: int) -> None:
+    """A page about a model and what its predictions are worth."""
+    from fiol.reporting.run_page import RunOnPage
+    from fiol.training.figures import Line
+
+    learner = evaluation.learner
+    page = RunOnPage(
+        learner,
+        evaluation.task,
+        evaluation,
+        judged=f"{evaluation.rows:,} rows of {', '.join(sources)}",
+        command=typed_command(),
+        data=", ".join(learner.meta.get("training", {}).get("asked", {}).get("data", [])) or "data that are not named",
+        windows=evaluation.windows.all,
+        history=[Line.from_json(line) for line in learner.meta.get("history", [])],
+        skipped=skipped,
+    )
+    with whole_file(path) as file:
+        file.write(page.html())
 
 
 def report_lines(found: dict[str, Any]) -> list[str]:

@@ -38,11 +38,12 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
 def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     """Everything about a model, as plain JSON values."""
     from fiol.files.recipe import to_json
+    from fiol.summary import brief_member
 
     training = learner.meta.get("training", {})
     nonzeros, features = learner.n_nonzero, learner.n_features
     members = [
-        {"update": member.update.brief(), "loss": member.loss, "share": float(share)}
+        {"update": brief_member(member.update), "loss": member.loss, "share": float(share)}
         for member, share in zip(learner.members, learner.mixing, strict=False)
     ]
     intercept = learner.intercept
@@ -67,27 +68,18 @@ def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
 
 
 def top_features(learner: Any, count: int) -> list[dict[str, Any]]:
-    """The features that matter most: by the size of their weight times that of their values, as far as it is known.
-
-    What leaving a feature out would cost is known to `Learner.truncated`, so the order is its order; each comes with
-    its weight, or one per class.
-    """
-    import numpy as np
-
-    weights = learner.weights
-    if not weights.size or not count:
+    """The features that matter most, as `Learner.importances` has them: each with its weight, or one per class."""
+    if not count:
         return []
-    whole = learner.update.geometry.whole_rows
-    stiffness = np.ones(learner.n_features) if whole else learner.engine.stiffness(learner.n_features)
-    squares = weights * weights if weights.ndim == 1 else (weights * weights).mean(axis=0)
-    matters = squares * stiffness
-    order = np.lexsort((-squares, -matters))[:count]
-    names, columns = learner.names, learner.columns
+    weights, names = learner.weights, learner.names
+    places = {} if names is None else {name: k for k, name in enumerate(names)}
+    columns = learner.columns if names is None else None
     found = []
-    for i in order[squares[order] > 0.0].tolist():
-        name: Any = names[i] if names is not None else columns[i] if columns is not None else i
-        weight = float(weights[i]) if weights.ndim == 1 else weights[:, i].tolist()
-        found.append({"feature": name, "weight": weight, "matters": float(np.sqrt(matters[i]))})
+    for name, matters in learner.importances(count).items():
+        k = places.get(name, name)
+        weight = float(weights[k]) if weights.ndim == 1 else weights[:, k].tolist()
+        called = name if columns is None else columns[k]
+        found.append({"feature": called, "weight": weight, "matters": matters})
     return found
 
 
@@ -111,11 +103,11 @@ def fact_lines(found: dict[str, Any]) -> list[str]:
         lines += ["", f"{'loss':>10}  {'share':>8}  member"]
         lines += [f"{m['loss']:10.6g}  {m['share']:8.3f}  {m['update']}" for m in found["members"]]
     if found["top"]:
-        lines += ["", f"{'weight':>12}  feature"]
+        lines += ["", f"{'matters':>10}  {'weight':>12}  feature (weight times scale is what matters)"]
         for feature in found["top"]:
             weight = feature["weight"]
             text = f"{weight:12.6g}" if isinstance(weight, float) else " ".join(f"{w:.4g}" for w in weight)
-            lines.append(f"{text}  {feature['feature']}")
+            lines.append(f"{feature['matters']:10.4g}  {text}  {feature['feature']}")
     if found["history"]:
         lines += ["", f"{'pass':>4}  {'rows':>11}  {'loss':>10}  {'constant':>10}  {'held out':>10}  {'non-zeros':>10}"]
         for line in found["history"]:

@@ -8,9 +8,12 @@ from typing import Any
 
 import click
 
+from fiol.reporting.run_page import Speed
 from fiol.training.figures import Line
 from fiol.training.run import Advance
 
+#: So many seconds of compiling are told.
+WORTH_TELLING = 0.5
 #: The columns of the table: title and width.
 TABLE_COLUMNS = (
     ("rows", 11),
@@ -29,7 +32,7 @@ class Screen:
 
     `size` is all bytes of a pass, None if that is not known, `rows` what was learned from before. Lines of the table go
     to standard output, or to nowhere if `quiet`; the bar, if standard error is a terminal, to that. Where both are
-    terminals, lines stand above the bar.
+    terminals, lines stand above the bar. Rows and bytes a second are those since the line before.
     """
 
     def __init__(self, size: int | None, passes: int, holdout: bool, rows: int = 0, quiet: bool = False) -> None:
@@ -38,10 +41,9 @@ class Screen:
         if passes > 1:
             self.columns.insert(0, ("pass", 4))
         self.read = 0  # in passes before this one
-        self.before = time.perf_counter(), rows, 0  # time, rows and bytes at the start
-        self.last: Advance | None = None
-        self.here = self.before
-        self.task: Any = None
+        self.started, self.last, self.task = time.perf_counter(), Advance(1, 0, rows), None
+        self.speeds = [Speed(0.0, rows, 0)]  #: at the start and at every line; what compiling took does not count
+        self.compiling = 0.0
 
     def __enter__(self) -> Screen:
         if sys.stderr.isatty() and not self.quiet:
@@ -56,6 +58,7 @@ class Screen:
             total = None if not self.size else float(self.size * self.passes)
             self.task = bar.add_task("reading", total=total)
         self.say("  ".join(f"{title:>{width}}" for title, width in self.columns), "bold")
+        self.started = time.perf_counter()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -71,14 +74,21 @@ class Screen:
         else:
             click.echo(text)
 
+    def compiled(self, seconds: float) -> None:
+        """Tell, once, what compiling took; it does not count as learning."""
+        if seconds and not self.compiling:
+            self.compiling = seconds
+            if seconds >= WORTH_TELLING:
+                self.say(f"Ready to learn after {seconds:.1f} s of compiling, which is kept for the next time")
+
     def show(self, event: Any) -> None:
         """Show what an event says."""
         if isinstance(event, Line):
-            last = self.last or Advance(1, 0, 0)
-            self.here = time.perf_counter() + 1e-9, last.rows, self.read + last.read
+            seconds = time.perf_counter() - self.started - self.compiling
+            self.speeds.append(Speed(seconds, self.last.rows, self.read + self.last.read))
             self.say("  ".join(f"{self.cell(event, title):>{width}}" for title, width in self.columns))
         elif isinstance(event, Advance):
-            if self.last is not None and event.number > self.last.number:
+            if event.number > self.last.number:
                 self.read += self.last.read
             self.last = event
             if self.bar is not None:
@@ -86,7 +96,8 @@ class Screen:
 
     def cell(self, line: Line, title: str) -> str:
         """What a line of the table has in a column."""
-        seconds, rows, read = (now - then for now, then in zip(self.here, self.before, strict=True))
+        seconds, rows, read = (now - then for now, then in zip(self.speeds[-1], self.speeds[-2], strict=True))
+        seconds = max(seconds, 1e-9)
         found = {
             "pass": line.number,
             "rows": f"{line.rows:,}",

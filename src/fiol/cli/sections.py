@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
+#: Where a context has the words of the command line.
+TYPED = "fiol.typed"
 #: Whatever is decorated.
 Kind = TypeVar("Kind")
+
+
+def typed_command() -> str:
+    """The command that runs, as it can be typed again; --resume and --force aside, which are for files that exist."""
+    words = [word for word in click.get_current_context().meta.get(TYPED, []) if word not in ("--resume", "--force")]
+    return shlex.join(["fiol", *words])
 
 
 class Sections(click.Group):
@@ -17,6 +26,11 @@ class Sections(click.Group):
     def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **options: Any) -> None:
         super().__init__(*args, **options)
         self.sections = sections
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Remember what was typed: see `typed_command`."""
+        ctx.meta[TYPED] = list(args)
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section each."""

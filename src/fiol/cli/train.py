@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from fiol.cli.data import given_reading, reading_options, tell_skipped
-from fiol.cli.outcome import answering, json_text, refuse_existing
-from fiol.cli.sections import OptionSections, option_in
+from fiol.cli.outcome import answering, json_text, refuse_existing, whole_file
+from fiol.cli.sections import OptionSections, option_in, typed_command
 
 #: While all targets are the same, so many batches of rows are looked at for another one.
 BATCHES_FOR_TARGETS = 16
@@ -104,10 +104,20 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     is_flag=True,
     help="Go on from MODEL if it is there: the same command with --resume ends with the same model, bit for bit.",
 )
+@keeping(
+    "--report", type=click.Path(dir_okay=False), metavar="FILE", help="Write a page about the run (.html) at the end."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object at the end instead of the table.")
 @answering
 def train(
-    sources: tuple[str, ...], output: str, force: bool, resume: bool, as_json: bool, signals: Any, **options: Any
+    sources: tuple[str, ...],
+    output: str,
+    force: bool,
+    resume: bool,
+    report: str | None,
+    as_json: bool,
+    signals: Any,
+    **options: Any,
 ) -> None:
     """Learn a model from DATA: files, folders, patterns in quotes, or - for standard input.
 
@@ -117,6 +127,7 @@ def train(
 
     \b
     fiol train clicks.csv --target clicked -o clicks.fiol
+    fiol train clicks.csv --target clicked -o clicks.fiol --report clicks.html
     fiol train rcv1.svm.gz --penalty l1 --alpha 1e-5 -o rcv1.fiol
     zcat log.vw.gz | fiol train - --bits 24 -o log.fiol
     fiol train day1.csv --target price --passes 20 --shuffle 10000 --holdout 0.1 --early-stop 2 -o price.fiol
@@ -125,14 +136,17 @@ def train(
     check_numbers(options)
     if not (resume and os.path.exists(output)):
         refuse_existing(output, force)
-    if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
-        raise click.UsageError(f"the folder of {output} is not there")
+    if report is not None:
+        refuse_existing(report, force)
+    for path in filter(None, (output, report)):
+        if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            raise click.UsageError(f"the folder of {path} is not there")
     job = Job(list(sources), output, options)
     if resume and os.path.exists(output):
         job.go_on()
     else:
         job.begin()
-    job.run(signals, rows or math.inf, seconds, as_json)
+    job.run(signals, rows or math.inf, seconds, as_json, report)
 
 
 def check_numbers(options: dict[str, Any]) -> None:
@@ -281,14 +295,18 @@ class Job:
             self.saved_best = self.training.best_pass
         learner.save(self.output)
 
-    def run(self, signals: Any, every_rows: float, every_seconds: float, as_json: bool) -> None:
+    def run(
+        self, signals: Any, every_rows: float, every_seconds: float, as_json: bool, report: str | None = None
+    ) -> None:
         """Train, show and save."""
         from fiol.cli.screen import Screen
+        from fiol.reporting.watching import Watcher
         from fiol.training.run import Regime, Training
         from fiol.training.stopping import Stopped
 
         o = self.options
         regime = Regime(o["passes"], o["shuffle"], o["seed"], o["holdout"], o["early_stop"])
+        watcher = None if report is None else Watcher(self.learner, self.task, bool(regime.holdout))
         self.training = training = Training(
             self.learner,
             self.task,
@@ -299,6 +317,7 @@ class Job:
             save=self.save,
             every_rows=every_rows,
             every_seconds=every_seconds,
+            watch=watcher,
         )
         if self.state is not None:
             training.go_on_from(self.state, self.learner.meta["history"], self.load_best())
@@ -312,6 +331,7 @@ class Job:
             try:
                 with screen:
                     for event in training.events():
+                        screen.compiled(training.compiling)
                         screen.show(event)
                 training.checkpoint()
             except Stopped as stopped:
@@ -322,11 +342,38 @@ class Job:
                     self.reader.close()
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.output + BEST)
+        if watcher is not None and report is not None:
+            self.write_page(report, watcher, screen)
         tell_skipped(self.reader, training.missing)
         if as_json:
             click.echo(json_text(self.summary()))
         else:
             click.echo(self.last_words())
+
+    def write_page(self, path: str, watcher: Any, screen: Any) -> None:
+        """The page about the run; a run that was finished before has nothing new to tell."""
+        from fiol.reporting.run_page import RunOnPage
+
+        training = self.training
+        if not watcher.evaluation.rows:
+            click.echo(f"{path} is not written: no row was learned from this time", err=True)
+            return
+        watcher.evaluation.learner = training.learner  # the best pass's, if that was not the last one
+        page = RunOnPage(
+            training.learner,
+            self.task,
+            watcher.evaluation,
+            judged=watcher.judged(training),
+            command=typed_command(),
+            data=", ".join(self.asked["data"]),
+            windows=watcher.evaluation.windows.all,
+            history=training.history,
+            speeds=screen.speeds,
+            compiling=training.compiling,
+            skipped=getattr(self.reader, "skipped", 0) + training.missing,
+        )
+        with whole_file(path) as file:
+            file.write(page.html())
 
     def load_best(self) -> Any:
         """The model after the best pass of a run that goes on; None if there is none to go back to."""

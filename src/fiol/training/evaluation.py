@@ -10,7 +10,7 @@ import numpy as np
 from fiol.components.joint_losses import JointLoss
 from fiol.components.row import Floats
 from fiol.learner import Learner, softmax
-from fiol.training.figures import Mean, TargetTable
+from fiol.training.figures import Mean, TargetTable, Windows, mean_of_windows
 from fiol.training.guessing import Task
 
 #: So many different scores are told apart for the area under the curve.
@@ -109,7 +109,8 @@ class Evaluation:
         self.loss, self.log_loss, self.brier = Mean(), Mean(), Mean()
         self.absolute, self.squared, self.first = Mean(), Mean(), Mean()
         self.spread = 0.0  #: the sum of squared distances of targets from their mean
-        self.targets, self.curve = TargetTable(), ScoreTable()
+        self.targets, self.curve, self.windows = TargetTable(), ScoreTable(), Windows()
+        self.residuals = TargetTable()  #: of numbers: target minus prediction
         self.calibration = np.zeros((RANGES, 3))  #: weight, sum of probabilities, weight of positive rows
         self.confusion = np.zeros((2, 2))  #: [true, predicted] weights; negative and positive, or classes
         self.has_probabilities = task.kind != "numbers" and learner.update.loss.link == "logit"
@@ -123,7 +124,7 @@ class Evaluation:
             self._add_classes(scores, y, weights)
             return
         mass = float(weights.sum())
-        self.loss.add(self.learner.mean_loss(scores, y, weights), mass)
+        self.loss.add(mean_of_windows(self.learner, scores, y, weights, self.windows), mass)
         self.targets.add(y, weights)
         if self.task.labels is None:
             self._add_numbers(self.learner.predictions(scores.copy()), y, weights, mass)
@@ -154,13 +155,18 @@ class Evaluation:
             self.spread += (mean - self.first.value) ** 2 * before * mass / (before + mass)
         self.spread += float((weights * (y - mean) ** 2).sum())
         self.first.add(mean, mass)
+        self.residuals.add(y - predicted, weights)
 
     def _add_classes(self, scores: Floats, y: Any, weights: Floats) -> None:
         classes = {label: k for k, label in enumerate(self.learner.classes or [])}
         codes = np.array([classes.get(label, -1) for label in y.tolist()], np.int64)
         known, k = codes >= 0, len(classes)
-        if self.confusion.shape != (k + 1, k):
-            self.confusion = np.zeros((k + 1, k))  # the last row is for labels that nobody knows
+        before = self.confusion
+        if before.shape != (k + 1, k):  # the last row is for labels that nobody knows
+            self.confusion = np.zeros((k + 1, k))
+            if self.rows > len(weights):  # a learner that goes on learning has met new classes
+                old = before.shape[1]
+                self.confusion[:old, :old], self.confusion[k, :old] = before[:old], before[old]
         predicted = scores.argmax(axis=1)
         truth = np.where(known, codes, k)
         self.confusion += np.bincount(truth * k + predicted, weights, (k + 1) * k).reshape(k + 1, k)
@@ -169,7 +175,8 @@ class Evaluation:
             self.log_loss.add(math.inf, float(weights[~known].sum()))
         if known.any():
             inside = float(weights[known].sum())
-            self.loss.add(self.learner.mean_loss(scores[known], codes[known], weights[known]), inside)
+            mean = mean_of_windows(self.learner, scores[known], codes[known], weights[known], self.windows)
+            self.loss.add(mean, inside)
             if self.has_probabilities and inside > 0.0:
                 p = softmax(self.learner.update.loss.link_factor * scores[known])[np.arange(known.sum()), codes[known]]
                 with np.errstate(divide="ignore"):

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.row import Floats
+from fiol.learner import Learner
+from fiol.update.ensemble import Ensemble
 
 #: So many different targets are told apart; of more, neighbours are put together until half as many are left.
 MOST_TARGETS = 1024
 #: So few different targets are compared with every new one.
 FEW_TARGETS = 4
+#: The losses of rows that follow each other are kept in at most so many windows, at first of so many rows.
+MOST_WINDOWS, FIRST_WINDOW = 128, 250
 #: A constant is looked for up to this size, or twice that of the largest target.
 LARGEST_CONSTANT = 64.0
 
@@ -29,16 +34,28 @@ class Line(NamedTuple):
     held_out: float | None  #: the mean loss of the rows held out so far in this pass
     nonzeros: int  #: features with a weight other than 0
     features: int  #: features there are
+    members: tuple[float, ...] = ()  #: of an ensemble: the mean loss of each, in all passes
 
     def to_json(self) -> dict[str, Any]:
         """The line as a JSON object; a number that is not finite is null there."""
-        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in self._asdict().items()}
+        given = {**self._asdict(), "members": [finite_or_none(loss) for loss in self.members]}
+        return {k: finite_or_none(v) for k, v in given.items()}
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Line:
-        """The line that `to_json` wrote."""
+        """The line that `to_json` wrote, or did before there were members."""
         fields: dict[str, Any] = {k: math.nan if v is None and k in ("loss", "since") else v for k, v in given.items()}
+        fields["members"] = tuple(math.nan if loss is None else loss for loss in given.get("members", ()))
         return cls(**fields)
+
+
+def finite_or_none(value: Any) -> Any:
+    """A value as JSON has it: None for a number that is not finite.
+
+    >>> finite_or_none(math.inf), finite_or_none(2.5), finite_or_none("inf")
+    (None, 2.5, 'inf')
+    """
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Mean:
@@ -61,6 +78,69 @@ class Mean:
     def value(self) -> float:
         """The mean; nan of nothing."""
         return self.total / self.mass if self.mass > 0.0 else math.nan
+
+
+class Window(NamedTuple):
+    """Rows that follow each other, what they weigh, and the sum of their losses."""
+
+    rows: int
+    mass: float
+    total: float
+
+    @property
+    def loss(self) -> float:
+        """Their mean loss."""
+        return self.total / self.mass if self.mass > 0.0 else math.nan
+
+
+class Windows:
+    """How the loss changes from row to row: its means in windows of the same length, at most 128 of them.
+
+    Where there would be more, two neighbours become one.
+
+    >>> windows = Windows(most=4, width=10)
+    >>> for loss in range(5):
+    ...     windows.add(10, float(loss), 10.0)
+    >>> windows.width, [(window.rows, window.loss) for window in windows.all]
+    (20, [(20, 0.5), (20, 2.5), (10, 4.0)])
+    """
+
+    def __init__(self, most: int = MOST_WINDOWS, width: int = FIRST_WINDOW, all: Sequence[Sequence[Any]] = ()) -> None:
+        self.most, self.width = most, width
+        self.all = [Window(*window) for window in all]
+
+    def add(self, rows: int, mean: float, mass: float) -> None:
+        """Take in rows after all others, no more than a window has."""
+        if self.all and self.all[-1].rows < self.width:
+            last = self.all.pop()
+            self.all.append(Window(last.rows + rows, last.mass + mass, last.total + mean * mass))
+        else:
+            self.all.append(Window(rows, mass, mean * mass))
+        if len(self.all) > self.most:
+            self.width *= 2
+            pairs = [self.all[k : k + 2] for k in range(0, len(self.all), 2)]
+            self.all = [Window(*map(sum, zip(*pair, strict=True))) for pair in pairs]
+
+    def to_json(self) -> list[Any]:
+        """The windows, as plain JSON values."""
+        return [self.width, [list(window) for window in self.all]]
+
+    @classmethod
+    def from_json(cls, given: list[Any]) -> Windows:
+        """The windows that `to_json` wrote."""
+        return cls(width=given[0], all=given[1])
+
+
+def mean_of_windows(learner: Learner, scores: Floats, y: Any, weights: Floats, windows: Windows) -> float:
+    """The mean loss of scores, whose parts go into windows; y are targets or codes."""
+    mean, width = Mean(), windows.width
+    for start in range(0, len(weights), width):
+        part = slice(start, start + width)
+        mass = float(weights[part].sum())
+        loss = learner.mean_loss(scores[part], y[part], weights[part])
+        windows.add(len(weights[part]), loss, mass)
+        mean.add(loss, mass)
+    return mean.value if mean.mass else 0.0
 
 
 class TargetTable:
@@ -148,7 +228,7 @@ class Figures:
     def __init__(self) -> None:
         self.rows = 0
         self.loss, self.since, self.held_out = Mean(), Mean(), Mean()
-        self.targets = TargetTable()
+        self.targets, self.windows = TargetTable(), Windows()
 
     def add(self, mean: float, y: Any, weights: Floats) -> None:
         """Take in rows that were learned from: their mean loss before, targets or codes, and weights."""
@@ -158,18 +238,21 @@ class Figures:
         self.since.add(mean, mass)
         self.targets.add(y, weights)
 
-    def line(self, number: int, loss: AnyLoss, nonzeros: int, features: int) -> Line:
+    def line(self, number: int, loss: AnyLoss, learner: Learner) -> Line:
         """A line of the table; the next one counts from here."""
         held_out = self.held_out.value if self.held_out.mass else None
         since, self.since = self.since.value, Mean()
         constant = self.targets.least_loss(loss)
-        return Line(number, self.rows, self.loss.value, since, constant, held_out, nonzeros, features)
+        engine: Any = learner.engine
+        losses = engine.mean_losses()[1:].tolist() if isinstance(learner.update, Ensemble) else ()
+        features = learner.n_nonzero, learner.n_features
+        return Line(number, self.rows, self.loss.value, since, constant, held_out, *features, tuple(losses))
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain JSON values."""
         means = {name: [as_text(mean.total), mean.mass] for name, mean in self.means().items()}
         table = [self.targets.values.tolist(), self.targets.masses.tolist()]
-        return {"rows": self.rows, "targets": table, **means}
+        return {"rows": self.rows, "targets": table, "windows": self.windows.to_json(), **means}
 
     def means(self) -> dict[str, Mean]:
         """The means, by name."""
@@ -180,6 +263,8 @@ class Figures:
         """The figures that `to_json` wrote."""
         new = cls()
         new.rows, new.targets = given["rows"], TargetTable(*given["targets"])
+        if "windows" in given:
+            new.windows = Windows.from_json(given["windows"])
         for name in new.means():
             total, mass = given[name]
             setattr(new, name, Mean(float(total), mass))

@@ -23,7 +23,7 @@ from fiol.intake.named_rows import NamedRows
 from fiol.learner import Learner
 from fiol.models.epochs import ROWS_FOR_STACKS
 from fiol.readers.batch import Batch
-from fiol.training.figures import Figures, Line
+from fiol.training.figures import Figures, Line, mean_of_windows
 from fiol.training.guessing import Task, UnclearTargetError
 from fiol.training.rows import TargetRows
 from fiol.training.shuffling import held_out_rows, shuffled
@@ -79,6 +79,8 @@ class Training:
     held : `with held():` keeps signals waiting: see `fiol.training.stopping`.
     skip_missing : leave out rows without a target, and count them (`missing`); otherwise they are an error.
     save : called with the learner at checkpoints, which come every `every_rows` rows and `every_seconds` seconds.
+    watch : called with this run, scores, their rows (`TargetRows`) and whether they are held out; rows that are not
+        were learned from after they had these scores.
 
     Losses are progressive: of every row before it is learned from, so that in the first pass they are losses on new
     rows. A row held out is scored when it comes by, once in every pass, by the model of that moment. Figures count from
@@ -106,15 +108,17 @@ class Training:
         save: Callable[[Learner], None] | None = None,
         every_rows: float = float("inf"),
         every_seconds: float = float("inf"),
+        watch: Callable[[Training, Any, TargetRows, bool], None] | None = None,
     ) -> None:
         self.learner, self.task, self.batches = learner, task, batches
         self.regime = Regime() if regime is None else regime
         self.held, self.skip_missing = held, skip_missing
         self.save, self.every_rows, self.every_seconds = save, every_rows, every_seconds
+        self.watch, self.compiling = watch, 0.0  #: seconds until the first row could be learned from
         self.number = 1  #: the pass, from 1
         self.rows = 0  #: learned from in all passes
         self.scored = 0  #: rows held out that were scored in this pass
-        self.read = 0  #: bytes read in this pass
+        self.read, self.read_before = 0, 0  #: bytes read in this pass, and without the last batch
         self.missing = 0  #: rows left out for want of a target, in this pass
         self.figures = Figures()
         self.history: list[Line] = []
@@ -190,7 +194,7 @@ class Training:
                 if position + stop <= done:
                     continue
                 line = self._learn(block.part(start, stop))
-                yield Advance(self.number, self.read, self.rows)
+                yield Advance(self.number, self._bytes_learned(stop / block.size), self.rows)
                 if line is not None:
                     yield line
                 if self._is_due():
@@ -219,12 +223,17 @@ class Training:
             line *= 2
         return sorted(cuts)
 
+    def _bytes_learned(self, share: float) -> int:
+        """The bytes of rows that were learned from; of those in a shuffling buffer all."""
+        return self.read if self.regime.shuffle else round(self.read_before + share * (self.read - self.read_before))
+
     def _blocks(self, scored: int) -> Iterator[TargetRows]:
         """The rows of the data to learn from; those held out are scored, but for the first `scored` of them."""
         start = 0
         regime, self.missing, held_before = self.regime, 0, 0
+        self.read = 0
         for batch in self.batches():
-            self.read = batch.read
+            self.read_before, self.read = self.read, batch.read
             rows, there = rows_of_batch(batch, self.task, self.skip_missing)
             self.missing += int(np.count_nonzero(~there))
             stop = start + batch.rows
@@ -246,14 +255,19 @@ class Training:
         """A round per row, and their figures: both or neither. Returns a line where the table has one."""
         learner = self.learner
         if not self._rehearsed:
+            started = time.monotonic()
             self._rehearse(rows.part(0, 1))
+            self.compiling = time.monotonic() - started
         again = self.number > 1 and learner.rounds >= ROWS_FOR_STACKS
         with self.held():
             with learner.engine.rows_again() if again else nullcontext():
                 scores = learner.learn(*rows)
             codes = self._codes(rows.y)
-            self.figures.add(learner.mean_loss(scores, codes, rows.weights), codes, rows.weights)
+            mean = mean_of_windows(learner, scores, codes, rows.weights, self.figures.windows)
+            self.figures.add(mean, codes, rows.weights)
             self.rows += rows.size
+            if self.watch is not None:
+                self.watch(self, scores, rows, False)
             return self._line() if is_line(self.figures.rows) else None
 
     def _codes(self, y: Any) -> Any:
@@ -270,11 +284,12 @@ class Training:
         with self.held():
             self.figures.held_out.add(mean, float(rows.weights.sum()))
             self.scored += rows.size
+            if self.watch is not None:
+                self.watch(self, scores, rows, True)
 
     def _line(self) -> Line:
         """A new line of the table."""
-        learner = self.learner
-        line = self.figures.line(self.number, self.task.loss, learner.n_nonzero, learner.n_features)
+        line = self.figures.line(self.number, self.task.loss, self.learner)
         self.history.append(line)
         return line
 
