@@ -12,19 +12,19 @@ from fiol.cli.data import given_reading, reading_options, tell_skipped
 from fiol.cli.outcome import answering, refuse_existing, whole_file
 from fiol.cli.sections import OptionSections, option_in
 
-written = option_in("Result")
+result_option = option_in("Result")
 
 
 @click.command("convert", cls=OptionSections)
 @click.argument("sources", nargs=-1, required=True, metavar="DATA...")
 @reading_options
-@written("--to", "form", type=click.Choice(["svmlight", "vw", "csv", "json", "parquet"]),
+@result_option("--to", "form", type=click.Choice(["svmlight", "vw", "csv", "json", "parquet"]),
          help="The format to write [default: by the ending of FILE].")  # fmt: skip
-@written("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="FILE",
+@result_option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="FILE",
          help="Where to; there when it is complete, or not at all.")  # fmt: skip
-@written("--force", is_flag=True, help="Replace FILE if it exists.")
-@written("--bits", type=click.IntRange(1, 30), help="For svmlight: number names by a hash, into 2^BITS.")
-@written("--names", type=click.Path(dir_okay=False), metavar="NAMES",
+@result_option("--force", is_flag=True, help="Replace FILE if it exists.")
+@result_option("--bits", type=click.IntRange(1, 30), help="For svmlight: number names by a hash, into 2^BITS.")
+@result_option("--names", type=click.Path(dir_okay=False), metavar="NAMES",
          help="For svmlight: write the names, a JSON text a line, the first being feature 1.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object about it.")
 @answering
