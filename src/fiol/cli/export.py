@@ -75,9 +75,9 @@ def export_model(model: str, form: str, output: str | None, force: bool, signals
 def exported(learner: Any, form: str, options: dict[str, Any]) -> str | bytes:
     """The model in a form, as text or bytes."""
     if form == "json":
-        from fiol.exports.json_model import json_text
+        from fiol.exports.json_model import model_as_json
 
-        return json_text(learner, state=not options["no_state"])
+        return model_as_json(learner, state=not options["no_state"])
     if form == "vw":
         from fiol.exports.vw_text import vw_text
 

@@ -56,7 +56,7 @@ except ImportError as error:
     raise ImportError("fiol.spark needs PySpark: pip install fiol[spark]") from error
 
 from fiol.doors.parameters import CLASSIFICATION, JOINT, REGRESSION, component_named, make_update
-from fiol.doors.spark_rows import ARRAY, COLUMNS, MAP, VECTOR, SparkRows
+from fiol.doors.spark_rows import OF_ARRAYS, OF_MAPS, OF_VECTORS, PLAIN_COLUMNS, SparkRows
 from fiol.doors.spark_training import (
     ROWS_FOR_CODING,
     PartFigures,
@@ -76,7 +76,7 @@ MODES = ("rows", "one")
 #: A regressor's or classifier's frame of figures, a row per part of a round.
 FIGURES = "round int, partition int, rows long, loss double, seconds double"
 #: What classes may be.
-MOST_CLASSES = 1000
+MOST_LABELS = 1000
 
 
 class _FIOLParams(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol, HasSeed):  # type: ignore[misc]
@@ -199,7 +199,7 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
             features: tuple[str, ...] = (named,)
             kind = kind_of_column(dataset.schema[named].dataType, named)
         else:
-            kind, features = COLUMNS, tuple(name for name in names if name not in (label, weight))
+            kind, features = PLAIN_COLUMNS, tuple(name for name in names if name not in (label, weight))
         return SparkRows(kind, features, label, weight, self._classes(dataset, label))
 
     def _classes(self, dataset: Any, label: str) -> tuple[Any, ...] | None:
@@ -222,7 +222,7 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
             "intercept": self.getOrDefault("fitIntercept"),
             "bits": self.getOrDefault("bits") or None,
         }
-        if rows.kind == COLUMNS:
+        if rows.kind == PLAIN_COLUMNS:
             tables = first_rows(dataset, list(rows.features), ROWS_FOR_CODING)
             if not tables:
                 raise ValueError("there are no rows to learn from")
@@ -269,12 +269,12 @@ class FIOLClassifier(_SparkEstimator, HasProbabilityCol, HasRawPredictionCol):  
         self.setParams(**self._input_kwargs)
 
     def _classes(self, dataset: Any, label: str) -> tuple[Any, ...]:
-        found = [row[0] for row in dataset.select(*quoted([label])).distinct().limit(MOST_CLASSES + 1).collect()]
+        found = [row[0] for row in dataset.select(*quoted([label])).distinct().limit(MOST_LABELS + 1).collect()]
         if None in found:
             raise ValueError(f"column {label!r} has nulls: leave rows without a label out")
-        if len(found) > MOST_CLASSES:
+        if len(found) > MOST_LABELS:
             raise ValueError(
-                f"column {label!r} has more than {MOST_CLASSES} different values: is it a number to predict?"
+                f"column {label!r} has more than {MOST_LABELS} different values: is it a number to predict?"
             )
         if len(found) < 2:
             raise ValueError(
@@ -486,11 +486,11 @@ def listed(values: Any) -> Any:
 def kind_of_column(kind: Any, name: str) -> str:
     """How a column of features comes; TypeError if it holds no features."""
     if type(kind).__name__ == "VectorUDT":
-        return VECTOR
+        return OF_VECTORS
     if isinstance(kind, ArrayType) and isinstance(kind.elementType, NumericType):
-        return ARRAY
+        return OF_ARRAYS
     if isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
-        return MAP
+        return OF_MAPS
     raise TypeError(
         f"featuresCol {name!r} holds {kind.simpleString()}: it must be a vector, an array of numbers or a map from "
         "names to numbers; leave featuresCol out to learn from the columns as they are"

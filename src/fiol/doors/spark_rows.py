@@ -11,7 +11,7 @@ from fiol.intake.chunk import Chunk, canonical, spot
 from fiol.intake.frames import arrow
 
 #: How features come: a column of vectors of Spark's, of arrays, of maps from names to numbers; or columns as they are.
-VECTOR, ARRAY, MAP, COLUMNS = "vector", "array", "map", "columns"
+OF_VECTORS, OF_ARRAYS, OF_MAPS, PLAIN_COLUMNS = "vector", "array", "map", "columns"
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class SparkRows:
 
     def of(self, table: Any) -> tuple[Any, Any, Any]:
         """Features, targets and sample weights of an Arrow table or batch; targets are None without a label column."""
-        weights = None if self.weight is None else numbers_in(table, self.weight)
+        weights = None if self.weight is None else doubles_in(table, self.weight)
         return self.features_of(table), None if self.label is None else self.targets_of(table), weights
 
     def features_of(self, table: Any) -> Any:
         """The features alone: a `Chunk`, dicts, or a table of columns."""
-        if self.kind == COLUMNS:
+        if self.kind == PLAIN_COLUMNS:
             missing = [name for name in self.features if name not in table.schema.names]
             if missing:
                 raise ValueError(f"the frame has no column {missing[0]!r}, which the model was trained with")
@@ -48,19 +48,19 @@ class SparkRows:
                 if is_batch(table)
                 else table.select(list(self.features))
             )
-        column = whole(table.column(self.features[0]))
+        column = one_array(table.column(self.features[0]))
         if column.null_count:
             raise ValueError(f"column {self.features[0]!r} has nulls where there should be features")
-        if self.kind == MAP:
+        if self.kind == OF_MAPS:
             return [dict(pairs) for pairs in column.to_pylist()]
-        return of_arrays(column) if self.kind == ARRAY else of_vectors(column)
+        return of_arrays(column) if self.kind == OF_ARRAYS else of_vectors(column)
 
     def targets_of(self, table: Any) -> Any:
         """Numbers; -1 or +1 of two classes, labels of more."""
         assert self.label is not None
         if self.classes is None:
-            return numbers_in(table, self.label)
-        found = whole(table.column(self.label))
+            return doubles_in(table, self.label)
+        found = one_array(table.column(self.label))
         if found.null_count:
             raise ValueError(f"column {self.label!r} has nulls: leave rows without a label out")
         labels = found.to_pylist()
@@ -77,14 +77,14 @@ def is_batch(table: Any) -> bool:
     return isinstance(table, arrow().RecordBatch)
 
 
-def whole(column: Any) -> Any:
+def one_array(column: Any) -> Any:
     """A column as one array."""
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
-def numbers_in(table: Any, name: str) -> Any:
+def doubles_in(table: Any, name: str) -> Any:
     """A column of numbers, none of them missing."""
-    column = whole(table.column(name))
+    column = one_array(table.column(name))
     if column.null_count:
         raise ValueError(f"column {name!r} has nulls: leave such rows out")
     return np.asarray(column.cast(arrow().float64()).to_numpy(zero_copy_only=False), np.float64)
@@ -92,7 +92,7 @@ def numbers_in(table: Any, name: str) -> Any:
 
 def of_arrays(column: Any) -> Chunk:
     """Rows that are lists of numbers, whose places are features."""
-    starts, lengths, values = parts_of(column)
+    starts, lengths, values = lists_in(column)
     indices = np.arange(len(values), dtype=np.int64) - np.repeat(starts, lengths)
     return rows_from(lengths, indices, values)
 
@@ -100,9 +100,9 @@ def of_arrays(column: Any) -> Chunk:
 def of_vectors(column: Any) -> Chunk:
     """Rows that are vectors of Spark's: struct<type, size, indices, values>, type 0 sparse and 1 dense."""
     kinds = np.asarray(column.field("type").to_numpy(zero_copy_only=False))
-    starts, lengths, values = parts_of(column.field("values"))
+    starts, lengths, values = lists_in(column.field("values"))
     places = np.arange(len(values), dtype=np.int64) - np.repeat(starts, lengths)
-    _, named, given = parts_of(column.field("indices").fill_null([]))
+    _, named, given = lists_in(column.field("indices").fill_null([]))
     sparse = np.repeat(kinds == 0, lengths)
     if int(sparse.sum()) != int(named[kinds == 0].sum()):
         raise ValueError("a sparse vector has not as many indices as values")
@@ -110,7 +110,7 @@ def of_vectors(column: Any) -> Chunk:
     return rows_from(lengths, places, values)
 
 
-def parts_of(column: Any) -> tuple[Any, Any, Any]:
+def lists_in(column: Any) -> tuple[Any, Any, Any]:
     """Where every list starts in the values of all, how long it is, and these values."""
     offsets = np.asarray(column.offsets.to_numpy(), np.int64)
     values = column.values.slice(offsets[0], offsets[-1] - offsets[0])

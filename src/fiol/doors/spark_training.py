@@ -17,7 +17,7 @@ from fiol.doors.spark_rows import SparkRows, from_ipc, to_ipc
 from fiol.engine.pooling import ALONE, GROWTH, SEARCH_ROWS
 from fiol.intake.frames import arrow
 from fiol.learner import Learner
-from fiol.models.together import Part, Together, learn_part, losses_on_the_way
+from fiol.models.together import PartLearned, Together, learn_part, losses_on_the_way
 
 #: Columns of our own beside the user's.
 ROUND, CHANCE = "__fiol_round", "__fiol_chance"
@@ -124,7 +124,7 @@ def nothing() -> Any:
 class Answered(NamedTuple):
     """What a part of a round sends back: what it learned, and some of its rows to search along the way."""
 
-    part: Part
+    part: PartLearned
     some: list[bytes]  #: Arrow batches
     kept: int  #: rows in them
     figures: PartFigures

@@ -164,7 +164,7 @@ def array_from(name: str, told: Any) -> Any:
         raise ValueError(f"its state {name!r} is no array: {error}") from None
 
 
-def json_text(learner: Any, state: bool = True) -> str:
+def model_as_json(learner: Any, state: bool = True) -> str:
     """A learner as text: one weight a line, so that two models can be compared line by line."""
     parts = []
     for key, value in model_to_json(learner, state).items():
@@ -185,7 +185,7 @@ def in_a_line(value: Any) -> str:
 
 
 def load_json(path: Path, compiled: bool = True) -> Learner:
-    """The learner in a file of JSON, as `fiol export --to json` and `fiol.exports.json_model.json_text` write it.
+    """The learner in a file of JSON, as `fiol export --to json` and `fiol.exports.json_model.model_as_json` write it.
 
     With its state it goes on, and predicts, to the same bits as the learner that was exported; without, it predicts up
     to the last digits. Nothing in the file is run or imported. ModelFileError if it makes no sense.
@@ -194,7 +194,7 @@ def load_json(path: Path, compiled: bool = True) -> Learner:
     >>> learner = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
     >>> score = learner.learn_named({"age": 2.0}, y=1.0)
     >>> path = pathlib.Path(tempfile.mkdtemp(), "model.json")
-    >>> _ = path.write_text(json_text(learner), encoding="utf-8")
+    >>> _ = path.write_text(model_as_json(learner), encoding="utf-8")
     >>> fiol.load_json(path, compiled=False).weights == learner.weights
     array([ True])
     """

@@ -38,7 +38,7 @@ from fiol.intake.uniting import united
 from fiol.learner import Learner, check_parts
 
 
-class Part(NamedTuple):
+class PartLearned(NamedTuple):
     """What one part of a round gives to whoever directs it."""
 
     learner: Learner
@@ -47,7 +47,7 @@ class Part(NamedTuple):
     loss: float  #: the sum of the losses of rows, each before it was learned from, times their sample weights
 
 
-def learn_part(base: Learner, X: Any, y: Any, sample_weight: Any = None, parts: int = 1) -> Part:
+def learn_part(base: Learner, X: Any, y: Any, sample_weight: Any = None, parts: int = 1) -> PartLearned:
     """Learn from some rows, one of so many parts of a round, with a copy of the base.
 
     >>> part = learn_part(Learner(), [{"a": 1.0}, {"b": 1.0}], [1, -1])
@@ -65,7 +65,7 @@ def learn_part(base: Learner, X: Any, y: Any, sample_weight: Any = None, parts: 
         chosen, *beside = some_of((base._intake.read(X), codes, weights), STACK_ROWS // parts)
         shown = (scores_of_members(base.engine, members_of(base.engine), chosen), *beside)
     loss = learner.engine.mean_loss(scores, codes, weights) * float(weights.sum()) if rows else 0.0
-    return Part(learner, shown, rows, loss)
+    return PartLearned(learner, shown, rows, loss)
 
 
 def losses_on_the_way(
@@ -111,7 +111,7 @@ class Together:
     (5, ['a', 'b', 'c'])
     """
 
-    def __init__(self, base: Learner, parts: Sequence[Part]) -> None:
+    def __init__(self, base: Learner, parts: Sequence[PartLearned]) -> None:
         if not parts:
             raise ValueError("there must be at least one part")
         learners = [part.learner for part in parts]
