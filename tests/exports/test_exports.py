@@ -15,7 +15,7 @@ import pytest
 from tests.interpreted import interpret_all
 
 import fiol
-from fiol.exports.json_model import array_from, array_to_json, json_text, load_json, model_from_json, model_to_json
+from fiol.exports.json_model import array_from, array_to_json, load_json, model_as_json, model_from_json, model_to_json
 from fiol.exports.linear import NoExportError
 from fiol.exports.onnx_graph import onnx_model
 from fiol.exports.python_source import python_source
@@ -270,7 +270,7 @@ def test_json_goes_on_to_the_same_bits(update, options, tmp_path):
     learner.learn(rows, y)
     learner.meta["reading"] = {"format": "vw"}
     path = tmp_path / "model.json"
-    path.write_text(json_text(learner), encoding="utf-8")
+    path.write_text(model_as_json(learner), encoding="utf-8")
     again = fiol.load_json(path)
     assert again.meta == learner.meta
     assert again.scores(rows).tobytes() == learner.scores(rows).tobytes()
@@ -285,7 +285,7 @@ def test_json_goes_on_to_the_same_bits(update, options, tmp_path):
     again.save(tmp_path / "b.fiol")
     assert (tmp_path / "a.fiol").read_bytes() == (tmp_path / "b.fiol").read_bytes()
 
-    path.write_text(json_text(learner, state=False), encoding="utf-8")
+    path.write_text(model_as_json(learner, state=False), encoding="utf-8")
     for_predicting = fiol.load_json(path)
     np.testing.assert_allclose(
         for_predicting.scores(rows), learner.scores(rows), rtol=1e-6 if options.get("dtype") else 1e-12
