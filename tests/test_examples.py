@@ -32,6 +32,23 @@ def who_survives():
         yield module
 
 
+def test_the_three_commands_of_the_documentation(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    interpret_all(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    lines = [line.partition(" #")[0].split() for line in (ROOT / "docs" / "files.md").read_text().splitlines()]
+    commands = [line[1:] for line in lines if line[:1] == ["fiol"]]
+    assert [command[0] for command in commands] == ["train", "evaluate", "predict"]
+    with example("tickets") as tickets:
+        tickets.main(["data", "--rows", "400"])
+    for command in commands:
+        done = CliRunner().invoke(cli.main, command)
+        assert done.exit_code == 0, done.output
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 1 + 80
+    assert "Judged by 80 rows" in (tmp_path / "tickets.html").read_text()
+    assert "fiol train data/tickets.csv --target escalated" in (ROOT / "README.md").read_text()
+
+
 def test_the_demo_as_the_makefile_has_it(tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     interpret_all(monkeypatch)

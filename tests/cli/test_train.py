@@ -420,3 +420,29 @@ def test_files_without_rows(tmp_path):
         done = invoke("train", tmp_path / name, "-o", tmp_path / "new.fiol", code=1)
         assert name in done.output
         assert "Traceback" not in done.output
+
+
+def test_algorithms_over_step_sizes(two, tmp_path):
+    path, X, y = two
+    page = tmp_path / "page.html"
+    options = ["--algorithm", "FIOL", "--algorithm", "SGD", "--steps", "constant", "--step-sizes", "0.1,1e8"]
+    found = json.loads(invoke("compare", path, *options, "--json", "--report", page).output)
+    runs = {(run["algorithm"], run["size"]): run["loss"] for run in found["runs"]}
+    signs, losses = 2.0 * y - 1.0, {}
+    for name, kind in (("FIOL", fiol.FIOL), ("SGD", fiol.SGD)):
+        for size in (0.1, 1e8):
+            scores = fiol.Learner(kind(fiol.Logistic(), step_size=fiol.Constant(size))).learn(X, signs)
+            losses[name, size] = np.mean(np.logaddexp(0.0, -signs * scores))
+    losses["ensemble", None] = np.mean(np.logaddexp(0.0, -signs * fiol.Learner().learn(X, signs)))
+    assert runs == pytest.approx(losses)
+    assert runs["SGD", 1e8] > 1e6 > 100.0 > runs["FIOL", 1e8]
+    share = y.mean()
+    assert found["constant"] == pytest.approx(-share * np.log(share) - (1 - share) * np.log(1 - share))
+    text = page.read_text()
+    assert "The worst choice: " in text
+    assert "SGD, explicit" in text
+    assert "FIOL, exact" in text
+    told = invoke("compare", path, *options).output
+    assert told.startswith("Nothing chosen: ")
+    assert invoke("compare", path, "--step-sizes", "0,1", code=2)
+    assert "choose from" in invoke("compare", path, "--algorithm", "Adam", code=2).output

@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 import fiol
+from fiol.cli.compare import compare
 from fiol.cli.convert import convert_data
 from fiol.cli.evaluate import evaluate
 from fiol.cli.export import export_model, import_model
@@ -21,7 +22,7 @@ from fiol.cli.vw import vowpal_wabbit
 from fiol.cli.warmup import warmup
 
 COMMANDS = {
-    "Models": (train, predict, evaluate, inspect_model),
+    "Models": (train, predict, evaluate, inspect_model, compare),
     "Other formats": (export_model, import_model, convert_data, vowpal_wabbit),
     "This installation": (info, warmup),
     "The paper": (reproduce,),

@@ -182,8 +182,8 @@ class Job:
 
     # --- what to learn ------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Find out how the data are read and what is to be learned, and make a learner."""
+    def find_out(self) -> None:
+        """How the data are read, and what is to be learned."""
         from fiol.readers.reading import guess
 
         reading, bits = guess(self.sources, **given_reading(dict(self.options))), self.options["bits"]
@@ -192,6 +192,10 @@ class Job:
         self.reading = reading
         self.reader = self.read()
         self.task = self.task_of_first_rows()
+
+    def begin(self) -> None:
+        """Find out how the data are read and what is to be learned, and make a learner."""
+        self.find_out()
         self.learner = self.make_learner()
         self.learner.meta["reading"] = self.reading.to_json()
         self.learner.meta["training"] = {"asked": self.asked}

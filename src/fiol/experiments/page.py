@@ -16,22 +16,26 @@ CSS = """
 @media (prefers-color-scheme: dark) { :root { --text: #e8e8e8; --soft: #b0b0b0; --back: #16181c; --line: #3a3f47;
   --band: #1f2329; --good: #4fd1a5; --bad: #ff9a66; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); margin: 0 auto;
-  padding: 1.2rem; max-width: 74rem; }
+  padding: clamp(1rem, 3vw, 2.5rem); max-width: 80rem; }
 h1 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 2px solid var(--line); padding-top: 1.2rem; }
-h3 { margin: 1.8rem 0 .4rem; } p { max-width: 46rem; } .soft, figcaption { color: var(--soft); font-size: .9rem; }
+h3 { margin: 1.8rem 0 .4rem; } p { max-width: 60rem; } .soft, figcaption { color: var(--soft); font-size: .9rem; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: 100%; font-size: .86rem; font-variant-numeric: tabular-nums; }
+sup { line-height: 0; }
 th, td { padding: .28rem .45rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid var(--line); }
 tbody tr:nth-child(even) { background: var(--band); }
 table.claims td { white-space: normal; } table.claims th, table.claims td { text-align: left; }
 td.good { color: var(--good); font-weight: 600; }
 td.bad { color: var(--bad); font-weight: 700; }
-figure { margin: 1.5rem 0; }
-figure img { width: 100%; height: auto; background: #fff; border-radius: 6px; }
+figure { margin: 1.5rem 0; } figcaption { color: var(--text); font-size: 1rem; font-weight: 600; margin-bottom: .4rem; }
+figure img { display: block; width: 100%; height: auto; background: #fff; border: 1px solid var(--line);
+  border-radius: 6px; }
 .partial { border-left: 4px solid var(--bad); padding-left: .8rem; font-weight: 600; }
 nav a { margin-right: 1rem; } a { color: inherit; }
 """
+#: What stands for a power in tables of text.
+POWER = re.compile(r"\^(-?[0-9.]*[0-9])")
 TONE = {True: "good", False: "bad", None: "soft"}
 
 
@@ -66,15 +70,14 @@ def section(report: Report, folder: Path) -> str:
         parts.append('<p class="partial">Cut short: these are the numbers up to then.</p>')
     parts += [paragraph(text) for text in report.summary]
     if claims:
-        head = "<thead><tr><th>claim</th><th></th><th>measured</th></tr></thead>"
+        head = "<thead><tr><th>claim</th><th>verdict</th><th>measured</th></tr></thead>"
         parts.append(f'<h3>What holds</h3><div class="scroll"><table class="claims">{head}<tbody>{claims}')
         parts.append("</tbody></table></div>")
     for p in report.pictures:
         image = base64.b64encode((folder / f"{p.name}.svg").read_bytes()).decode()
         source = f"data:image/svg+xml;base64,{image}"
-        width = f"max-width: {6.5 * p.size[0]:g}rem"
-        parts.append(f'<figure><img alt="{escape(p.alt)}" style="{width}" src="{source}">')
-        parts.append(f"<figcaption>{escape(p.title)}</figcaption></figure>")
+        parts.append(f"<figure><figcaption>{escape(p.title)}</figcaption>")
+        parts.append(f'<img alt="{escape(p.alt)}" src="{source}"></figure>')
     parts += [titled_table(table) for table in report.tables]
     parts += [paragraph(text) for text in report.remarks]
     return "\n".join([*parts, "</section>"])
@@ -90,8 +93,13 @@ def titled_table(table: Table) -> str:
 
 
 def cells(tag: str, texts: Iterable[str]) -> str:
-    """Cells of one row."""
-    return "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts)
+    """Cells of one row; a power is written as one.
+
+    >>> cells("td", ["T^0.48 < 1"])
+    '<td>T<sup>0.48</sup> &lt; 1</td>'
+    """
+    written = (POWER.sub(r"<sup>\g<1></sup>", escape(text)) for text in texts)
+    return "".join(f"<{tag}>{text}</{tag}>" for text in written)
 
 
 def paragraph(text: str) -> str:

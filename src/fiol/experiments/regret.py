@@ -6,6 +6,7 @@ for these T rounds; every horizon is a run of its own.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -314,14 +315,30 @@ def pictures(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Pi
     for theorem, name, convexity in (("theorem 1", "convex", "convex"), ("theorem 2", "strong", "strongly convex")):
         mine = [c for c in curves if c.case.theorem == theorem]
         if mine:
-            title = f"Regret against rounds, {convexity}, beside {theorem.capitalize()}"
+            share = max(max(r / b for r, b in zip(c.regret, c.bound, strict=True)) for c in mine)
+            held = "stays within" if all(c.holds for c in mine) else "LEAVES"
+            title = f"Regret {held} the bound of {theorem.capitalize()} ({convexity}): at most {share:.2f} of it"
             alt = "In every panel the regret stays below the bound, with and without the improvement of exact steps."
             found.append(Picture(f"regret-{name}", title, alt, partial(draw_curves, curves=mine), (9.0, 6.4)))
     if overlarge:
         alt = "FIOL's regret and its bound are level for large steps, COMID's grow without end."
-        title = "Regret against the size of a constant step, beside Proposition 1"
-        found.append(Picture("regret-overlarge", title, alt, partial(draw_overlarge, found=overlarge), (7.0, 4.4)))
+        title = overlarge_title(overlarge)
+        found.append(Picture("regret-overlarge", title, alt, partial(draw_overlarge, found=overlarge), (9.0, 4.6)))
     return found
+
+
+def overlarge_title(found: Sequence[Overlarge]) -> str:
+    """What steps of any size do to the regret.
+
+    >>> overlarge_title([Overlarge("FIOL", 1e4, 30.0, 50.0), Overlarge("COMID", 1e4, 1e9, 1e12)])
+    'Steps of any size: the regret is at most 30 with FIOL, up to 1e+09 with COMID'
+    """
+    told = []
+    for name, within in (("FIOL", "at most"), ("COMID", "up to")):
+        most = max((o.regret for o in found if o.algorithm == name), default=math.nan)
+        if not math.isnan(most):
+            told.append(f"that of {name} overflows" if math.isinf(most) else f"{within} {number(most)} with {name}")
+    return f"Steps of any size: the regret is {', '.join(told)}"
 
 
 def draw_curves(figure: Any, curves: Sequence[Curve]) -> None:
@@ -335,7 +352,8 @@ def draw_curves(figure: Any, curves: Sequence[Curve]) -> None:
                 color, steps = COLORS[c.case.steps], c.case.steps
                 ax.plot(c.t, np.maximum(c.regret, 1e-3), color=color, marker="o", ms=4, label=f"regret, {steps}")
                 ax.plot(c.t, c.bound, color=color, ls="--", label=f"bound, {steps}")
-                ax.plot(c.t, c.without, color=color, ls=":", label=f"without improvement, {steps}")
+                # broad and pale: it is often the bound itself, and is to be seen below it then
+                ax.plot(c.t, c.without, color=color, lw=6, alpha=0.25, label=f"without improvement, {steps}", zorder=1)
             ax.set(xscale="log", yscale="log", title=f"{loss}, {stream}")
             ax.set_xticks(ticks, [f"{n:,}" for n in ticks])
             ax.minorticks_off()

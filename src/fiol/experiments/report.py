@@ -84,7 +84,7 @@ class Report:
         if self.claims:
             parts.append(
                 markdown_table(
-                    ["claim", "", "measured"], [[c.text, VERDICTS[c.holds], c.measured] for c in self.claims]
+                    ["claim", "verdict", "measured"], [[c.text, VERDICTS[c.holds], c.measured] for c in self.claims]
                 )
             )
         for table in self.tables:

@@ -27,6 +27,7 @@ p { margin: .2rem 0 .8rem; } .soft { color: var(--soft); font-size: .88rem; over
 .tile b { display: block; font-size: 1.3rem; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .tile span { color: var(--soft); font-size: .84rem; }
 .cards { columns: 2 24rem; column-gap: 1rem; }
+.cards + .card { margin-top: 1rem; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 1rem 1.1rem;
   margin: 0 0 1rem; break-inside: avoid; }
 .scroll { overflow-x: auto; }

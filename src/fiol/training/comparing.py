@@ -1,0 +1,105 @@
+"""The paper's experiment on anyone's rows: algorithms times step sizes, all in one pass, each judged as it learns."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.joint_losses import JointLoss
+from fiol.learner import Learner
+from fiol.training.figures import Mean, TargetTable
+from fiol.training.guessing import Task
+from fiol.training.rows import TargetRows
+
+
+class Finish(NamedTuple):
+    """How one learner did: its algorithm, step size (None has none to choose), and mean progressive loss.
+
+    The loss is infinite where scores or weights left the range of double precision.
+    """
+
+    algorithm: str
+    size: float | None
+    loss: float
+    nonzeros: int
+
+
+class Comparison:
+    """Learners that see the same rows in the same order: `add` rows, then `finishes()`.
+
+    `entrants` are learners by (algorithm, step size). One that overflows learns no more.
+
+    >>> from fiol import FIOL, SGD, Constant, Squared, to_chunk
+    >>> x = np.linspace(1.0, 20.0, 30)
+    >>> rows = TargetRows(to_chunk(x[:, None]), 2.0 * x, np.ones(30))
+    >>> kinds = [(kind, eta) for kind in (FIOL, SGD) for eta in (0.01, 10.0)]
+    >>> made = {(kind.__name__, eta): Learner(kind(Squared(), step_size=Constant(eta))) for kind, eta in kinds}
+    >>> comparison = Comparison(made, Task(Squared(), None, ""))
+    >>> comparison.add(rows)
+    >>> [(f.algorithm, f.size, f.loss < 1.1 * comparison.constant_loss()) for f in comparison.finishes()]
+    [('FIOL', 0.01, True), ('FIOL', 10.0, True), ('SGD', 0.01, True), ('SGD', 10.0, False)]
+    """
+
+    def __init__(self, entrants: dict[tuple[str, float | None], Learner], task: Task) -> None:
+        self.entrants, self.task, self.rows = entrants, task, 0
+        self.losses = {key: Mean() for key in entrants}
+        self.out: set[tuple[str, float | None]] = set()
+        self.targets = TargetTable()
+
+    def add(self, rows: TargetRows) -> None:
+        """Let everybody learn from rows."""
+        self.rows += rows.size
+        mass, codes = float(rows.weights.sum()), rows.y
+        for key, learner in self.entrants.items():
+            if key in self.out:
+                continue
+            try:
+                with warnings.catch_warnings(), np.errstate(all="ignore"):
+                    warnings.simplefilter("ignore", RuntimeWarning)  # of scores that overflow
+                    scores = learner.learn(*rows)
+                    codes = learner.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
+                    mean = learner.mean_loss(scores, codes, rows.weights)
+            except OverflowError:
+                mean = math.inf
+            if not math.isfinite(mean):
+                self.out.add(key)
+            self.losses[key].add(mean, mass)
+        self.targets.add(codes, rows.weights)
+
+    def constant_loss(self) -> float | None:
+        """The mean loss of the best constant."""
+        return self.targets.least_loss(self.task.loss)
+
+    def finishes(self) -> list[Finish]:
+        """How everybody did, in the order of the entrants."""
+        return [
+            Finish(*key, math.inf if key in self.out else self.losses[key].value, learner.n_nonzero)
+            for key, learner in self.entrants.items()
+        ]
+
+
+def best_finishes(finishes: Iterable[Finish]) -> dict[str, Finish]:
+    """Of every algorithm the one with the least loss.
+
+    >>> best_finishes([Finish("SGD", 0.1, 0.5, 3), Finish("SGD", 1.0, 0.4, 3)])["SGD"].size
+    1.0
+    """
+    found: dict[str, Finish] = {}
+    for finish in finishes:
+        if finish.algorithm not in found or finish.loss < found[finish.algorithm].loss:
+            found[finish.algorithm] = finish
+    return found
+
+
+def span_of_good(finishes: Iterable[Finish], least: float, within: float = 1.1) -> tuple[int, int, Any]:
+    """How many of these are within so many times the least loss of all, of how many, and the worst loss.
+
+    >>> span_of_good([Finish("SGD", 0.1, 0.5, 3), Finish("SGD", 1.0, math.inf, 3)], 0.5)
+    (1, 2, inf)
+    """
+    losses = [finish.loss for finish in finishes]
+    return sum(loss <= within * least for loss in losses), len(losses), max(losses)
