@@ -48,7 +48,7 @@ class SparkRows:
                 if is_batch(table)
                 else table.select(list(self.features))
             )
-        column = one_array(table.column(self.features[0]))
+        column = joined_array(table.column(self.features[0]))
         if column.null_count:
             raise ValueError(f"column {self.features[0]!r} has nulls where there should be features")
         if self.kind == OF_MAPS:
@@ -60,7 +60,7 @@ class SparkRows:
         assert self.label is not None
         if self.classes is None:
             return doubles_in(table, self.label)
-        found = one_array(table.column(self.label))
+        found = joined_array(table.column(self.label))
         if found.null_count:
             raise ValueError(f"column {self.label!r} has nulls: leave rows without a label out")
         labels = found.to_pylist()
@@ -77,14 +77,14 @@ def is_batch(table: Any) -> bool:
     return isinstance(table, arrow().RecordBatch)
 
 
-def one_array(column: Any) -> Any:
+def joined_array(column: Any) -> Any:
     """A column as one array."""
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
 def doubles_in(table: Any, name: str) -> Any:
     """A column of numbers, none of them missing."""
-    column = one_array(table.column(name))
+    column = joined_array(table.column(name))
     if column.null_count:
         raise ValueError(f"column {name!r} has nulls: leave such rows out")
     return np.asarray(column.cast(arrow().float64()).to_numpy(zero_copy_only=False), np.float64)
