@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := build/oldest
+SPARK := build/spark
 # The first of these that runs: newer ones have no wheels of such old libraries.
 OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.10.*/bin/python python3.11; do \
 	"$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
@@ -11,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sparsity bench-files docs clean
+.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files docs clean
 
 demo: $(VENV)/.demo  ## a table with texts, dates and holes, from a file to a model, its evaluation and a page about it
 	$(BIN)/python examples/tickets.py build/demo
@@ -35,6 +36,10 @@ test-nojit: $(VENV)/.test  ## the same tests with everything in the interpreter
 
 test-oldest: $(OLDEST)/.ready  ## the doors to other libraries, with the oldest versions of all of them that pyproject.toml allows
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -W default $(DOORS)
+
+test-spark: $(SPARK)/.ready  ## fiol.spark on a cluster of two processes of this machine; needs Java 17 or newer
+	@test -n "$$JAVA_HOME" || command -v java > /dev/null || { echo "test-spark needs Java 17 or newer: install it, or let JAVA_HOME say where it is" >&2; exit 1; }
+	FIOL_SPARK=1 $(SPARK)/bin/python -m pytest -q -W default tests/spark
 
 check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/ruff format --check .
@@ -60,14 +65,18 @@ bench-tuning: $(VENV)/.bench  ## nothing tuned against others' best in hindsight
 bench-files: $(VENV)/.bench  ## text to trained model beside Vowpal Wabbit, parsing beside others; DATA=folder adds public data sets
 	$(BIN)/python -m benchmarks.files --json build/files.json $(if $(DATA),--data "$(DATA)")
 
+bench-sensitivity: $(VENV)/.bench  ## everybody's loss against step size; DATA=folder of public data sets, else made-up rows
+	$(BIN)/python -m benchmarks.sensitivity --json build/sensitivity.json --plot build/sensitivity.svg $(if $(DATA),--data "$(DATA)")
+
 bench-sparsity: $(VENV)/.bench  ## loss against non-zeros beside others' l1; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.sparsity --json build/sparsity.json --plot build/sparsity.svg $(if $(DATA),--data "$(DATA)")
 
-docs: $(VENV)/.demo  ## redraw the figures of the documentation; step_sizes.svg only with DATA=folder of public data sets
+docs: $(VENV)/.demo  ## redraw the figures of the documentation; those of step sizes only with DATA=folder of public data sets
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg
 	$(BIN)/python examples/who_survives.py --figure docs/who_survives.svg
 	$(BIN)/python -m benchmarks.step --plot docs/scaling.svg
 	$(if $(DATA),$(BIN)/python -m benchmarks.step_sizes --data "$(DATA)" --plot docs/step_sizes.svg)
+	$(if $(DATA),$(BIN)/python -m benchmarks.sensitivity --data "$(DATA)" --plot docs/sensitivity.svg)
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -104,4 +113,10 @@ $(OLDEST)/.ready: pyproject.toml
 	$(OLDEST)/bin/python -m pip install -q --upgrade "pip>=25.1"
 	grep -oE '"[a-z-]+>=[0-9.]+"' pyproject.toml | tr -d '"' | sed 's/>=\(.*\)/==\1.*/' > $(OLDEST)/constraints.txt  # numpy==1.24.*
 	$(OLDEST)/bin/python -m pip install -q -c $(OLDEST)/constraints.txt -e ".[sklearn,river,onnx,reproduce]" --group test
+	touch $@
+
+$(SPARK)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install -q --upgrade "pip>=25.1"
+	$(SPARK)/bin/python -m pip install -q -e ".[spark]" pytest hypothesis
 	touch $@

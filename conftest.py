@@ -19,6 +19,11 @@ def source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
+#: Spark has tests of its own, `make test-spark`, and need not be there for all others.
+collect_ignore_glob = (
+    [] if os.environ.get("FIOL_SPARK") else ["src/fiol/doors/spark*.py", "src/fiol/spark.py", "tests/spark/*"]
+)
+
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{source_hash()}")  # read when numba is imported
 
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)

@@ -363,6 +363,7 @@ def main(arguments: list[str] | None = None) -> None:
         if not found:
             if not options.no_parsing:
                 parsing = parse_alone(texts, options.rounds)
+            seconds(command_of("l1", "svmlight", start_of(texts.svmlight), options.quick))  # compiled, if it was not
             for part in (0.1, 1.0):
                 progress(f"memory of a pipe: {part:.0%}")
                 peaks[f"{part:.0%} of {texts.size / 1e6:.0f} MB"] = peak_of_pipe(

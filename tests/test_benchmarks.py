@@ -822,10 +822,74 @@ def test_sparsity_reads_models_of_vowpal_wabbit(sparsity, tmp_path):
     assert (tmp_path / "vw" / "model").read_text() == "0.516"  # times 32 rows, as its penalty counts once
 
 
+# --- benchmarks.sensitivity -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sensitivity():
+    return load("sensitivity")
+
+
+def test_sensitivity_of_everybody_to_step_sizes(sensitivity, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    files = ["--json", str(tmp_path / "new" / "s.json"), "--plot", str(tmp_path / "new" / "s.svg")]
+    sensitivity.main(["--quick", "--no-vw", "--no-river", *files], compiled=False)
+    found = json.loads((tmp_path / "new" / "s.json").read_text())
+    (result,) = found["results"]
+    assert list(result["curves"]) == ["scikit-learn", "exact", "explicit"]
+    assert all(len(losses) == len(found["sizes"]) == 13 for losses in result["curves"].values())
+    assert max(result["curves"]["exact"]) < 1.0 < max(result["curves"]["explicit"])
+    assert result["ways"]["scikit-learn"].startswith("SGD")  # the best of six ways
+    assert "of 13" in capsys.readouterr().out
+    dark = (tmp_path / "new" / "s_dark.svg").read_text().lower()
+    assert sensitivity.DARK.who["exact"].lower() in dark
+    assert sensitivity.DARK.ground in dark
+
+
+def test_the_headline_of_sensitivity_is_what_was_found(sensitivity):
+    curves = {"exact": [0.5, 0.22], "explicit": [0.25, np.inf]}
+    better = sensitivity.Sensitivity("a", 9, 0.21, curves, {})
+    worse = sensitivity.Sensitivity("b", 9, 0.231, curves, {})
+    assert sensitivity.headline([better]) == (
+        "Nothing to tune: fiol is below everybody's best of 13 step sizes; 1 of 4 tuned runs come within 10%"
+    )
+    both = sensitivity.headline([better, worse])
+    assert "best of 13 step sizes on 1 of 2 sets, at most 5.0% above; 3 of 8 tuned runs" in both
+
+
+def test_sensitivity_needs_data_that_is_there(sensitivity, tmp_path, capsys):
+    for folder, message in ((tmp_path / "none", "no folder"), (tmp_path, "has none of a9a, w8a")):
+        with pytest.raises(SystemExit):
+            sensitivity.main(["--data", str(folder), "--no-vw"])
+        assert message in capsys.readouterr().err
+
+
+# --- benchmarks.parallel ----------------------------------------------------------------------
+
+
+def test_costs_are_percents_above_one_stream(monkeypatch):
+    parallel = load("parallel")
+    monkeypatch.setattr(parallel, "LEARNERS", {"Curvature": parallel.LEARNERS["Curvature"]})
+    rows = parallel.data.text_like(2600, 50)
+    (found,) = parallel.measure(rows, 1, (2,), squared=False)
+    order = np.random.default_rng(0).permutation(rows.size)
+    seen, kept, X = order[:2080], order[2080:], rows.matrix()
+    losses = []
+    for parts in (1, 2):
+        learner = parallel.Learner(parallel.LEARNERS["Curvature"](parallel.Logistic()))
+        learner.learn_parallel(X[seen], rows.y[seen], parts=parts, threads=1)
+        losses.append(np.mean(np.logaddexp(0.0, -rows.y[kept] * learner.scores(X[kept]))))
+    assert found.loss == pytest.approx(losses[0], rel=1e-9)
+    assert found.percent["K = 2"] == pytest.approx([100.0 * (losses[1] / losses[0] - 1.0)], abs=1e-5)
+    assert "Curvature" in parallel.report([found])
+
+
 # --- all --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["step", "stream", "step_sizes", "tuning", "sparsity", "files"])
+@pytest.mark.parametrize(
+    "name", ["step", "stream", "step_sizes", "tuning", "sensitivity", "sparsity", "files", "parallel"]
+)
 def test_help_loads_no_compiler(name):
     code = (
         "import sys, runpy\n"

@@ -46,7 +46,7 @@ from fiol.components.solvers import (
     Solver,
     Sorting,
 )
-from fiol.components.stacks import BestMember, NewtonStack, Stack
+from fiol.components.stacks import Bayes, BestMember, NewtonStack, Stack
 from fiol.components.step_sizes import (
     AdaGrad,
     Adaptive,
@@ -101,12 +101,13 @@ from fiol.update.update import Update
 
 __version__ = "0.1.0"
 
-#: Names that need scikit-learn, and are loaded when asked for.
+#: Names that need scikit-learn, or that few need, and are loaded when asked for.
 _OPTIONAL = {
     "FIOLClassifier": "doors.classifier",
     "FIOLRegressor": "doors.regressor",
     "PassiveAggressiveClassifier": "doors.passive_aggressive",
     "PassiveAggressiveRegressor": "doors.passive_aggressive",
+    "load_json": "exports.json_model",
 }
 
 
@@ -157,6 +158,7 @@ __all__ = [
     "AllIterates",
     "Anchor",
     "Anytime",
+    "Bayes",
     "BestMember",
     "Binary",
     "Bisection",
@@ -237,6 +239,7 @@ __all__ = [
     "Update",
     "checks",
     "load",
+    "load_json",
     "non_negative",
     "solve_step",
     "to_chunk",

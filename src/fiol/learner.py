@@ -835,7 +835,7 @@ class Learner:
     def weights(self) -> Floats:
         """The weight of every feature (its average, if averages are kept), exactly up to date; a copy.
 
-        With a joint loss of shape (classes, features).
+        With a joint loss of shape (classes, features). TypeError for a model that is not linear (`Bayes`).
         """
         return self._read(self.averages)
 
@@ -1019,8 +1019,15 @@ class Learner:
 
     @property
     def n_nonzero(self) -> int:
-        """Features whose weight is not exactly 0, for any class."""
-        return int(np.count_nonzero(features_with_weight(self.weights)))
+        """Features whose weight is not exactly 0, for any class (with any member, if `Bayes` is the stack)."""
+        return int(np.count_nonzero(self._weighed(self.averages)))
+
+    def _weighed(self, averaged: bool) -> Any:
+        """Which features have a weight other than 0, for any class; where the model has none, with any member."""
+        if self.update.is_linear():
+            return features_with_weight(self._read(averaged))
+        with self._turns:
+            return self.engine.weighed(self.n_features)
 
     @property
     def numbered(self) -> bool:
@@ -1053,7 +1060,7 @@ class Learner:
         if not isinstance(self._intake.encoder, Vocabulary):
             raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
         with self._turns, self._intake.transaction():
-            kept, engine = np.flatnonzero(features_with_weight(self.last_weights)), self.engine
+            kept, engine = np.flatnonzero(self._weighed(averaged=False)), self.engine
             state, centring = engine.state, engine.centring
             dropped = self.n_features - kept.shape[0]
             try:
@@ -1252,7 +1259,7 @@ class Learner:
         members = model.members
         loss = {"progressive loss": model.progressive_loss} if members and model.rounds else {}
         facts = {"update": model.update.brief(), **held, **classes, **loss}
-        return Summary("fiol.Learner", facts, members, model.importances(SHOWN))
+        return Summary("fiol.Learner", facts, members, model.importances(SHOWN) if model.update.is_linear() else {})
 
     def _entered(self, chunk: Chunk) -> Chunk:
         """The rows as the working geometry sees them."""

@@ -116,10 +116,14 @@ def damaged(data, rng):
     return bytes(altered)
 
 
+def weights_of(model):
+    """The weights of a model, none of one that is not linear."""
+    return model.weights if model.update.is_linear() else np.empty(0)
+
+
 def use(model, X, y, path):
     """Do with a model what can be done; the error of rows that it refuses."""
-    w = model.weights
-    assert w.shape[-1] == model.n_features, "weights of other features"
+    assert weights_of(model).shape[-1] in (0, model.n_features), "weights of other features"
     assert model.names is None or len(model.names) == model.n_features, "names of other features"
     model.save(path)
     twin = fiol.load(path, compiled=False)
@@ -127,16 +131,16 @@ def use(model, X, y, path):
     for one in (model, twin, model.copy()):
         try:
             said = one.scores(X).tobytes(), one.predict(X).tobytes()
-            outcomes.append((said, one.learn(X, y).tobytes(), one.weights.tobytes(), one.rounds))
+            outcomes.append((said, one.learn(X, y).tobytes(), weights_of(one).tobytes(), one.rounds))
         except (TypeError, ValueError) as error:
             outcomes.append(str(error))
     assert outcomes[0] == outcomes[1], "another model after it was saved and loaded"
     model.save(path)
     again = fiol.load(path, compiled=False)
-    assert again.weights.tobytes() == model.weights.tobytes(), "another model after it learned and was saved"
+    assert weights_of(again).tobytes() == weights_of(model).tobytes(), "another model after it learned and was saved"
     if hasattr(model, "prune") and model.names is not None and model.columns is None:
         model.prune()
-        assert model.weights.shape[-1] == model.n_features
+        assert weights_of(model).shape[-1] in (0, model.n_features)
     type(model).merge([model, again])
     return outcomes[0] if isinstance(outcomes[0], str) else None
 

@@ -359,6 +359,13 @@ def test_lines_of_vowpal_wabbit_with_tags_and_without_labels(tmp_path):
     path.write_text("1 2.0 'first|a x:2 y |b z\n-1 'second|a y |b z:0.5\n1 |a x\n-1 |b z:2\n")
     invoke("train", path, *SINGLE, "-o", model)
     assert fiol.load(model).names == ["a^x", "a^y", "b^z"]
+    hashed = tmp_path / "hashed.fiol"
+    invoke("train", path, *SINGLE, "--bits", "3", "-o", hashed)
+    assert fiol.load(hashed).meta["reading"]["options"] == {"bits": 3}
+    by_hand = fiol.Learner(fiol.FIOL(fiol.Logistic()), bits=3)
+    rows = [{"a^x": 2, "a^y": 1, "b^z": 1}, {"a^y": 1, "b^z": 0.5}, {"a^x": 1}, {"b^z": 2}]
+    by_hand.learn(rows, [1.0, -1.0, 1.0, -1.0], [2.0, 1.0, 1.0, 1.0])
+    assert fiol.load(hashed).weights.tobytes() == by_hand.weights.tobytes()
     path.write_text("'one|a x\n|b z\n")
     rows = list(csv.reader(io.StringIO(invoke("predict", model, path).output)))
     assert [row[0] for row in rows] == ["tag", "one", ""]
@@ -390,6 +397,29 @@ def test_a_reader_that_leaves_ends_predictions_quietly(two, tmp_path):
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(timeout=60) in (0, 1, 141)
+
+
+@pytest.mark.filterwarnings("default::RuntimeWarning")
+def test_a_model_that_diverges_is_saved_nevertheless(two, tmp_path):
+    path, _, _ = two
+    model = tmp_path / "wild.fiol"
+    wild = ["--loss", "squared_error", "--algorithm", "SGD", "--step-size", "1e90"]
+    done = invoke("train", path, *wild, "-o", model, "--json")
+    assert "Warning: the score of row" in done.stderr
+    told = json.loads(done.stdout)
+    assert told["loss"] is None
+    assert fiol.load(model).rounds == 200
+    assert "finished" in invoke("inspect", model).output
+    json.loads(invoke("inspect", model, "--json").output)
+
+
+def test_files_without_rows(tmp_path):
+    (tmp_path / "empty.svm").write_text("")
+    (tmp_path / "comments.svm").write_text("# nothing\n")
+    for name in ("empty.svm", "comments.svm"):
+        done = invoke("train", tmp_path / name, "-o", tmp_path / "new.fiol", code=1)
+        assert name in done.output
+        assert "Traceback" not in done.output
 
 
 def test_algorithms_over_step_sizes(two, tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -368,6 +369,24 @@ def test_progress_is_printed():
         FIOLClassifier(max_iter=2, tol=None, verbose=1).fit(X, codes)
     assert said.getvalue().count("loss 0.") == 2
     assert "pass 2" in said.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("options", "said_of_it"),
+    [
+        ({"step_size": "single", "early_stopping": True, "tol": None}, r"pass 2: .*, best held-out score (\S+),"),
+        ({"tol": 1e-9}, r"pass 2: .*, least loss of rows held back (\S+),"),
+        ({"step_size": "single", "tol": None}, r"pass 2: loss \S+(), \S+ s"),
+    ],
+)
+def test_progress_says_what_its_numbers_are(options, said_of_it, capsys):
+    """An ensemble stops by the loss of rows held back, other learners by a score, or by the loss alone."""
+    X, codes = blobs(classes=2)
+    FIOLClassifier(max_iter=2, verbose=1, n_iter_no_change=9, random_state=0, **options).fit(X, codes)
+    found = re.search(said_of_it, capsys.readouterr().out)
+    assert found
+    assert not found[1] or 0.0 < float(found[1]) <= 1.0
 
 
 # --- predicting -------------------------------------------------------------------------------

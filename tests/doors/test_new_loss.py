@@ -214,6 +214,7 @@ MEANT = {
     ("bounds.py", "LinearizedLoss"),
     ("bounds.py", "ImplicitRegularizer"),
     ("bounds.py", "Inverse"),
+    ("ensemble_bounds.py", "Squared"),
     ("lane_group.py", "LastIterate"),
     ("lane_group.py", "ImplicitLoss"),
     ("lane_group.py", "ClosedForm"),

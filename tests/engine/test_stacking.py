@@ -4,6 +4,7 @@ from math import log, log1p
 
 import numpy as np
 import pytest
+from campaigns import rounds
 from oracles.stacking import scores_by_definition
 from scipy.optimize import minimize
 
@@ -420,3 +421,32 @@ def test_joint_members_alike_or_gone(loss):
     assert state.live.tolist() == [1.0, 1.0, 0.0, 1.0]
     assert well(state, stack)
     np.testing.assert_allclose(state.v[:, 0], state.v[:, 1], rtol=1e-9)
+
+
+# --- for long -----------------------------------------------------------------------------------
+
+
+def test_members_that_do_their_worst_for_long():
+    """The short version of tests/campaigns/rounds.py: the state is what it says it is, and the stack still learns."""
+    worst, made, ratio = rounds.campaign(60_000, 5, fiol.Logistic(), plain=True, block=2_000)
+    assert made == 60_000
+    assert rounds.fine(worst, ratio), (worst, ratio)
+
+
+def test_doubts_about_labels_leave_weights_alone_where_scores_are_absurd():
+    """Rows with scores of 1e40 say which sign is right, and nothing about rows of a usual size."""
+    rng = np.random.default_rng(0)
+    Z, y = members(fiol.Logistic(), rows=35)
+    fields = (0.1, [0.0, 3e-4, 3e-3], 3.0, 1e-3, 20.0, 5.0, 0.5)
+    for largest in (12.0, 40.0):
+        rows = Z.copy()
+        rows[::7] *= 10.0 ** rng.uniform(5.0, largest, (len(rows[::7]), 1))
+        scores, state = run(NewtonStack(), fiol.Logistic(), rows, y, kernel=plain)
+        assert abs(state.v).max() < 10.0
+        if largest < 20.0:  # what the fifty digits of the definition are enough for
+            exact = scores_by_definition("Logistic", rows.tolist(), y.tolist(), [1.0] * 35, *fields)[0]
+            np.testing.assert_allclose(scores, list(map(float, exact)), rtol=1e-6, atol=1e-6)
+    Z, codes = classes_of()
+    Z[::7] *= 1e30
+    joint = joint_run(NewtonStack(), fiol.Softmax(), Z, codes)[1]
+    assert abs(joint.v).max() < 10.0

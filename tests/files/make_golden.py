@@ -87,6 +87,33 @@ def joint():
     return taught(fiol.Learner(fiol.FIOL(fiol.Softmax(), fiol.Ridge(0.01)), average=True, compiled=False))
 
 
+def ensemble():
+    """The default: seven learners and their stack."""
+    return learner(words, fiol.Stacked(fiol.Logistic()))
+
+
+def gated():
+    """Seven learners behind a gate, which is closed to some features."""
+    return learner(numbers, fiol.Stacked(fiol.Squared(), fiol.L1(0.05)))
+
+
+def centred():
+    """Seven learners of columns far from 0, whose means are taken from them after 32 rows."""
+
+    def far(rows, seed):
+        X, y = numbers(rows, seed)
+        return [[row[0] + 1000.0, row[1] - 50.0, *row[2:]] for row in X], y
+
+    return taught(fiol.Learner(fiol.Stacked(fiol.Squared()), compiled=False), far, first=40)
+
+
+def bayes():
+    """Members by exponential weights: there are none of the whole."""
+    sizes = fiol.ScaleFree(fiol.AdaGrad(1.0)), fiol.ScaleFree(fiol.Constant(10.0))
+    members = [fiol.FIOL(fiol.Logistic(), step_size=size) for size in sizes]
+    return learner(words, fiol.Ensemble(members, fiol.Bayes(0.01)))
+
+
 def one_vs_rest():
     """A learner per class of hashed features, and one that stands by for the next class."""
     return taught(fiol.OneVsRest(fiol.FIOL(fiol.Logistic(), fiol.L1(0.01)), bits=8, compiled=False))
@@ -98,9 +125,9 @@ def one_vs_one():
     return taught(model, lambda rows, seed: (words(rows, seed)[0], ["no", "yes", "no", "no", "yes"] * (rows // 5)))
 
 
-def taught(model, rows=fruit):
-    """A model after 20 rows, and five more."""
-    model.learn(*rows(20, seed=1))
+def taught(model, rows=fruit, first=20):
+    """A model after the first rows, and five more."""
+    model.learn(*rows(first, seed=1))
     model.meta = {"unit": "größe"}
     return model, rows(5, seed=2)
 
@@ -192,9 +219,10 @@ def say(model, X):
     """All that is expected of a model."""
     if hasattr(model, "partial_fit"):
         return say_estimator(model, X)
-    parts = {
-        name: np.asarray(getattr(model, name)).tolist() for name in ("weights", "intercept", "rounds", "n_features")
-    }
+    linear = ("weights", "intercept") if not isinstance(model, fiol.Learner) or model.update.is_linear() else ()
+    parts = {name: np.asarray(getattr(model, name)).tolist() for name in (*linear, "rounds", "n_features")}
+    if getattr(model, "members", []):
+        parts |= {"mixing": model.mixing.tolist(), "losses": [model.progressive_loss, *(m.loss for m in model.members)]}
     kinds = {} if model.classes is None else {"classes": model.classes, "predicted": model.predict(X).tolist()}
     return {**parts, **kinds, "scores": model.scores(X).tolist(), "names": model.names, "meta": model.meta}
 
@@ -231,6 +259,10 @@ MODELS = {
     "learner-per-feature": (per_feature, save, say_twice),
     "learner-older": (older, save_older, say_older),
     "learner-classes": (joint, save, say_twice),
+    "learner-ensemble": (ensemble, save, say_twice),
+    "learner-ensemble-gated": (gated, save, say_twice),
+    "learner-ensemble-centred": (centred, save, say_twice),
+    "learner-ensemble-bayes": (bayes, save, say_twice),
     "one-vs-rest": (one_vs_rest, save, say_twice),
     "one-vs-rest-two": (one_vs_one, save, say_twice),
     "regressor": (regressor, save, say_twice),

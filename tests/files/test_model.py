@@ -125,7 +125,9 @@ def places(value, path=()):
         yield from places(child, (*path, key))
 
 
-GOLDEN = sorted((Path(__file__).parent / "golden").glob("learner-*.fiol"))
+#: Of ensembles the smallest is enough: the places in their recipes are those of members.
+LARGE = ("learner-ensemble", "learner-ensemble-gated", "learner-ensemble-centred")
+GOLDEN = [path for path in sorted((Path(__file__).parent / "golden").glob("learner-*.fiol")) if path.stem not in LARGE]
 OTHERS = (None, True, False, -1, 0, 3, 7.5, 2**70, "x", "inf", [], ["a"], {}, {"a": 1})
 
 
@@ -153,7 +155,7 @@ def test_a_header_with_anything_in_any_place_is_refused_or_works(path, golden):
                 learned += 1
             except (TypeError, ValueError) as error:  # such rows, targets and features do not go with that header
                 refusals.append(str(error))
-            assert model.weights.shape[-1] == model.n_features
+            assert not model.update.is_linear() or model.weights.shape[-1] == model.n_features
     assert learned >= 10
     assert all(re.match(r"this learner has|row \d|y\[\d|X\[\d|X has", reason) for reason in refusals)
 

@@ -11,7 +11,7 @@ def exp(x):
 #: value, derivative, second derivative (None where there are kinks), whether values have a unit of their own.
 LOSSES = {
     "Logistic": (
-        lambda z, y: mp.log(1 + exp(-y * z)),
+        lambda z, y: max(-y * z, mpf(0)) + mp.log(1 + exp(-abs(z))),
         lambda z, y: -y / (1 + exp(y * z)),
         lambda z, y: 1 / ((1 + exp(z)) * (1 + exp(-z))),
     ),
@@ -87,6 +87,7 @@ def scores_by_definition(name, Z, y, weight, prior, forgets, burn, floor, limit,
             q, before = mp.fdot(u, z), s[j]
             p = h * q / d
             wrong = target * min(doubt * max(mpf(1) / t, mpf(forgets[j])), mpf(1) / 2) if binary else mpf(0)
+            wrong *= min(mpf(10) ** 6 / max(map(abs, z)), mpf(1)) ** 2 if any(z) else 1
             far = abs(grad(before, target)) + 1
             beta = root(lambda b: -grad(before + p * b, target) - wrong - b, -far, far)  # noqa: B023
             bend = around(before, target, r) if hess is None or not binary else hess(before + p * beta, target)
@@ -102,5 +103,5 @@ def scores_by_definition(name, Z, y, weight, prior, forgets, burn, floor, limit,
             for j in range(J):
                 kept = min((1 - mpf(forgets[j])) ** n, (1 - mpf(n) / t) ** burn) if forgets[j] > 0 else mpf(1)
                 A[j] = kept * A[j] + (1 - kept) * mp.eye(K) / mpf(prior)
-            last, following = t, t + min(64, 1 + t // 8)
+            last, following = t, t + min(128, 1 + t // 8)
     return out, v, share

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from fiol.cli.data import load_trained, tell_skipped
-from fiol.cli.outcome import answering, refuse_existing, whole_file
+from fiol.cli.outcome import answering, json_text, refuse_existing, whole_file
 from fiol.cli.sections import typed_command
 
 #: What figures are called for people.
@@ -104,7 +103,7 @@ def evaluate(
         write_report(report, evaluation, sources, reader.skipped + missing)
     tell_skipped(reader, missing)
     if as_json:
-        click.echo(json.dumps({**found, "skipped": reader.skipped, "missing": missing}, indent=2))
+        click.echo(json_text({**found, "skipped": reader.skipped, "missing": missing}))
     else:
         for line in report_lines(found):
             click.echo(line)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from fiol.cli.outcome import answering
+from fiol.cli.outcome import answering, json_text
 
 
 @click.command("inspect")
@@ -30,7 +29,7 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
         raise ValueError(f"{model} holds a {type(learner).__name__}, not a learner")
     found = facts_of_model(learner, top)
     if as_json:
-        click.echo(json.dumps({"model": model, **found}, indent=2))
+        click.echo(json_text({"model": model, **found}))
         return
     for line in fact_lines(found):
         click.echo(line)

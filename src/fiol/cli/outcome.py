@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
+import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -26,7 +29,8 @@ def answering(command: Callable[..., Any]) -> Callable[..., Any]:
         from fiol.training.stopping import Signals, Stopped  # imported here: help is for everyone
 
         try:
-            with Signals() as signals:
+            with Signals() as signals, warnings.catch_warnings():
+                warnings.showwarning = say_warning
                 return command(*args, signals=signals, **options)
         except Stopped as stopped:
             for note in stopped.notes:
@@ -40,6 +44,11 @@ def answering(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.ClickException(one_line(error)) from error
 
     return answer
+
+
+def say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line on standard error."""
+    click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
 
 
 def leave(code: int) -> NoReturn:
@@ -94,3 +103,26 @@ def whole_file(path: str | None) -> Iterator[Any]:
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def json_text(found: Any) -> str:
+    """Plain values as JSON; numbers that JSON does not have are null.
+
+    >>> print(json_text({"loss": [0.5, float("inf")]}))
+    {
+      "loss": [
+        0.5,
+        null
+      ]
+    }
+    """
+    return json.dumps(with_nulls(found), indent=2, allow_nan=False)
+
+
+def with_nulls(found: Any) -> Any:
+    """The same values, None for numbers that are not finite."""
+    if isinstance(found, dict):
+        return {name: with_nulls(value) for name, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        return [with_nulls(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found

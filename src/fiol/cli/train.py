@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -13,7 +14,7 @@ from typing import Any
 import click
 
 from fiol.cli.data import given_reading, reading_options, tell_skipped
-from fiol.cli.outcome import answering, refuse_existing, whole_file
+from fiol.cli.outcome import answering, json_text, refuse_existing, whole_file
 from fiol.cli.sections import OptionSections, option_in, typed_command
 
 #: While all targets are the same, so many batches of rows are looked at for another one.
@@ -185,7 +186,10 @@ class Job:
         """How the data are read, and what is to be learned."""
         from fiol.readers.reading import guess
 
-        self.reading = guess(self.sources, **given_reading(dict(self.options)))
+        reading, bits = guess(self.sources, **given_reading(dict(self.options))), self.options["bits"]
+        if bits is not None and "bits" in reading.kind.options and reading.option("bits") is None:
+            reading = dataclasses.replace(reading, options={**reading.options, "bits": bits})  # names are hashed there
+        self.reading = reading
         self.reader = self.read()
         self.task = self.task_of_first_rows()
 
@@ -346,7 +350,7 @@ class Job:
             self.write_page(report, watcher, screen)
         tell_skipped(self.reader, training.missing)
         if as_json:
-            click.echo(json.dumps(self.summary(), indent=2))
+            click.echo(json_text(self.summary()))
         else:
             click.echo(self.last_words())
 

@@ -2,7 +2,7 @@
 
 The learners of an ensemble are its members. Before every row each of K members gives it a score; a stack has a weight
 for each, v, and the ensemble's score is <v, z>. So an ensemble of linear models is one linear model, whose weights are
-sum_k v_k w_k.
+sum_k v_k w_k. (`Bayes` takes the mean of probabilities instead, where scores have them, and is none.)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, require
+from fiol.components.joint_losses import AnyLoss
 
 #: Information about members is brought up to date every so many rounds, or as soon as an eighth of all are new.
 PERIOD = 128.0
@@ -21,6 +22,8 @@ MOST_INFORMATION = 1e10
 MOST_NEWS = 1e6
 #: So much may variances shrink by subtraction before they are computed afresh.
 MOST_DECLINE = 1e4
+#: Labels of rows with scores beyond this are hardly in doubt: the last digits of that would move scores farther.
+ABSURD = 1e6
 #: A member with a score beyond this has overflowed: squares must be doubles.
 OVERFLOWN = 1e145
 
@@ -29,10 +32,12 @@ class Stack(Component):
     """A way to make one score of several."""
 
     of_features: ClassVar[bool] = False
-    #: Whether the score is linear in those of the members, with weights that do not depend on them.
-    linear: ClassVar[bool] = True
     #: Whose rounds are made: "newton", "best" or "bayes".
     kind: ClassVar[str] = "newton"
+
+    def linear_for(self, loss: AnyLoss) -> bool:
+        """Whether the score is linear in those of the members, with weights that do not depend on them."""
+        return True
 
 
 class NewtonStack(Stack):
@@ -52,9 +57,9 @@ class NewtonStack(Stack):
     The step is a scalar equation, as every exact step: with u = A_j^-1 z and p = <z, u> / d, v_j moves by beta u / d
     where beta = -phi'(<v_j, z> + p beta), which `Loss.dual` solves.
 
-    **Forgetting** happens in rounds t that are n after the last, n = min(64, 1 + floor of t/8): f is (1 - forgets_j)^n,
-    or (1 - n/t)^burn if that is less, for at first members learn fast, and what they were says little. A stack with the
-    rate 0 has f = 1.
+    **Forgetting** happens in rounds t that are n after the last, n = min(128, 1 + floor of t/8): f is (1 -
+    forgets_j)^n, or (1 - n/t)^burn if that is less, for at first members learn fast, and what they were says little. A
+    stack with the rate 0 has f = 1.
 
     **Curvature.** h is phi'' after the step, at least `floor`, where the unit is 1 and phi'' is known. Otherwise it is
     the mean of phi'' around the score before the step, (phi(z + r) - 2 phi(z) + phi(z - r)) / r^2: r is 1 if d is, and
@@ -68,11 +73,12 @@ class NewtonStack(Stack):
     **Rare rows.** A squared error beyond `robust` predictive standard deviations, sqrt(d (1 + p)), pulls as in Huber's
     loss and counts as much less; the phi'^2 of a loss without kinks count no more than robust^2 h d. Labels: of all
     that a stack remembers, `doubt` labels count as wrong: phi + wrong y z stands for phi, wrong = doubt max(1/t,
-    forgets_j), so that scores beyond all experience cost something (with more classes the score of the right one,
-    less the mean of the others, stands for y z). A row of classes with a score of m > `limit` adds (limit / m)^2 of
-    its curvature. No row adds more than 1e6 times what was known about its score, and no member keeps information of
-    more than 1e10 / prior, so that doubles hold the prior beside it. A member with a score that is not finite, or
-    beyond 1e145, is taken out for ever: its weight is 0, weights and information of all others stay.
+    forgets_j), so that scores beyond all experience cost something (with more classes the score of the right one, less
+    the mean of the others, stands for y z), and where a member has a score of m > 1e6, (1e6 / m)^2 of that. A row of
+    classes with a score of m > `limit` adds (limit / m)^2 of its curvature. No row adds more than 1e6 times what was
+    known about its score, and no member keeps information of more than 1e10 / prior, so that doubles hold the prior
+    beside it. A member with a score that is not finite, or beyond 1e145, is taken out for ever: its weight is 0,
+    weights and information of all others stay.
 
     **A score per class** (`Softmax`, `CrammerSinger`): v is shared by all classes, z_c are the scores of class c, and
     h z z' is the covariance of the z_c, with the probabilities of the classes after the step; where there are kinks,
@@ -110,9 +116,10 @@ class NewtonStack(Stack):
         rate = at(self.forgets, j)
         return min((1.0 - rate) ** n, (1.0 - n / t) ** self.burn) if rate > 0.0 else 1.0
 
-    def wrong(self, j: int, t: float) -> float:
-        """Which part of its labels stack j takes for wrong in round t."""
-        return min(self.doubt * max(1.0 / t, at(self.forgets, j)), 0.5)
+    def wrong(self, j: int, t: float, peak: float) -> float:
+        """Which part of its labels stack j takes for wrong in round t, in a row with scores of up to `peak`."""
+        found = min(self.doubt * max(1.0 / t, at(self.forgets, j)), 0.5)
+        return found * (ABSURD / peak) ** 2 if peak > ABSURD else found
 
     def common_share(self, t: float) -> float:
         """What all stacks share in round t, whatever they did."""
@@ -138,16 +145,27 @@ class Bayes(Stack):
         loss of the whole  <=  loss of any sequence of members that changes m times in T rounds
                                + log K + m log(K / switching) - (T - 1 - m) log(1 - switching).
 
-    The score is then not linear in the row. For other losses it is, with d as in `NewtonStack`, and by convexity
-    its loss is at most the mean of the members'. A member with a score that is not finite is taken out for ever.
+    The score is then not linear in the row: there are no weights, no intercept and no ONNX. For other losses it is,
+    with d as in `NewtonStack`, and by convexity its loss is at most the mean of the members'; no bound is known there.
+    A member with a score that is not finite is taken out for ever.
+
+    >>> from fiol import FIOL, AdaGrad, Constant, Ensemble, Learner, Logistic, ScaleFree
+    >>> sizes = [ScaleFree(Constant(10.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(AdaGrad(30.0))]
+    >>> learner = Learner(Ensemble([FIOL(Logistic(), step_size=size) for size in sizes], Bayes()))
+    >>> scores = learner.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]] * 40, [1, -1, 1] * 40)
+    >>> best = min(member.loss for member in learner.members)
+    >>> bool(120 * learner.progressive_loss <= 120 * best + np.log(3))
+    True
     """
 
     switching: float = 0.0
-    linear: ClassVar[bool] = False
     kind: ClassVar[str] = "bayes"
 
     def validate(self) -> None:
         require("Bayes.switching", self.switching, 0.0, 0.5)
+
+    def linear_for(self, loss: AnyLoss) -> bool:
+        return not loss.is_probability
 
 
 class BestMember(Stack):

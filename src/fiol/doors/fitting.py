@@ -112,7 +112,7 @@ def continued(old: Any, new: Any) -> Any:
 
 
 class Progress:
-    """Prints the loss, the held-out score and the time after every pass."""
+    """Prints the loss, how good the best pass so far was on rows held out, and the time after every pass."""
 
     def __init__(self) -> None:
         self.start = time.perf_counter()
@@ -124,6 +124,10 @@ class Progress:
 
     def __call__(self, epoch: int, courses: list[Course]) -> None:
         loss = np.mean([course.losses[-1] for course in courses])
-        held = "" if courses[0].score is None else f", best held-out score {np.mean([c.best for c in courses]):.4f}"
+        held, best = "", np.mean([course.best for course in courses])
+        if courses[0].back_to_best is not None:  # an ensemble's, whose merit is minus a loss
+            held = f", least loss of rows held back {-best:.6f}"
+        elif courses[0].score is not None:
+            held = f", best held-out score {best:.4f}"
         left = f", {len(courses)} classes" if len(courses) > 1 else ""
         self.show(f"pass {epoch}: loss {loss:.6f}{held}{left}, {time.perf_counter() - self.start:.2f} s")

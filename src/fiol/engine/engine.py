@@ -406,6 +406,10 @@ class Engine:
         total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, sample_weights)
         return total / mass if mass > 0.0 else 0.0
 
+    def weighed(self, features: int) -> Any:
+        """Which of the first features have a weight other than 0 with any member of an ensemble that is in."""
+        raise NotImplementedError  # an update has no members
+
     def report(self, features: int) -> list[Any]:
         """How the members of an ensemble do: see `EnsembleEngine.report`."""
         return []
@@ -612,11 +616,12 @@ class Engine:
             reading,
             rounds,
             stacking,
+            weighing,
         )
 
         if isinstance(kernel, str):
             name, files = kernel.removeprefix("intercept: "), [rounds, reading, centred_rows, gating, stacking]
-            files += [joint_stacking, choosing, lanes, lane_stack, lane_rounds]
+            files += [joint_stacking, choosing, weighing, lanes, lane_stack, lane_rounds]
             kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)

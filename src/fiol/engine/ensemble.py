@@ -19,7 +19,15 @@ from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.holding import limits
 from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, lanes_there
 from fiol.engine.pacing import paced, piece_of
-from fiol.engine.stack_state import AGAIN, STACK_KINDS, StackKind, mean_losses, narrowed, new_lane_room, widened
+from fiol.engine.stack_state import (
+    AGAIN,
+    STACK_KINDS,
+    StackKind,
+    mean_losses,
+    narrowed,
+    new_lane_room,
+    widened,
+)
 from fiol.intake.chunk import Chunk
 from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan, intercept_plan, make_plan
@@ -38,12 +46,13 @@ class Member(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some rows, their targets, and the rows as the gate lets them pass."""
+    """Some rows, their targets, the rows as the gate lets them pass, and where scores are told, if anywhere."""
 
     rows: Chunk
     passed: Chunk
     y: Floats
     sample_weights: Floats
+    told: Any
 
 
 #: So often a piece is ended after an interrupt, should others follow.
@@ -58,6 +67,8 @@ MOST_STACKS, FOUR = 3, (0.0,) * 4
 
 class EnsembleEngine(Engine):
     """An `Engine` whose scores and weights are those of the one linear model that a stack makes of its members.
+
+    If the stack makes none (`Ensemble.is_linear`), there are scores, and no weights.
 
     The members go through the rows piece by piece, each as if it were alone; then the stack goes through their scores
     of the piece. A gate goes first, and the others see the entries that it lets pass. The stack's clock is that of the
@@ -201,7 +212,10 @@ class EnsembleEngine(Engine):
 
     # --- learning -----------------------------------------------------------------------------
 
-    def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
+    def learn_plainly(
+        self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER, told: Any = None
+    ) -> Floats:
+        """As of any engine; rows in order are `told`, [row, member + 1]: scores of all members, then of the whole."""
         scores, live = np.zeros((chunk.rows, *self.trailing)), self.mixed.live.copy()
         for start, stop in paced(chunk, order, self.row_cost):
             if len(order):
@@ -209,7 +223,8 @@ class EnsembleEngine(Engine):
                 scores[chosen] = self.learn_piece(chunk.take(chosen), y[chosen], sample_weights[chosen])
             else:
                 rows = slice(start, stop)
-                scores[rows] = self.learn_piece(piece_of(chunk, start, stop), y[rows], sample_weights[rows])
+                piece = piece_of(chunk, start, stop), y[rows], sample_weights[rows]
+                scores[rows] = self.learn_piece(*piece, None if told is None else told[rows])
         for k in np.flatnonzero(live > self.mixed.live):
             text = f"member {k} overflows and is left out from now on: {self.ensemble.updates[k].brief()}"
             warnings.warn(text, RuntimeWarning, stacklevel=6)
@@ -224,9 +239,9 @@ class EnsembleEngine(Engine):
         finally:
             self.ticks[AGAIN] = was
 
-    def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+    def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats, told: Any = None) -> Floats:
         """A round per row of every member and of the stack; a signal is heard when all have made them."""
-        if self.all_in_lanes:
+        if self.all_in_lanes and told is None:
             group: Any = self.group
             rows, known = (chunk, y, sample_weights), (group.memory, self.known_to_stack, self.stack_room)
             scores = np.zeros(chunk.rows)
@@ -236,7 +251,7 @@ class EnsembleEngine(Engine):
         shape = chunk.rows, *self.trailing
         lanes = [] if self.group is None else [self.group.new_scores(chunk.rows)]
         found, scores = [*lanes, *(np.zeros(shape) for _ in self.beside)], np.zeros(shape)
-        piece = Piece(chunk, self.room_to_pass(chunk), y, sample_weights)
+        piece = Piece(chunk, self.room_to_pass(chunk), y, sample_weights, told)
         try:
             self.end_piece(piece, found, scores, *ends)
         except BaseException:
@@ -274,7 +289,10 @@ class EnsembleEngine(Engine):
                     rows = *runner.plans, piece.passed, IN_ORDER, *targets
                     runner.call("learn_rows", *rows, *runner.memory, its_scores)
         if self.rounds < end:
-            scores[...] = self.learn_stack(self.side_by_side(found), *targets)
+            Z = self.side_by_side(found)
+            scores[...] = self.learn_stack(Z, *targets)
+            if piece.told is not None:
+                piece.told[:, :-1], piece.told[:, -1] = Z[:, : len(self.ensemble.updates)], scores
 
     def learn_stack(self, Z: Floats, y: Floats, sample_weights: Floats) -> Floats:
         """Rounds of the stack alone, for scores of members [row, member] or [row, score, member]."""
@@ -370,6 +388,14 @@ class EnsembleEngine(Engine):
 
     def nonzeros(self, features: int) -> list[int]:
         """How many of the first features have a weight with each member, and pass."""
+        return [int(np.count_nonzero(there)) for there in self.weighed_by(features)]
+
+    def weighed(self, features: int) -> Any:
+        there = zip(self.mixed.live, self.weighed_by(features), strict=True)
+        return np.any([its for live, its in there if live > 0.0] or [np.zeros(features, bool)], axis=0)
+
+    def weighed_by(self, features: int) -> list[Any]:
+        """Which of the first features have a weight with each member, and pass."""
         indices, weights = np.arange(features, dtype=np.int32), dict[int, Any]()
         if self.group is not None:
             weights.update(zip(self.in_lanes, self.group.weights(features).T, strict=True))
@@ -378,7 +404,7 @@ class EnsembleEngine(Engine):
             member.call("add_weights", *member.known, indices, 1.0, weights[k])
         passing = self.passing(indices)
         there = (w != 0.0 if w.ndim == 1 else w.any(axis=1) for _, w in sorted(weights.items()))
-        return [int(np.count_nonzero(its & passing)) for its in there]
+        return [its & passing for its in there]
 
     def passing(self, features: Any) -> Any:
         """Which of these features the gate lets pass now; all without one."""
@@ -428,7 +454,20 @@ class EnsembleEngine(Engine):
         return state, intercept, fresh, np.array(START)
 
     def scores(self, chunk: Chunk) -> Floats:
-        chunk, v = self.centred(chunk), self.mixing
+        chunk = self.centred(chunk)
+        if self.ensemble.is_linear():
+            return self.linear_scores(chunk, self.mixing)
+        each, known = np.eye(len(self.ensemble.updates)), self.known_to_stack
+        Z = np.zeros((chunk.rows, *self.trailing, len(each)))
+        for k in np.flatnonzero(known.live):
+            Z[..., k] = self.linear_scores(chunk, each[k])
+        scores = np.empty((chunk.rows, *self.trailing))
+        kernel = self.stacking.joint_scores if self.trailing else self.stacking.scores
+        self.call(kernel, self.plan.problem.loss, Z, known, scores)
+        return scores
+
+    def linear_scores(self, chunk: Chunk, v: Floats) -> Floats:
+        """The scores of rows that are centred by the linear model in which the members count with v."""
         scores = np.empty((chunk.rows, *self.trailing))
         kernel = "score_rows_of_many" if self.trailing else "score_rows"
         state, *known = self.linear_memory(0)
@@ -442,9 +481,19 @@ class EnsembleEngine(Engine):
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:
+        self.expect_linear()
         return self.weights_of(np.arange(features, dtype=np.int32), self.mixing)
 
+    def expect_linear(self) -> None:
+        """TypeError unless there are weights."""
+        if not self.ensemble.is_linear():
+            raise TypeError(
+                f"{self.stack!r} takes the mean of probabilities, which is no linear model, so there are no weights: "
+                "use NewtonStack(), or member(k) for one of the members"
+            )
+
     def working_intercept(self, averaged: bool) -> Any:
+        self.expect_linear()
         found = self.intercept_of(self.mixing)
         return found if self.trailing else float(found)
 
@@ -496,6 +545,8 @@ class EnsembleEngine(Engine):
         if self.centring is not None:
             self.centring = centring_from(arrays, members[0].state.w.shape[0])
         self.members, self.mixed = members, type(self.mixed)(**mixed)
+        if self.observer is not None and "mark" in arrays:
+            self.observer.rewind(arrays["mark"])
 
     def copy(self) -> EnsembleEngine:
         new = copy.copy(self)

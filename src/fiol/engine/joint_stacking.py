@@ -258,7 +258,7 @@ def joint_stack_row(stack, loss, scores, y, weight, state, room, out):  # type: 
     least = 1.0 / stack.prior
     for j in range(J):
         v, A, P = state.v[j], state.A[j], state.P[j]
-        wrong = weight * stack.wrong(j, t) * C / (C - 1.0) if C > 1 else 0.0
+        wrong = weight * stack.wrong(j, t, peak) * C / (C - 1.0) if C > 1 else 0.0
         for k in range(K):  # so many labels count as wrong: their pull is the same wherever v is
             a = v[k]
             for i in range(K):

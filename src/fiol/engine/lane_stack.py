@@ -77,9 +77,8 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
     common = stack.common_share(t)
     store(state.share, 0, share * ((1.0 - common) / total(share)) + load_lanes(rows, 4 * THERE, quad) * (common / J))
     # 4. A step of each.
-    part = 1.0
+    part, peak = 1.0, 0.0
     if loss.value_unit > 0.0 and anywhere(abs(z) > stack.limit):
-        peak = 0.0
         for k in range(members):
             peak = max(peak, abs(seen[k]))
         part = (stack.limit / peak) ** 2
@@ -90,7 +89,8 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
         store(u, j * n, moved)
     q, wrong = larger(sums_of_products(u, n, z, J), 0.0), quad
     if loss.value_unit > 0.0:
-        wrong = y * lanes((stack.wrong(0, t), stack.wrong(min(1, J - 1), t), stack.wrong(J - 1, t), 0.0))
+        middle = stack.wrong(min(1, J - 1), t, peak)
+        wrong = y * lanes((stack.wrong(0, t, peak), middle, stack.wrong(J - 1, t, peak), 0.0))
     p = rate * q
     if loss.lane_exact(s - p * wrong, p):
         root, bend = loss.lane_step(s - p * wrong, p, 0.0, quad + reach, y, 1.0)

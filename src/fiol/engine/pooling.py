@@ -38,7 +38,7 @@ from fiol.update.state import START, Clock, State, Uncounted
 #: Does one thing for each of many, perhaps in threads.
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 #: Rows, their targets or codes of classes, and sample weights.
-Rows = tuple[Chunk, Any, Floats]
+Given = tuple[Chunk, Any, Floats]
 #: Where losses are computed along the line.
 ALONG = np.linspace(0.0, 1.0, 17)
 
@@ -75,15 +75,15 @@ class Pool:
 
         y are targets, or codes of classes.
         """
-        chunk, loss = rows_of_members(self.base, chunk), self.base.plan.problem.loss
-        found = np.zeros((len(self.ways), len(ALONG)))
-        for j, (own, way) in enumerate(zip(self.members, self.ways, strict=True)):
-            if way.straight:
-                z, ahead = own.scores(chunk), way.engine.scores(chunk)
-                for k, s in enumerate(ALONG):
-                    between = z + s * (ahead - z)
-                    found[j, k] = self.base.call("total_loss", loss, between, IN_ORDER, y, sample_weights)[0]
-        return found
+        return losses_along(self.base, self.members, [way.engine for way in self.ways], chunk, y, sample_weights)
+
+    def full(self) -> Engine:
+        """The engine whose weights go all the way, for whoever computes `losses_along` elsewhere."""
+        if not isinstance(self.base, EnsembleEngine):
+            return self.ways[0].engine
+        new = self.base.copy()
+        new.members = [way.engine for way in self.ways]
+        return new
 
     def ended(self, losses: Floats, means: Centring | None) -> tuple[Engine, Floats]:
         """The engine whose weights go as far as the losses of all rows say, by new means; and how far that is."""
@@ -105,6 +105,20 @@ class Pool:
             move_frame(new, self.base.centring.means, means.means)  # type: ignore[union-attr]
         new.centring = means
         return new, chosen
+
+
+def losses_along(
+    base: Engine, members: Sequence[Engine], ahead: Sequence[Engine], chunk: Chunk, y: Any, sample_weights: Floats
+) -> Floats:
+    """[member, point of ALONG]: losses of rows on the way from the base's members to those that go all the way."""
+    chunk, loss = rows_of_members(base, chunk), base.plan.problem.loss
+    found = np.zeros((len(members), len(ALONG)))
+    for j, (own, other) in enumerate(zip(members, ahead, strict=True)):
+        if not own.plan.anchor.keeps_all_rounds:
+            z, far = own.scores(chunk), other.scores(chunk)
+            for k, s in enumerate(ALONG):
+                found[j, k] = base.call("total_loss", loss, z + s * (far - z), IN_ORDER, y, sample_weights)[0]
+    return found
 
 
 def way_of(base: Engine, engines: list[Engine]) -> Way:
@@ -257,7 +271,7 @@ class PartOfRound(NamedTuple):
     shown: tuple[Any, Any, Any]  #: for the stack: scores of members, targets, sample weights
 
 
-def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Rows) -> PartOfRound:
+def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Given) -> PartOfRound:
     """Learn from some rows, one of so many parts of a round, with a copy of the base, which has these members."""
     engine, (chunk, y, sample_weights) = base.copy(), rows
     shown = np.empty((0, 0)), y[:0], sample_weights[:0]
@@ -269,13 +283,13 @@ def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Row
     return PartOfRound(engine, engine.centring, scores, shown)
 
 
-def losses_of_some(pool: Pool, rows: Rows) -> Floats:
+def losses_of_some(pool: Pool, rows: Given) -> Floats:
     """`Pool.losses`, of some of the rows for all of them."""
     chosen = some_of(rows, SEARCH_ROWS // pool.parts)
     return pool.losses(*chosen) * (rows[0].rows / max(chosen[0].rows, 1))
 
 
-def some_of(rows: Rows, most: int) -> Rows:
+def some_of(rows: Given, most: int) -> Given:
     """About so many of the rows, evenly spaced; all if there are fewer than twice as many."""
     chunk, y, sample_weights = rows
     step = max(chunk.rows // max(most, 1), 1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, log
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.stacks import BestMember, NewtonStack
+from fiol.components.stacks import Bayes, BestMember, NewtonStack
 
 #: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
 #: derivatives, curvatures, values and derivatives at the score of the whole; by how much P has shrunk since LAST; sum
@@ -110,6 +110,45 @@ def merged_choices(states: list[ChoiceState], share: Any, t: float) -> ChoiceSta
     return new._replace(live=np.min([state.live for state in states], axis=0))
 
 
+# --- members by exponential weights -----------------------------------------------------------
+
+
+#: The least logarithm of a weight that is kept: as good as none, and finite as all that is stored.
+GONE = -1e300
+
+
+class BayesState(NamedTuple):
+    """What is known of K members; all arrays are float64."""
+
+    logs: Any  #: [member] logarithms of their weights, which add up to 1; a bad member may be the best one later
+    live: Any  #: [member] 1, or 0 for one that has been taken out
+    losses: Any  #: as in `StackState`
+    ticks: Any  #: as in `StackState`
+
+
+def new_bayes_state(stack: Bayes, members: int) -> BayesState:
+    """What is known before the first row."""
+    return BayesState(np.full(members, -log(members)), np.ones(members), np.zeros(members + 1), np.zeros(TICKS))
+
+
+def member_weights(stack: Bayes, state: BayesState) -> Any:
+    """The weights of the members now; 0 for those that have been taken out."""
+    return np.exp(state.logs) * state.live
+
+
+def merged_weights(states: list[BayesState], share: Any, t: float) -> BayesState:
+    """The mean of what is known, with these shares, after t rounds: of weights, that of their logarithms."""
+    counted = [(c, state) for c, state in zip(share, states, strict=True) if c > 0.0]
+    parts = zip(*(state for _, state in counted), strict=True)
+    new = BayesState(*(sum(c * array for (c, _), array in zip(counted, arrays, strict=True)) for arrays in parts))
+    new.ticks[T] = t
+    live = np.min([state.live for _, state in counted], axis=0)
+    logs = np.where(live > 0.0, new.logs, GONE)
+    top = logs.max()
+    total = top + log(np.exp(logs - top).sum())
+    return new._replace(live=live, logs=np.maximum(logs - total, GONE))
+
+
 class StackKind(NamedTuple):
     """How a kind of stack is run: functions, and kernels by name."""
 
@@ -118,12 +157,24 @@ class StackKind(NamedTuple):
     merged: Any  #: one state of several, their shares, and rounds
     rows: str
     joint_rows: str
+    #: What pools the scores of members where that is not linear, and of many scores.
+    scores: str = ""
+    joint_scores: str = ""
 
 
 #: By `Stack.kind`.
 STACK_KINDS = {
     "newton": StackKind(new_stack_state, mixing, merged_stacks, "stack_rows", "joint_stack_rows"),
     "best": StackKind(new_choice_state, chosen_weights, merged_choices, "choice_rows", "joint_choice_rows"),
+    "bayes": StackKind(
+        new_bayes_state,
+        member_weights,
+        merged_weights,
+        "bayes_rows",
+        "joint_bayes_rows",
+        "bayes_scores",
+        "joint_bayes_scores",
+    ),
 }
 
 # --- members in lanes -------------------------------------------------------------------------

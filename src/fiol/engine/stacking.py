@@ -223,7 +223,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
             q += a * z[k]
         reaches[j] = max(q, 0.0)
     for j in range(J):
-        wrong = y * stack.wrong(j, t) if loss.value_unit > 0.0 else 0.0
+        wrong = y * stack.wrong(j, t, peak) if loss.value_unit > 0.0 else 0.0
         pulls[j] = loss.dual(s[j] - rate * reaches[j] * wrong, rate * reaches[j], y) - wrong
     most_news = 0.0
     for j in range(J):

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from math import exp, inf, log
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
-from fiol.components.stacks import OVERFLOWN, Bayes
+from fiol.components.stacks import OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
-from fiol.engine.stack_state import MASS, TICKS, T
+from fiol.engine.stack_state import AGAIN, GONE, MASS, T
 from fiol.engine.stacking import unit_and_reach
 
 #: Squared errors count as no more than so many squared standard deviations in the unit of the loss.
 ROBUST = 5.0
-
-
-class BayesState(NamedTuple):
-    """What is known of K members; all arrays are float64."""
-
-    logs: Any  #: [member] logarithms of their weights, which add up to 1; a bad member may be the best one later
-    live: Any  #: [member] 1, or 0 for one that has been taken out
-    losses: Any  #: [1 + member] progressive losses so far: of the whole, of each member while it was in
-    ticks: Any  #: as in `StackState`
-
-
-def new_bayes_state(stack: Bayes, members: int) -> BayesState:
-    """What is known before the first row."""
-    logs = np.full(members, -log(members))
-    return BayesState(logs, np.ones(members), np.zeros(members + 1), np.zeros(TICKS))
-
-
-def member_weights(state: BayesState) -> Any:
-    """The weights of the members now; 0 for those that have been taken out."""
-    return np.exp(state.logs)
 
 
 @inlined
@@ -56,14 +35,14 @@ def normalise(state):  # type: ignore[no-untyped-def]
     """Let the weights add up to 1."""
     total = log_sum(state.logs)
     for k in range(state.logs.shape[0]):
-        state.logs[k] = state.logs[k] - total if total > -inf else -inf
+        state.logs[k] = max(state.logs[k] - total, GONE)
 
 
 @inlined
 def take_out_member(state, k):  # type: ignore[no-untyped-def]
     """Let member k be gone; the others keep their ratios."""
     state.live[k] = 0.0
-    state.logs[k] = -inf
+    state.logs[k] = GONE
     normalise(state)
 
 
@@ -73,7 +52,7 @@ def weigh(stack, state, values, rate):  # type: ignore[no-untyped-def]
     living = 0.0
     for k in range(values.shape[0]):
         living += state.live[k]
-        state.logs[k] -= rate * values[k]
+        state.logs[k] = max(state.logs[k] - rate * values[k], GONE) if state.live[k] > 0.0 else GONE
     normalise(state)
     if stack.switching > 0.0:
         for k in range(values.shape[0]):
@@ -82,13 +61,9 @@ def weigh(stack, state, values, rate):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bayes_row(stack, loss, scores, y, weight, state, values):  # type: ignore[no-untyped-def]
-    """One round: returns the score of the whole before it. `scores` are those of the members."""
-    K, ticks = state.live.shape[0], state.ticks
-    for k in range(K):
-        if state.live[k] > 0.0 and not abs(scores[k]) <= OVERFLOWN:
-            take_out_member(state, k)
-    score = 0.0
+def pooled(loss, scores, state, values):  # type: ignore[no-untyped-def]
+    """The score of the whole for the scores of the members."""
+    K, score = state.live.shape[0], 0.0
     if loss.is_probability:
         for k in range(K):
             values[k] = state.logs[k] - loss.value(scores[k], 1.0) if state.live[k] > 0.0 else -inf
@@ -99,12 +74,25 @@ def bayes_row(stack, loss, scores, y, weight, state, values):  # type: ignore[no
     else:
         for k in range(K):
             score += exp(state.logs[k]) * scores[k] if state.live[k] > 0.0 else 0.0
+    return score
+
+
+@inlined
+def bayes_row(stack, loss, scores, y, weight, state, values):  # type: ignore[no-untyped-def]
+    """One round: returns the score of the whole before it. `scores` are those of the members."""
+    K, ticks = state.live.shape[0], state.ticks
+    for k in range(K):
+        if state.live[k] > 0.0 and not abs(scores[k]) <= OVERFLOWN:
+            take_out_member(state, k)
+    score = pooled(loss, scores, state, values)
+    ticks[T] += 1.0
+    if ticks[AGAIN] > 0.0:
+        return score
     for k in range(K):
         values[k] = loss.value(scores[k], y) if state.live[k] > 0.0 else 0.0
         state.losses[1 + k] += weight * values[k]
     state.losses[0] += weight * loss.value(score, y)
     unit, _ = unit_and_reach(loss, score, y, weight, ROBUST, ticks)
-    ticks[T] += 1.0
     ticks[MASS] += weight
     rate = weight / unit if unit > 0.0 else inf
     if rate <= LARGEST_SUM:
@@ -122,14 +110,18 @@ def bayes_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-unt
     own[0] = 0.0  # which keeps it alive
 
 
+@jit
+def bayes_scores(loss, Z, state, scores):  # type: ignore[no-untyped-def]
+    """Write the score of the whole for every row of Z [row, member]."""
+    values = np.zeros(Z.shape[1])
+    for r in range(Z.shape[0]):
+        scores[r] = pooled(loss, Z[r], state, values)
+
+
 @inlined
-def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):  # type: ignore[no-untyped-def]
-    """One round; writes the scores of the whole before it. `scores` [class, member] are those of the members."""
+def joint_pooled(loss, scores, state, values, one, out):  # type: ignore[no-untyped-def]
+    """Write the scores of the whole for the scores [class, member] of the members."""
     C, K = scores.shape
-    for k in range(K):
-        for c in range(C):
-            if state.live[k] > 0.0 and not abs(scores[c, k]) <= OVERFLOWN:
-                take_out_member(state, k)
     for c in range(C):
         out[c] = 0.0
         if loss.is_probability:
@@ -144,6 +136,20 @@ def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):  #
         else:
             for k in range(K):
                 out[c] += exp(state.logs[k]) * scores[c, k] if state.live[k] > 0.0 else 0.0
+
+
+@inlined
+def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):  # type: ignore[no-untyped-def]
+    """One round; writes the scores of the whole before it. `scores` [class, member] are those of the members."""
+    C, K = scores.shape
+    for k in range(K):
+        for c in range(C):
+            if state.live[k] > 0.0 and not abs(scores[c, k]) <= OVERFLOWN:
+                take_out_member(state, k)
+    joint_pooled(loss, scores, state, values, one, out)
+    state.ticks[T] += 1.0
+    if state.ticks[AGAIN] > 0.0:
+        return
     for k in range(K):
         values[k] = 0.0
         if state.live[k] > 0.0:
@@ -152,7 +158,6 @@ def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):  #
             values[k] = loss.value(one, y)
         state.losses[1 + k] += weight * values[k]
     state.losses[0] += weight * loss.value(out, y)
-    state.ticks[T] += 1.0
     state.ticks[MASS] += weight
     weigh(stack, state, values, weight)
 
@@ -165,3 +170,11 @@ def joint_bayes_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[
     for r in range(y.shape[0]):
         joint_bayes_row(stack, loss, Z[r], y[r], weight[r], state, values, one, scores[r])
     own[0] = room[0] = 0.0  # which keeps them alive
+
+
+@jit
+def joint_bayes_scores(loss, Z, state, scores):  # type: ignore[no-untyped-def]
+    """Write the scores [row, class] of the whole for every row of Z [row, class, member]."""
+    values, one = np.zeros(Z.shape[2]), np.zeros(Z.shape[1])
+    for r in range(Z.shape[0]):
+        joint_pooled(loss, Z[r], state, values, one, scores[r])

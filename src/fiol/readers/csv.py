@@ -75,11 +75,23 @@ class Csv(Format):
 
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """A batch per block of about a megabyte."""
+        reading = self.completed(reading, sources)
+        for table, lines in self.tables(reading, sources, bad):
+            batch = batch_of(reading, table_rows(reading, table, lines.line, lines.file, lines.read), bad)
+            if batch is not None:
+                yield batch
+
+    def completed(self, reading: Reading, sources: Sources) -> Reading:
+        """The reading with what is not told, of how the first file begins."""
         if reading.coding is None or not reading.coding.complete or reading.option("types") is None:
             given = {name: getattr(reading, name) for name in (*ASIDE, "pairs", "coding")}
             start, name = sources.start()
             made = self.guess(start, name, {**given, "options": reading.options})
             reading = type(reading)(**{**given, **made, "format": reading.format})
+        return reading
+
+    def tables(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[tuple[Any, CsvRecords]]:
+        """The columns of every block, without those that are skipped, and its records; of a complete reading."""
         told = {**self.options, **reading.options}
         skipped = {column.name for column in coding_of(reading).columns if column.kind == "skip"}
         skipped -= {getattr(reading, field) for field in ASIDE}
@@ -92,10 +104,7 @@ class Csv(Format):
                     lines = lines.without_first()
             lines = lines.of_width(len(names), bad)
             wanted = [name for name in names if name not in skipped]
-            table, lines = typed_table(lines, names, told, wanted, bad)
-            batch = batch_of(reading, table_rows(reading, table, lines.line, lines.file, lines.read), bad)
-            if batch is not None:
-                yield batch
+            yield typed_table(lines, names, told, wanted, bad)
 
 
 # --- records ----------------------------------------------------------------------------------

@@ -66,6 +66,13 @@ class JsonLines(Format):
             made = self.guess(*sources.start(), given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         coding, aside = coding_of(reading), aside_columns(reading)
+        for rows, lines, file, read in self.objects(sources, bad):
+            batch = batch_of(reading, dict_rows(rows, lines, coding, aside, file, read), bad)
+            if batch is not None:
+                yield batch
+
+    def objects(self, sources: Sources, bad: BadLines) -> Iterator[tuple[list[dict[str, Any]], list[int], str, int]]:
+        """The objects of every block, flat, the line of each, the file, and the bytes read."""
         for block in sources.blocks():
             rows, lines = list[dict[str, Any]](), list[int]()
             for number, line in enumerate(lines_of(bytes(block.data[: block.size])), block.place.line):
@@ -75,9 +82,7 @@ class JsonLines(Format):
                     bad.note(BadLineError(Place(block.place.file, number), 0, str(error)))
                 if len(lines) < len(rows):
                     lines.append(number)
-            batch = batch_of(reading, dict_rows(rows, lines, coding, aside, block.place.file, block.read), bad)
-            if batch is not None:
-                yield batch
+            yield rows, lines, block.place.file, block.read
 
 
 def dict_rows(

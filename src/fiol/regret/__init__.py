@@ -2,7 +2,21 @@
 
 from fiol.regret.auditing import Audit, audit
 from fiol.regret.comparator import Comparator, best_in_hindsight
+from fiol.regret.ensemble_bounds import EnsembleRecords
+from fiol.regret.ensemble_ledger import EnsembleLedger
 from fiol.regret.ledger import Ledger
 from fiol.regret.records import Records
+from fiol.regret.stacking import StackAudit, audit_stack
 
-__all__ = ["Audit", "Comparator", "Ledger", "Records", "audit", "best_in_hindsight"]
+__all__ = [
+    "Audit",
+    "Comparator",
+    "EnsembleLedger",
+    "EnsembleRecords",
+    "Ledger",
+    "Records",
+    "StackAudit",
+    "audit",
+    "audit_stack",
+    "best_in_hindsight",
+]

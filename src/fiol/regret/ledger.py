@@ -15,7 +15,7 @@ paper's one-step improvement). Three words name the parts:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,13 +33,16 @@ from fiol.update.ensemble import Ensemble
 from fiol.update.plan import Plan
 from fiol.update.update import Update
 
+Self = TypeVar("Self", bound="Ledger")
+
 
 class Ledger:
     """Rides along with a learner: adds up what every round from now on costs, and records the sums.
 
     Parameters
     ----------
-    learner : any `Learner`. Its weights become what they would without a ledger; `learner.ledger` is this ledger.
+    learner : any `Learner`. Its weights become what they would without a ledger; `learner.ledger` is this ledger. Of
+        an `Ensemble` it is an `EnsembleLedger`, whose records have the losses of the whole and of all members.
     comparator : the weights w* to compare with, as `best_in_hindsight` gives them or as an array; without one there
         is no regret, distance or bound.
     every : record the sums every so many rounds. The sums are exact however seldom they are recorded.
@@ -67,6 +70,13 @@ class Ledger:
     (array([0.405 , 0.345 , 0.5562]), array([0.075 , 0.075 , 0.1441]))
     """
 
+    def __new__(cls, learner: Any, *arguments: Any, **options: Any) -> Ledger:
+        if cls is Ledger and isinstance(learner, Learner) and isinstance(learner.update, Ensemble):
+            from fiol.regret.ensemble_ledger import EnsembleLedger  # imported here: it is a kind of this one
+
+            return object.__new__(EnsembleLedger)
+        return object.__new__(cls)
+
     def __init__(self, learner: Learner, comparator: Comparator | Any = None, every: int = 1000) -> None:
         if not isinstance(learner, Learner):
             raise TypeError(f"learner must be a fiol.Learner, got {learner!r}")
@@ -76,12 +86,12 @@ class Ledger:
             self._ride_along(learner, comparator, every)
 
     def _ride_along(self, learner: Learner, comparator: Comparator | Any, every: int) -> None:
-        engine, self.update = learner.engine, update_of(learner)
+        engine, update = learner.engine, learner.update
+        assert isinstance(update, Update)  # an ensemble has a ledger of its own kind
         if engine.observer is not None:
             raise ValueError("this learner has a ledger already: close() it first")
         check_learner(learner, engine.plan, comparator)
-        self.learner, self.engine = learner, engine
-        update = self.update
+        self.learner, self.engine, self.update = learner, engine, update
         regularizer = update.geometry.enter_strengths(update.regularizer)
         self.compared = comparator is not None
         best, intercept_best = entered_comparator(learner, comparator)
@@ -101,7 +111,7 @@ class Ledger:
         if self.engine.observer is self:
             self.engine.observer = self.learner.ledger = None
 
-    def __enter__(self) -> Ledger:
+    def __enter__(self: Self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -215,13 +225,6 @@ def running(start: Any, values: Floats) -> Floats:
     array([2., 4.])
     """
     return np.cumsum(np.concatenate([[start], values]))[1:]
-
-
-def update_of(learner: Learner) -> Update:
-    """The update of a learner; TypeError if it has several."""
-    if isinstance(learner.update, Ensemble):
-        raise TypeError("a ledger measures one update, not an Ensemble: `members` tells what each of them lost")
-    return learner.update
 
 
 def check_learner(learner: Learner, plan: Plan, comparator: Any) -> None:

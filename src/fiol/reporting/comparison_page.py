@@ -63,7 +63,7 @@ def comparison_page(comparison: Comparison, exact: Sequence[str], data: str, com
             y = [min(finish.loss, top) for finish in own]
             x = [float(finish.size or 0.0) for finish in own]
             curves.insert(
-                0, DrawnCurve(x, y, f"{name}, {'exact' if name in exact else 'explicit'}", kind_of(name, exact))
+                0, DrawnCurve(x, y, f"{name}, {'exact' if name in exact else 'explicit'}", kind_of_steps(name, exact))
             )
     up = Axis("", max(0.0, least - 0.1 * (top - least)), top)
     picture = figure(curves, Axis("step size", sizes[0], sizes[-1], log=True), up, title)
@@ -93,7 +93,7 @@ def comparison_page(comparison: Comparison, exact: Sequence[str], data: str, com
     return html_page(title, lead, [], cards, f"Written by fiol {__version__}.")
 
 
-def kind_of(name: str, exact: Sequence[str]) -> str:
+def kind_of_steps(name: str, exact: Sequence[str]) -> str:
     """The style of an algorithm's curve: one for exact steps, one for explicit ones."""
     return "main" if name in exact else "other"
 

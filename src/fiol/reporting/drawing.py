@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-WIDTH, HEIGHT = 460.0, 270.0
+PAGE_WIDTH, HEIGHT = 460.0, 270.0
 #: Above, below and left of the curves; right of them are their names.
 TOP, BOTTOM, LEFT = 12.0, 42.0, 52.0
 #: The width of a letter, and the least distance of two names.
@@ -106,12 +106,12 @@ def short_number(value: float) -> str:
     return f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
 
 
-def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
+def spread_labels(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
     """Places as near to those wanted as can be, at least so far apart, within the range as far as there is room.
 
-    >>> spread([10.0, 11.0, 50.0], 4.0, 0.0, 100.0)
+    >>> spread_labels([10.0, 11.0, 50.0], 4.0, 0.0, 100.0)
     [8.5, 12.5, 50.0]
-    >>> spread([99.0, 99.0], 10.0, 0.0, 100.0)
+    >>> spread_labels([99.0, 99.0], 10.0, 0.0, 100.0)
     [90.0, 100.0]
     """
     order = sorted(range(len(wanted)), key=lambda k: wanted[k])
@@ -143,7 +143,7 @@ def shortened(text: str, most: int = LONGEST_NAME) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-class Frame(NamedTuple):
+class PlotArea(NamedTuple):
     """Where things are in a figure: two axes, and how far to the right the curves go."""
 
     across: Axis
@@ -190,7 +190,7 @@ def drawn_text(text: str, x: float, y: float, kind: str = "tick", anchor: str = 
 
 def svg(parts: Sequence[str], alt: str) -> str:
     """The parts as one picture; `alt` says what is seen."""
-    head = f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(alt)}">'
+    head = f'<svg viewBox="0 0 {PAGE_WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(alt)}">'
     return "".join([head, *parts, "</svg>"])
 
 
@@ -202,7 +202,7 @@ def figure(curves: Sequence[DrawnCurve], across: Axis, up: Axis, alt: str) -> st
     (True, True, False)
     """
     longest = max((len(shortened(curve.name)) for curve in curves), default=0)
-    frame = Frame(across, up, WIDTH - (14.0 + LETTER * longest if longest else 22.0))
+    frame = PlotArea(across, up, PAGE_WIDTH - (14.0 + LETTER * longest if longest else 22.0))
     parts, right = frame.drawn(), frame.right
     for curve in reversed(curves):
         points = [frame.at(x, y) for x, y in zip(curve.x, curve.y, strict=True) if math.isfinite(y)]
@@ -214,7 +214,7 @@ def figure(curves: Sequence[DrawnCurve], across: Axis, up: Axis, alt: str) -> st
             parts.append(f'<path class="curve {curve.kind}" d="M{line}"/>')
     named = [curve for curve in curves if curve.name and math.isfinite(curve.y[-1])]
     ends = [frame.at(curve.x[-1], curve.y[-1]) for curve in named]
-    places = spread([y for _, y in ends], APART, TOP + 2.0, frame.bottom - 2.0)
+    places = spread_labels([y for _, y in ends], APART, TOP + 2.0, frame.bottom - 2.0)
     for curve, (x, y), place in zip(named, ends, places, strict=True):
         if abs(place - y) > 3.0:
             parts.append(f'<path class="leader" d="M{x + 1:.1f} {y:.1f}L{right + 6:.1f} {place:.1f}"/>')
@@ -228,7 +228,7 @@ def histogram(edges: Sequence[float], heights: Sequence[float], across: Axis, up
     >>> histogram([0, 1, 2], [1, 3], Axis("x", 0, 2), Axis("share", 0, 3), "two columns").count("<rect")
     2
     """
-    frame = Frame(across, up, WIDTH - 22.0)
+    frame = PlotArea(across, up, PAGE_WIDTH - 22.0)
     parts = frame.drawn()
     for low, high, height in zip(edges, edges[1:], heights, strict=False):
         (x, y), (end, _) = frame.at(low, height), frame.at(high, height)

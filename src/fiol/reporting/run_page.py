@@ -24,7 +24,7 @@ from fiol.training.figures import Line, TargetTable, Window
 from fiol.training.guessing import Task
 
 #: So many features are shown, and confusions of so many classes.
-MOST_FEATURES, MOST_CLASSES = 15, 12
+FEATURES_SHOWN, MOST_CLASSES = 15, 12
 #: A change of the loss is one if it is so many times as large as chance makes it.
 SURELY = 4.0
 #: The columns of a histogram.
@@ -376,7 +376,7 @@ def residual_card(residuals: TargetTable) -> Card | None:
 
 def feature_card(learner: Learner, task: Task) -> Card | None:
     """The features that matter most."""
-    top = [(feature_name(name), value) for name, value in learner.importances(MOST_FEATURES).items()]
+    top = [(feature_name(name), value) for name, value in learner.importances(FEATURES_SHOWN).items()]
     if not top:
         return None
     first = [shortened(name, LONGEST_CELL) for name, _ in top[:2]]

@@ -250,7 +250,7 @@ class Figures:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain JSON values."""
-        means = {name: [mean.total, mean.mass] for name, mean in self.means().items()}
+        means = {name: [as_text(mean.total), mean.mass] for name, mean in self.means().items()}
         table = [self.targets.values.tolist(), self.targets.masses.tolist()]
         return {"rows": self.rows, "targets": table, "windows": self.windows.to_json(), **means}
 
@@ -266,5 +266,15 @@ class Figures:
         if "windows" in given:
             new.windows = Windows.from_json(given["windows"])
         for name in new.means():
-            setattr(new, name, Mean(*given[name]))
+            total, mass = given[name]
+            setattr(new, name, Mean(float(total), mass))
         return new
+
+
+def as_text(value: float) -> float | str:
+    """A number, or what JSON has no number for, as a text that `float` reads: explicit steps may diverge.
+
+    >>> as_text(0.5), as_text(math.inf)
+    (0.5, 'inf')
+    """
+    return value if math.isfinite(value) else repr(value)

@@ -1,4 +1,4 @@
-"""Several updates that learn from the same rows, and the stack that makes one linear model of them."""
+"""Several updates that learn from the same rows, and the stack that makes one model of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class Ensemble(Component):
     Before every round the K members have scores z_1 ... z_K for the row. The stack predicts z = v_1 z_1 + ... +
     v_K z_K, and then learns from the target which v to take (`NewtonStack` says how). Since a member's score is
     <x, w_k>, that is the score of one linear model, with weights v_1 w_1 + ... + v_K w_K: those are the weights of a
-    learner that has an ensemble for its update, and what it predicts with.
+    learner that has an ensemble for its update, and what it predicts with. (With `Bayes` for a stack, and a loss that
+    is minus the logarithm of a probability, the mean of probabilities takes the place of that, and there are no weights
+    but those of each member.)
 
     A `gate` is one more member, with a penalty that leaves zeros. It learns from the rows as they are, and decides what
     the others see of a row: the entries whose features have a weight with the gate before the row. So the others
@@ -65,8 +67,6 @@ class Ensemble(Component):
                 f"Ensemble.gate leaves no weight at exactly 0, so that everything passes: {self.gate.brief()}"
             )
         expect("Ensemble.stack", self.stack, Stack)
-        if not self.stack.linear:
-            raise TypeError(f"{self.stack!r} makes no linear model of its members: use NewtonStack()")
 
     @property
     def updates(self) -> tuple[Update, ...]:
@@ -107,6 +107,10 @@ class Ensemble(Component):
     def is_symmetric(self) -> bool:
         """Whether learning from targets times -1 gives weights times -1."""
         return all(member.is_symmetric() for member in self.updates)
+
+    def is_linear(self) -> bool:
+        """Whether the score is <x, w> plus an intercept, for some weights."""
+        return self.stack.linear_for(self.loss)
 
     def is_implicit(self) -> bool:
         """Whether no member linearizes the loss."""

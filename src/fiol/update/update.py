@@ -84,6 +84,10 @@ class Update(Component):
         starts, step = self.geometry.least_weight() != 0.0, self.regularizer_step
         return starts and self.regularizer.has_l1() and not (step.pushes or step.ignores)
 
+    def is_linear(self) -> bool:
+        """Whether the score is <x, w> plus an intercept, for some weights."""
+        return True
+
     def is_implicit(self) -> bool:
         """Whether the loss is minimised as it is, so that no step overshoots."""
         return self.loss_step.solves

@@ -1,0 +1,324 @@
+"""Vowpal Wabbit's options as commands of fiol: a table, and what is said about options that have no counterpart."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+#: Short names of options, and old ones.
+VW_SHORT = {
+    "-d": "--data", "-f": "--final_regressor", "-i": "--initial_regressor", "-t": "--testonly", "-p": "--predictions",
+    "-r": "--raw_predictions", "-l": "--learning_rate", "-b": "--bit_precision", "-q": "--quadratic", "-c": "--cache",
+    "-k": "--kill_cache", "-P": "--progress",
+}  # fmt: skip
+#: Options with a value, of which some may come several times.
+VW_VALUED = {
+    "--data", "--final_regressor", "--initial_regressor", "--predictions", "--raw_predictions", "--learning_rate",
+    "--bit_precision", "--quadratic", "--cubic", "--interactions", "--experimental_full_name_interactions",
+    "--loss_function", "--quantile_tau", "--l1", "--l2", "--passes", "--link", "--oaa", "--power_t", "--initial_t",
+    "--decay_learning_rate", "--cache_file", "--progress", "--holdout_period", "--early_terminate", "--random_seed",
+    "--readable_model", "--invert_hash", "--ngram", "--skips", "--ignore", "--keep", "--ftrl_alpha", "--ftrl_beta",
+    "--constant",
+}  # fmt: skip
+VW_FLAGS = {
+    "--testonly", "--cache", "--kill_cache", "--compressed", "--holdout_off", "--quiet", "--noconstant", "--adaptive",
+    "--normalized", "--invariant", "--sgd", "--ftrl", "--coin", "--binary", "--probabilities", "--save_resume",
+    "--no_stdin",
+}  # fmt: skip
+#: Options that are left out, and what is said about each; nothing is said where there is nothing to miss.
+VW_LEFT_OUT = {
+    "--power_t": "steps need no schedule: --power_t has no counterpart",
+    "--initial_t": "steps need no schedule: --initial_t has no counterpart",
+    "--decay_learning_rate": "steps need no schedule: --decay_learning_rate has no counterpart",
+    "--ftrl_alpha": "--ftrl_alpha has no counterpart: FTRLProximal has the steps that it prefers",
+    "--ftrl_beta": "--ftrl_beta has no counterpart: FTRLProximal has the steps that it prefers",
+    "--adaptive": "--adaptive: steps adapt to every feature as they are",
+    "--normalized": "--normalized: steps are free of the scale of features as they are",
+    "--invariant": "--invariant: implicit steps see sample weights as they are",
+    "--cache": "-c: files are read fast enough without a cache",
+    "--cache_file": "--cache_file: files are read fast enough without a cache",
+    "--kill_cache": "-k: there is no cache",
+    "--compressed": "--compressed: compressed files are read as they are",
+    "--save_resume": "--save_resume: models always keep what learning goes on from",
+    "--constant": "--constant has no counterpart: the intercept starts at 0",
+    "--progress": "",
+    "--no_stdin": "",
+}
+#: Options that would change what is learned, and have no counterpart.
+VW_REFUSED = {
+    "--ngram": "words of Vowpal Wabbit's text stand alone; in columns, fiol train --column text=words:2 makes pairs",
+    "--skips": "there are no words that skip others",
+    "--ignore": "namespaces are all read: leave them out of the file",
+    "--keep": "namespaces are all read: leave the others out of the file",
+}
+VW_LOSSES = {
+    "squared": "squared_error",
+    "classic": "squared_error",
+    "logistic": "log_loss",
+    "hinge": "hinge",
+    "quantile": "quantile",
+    "poisson": "poisson",
+}
+#: Its share of rows held out, and how many passes without a better loss it waits, in several passes.
+HELD_OUT_PERIOD, VW_PATIENCE = 10, 3
+#: Its learning rate.
+VW_LEARNING_RATE = 0.5
+
+
+class VwOptionError(ValueError):
+    """An option that is unknown, or has no counterpart; the message names it."""
+
+
+@dataclasses.dataclass
+class Translated:
+    """Commands of fiol that do what Vowpal Wabbit's options say, as lists of words, and what is to be said."""
+
+    commands: list[list[str]]
+    notes: list[str]
+    quiet: bool = False
+
+
+def translated_words(
+    words: Sequence[str],
+    namespaces: Callable[[str], Iterable[str]] = lambda file: (),
+    has_classes: Callable[[str], bool] = lambda model: False,
+    unnamed: str = "model.fiol",
+) -> Translated:
+    """The commands for Vowpal Wabbit's options; VwOptionError for those that have none.
+
+    Parameters
+    ----------
+    words : the options, as on its command line.
+    namespaces : tells those in a file, of which `-q` names the first letters.
+    has_classes : tells whether a model file has several classes.
+    unnamed : the model file if `-f` names none.
+
+    >>> translated_words(["-d", "a.vw", "--loss_function", "logistic", "-b24", "-f", "m.fiol"]).commands
+    [['train', 'a.vw', '--format', 'vw', '--loss', 'log_loss', '--bits', '24', '-o', 'm.fiol', '--force']]
+    >>> translated_words(["--cb_explore", "3"])
+    Traceback (most recent call last):
+    fiol.cli.vw_options.VwOptionError: --cb_explore is an option that fiol vw does not know
+    """
+    given, data = words_by_option(words)
+    for name, reason in VW_REFUSED.items():
+        if name in given:
+            raise VwOptionError(f"{name} has no counterpart: {reason}")
+    notes = [note for name, note in VW_LEFT_OUT.items() if name in given and note]
+    files = [*given.get("--data", []), *data] or ["-"]
+    model = last_value(given, "--final_regressor")
+    if "--testonly" in given:
+        commands = predict_or_evaluate(given, files, has_classes)
+        if model is not None:
+            notes.append("-f: with -t nothing is learned, and no model is written")
+    else:
+        commands = train_and_more(given, files, notes, namespaces, model or unnamed)
+        if model is None:
+            notes.append("there is no -f: the model is not kept")
+    return Translated(commands, notes, "--quiet" in given)
+
+
+def words_by_option(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """The values of every option, by its long name, and words that belong to none: files.
+
+    >>> words_by_option(["-qab", "-q", "cd", "--l1=0.1", "-t", "a.vw"])
+    ({'--quadratic': ['ab', 'cd'], '--l1': ['0.1'], '--testonly': ['']}, ['a.vw'])
+    """
+    found: dict[str, list[str]] = {}
+    data: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word == "-":
+            data.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        if not word.startswith("--"):
+            name, value, equals = VW_SHORT.get(word[:2], word), word[2:], word[2:]
+            if name in VW_FLAGS and value:
+                raise VwOptionError(f"{word} is an option that fiol vw does not know: write {word[:2]} by itself")
+        if name in VW_FLAGS:
+            if equals:
+                raise VwOptionError(f"{name} has no value, got {word!r}")
+            found.setdefault(name, []).append("")
+        elif name in VW_VALUED:
+            if not equals:
+                if not rest:
+                    raise VwOptionError(f"{name} needs a value")
+                value = rest.pop(0)
+            found.setdefault(name, []).append(value)
+        else:
+            raise VwOptionError(f"{name} is an option that fiol vw does not know")
+    return found, data
+
+
+def last_value(given: Mapping[str, list[str]], name: str, otherwise: Any = None) -> Any:
+    """The value of an option that comes once."""
+    return given[name][-1] if name in given else otherwise
+
+
+def number_given(given: Mapping[str, list[str]], name: str, otherwise: float) -> float:
+    """The number that an option has; VwOptionError if it is none."""
+    try:
+        return float(last_value(given, name, otherwise))
+    except ValueError:
+        raise VwOptionError(f"{name} needs a number, got {last_value(given, name)!r}") from None
+
+
+def train_and_more(
+    given: dict[str, list[str]],
+    files: list[str],
+    notes: list[str],
+    namespaces: Callable[[str], Iterable[str]],
+    model: str,
+) -> list[list[str]]:
+    """`fiol train`, and what is made of the model."""
+    if "--initial_regressor" in given:
+        raise VwOptionError("-i without -t has no counterpart: fiol train --resume goes on with the same data")
+    train = ["train", *files, "--format", "vw", "--loss", named_loss_of(given, notes)]
+    train += penalty_words(given) + algorithm_words(given, notes) + pass_words(given)
+    for pair in pairs_of_namespaces(given, files, notes, namespaces):
+        train += ["--pairs", ",".join(pair)]
+    for option, name in (("--bit_precision", "--bits"), ("--random_seed", "--seed")):
+        if option in given:
+            train += [name, last_value(given, option)]
+    if "--noconstant" in given:
+        train.append("--no-intercept")
+    commands = [[*train, "-o", model, "--force"]]
+    predictions = predict_words(given, files, model, "--oaa" in given)
+    if predictions:
+        if "-" in files:
+            raise VwOptionError(
+                "-p while training reads the data again, which standard input is not: name a file by -d"
+            )
+        notes.append("-p, -r: predictions are those of the model at the end, not of the moment before each row")
+    for option in ("--readable_model", "--invert_hash"):
+        if option in given:
+            commands.append(["export", model, "--to", "vw", "-o", last_value(given, option), "--force"])
+    return commands + predictions
+
+
+def predict_or_evaluate(
+    given: dict[str, list[str]], files: list[str], has_classes: Callable[[str], bool]
+) -> list[list[str]]:
+    """`fiol predict`, or `fiol evaluate` where nobody asks for predictions."""
+    model = last_value(given, "--initial_regressor")
+    if model is None:
+        raise VwOptionError("-t needs a model: name it by -i")
+    return predict_words(given, files, model, "--oaa" in given or has_classes(model)) or [["evaluate", model, *files]]
+
+
+def predict_words(given: dict[str, list[str]], files: list[str], model: str, classes: bool) -> list[list[str]]:
+    """`fiol predict` for `-p`, and for `-r`."""
+    commands = []
+    link = last_value(given, "--link", "identity")
+    if link not in ("identity", "logistic"):
+        raise VwOptionError(f"--link {link} has no counterpart: there are identity and logistic")
+    wanted = "--probabilities" if "--probabilities" in given or link == "logistic" else "--scores"
+    if "--binary" in given or (classes and "--probabilities" not in given):
+        wanted = "--labels"
+    for option, columns in (("--predictions", wanted), ("--raw_predictions", "--scores")):
+        if option in given:
+            path = last_value(given, option)
+            output = [] if path in ("/dev/stdout", "stdout") else ["-o", path, "--force"]
+            commands.append(["predict", model, *files, columns, *output])
+    return commands
+
+
+def named_loss_of(given: dict[str, list[str]], notes: list[str]) -> str:
+    """The loss by fiol's name; squared loss if none is named, as Vowpal Wabbit has it."""
+    name = last_value(given, "--loss_function")
+    if "--oaa" in given:
+        notes.append("--oaa: the classes are learned together (softmax), not one against all others")
+        return "softmax"
+    if name is not None and name not in VW_LOSSES:
+        raise VwOptionError(f"--loss_function {name} has no counterpart: there are {', '.join(VW_LOSSES)}")
+    if number_given(given, "--quantile_tau", 0.5) != 0.5:
+        raise VwOptionError("--quantile_tau has no counterpart on the command line: use fiol.Quantile in Python")
+    return VW_LOSSES[name or "squared"]
+
+
+def penalty_words(given: dict[str, list[str]]) -> list[str]:
+    """`--l1` and `--l2`.
+
+    >>> penalty_words({"--l1": ["1e-6"]}), penalty_words({"--l1": ["3e-6"], "--l2": ["1e-6"]})[-1]
+    (['--penalty', 'l1', '--alpha', '1e-06'], '0.75')
+    """
+    l1, l2 = number_given(given, "--l1", 0.0), number_given(given, "--l2", 0.0)
+    if l1 and l2:
+        return ["--penalty", "elasticnet", "--alpha", repr(l1 + l2), "--l1-ratio", repr(l1 / (l1 + l2))]
+    if l1 or l2:
+        return ["--penalty", "l1" if l1 else "l2", "--alpha", repr(l1 or l2)]
+    return []
+
+
+def algorithm_words(given: dict[str, list[str]], notes: list[str]) -> list[str]:
+    """The algorithm, and its step size if it has one to choose."""
+    named = [name for name in ("--sgd", "--ftrl", "--coin") if name in given]
+    if len(named) > 1:
+        raise VwOptionError(f"{' and '.join(named)} exclude each other")
+    rate = number_given(given, "--learning_rate", VW_LEARNING_RATE)
+    if named == ["--sgd"]:
+        if not {"--adaptive", "--normalized", "--invariant"}.isdisjoint(given):
+            raise VwOptionError("--sgd with --adaptive, --normalized or --invariant has no counterpart")
+        notes.append("--sgd: steps are constant here, and do not shrink")
+        return ["--algorithm", "SGD", "--step-size", repr(rate)]
+    if "--learning_rate" in given:
+        notes.append("-l: there is no learning rate to tune; with --sgd it is the size of steps")
+    return [] if not named else ["--algorithm", "FTRLProximal" if named == ["--ftrl"] else "Coin"]
+
+
+def pass_words(given: dict[str, list[str]]) -> list[str]:
+    """Passes, and the rows that are held out in several of them.
+
+    >>> pass_words({"--passes": ["5"]})
+    ['--passes', '5', '--holdout', '0.1', '--early-stop', '3']
+    """
+    passes = number_given(given, "--passes", 1)
+    if passes != int(passes):
+        raise VwOptionError(f"--passes needs a whole number, got {last_value(given, '--passes')!r}")
+    if passes == 1:
+        return []
+    words = ["--passes", str(int(passes))]
+    if "--holdout_off" not in given:
+        period = number_given(given, "--holdout_period", HELD_OUT_PERIOD)
+        if not period > 1.0:
+            raise VwOptionError("--holdout_period needs a number above 1")
+        words += [
+            "--holdout",
+            repr(1.0 / period),
+            "--early-stop",
+            last_value(given, "--early_terminate", str(VW_PATIENCE)),
+        ]
+    return words
+
+
+def pairs_of_namespaces(
+    given: dict[str, list[str]], files: list[str], notes: list[str], namespaces: Callable[[str], Iterable[str]]
+) -> list[tuple[str, ...]]:
+    """Pairs and triples of namespaces, by their whole names, of which Vowpal Wabbit has the first letters."""
+    found = [tuple(text.split("|")) for text in given.get("--experimental_full_name_interactions", [])]
+    wanted = [text for option in ("--quadratic", "--cubic", "--interactions") for text in given.get(option, [])]
+    for option, size in (("--quadratic", 2), ("--cubic", 3)):
+        for text in given.get(option, []):
+            if len(text) != size:
+                raise VwOptionError(f"{option} needs the first letters of {size} namespaces, got {text!r}")
+    known: list[str] = []
+    if wanted:
+        known = list(dict.fromkeys(name for file in files if file != "-" for name in namespaces(file)))
+    for text in wanted:
+        if not 2 <= len(text) <= 3:
+            raise VwOptionError(f"--interactions needs two or three letters, got {text!r}")
+        choices = []
+        for letter in text:
+            names = [name for name in known if letter == ":" or name.startswith(letter)]
+            if not names and letter == ":":
+                raise VwOptionError(f"{text!r} stands for all namespaces, which are not known: name them")
+            if not names:
+                notes.append(f"no namespace in the first rows begins with {letter!r}: it is taken for the whole name")
+            choices.append(names or [letter])
+        for names_of_pair in itertools.product(*choices):
+            if tuple(sorted(names_of_pair)) not in {tuple(sorted(pair)) for pair in found}:
+                found.append(names_of_pair)
+    return found

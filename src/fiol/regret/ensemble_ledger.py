@@ -1,0 +1,147 @@
+"""The ledger of an ensemble: what the whole lost, what every member lost, and what theory allows to lie between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.engine.centring import Centring
+from fiol.engine.ensemble import EnsembleEngine
+from fiol.engine.stack_state import AGAIN, CURVED, SQUARES
+from fiol.intake.chunk import Chunk
+from fiol.learner import Learner
+from fiol.regret.ensemble_bounds import EnsembleRecords, ensemble_bounds, largest_curvature
+from fiol.regret.ledger import Ledger, check_learner
+
+
+class EnsembleLedger(Ledger):
+    """What `Ledger(learner)` is for a learner of an `Ensemble`: the same, with `EnsembleRecords`.
+
+    The whole is compared with its members, so there is no `comparator`; `audit_stack` compares it with the best
+    combination of them. Rows that come again, which the stack does not learn from, are not counted.
+
+    >>> from fiol import FIOL, Bayes, Constant, Ensemble, Learner, Logistic
+    >>> updates = [FIOL(Logistic(), step_size=Constant(size)) for size in (0.001, 0.1, 10.0)]
+    >>> learner = Learner(Ensemble(updates, Bayes()))
+    >>> with Ledger(learner, every=20) as ledger:
+    ...     scores = learner.learn([[1.0], [-1.0]] * 30, [1, -1] * 30)
+    >>> ledger.records.t, ledger.records.members.shape
+    (array([20, 40, 60]), (3, 3))
+    >>> ledger.bounds["bayes"].round(3), bool((ledger.records.regret <= ledger.bounds["bayes"]).all())
+    (array([1.099, 1.099, 1.099]), True)
+    """
+
+    engine: EnsembleEngine
+
+    def _ride_along(self, learner: Learner, comparator: Any, every: int) -> None:
+        engine: Any = learner.engine
+        if engine.observer is not None:
+            raise ValueError("this learner has a ledger already: close() it first")
+        if comparator is not None:
+            raise TypeError("an ensemble is compared with its members: leave comparator out, and see audit_stack")
+        check_learner(learner, engine.plan, None)
+        self.learner, self.engine, self.ensemble = learner, engine, engine.ensemble
+        self.started, self.every = learner.rounds, int(every)  # so many rounds had been made before
+        self.curvature = largest_curvature(engine.plan.problem.loss) if engine.stack.kind == "newton" else np.nan
+        members = len(self.ensemble.updates)
+        self.first, self.first_losses = engine.mixing.copy(), engine.mixed.losses.copy()
+        self.t, self.heaviest, self.error = 0, 0.0, 0.0
+        self.products = np.full((members, members), np.nan if np.isnan(self.curvature) or self.started else 0.0)
+        #: Every round's scores of all members, and of the whole, if somebody asks for them; [row, member + 1] each.
+        self.kept: list[Floats] | None = None
+        self.recorded: list[Any] = []
+        engine.observer = learner.ledger = self
+
+    def now(self) -> tuple[Any, ...]:
+        """A row of `EnsembleRecords`."""
+        known = self.engine.mixed
+        losses = known.losses - self.first_losses
+        unit, error = 1.0, 1.0
+        if self.engine.plan.problem.loss.value_unit == 0.0:
+            curved = known.ticks[CURVED]
+            unit, error = known.ticks[SQUARES] / curved if curved > 0.0 else 0.0, self.error
+        members = np.where(known.live > 0.0, losses[1:], np.nan)
+        return self.t, losses[0], members, self.heaviest, unit, error, self.products
+
+    @property
+    def records(self) -> EnsembleRecords:  # type: ignore[override]
+        """The sums at every recorded round, and after the last one."""
+        with self.learner._turns:
+            done = not self.t or (len(self.recorded) > 0 and self.recorded[-1][0] == self.t)
+            rows = self.recorded if done else [*self.recorded, self.now()]
+        members = len(self.ensemble.updates)
+        columns = list(zip(*rows, strict=True)) or [()] * len(EnsembleRecords._fields)
+        found = EnsembleRecords(*(np.array(column) for column in columns))
+        shaped = {
+            "members": found.members.reshape(-1, members),
+            "products": found.products.reshape(-1, members, members),
+        }
+        return found._replace(t=found.t.astype(np.int64), **shaped)
+
+    @property
+    def bounds(self) -> dict[str, Floats]:
+        """What theory allows `records.regret` to be: the bounds that apply, see `fiol.regret.ensemble_bounds`."""
+        return ensemble_bounds(self.ensemble, self.records, self.first)
+
+    # As the engine's observer.
+
+    def centre(self, centring: Centring) -> None:
+        """Nothing is compared here that would see rows."""
+
+    def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+        engine, scores = self.engine, np.zeros(chunk.rows)
+        if engine.ticks[AGAIN] > 0.0:
+            return engine.learn_plainly(chunk, y, sample_weights)
+        start = 0
+        while start < chunk.rows:
+            some = slice(start, min(chunk.rows, start + self.every - self.t % self.every))
+            told, before = self.new_room(some.stop - start), engine.rounds
+            try:
+                rows = chunk.row_block(start, some.stop), y[some], sample_weights[some]
+                scores[some] = engine.learn_plainly(*rows, told=told)
+            finally:  # an interrupt may come in the middle
+                n = engine.rounds - before
+                self.add(None if told is None else told[:n], y[some][:n], sample_weights[some][:n])
+            start = some.stop
+        return scores
+
+    def new_room(self, rows: int) -> Any:
+        """Where the scores of so many rows are told, None if there is no use for them."""
+        asked = self.kept is not None or np.isfinite(self.products).all()
+        return np.zeros((rows, len(self.ensemble.updates) + 1)) if asked else None
+
+    def add(self, told: Any, y: Any, weight: Any = None) -> None:  # type: ignore[override]
+        """Add up what rounds said, of which there is one a target, and record the sums if that is due."""
+        n = len(y)
+        if not n:
+            return
+        self.t += n
+        self.heaviest = max(self.heaviest, float(weight.max()))
+        if told is not None:
+            Z = np.where(self.engine.mixed.live > 0.0, told[:, :-1], 0.0)
+            self.products = self.products + (Z * (self.curvature * weight)[:, None]).T @ Z
+            self.error = max(self.error, float((weight * (told[:, -1] - y) ** 2).max()))
+            if self.kept is not None:
+                self.kept.append(told)
+        if self.t % self.every == 0:
+            self.record()
+
+    def record(self) -> None:
+        """Record the sums now, after any number of rounds."""
+        self.recorded.append(self.now())
+
+    @property
+    def row_cost(self) -> float:
+        return self.engine.row_cost
+
+    def mark(self) -> Any:
+        kept = None if self.kept is None else len(self.kept)
+        return self.t, self.heaviest, self.error, self.products, len(self.recorded), kept
+
+    def rewind(self, mark: Any) -> None:
+        self.t, self.heaviest, self.error, self.products, recorded, kept = mark
+        del self.recorded[recorded:]
+        if self.kept is not None:
+            del self.kept[kept:]

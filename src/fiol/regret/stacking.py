@@ -1,0 +1,97 @@
+"""The audit of a stack: its regret against the best fixed combination of its members in hindsight, beside its bound."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.problem import expect
+from fiol.components.regularizers import Ridge
+from fiol.components.row import Floats
+from fiol.intake.containers import to_chunk
+from fiol.intake.intake import counted
+from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.learner import Learner
+from fiol.regret.auditing import check_horizons
+from fiol.regret.comparator import Comparator, best_in_hindsight
+from fiol.regret.ensemble_bounds import EnsembleRecords, stack_bound
+from fiol.regret.ensemble_ledger import EnsembleLedger
+from fiol.update.ensemble import Ensemble
+
+
+class StackAudit(NamedTuple):
+    """The regret of an ensemble after each of several numbers of rounds, against the best combination for these."""
+
+    t: Any  #: rounds
+    regret: Floats  #: the loss of the whole beyond that of the best fixed combination of its members
+    bound: Floats  #: what theory allows it to be, see `fiol.regret.ensemble_bounds`; nan if no bound is known
+    records: EnsembleRecords  #: sums of losses of the whole and of every member
+    comparators: tuple[Comparator, ...]  #: the best combinations: `w` has a weight for every member
+
+
+def audit_stack(
+    ensemble: Ensemble,
+    X: Any,
+    y: Any,
+    *,
+    horizons: int | Sequence[int] = 1,
+    sample_weight: Any = None,
+    intercept: bool = True,
+    compiled: bool = True,
+) -> StackAudit:
+    """Measure what an ensemble loses beyond the best fixed combination of its members, beside its K log T bound.
+
+    With the members' scores z_t before round t, the best combination for T rounds is
+
+        u* = argmin_u  sum_t weight_t phi(<u, z_t>; y_t) + d abs(u)^2 / (2 prior),
+
+    where d is the unit of the loss and `prior` that of the stack: without the last term, which is small and fades with
+    T, there is none if members separate the rows. The regret is the loss of the whole less that of u*, both without
+    that term; `fiol.regret.ensemble_bounds` has the bound, which charges for the size of u*, and says what it is worth.
+
+    Parameters
+    ----------
+    ensemble : an `Ensemble` with `NewtonStack`, and a loss of one score.
+    X, y, sample_weight : the rows, as `Learner.learn` takes them.
+    horizons : after how many rounds to measure, as for `audit`. One run is enough for all.
+    intercept : whether the members have one. A combination has none beside theirs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fiol import Logistic, Stacked
+    >>> from fiol.regret import audit_stack
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3)); y = np.where(X[:, 0] + rng.logistic(size=400) > 0.0, 1.0, -1.0)
+    >>> found = audit_stack(Stacked(Logistic()), X, y, horizons=[100, 400], compiled=False)
+    >>> found.t, bool((found.regret <= found.bound).all()), len(found.comparators[-1].w)
+    (array([100, 400]), True, 7)
+    """
+    expect("ensemble", ensemble, Ensemble)
+    stack: Any = ensemble.stack
+    if stack.kind != "newton":
+        raise TypeError(f"{stack!r} combines no scores: its ledger compares it with every member")
+    counted(X)  # its errors say what rows are
+    chunk = to_chunk(X)
+    features = X.shape[1] if hasattr(X, "shape") else int(chunk.indices.max(initial=-1)) + 1
+    times = check_horizons(horizons, chunk.rows)
+    weight = check_sample_weights(sample_weight, chunk.rows)
+    learner = Learner(ensemble, n_features=features, intercept=intercept, compiled=compiled)
+    targets = check_targets(y, chunk.rows, learner.engine.plan.problem.loss)
+    with EnsembleLedger(learner, every=chunk.rows + 1) as ledger:
+        ledger.kept = []
+        for start, stop in itertools.pairwise([0, *times.tolist()]):
+            learner.learn(chunk.row_block(start, stop), targets[start:stop], weight[start:stop])
+            ledger.record()
+    records, told = ledger.records, np.concatenate(ledger.kept)
+    Z = np.where(np.isfinite(records.members[-1]), told[:, :-1], 0.0)
+    best, losses = [], []
+    for t, unit in zip(times.tolist(), records.unit.tolist(), strict=True):
+        strength = Ridge(unit / (stack.prior * t))
+        best.append(best_in_hindsight(ensemble.loss, strength, Z[:t], targets[:t], sample_weight=weight[:t]))
+        losses.append(best[-1].value - 0.5 * unit / stack.prior * float(best[-1].w @ best[-1].w))
+    bound = stack_bound(stack, records, np.array([one.w for one in best]))
+    return StackAudit(times, records.loss - np.array(losses), bound, records, tuple(best))

@@ -1,0 +1,175 @@
+"""`fiol export`, `import` and `convert` on files, as a user has them."""
+
+import itertools
+import json
+import pickle
+import sqlite3
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from sklearn.datasets import load_svmlight_file
+from tests.cli.test_train import invoke
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.exports.json_model import load_json
+from fiol.readers.converting import Conversion
+from fiol.readers.reading import guess
+
+CSV = '''age,city,day,"bought ""it"""
+30,Rome,2024-03-04,yes
+,"it's",2024-03-05,no
+31.5,"Zürich, CH",,yes
+0,Rome,2024-03-09,no
+-7,,2024-03-04,no
+'''
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret_all(monkeypatch)
+    monkeypatch.setattr(load_json, "__defaults__", (False,))
+
+
+@pytest.fixture
+def bought(tmp_path):
+    """A file with columns, and a model of it."""
+    (tmp_path / "bought.csv").write_text(CSV, encoding="utf-8")
+    how = ["--target", 'bought "it"', "--algorithm", "FIOL"]
+    invoke("train", tmp_path / "bought.csv", *how, "-o", tmp_path / "m.fiol")
+    return tmp_path
+
+
+def test_every_form_scores_as_predict_does(bought):
+    model, data = bought / "m.fiol", bought / "bought.csv"
+    scores = [float(line) for line in invoke("predict", model, data, "--scores").output.splitlines()[1:]]
+    frame = pd.read_csv(data)
+
+    source = invoke("export", model, "--to", "python").output
+    scope = {}
+    exec(source, scope)
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    np.testing.assert_allclose([scope["score"](row) for row in rows], scores, rtol=1e-12)
+
+    query = invoke("export", model, "--to", "sql", "--table", "t", "--dialect", "sqlite").output
+    with sqlite3.connect(":memory:") as base:
+        frame.to_sql("t", base, index=False)
+        np.testing.assert_allclose(base.execute(query).fetchall(), np.array(scores)[:, None], rtol=1e-12)
+    base.close()
+
+    invoke("export", model, "--to", "sklearn", "-o", bought / "m.pickle")
+    theirs = pickle.loads((bought / "m.pickle").read_bytes())
+    np.testing.assert_allclose(theirs.decision_function(frame), scores, rtol=1e-12)
+    assert theirs.classes_.tolist() == ["no", "yes"]
+
+    invoke("export", model, "--to", "onnx", "-o", bought / "m.onnx")
+    session = onnxruntime.InferenceSession((bought / "m.onnx").read_bytes())
+    label, _ = session.run(None, {"X": theirs[0].transform(frame).toarray()})
+    assert label.tolist() == theirs.predict(frame).tolist()
+    assert json.loads(session.get_modelmeta().custom_metadata_map["features"]) == fiol.load(model).names
+    assert "city=Rome:" in invoke("export", model, "--to", "vw").output
+
+    invoke("export", model, "--to", "json", "-o", bought / "m.json")
+    told = json.loads(invoke("import", bought / "m.json", "-o", bought / "again.fiol", "--json").output)
+    assert told["rounds"] == 5
+    assert (bought / "again.fiol").read_bytes() == model.read_bytes()
+    invoke("export", model, "--to", "json", "--no-state", "--force", "-o", bought / "m.json")
+    invoke("import", bought / "m.json", "--force", "-o", bought / "again.fiol")
+    again = [float(line) for line in invoke("predict", bought / "again.fiol", data, "--scores").output.splitlines()[1:]]
+    np.testing.assert_allclose(again, scores, rtol=1e-12)
+
+
+def test_what_is_refused_leaves_all_as_it_was(bought):
+    model = bought / "m.fiol"
+    assert "name a file" in invoke("export", model, "--to", "onnx", code=2).output
+    (bought / "there.json").write_text("mine")
+    assert "--force" in invoke("export", model, "--to", "json", "-o", bought / "there.json", code=2).output
+    assert "dialect" in invoke("export", model, "--to", "sql", "-o", bought / "there.sql", code=1).output
+    assert "no JSON" in invoke("import", bought / "there.json", "-o", bought / "new.fiol", code=1).output
+    assert "exists" in invoke("import", bought / "there.json", "-o", model, code=2).output
+    assert "by its ending" in invoke("convert", bought / "bought.csv", "-o", bought / "rows", code=2).output
+    assert "--target" in invoke("convert", bought / "bought.csv", "-o", bought / "rows.svm", code=2).output
+    assert "exists" in invoke("convert", bought / "bought.csv", "--to", "json", "-o", model, code=2).output
+    told = invoke("convert", bought / "bought.csv", "--target", 'bought "it"', "-o", bought / "x.vw", code=1).output
+    assert "the target 'yes' is no number" in told
+    (bought / "bad.csv").write_text("a,b\n" + "1,2\n" * 400_000 + "3\n")
+    assert "bad.csv:400002" in invoke("convert", bought / "bad.csv", "-o", bought / "x.parquet", code=1).output
+    told = invoke("convert", bought / "bad.csv", "-o", bought / "x.parquet", "--on-error", "skip", "--json").stdout
+    assert {"rows": 400_000, "skipped": 1}.items() <= json.loads(told).items()
+    assert sorted(path.name for path in bought.iterdir()) == [
+        "bad.csv", "bought.csv", "m.fiol", "there.json", "x.parquet",
+    ]  # fmt: skip
+    assert (bought / "there.json").read_text() == "mine"
+
+
+def learned(*files, **given):
+    reading = guess(list(map(str, files)), **given)
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()))
+    for batch in reading.batches(list(map(str, files))):
+        learner.learn(batch.X, batch.y, batch.weights)
+    return learner
+
+
+def test_columns_stay_columns_whatever_the_way(tmp_path):
+    (tmp_path / "a.csv").write_text(CSV.replace("yes", "1").replace("no", "0.25"), encoding="utf-8")
+    ways = ["a.csv", "b.parquet", "c.jsonl", "d.csv", "e.jsonl", "f.parquet", "g.csv"]
+    for source, made in itertools.pairwise(ways):
+        invoke("convert", tmp_path / source, "-o", tmp_path / made)
+    first = learned(tmp_path / "a.csv", target='bought "it"')
+    assert first.n_features > 8
+    for made in ways[1:]:
+        again = learned(tmp_path / made, target='bought "it"')
+        assert again.names == first.names, made
+        assert again.weights.tobytes() == first.weights.tobytes()
+    expected = pd.read_csv(tmp_path / "a.csv")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "g.csv"), expected, check_dtype=False)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "b.parquet").fillna(np.nan), expected, check_dtype=False)
+
+
+def test_features_of_columns_as_svmlight_and_vw(tmp_path):
+    (tmp_path / "a.csv").write_text(CSV.replace("yes", "1").replace("no", "0"), encoding="utf-8")
+    aside = ["--target", 'bought "it"']
+    first = learned(tmp_path / "a.csv", target='bought "it"')
+    invoke("convert", tmp_path / "a.csv", *aside, "-o", tmp_path / "a.svm", "--names", tmp_path / "names")
+    names = [json.loads(line) for line in (tmp_path / "names").read_text(encoding="utf-8").splitlines()]
+    assert names == first.names
+    assert learned(tmp_path / "a.svm").weights.tobytes() == first.weights.tobytes()
+    invoke("convert", tmp_path / "a.csv", *aside, "-o", tmp_path / "a.vw")
+    assert learned(tmp_path / "a.vw").weights.tobytes() == first.weights.tobytes()
+    invoke("convert", tmp_path / "a.csv", *aside, "-o", tmp_path / "b.svm", "--bits", 6)
+    assert load_svmlight_file(str(tmp_path / "b.svm"))[0].shape[1] <= 64
+    assert "is for" not in invoke("convert", tmp_path / "a.csv", "--bits", 6, "-o", tmp_path / "c.json", code=2).output
+
+
+def test_features_as_objects_and_columns(tmp_path):
+    (tmp_path / "a.vw").write_text("1 2.0 'first|n x y:2.5\n-1 |m x\n 'last|n y:-1e-7 y\n")
+    invoke("convert", tmp_path / "a.vw", "-o", tmp_path / "a.jsonl")
+    assert [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()] == [
+        {"target": 1, "weight": 2, "tag": "first", "n^x": 1, "n^y": 2.5},
+        {"target": -1, "weight": 1, "m^x": 1},
+        {"weight": 1, "tag": "last", "n^y": 1.0 - 1e-7},
+    ]
+    invoke("convert", tmp_path / "a.vw", "-o", tmp_path / "a.csv")
+    frame = pd.read_csv(tmp_path / "a.csv")
+    assert list(frame) == ["target", "weight", "tag", "n^x", "n^y", "m^x"]
+    assert frame["n^y"].tolist() == [2.5, 0.0, 1.0 - 1e-7]
+    assert frame["target"].isna().tolist() == [False, False, True]
+    (tmp_path / "b.svm").write_text("3 10:1 2:0.1\n4 1:5\n")
+    invoke("convert", tmp_path / "b.svm", "-o", tmp_path / "b.parquet")
+    frame = pd.read_parquet(tmp_path / "b.parquet")
+    assert frame.to_dict("list") == {"target": [3.0, 4.0], "0": [0.0, 5.0], "1": [0.1, 0.0], "9": [1.0, 0.0]}
+    (tmp_path / "c.vw").write_text("1 | target\n")
+    told = invoke("convert", tmp_path / "c.vw", "-o", tmp_path / "c.csv", code=1).output
+    assert "a feature is called 'target'" in told
+    invoke("convert", "-", "--to", "csv", "-o", tmp_path / "d.csv", input="1 |a x\n", code=1)
+    (tmp_path / "e.jsonl").write_text('{"a": 1}\n' * 150_000 + '{"b": 2}\n')
+    told = invoke("convert", tmp_path / "e.jsonl", "-o", tmp_path / "e.csv", code=1).output
+    assert "e.jsonl:150001: the key 'b'" in told
+    assert not (tmp_path / "e.csv").exists()
+
+
+def test_a_format_nobody_writes():
+    with pytest.raises(ValueError, match="must be one of svmlight"):
+        Conversion(None, [], "arrow")

@@ -1,0 +1,127 @@
+"""`fiol vw`: the table of options, and the commands that come of them."""
+
+import csv
+import json
+
+import pytest
+from tests.cli.test_train import invoke
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.cli.vw_options import VwOptionError, translated_words
+
+TRAIN = "train a.vw --format vw"
+END = "-o m --force"
+TABLE = {
+    "-d a.vw -f m": f"{TRAIN} --loss squared_error {END}",
+    "a.vw -f m": f"{TRAIN} --loss squared_error {END}",
+    "--data=a.vw --final_regressor m --loss_function=logistic": f"{TRAIN} --loss log_loss {END}",
+    "-d a.vw -f m --loss_function hinge -b 20": f"{TRAIN} --loss hinge --bits 20 {END}",
+    "-d a.vw -f m --loss_function quantile --quantile_tau 0.5": f"{TRAIN} --loss quantile {END}",
+    "-d a.vw -f m --loss_function poisson -b24": f"{TRAIN} --loss poisson --bits 24 {END}",
+    "-d a.vw -f m --oaa 3": f"{TRAIN} --loss softmax {END}",
+    "-d a.vw -f m --l1 1e-6": f"{TRAIN} --loss squared_error --penalty l1 --alpha 1e-06 {END}",
+    "-d a.vw -f m --l2 0.5": f"{TRAIN} --loss squared_error --penalty l2 --alpha 0.5 {END}",
+    "-d a.vw -f m --l1 3 --l2 1": (
+        f"{TRAIN} --loss squared_error --penalty elasticnet --alpha 4.0 --l1-ratio 0.75 {END}"
+    ),
+    "-d a.vw -f m --sgd -l 2": f"{TRAIN} --loss squared_error --algorithm SGD --step-size 2.0 {END}",
+    "-d a.vw -f m --sgd": f"{TRAIN} --loss squared_error --algorithm SGD --step-size 0.5 {END}",
+    "-d a.vw -f m --ftrl --ftrl_alpha 1": f"{TRAIN} --loss squared_error --algorithm FTRLProximal {END}",
+    "-d a.vw -f m --coin": f"{TRAIN} --loss squared_error --algorithm Coin {END}",
+    "-d a.vw -f m -l 0.5 --power_t 0.5 --adaptive -c -k": f"{TRAIN} --loss squared_error {END}",
+    "-d a.vw -f m --passes 4 -c": f"{TRAIN} --loss squared_error --passes 4 --holdout 0.1 --early-stop 3 {END}",
+    "-d a.vw -f m --passes 4 --holdout_off": f"{TRAIN} --loss squared_error --passes 4 {END}",
+    "-d a.vw -f m --passes 4 --holdout_period 4 --early_terminate 1": (
+        f"{TRAIN} --loss squared_error --passes 4 --holdout 0.25 --early-stop 1 {END}"
+    ),
+    "-d a.vw -f m --noconstant --random_seed 7 --quiet": f"{TRAIN} --loss squared_error --seed 7 --no-intercept {END}",
+    "-d a.vw -f m -q ui": f"{TRAIN} --loss squared_error --pairs user,item --pairs user,info {END}",
+    "-d a.vw -f m -quu --cubic uux": f"{TRAIN} --loss squared_error --pairs user,user --pairs user,user,x {END}",
+    "-d a.vw -f m --interactions iu -q ui": (f"{TRAIN} --loss squared_error --pairs user,item --pairs user,info {END}"),
+    "-d a.vw -f m --experimental_full_name_interactions user|item": (
+        f"{TRAIN} --loss squared_error --pairs user,item {END}"
+    ),
+    "-d a.vw -f m --invert_hash h": f"{TRAIN} --loss squared_error {END}; export m --to vw -o h --force",
+    "-d a.vw -f m -p p": f"{TRAIN} --loss squared_error {END}; predict m a.vw --scores -o p --force",
+    "-d a.vw -t -i m": "evaluate m a.vw",
+    "-d a.vw -t -i m -p p --link logistic": "predict m a.vw --probabilities -o p --force",
+    "-d a.vw -t -i m -p /dev/stdout -r r": "predict m a.vw --scores; predict m a.vw --scores -o r --force",
+    "-d a.vw -t -i m -p p --binary": "predict m a.vw --labels -o p --force",
+    "-d a.vw -t -i several -p p": "predict several a.vw --labels -o p --force",
+    "-t -i m -p p": "predict m - --scores -o p --force",
+}
+
+
+def told(text):
+    return translated_words(text.split(), lambda file: ["user", "item", "info"], lambda model: model == "several")
+
+
+@pytest.mark.parametrize(("options", "commands"), TABLE.items())
+def test_the_table(options, commands):
+    assert "; ".join(" ".join(command) for command in told(options).commands) == commands
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    {
+        "--cb_explore 3": "--cb_explore is an option",
+        "-z": "-z is an option",
+        "-tq ab": "-tq is an option",
+        "-d": "--data needs a value",
+        "--quiet=1": "--quiet has no value",
+        "-d a -i m": "-i without -t",
+        "-d a -t": "-t needs a model",
+        "-d a --ngram 2": "--ngram has no counterpart",
+        "-d a --ignore u": "--ignore has no counterpart",
+        "-d a --loss_function expectile": "--loss_function expectile",
+        "-d a --loss_function quantile --quantile_tau 0.9": "--quantile_tau",
+        "-d a --l1 much": "--l1 needs a number",
+        "-d a --passes 1.5": "--passes needs a whole number",
+        "-d a --passes 2 --holdout_period 1": "--holdout_period",
+        "-d a --sgd --ftrl": "--sgd and --ftrl exclude",
+        "-d a --sgd --adaptive": "--sgd with --adaptive",
+        "-d a -q abc": "--quadratic needs the first letters of 2",
+        "-d a --interactions abcd": "two or three letters",
+        "-d a --link glf1 -p p": "--link glf1",
+        "-p p": "standard input",
+    }.items(),
+)
+def test_what_has_no_counterpart_is_named(options, reason):
+    with pytest.raises(VwOptionError, match=reason):
+        told(options)
+
+
+def test_what_is_left_out_is_said():
+    notes = " ".join(told("-d a -l 1 --power_t 0 --cache_file c --save_resume --oaa 3 -q zu").notes)
+    for said in ("-l:", "--power_t", "--cache_file", "--save_resume", "softmax", "'z'", "no -f"):
+        assert said in notes
+    assert told("-d a -f m -P 1").notes == []
+
+
+def test_the_commands_are_run(tmp_path, monkeypatch):
+    interpret_all(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.vw").write_text("1 |user a |item x\n-1 |user b |item x:2\n" * 60)
+    dry = invoke(
+        "vw", "--dry-run", "--", "-d", "a.vw", "--loss_function", "logistic", "-q", "ui", "--sgd", "-f", "m.fiol"
+    )
+    command = "fiol train a.vw --format vw --loss log_loss --algorithm SGD --step-size 0.5 --pairs user,item -o m.fiol"
+    assert dry.stdout == f"{command} --force\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.vw"]
+    options = ["-d", "a.vw", "--loss_function", "logistic", "-q", "ui", "--sgd", "-f", "m.fiol", "--quiet"]
+    done = invoke("vw", "--", *options, "--invert_hash", "h.txt")
+    assert command in done.stderr
+    assert done.stdout == ""
+    assert "user^a*item^x" in fiol.load(tmp_path / "m.fiol").names
+    assert "user^a*item^x:" in (tmp_path / "h.txt").read_text()
+    invoke("vw", "-d", "a.vw", "-t", "-i", "m.fiol", "-p", "p.csv", "--link=logistic")
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert len(rows) == 120
+    assert float(rows[0]["probability"]) > 0.5 > float(rows[1]["probability"])
+    assert "AUC" in invoke("vw", "--", "-d", "a.vw", "-t", "-i", "m.fiol").stdout
+    assert "last rows" in invoke("vw", "--", "-d", "a.vw", "--sgd").stdout
+    assert json.loads(invoke("inspect", "m.fiol", "--json").output)["labels"] == [-1, 1]
+    assert "--cb is an option" in invoke("vw", "--", "--cb", "3", code=2).output
+    assert invoke("vw", "--", "-d", "none.vw", "-f", "n.fiol", code=1).exit_code == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.vw", "h.txt", "m.fiol", "p.csv"]

@@ -1,0 +1,432 @@
+"""Every way to export a model gives the scores of `Learner.scores`."""
+
+import copy
+import json
+import math
+import pickle
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.exports.json_model import array_from, array_to_json, load_json, model_as_json, model_from_json, model_to_json
+from fiol.exports.linear import NoExportError
+from fiol.exports.onnx_graph import onnx_model
+from fiol.exports.python_source import python_source
+from fiol.exports.row_features import moment_of_value, words_of_text
+from fiol.exports.sklearn_model import to_sklearn
+from fiol.exports.sql import sql_scores
+from fiol.exports.vw_text import vw_hash, vw_text
+from fiol.intake.coding import Coding
+from fiol.readers.reading import Reading, guess
+
+#: A column whose name is the worst there is, and values alike.
+ODD = 'so "called" \' name = ^*: %'
+CITIES = ["Rome", "it's", 'the "old" town', "a=b", "Zürich*", "日本", "new\nline", "", "a;--", "\\", None]
+UPDATES = [fiol.FIOL(fiol.Logistic(), fiol.L1(1e-3)), None, fiol.FIOL(fiol.Softmax())]
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret_all(monkeypatch)
+    monkeypatch.setattr(load_json, "__defaults__", (False,))
+    monkeypatch.setattr(model_from_json, "__defaults__", (False,))
+
+
+def odd_frame(n=60, seed=3, dates=True):
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": [None if draw.random() < 0.2 else float(draw.normal()) for _ in range(n)],
+            ODD: [CITIES[k] for k in draw.integers(len(CITIES), size=n)],
+            "price": [[" 1.5", "2", "", "nan", None, "-3e2"][k] for k in draw.integers(6, size=n)],
+        }
+    )
+    if dates:
+        moments = pd.Timestamp("1999-12-30") + pd.to_timedelta(draw.integers(0, 10**8, size=n), unit="s")
+        frame["when"] = [None if draw.random() < 0.2 else str(moment) for moment in moments]
+    return frame
+
+
+def learner_of(frame, update, coding, y=None, **options):
+    learner = fiol.Learner(update, coding=coding, **options)
+    draw = np.random.default_rng(1)
+    if isinstance(learner.update.loss, fiol.JointLoss):
+        y = [["no", 'it\'s "so"', "Zürich"][k] for k in draw.integers(3, size=len(frame))]
+    else:
+        y = draw.choice([-1.0, 1.0], size=len(frame))
+    learner.learn(frame, y)
+    return learner
+
+
+def run_python(learner):
+    source = python_source(learner)
+    assert [line for line in source.splitlines() if "import" in line] == ["import math"]
+    scope = {}
+    exec(source, scope)
+    return scope
+
+
+def run_sql(learner, frame, **options):
+    with sqlite3.connect(":memory:") as base:
+        frame.to_sql('my "own" table', base, index=False)
+        found = base.execute(sql_scores(learner, table='my "own" table', **options)).fetchall()
+    base.close()
+    return np.array(found)
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-12)
+
+
+PAIRS = [(ODD, "when"), ("age", "age"), (ODD, "age", "price"), ("when", "when"), (ODD, ODD)]
+KINDS = {"price": "numeral", ODD: "category"}
+
+
+@pytest.mark.parametrize("update", UPDATES, ids=["single", "ensemble", "classes"])
+def test_columns_with_odd_names_texts_dates_holes_and_products(update):
+    frame = odd_frame()
+    coding = Coding.given(KINDS, PAIRS)
+    learner = learner_of(frame, update, coding)
+    new = odd_frame(seed=4)
+    new.loc[0, ODD] = "never seen"
+    expected = learner.scores(new)
+    assert len({name for name in learner.names if "*when.hour=" in name}) > 5
+    close(run_sql(learner, new, dialect="sqlite"), expected.reshape(len(new), -1))
+    module = run_python(learner)
+    rows = [{key: None if pd.isna(value) else value for key, value in row.items()} for row in new.to_dict("records")]
+    scores, predictions = [module["score"](row) for row in rows], [module["predict"](row) for row in rows]
+    if learner.classes is None:
+        close(scores, expected)
+        close(predictions, learner.predict(new))
+    else:
+        assert list(scores[0]) == learner.classes
+        close([list(score.values()) for score in scores], expected)
+        close([list(p.values()) for p in predictions], learner.predict(new))
+    with pytest.raises(KeyError, match="'age' is not there"):
+        module["score"]({ODD: "Rome"})
+    pipeline = pickle.loads(pickle.dumps(to_sklearn(learner)))
+    close(pipeline.decision_function(new), expected)
+
+
+def test_sql_of_postgresql_and_what_has_no_words():
+    frame = odd_frame()
+    learner = learner_of(frame, UPDATES[0], Coding.given(KINDS))
+    assert 'EXTRACT(HOUR FROM CAST("when" AS TIMESTAMP))' in sql_scores(learner, dialect="postgresql")
+    with pytest.raises(NoExportError, match="'when' is a date"):
+        sql_scores(learner)
+    with pytest.raises(ValueError, match="dialect must be one of"):
+        sql_scores(learner, dialect="oracle")
+    words = learner_of(frame, UPDATES[0], Coding.given({**KINDS, ODD: "words"}))
+    with pytest.raises(NoExportError, match="export to python"):
+        sql_scores(words, dialect="sqlite")
+    hashed = learner_of(frame, UPDATES[0], Coding.given(KINDS), bits=8)
+    for export in (sql_scores, onnx_model, vw_text):
+        with pytest.raises(NoExportError, match="hash"):
+            export(hashed)
+    learner = fiol.Learner(UPDATES[0])
+    learner.learn_named({"a": 1.0}, 1.0)
+    with pytest.raises(NoExportError, match="in no table"):
+        sql_scores(learner)
+    with pytest.raises(NoExportError, match="got FIOLRegressor"):
+        vw_text(fiol.FIOLRegressor())
+    with pytest.raises(NoExportError, match="never seen"):
+        python_source(fiol.Learner(fiol.FIOL(fiol.Squared(), geometry=fiol.Entropy()), n_features=2))
+
+
+def test_sql_of_many_features_and_categories():
+    n = 3000
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()), n_features=n)
+    w = np.random.default_rng(0).normal(size=n)
+    learner.start_from(w, 0.5)
+    some = [0, 7, n - 1]
+    frame = pd.DataFrame({f"x{i}": [1.0, None] for i in some})
+    query = sql_scores(learner.truncated(3, X=np.eye(n)[some]), "t", "x{}")
+    with sqlite3.connect(":memory:") as base:
+        frame.to_sql("t", base, index=False)
+        close(base.execute(query).fetchall(), [[0.5 + w[some].sum()], [0.5]])
+        base.execute("CREATE TABLE w (z REAL)")
+        deep = sql_scores(
+            learner, "w", "z"
+        )  # all features are one column, so that it is not the table that is too wide
+        base.execute("INSERT INTO w VALUES (2.0)")
+        close(base.execute(deep).fetchone(), [0.5 + 2.0 * w.sum()])
+    base.close()
+    many = pd.DataFrame({"c": [f"v{k}" for k in range(n)]})
+    learner = learner_of(many, UPDATES[0], {"c": "category"})
+    close(run_sql(learner, many)[:, 0], learner.scores(many))
+
+
+def test_words_tags_hashes_names_and_numbers_in_python():
+    texts = ["Call me Ishmael. Some_thing Ünïcödé 9", None, "²½ ٣ it's\tCALL call", ""]
+    frame = pd.DataFrame(
+        {"text": texts, "tags": [["a", "it's"], None, [], ["a", "a"]], "flag": [True, False, True, True]}
+    )
+    for bits in (None, 6):
+        coding = Coding.given({"text": {"kind": "words", "ngrams": 3}}, [("text", "tags"), ("text", "text")])
+        learner = learner_of(frame, UPDATES[0], coding, bits=bits)
+        module = run_python(learner)
+        close([module["score"](row) for row in frame.to_dict("records")], learner.scores(frame))
+        close(to_sklearn(learner).decision_function(frame), learner.scores(frame))
+    assert words_of_text("a_b-c", 1) == ["a_b", "c"]
+
+    rows = [{"age": 3, "city": "it's"}, {"age": 0.5, 7: 2.0, "^x": 1}, {}]
+    for bits in (None, 6):
+        learner = fiol.Learner(UPDATES[0], bits=bits)
+        learner.learn(rows, [1.0, -1.0, 1.0])
+        module = run_python(learner)
+        close([module["score"](row) for row in rows], learner.scores(rows))
+        close(to_sklearn(learner).decision_function(rows), learner.scores(rows))
+    learner = fiol.Learner(UPDATES[0])
+    learner.learn(rows[:1], [1.0])
+    assert type(to_sklearn(learner)[0]).__name__ == "DictVectorizer"
+    close(to_sklearn(learner).decision_function([{"age": 1.0, "city": "it's"}, {"city": "?"}]),
+          learner.scores([{"age": 1.0, "city": "it's"}, {"city": "?"}]))  # fmt: skip
+    frame = pd.DataFrame({"b": [1.0, 2.0], "a": [0.0, 5.0]})
+    learner = learner_of(frame, UPDATES[0], None)
+    close(to_sklearn(learner).decision_function(frame), learner.scores(frame))
+    close(run_sql(learner, frame)[:, 0], learner.scores(frame))
+    close([run_python(learner)["score"](row) for row in frame.to_dict("records")], learner.scores(frame))
+
+
+LOSSES = [fiol.Logistic(), fiol.Exponential(), fiol.Hinge(), fiol.Squared(), fiol.Poisson()]
+LOSSES += [fiol.Softmax(), fiol.CrammerSinger()]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_predictions_of_every_link(loss):
+    draw = np.random.default_rng(5)
+    X = draw.normal(size=(40, 3))
+    learner = fiol.Learner(fiol.FIOL(loss))
+    joint, two = isinstance(loss, fiol.JointLoss), isinstance(loss, fiol.Binary)
+    z = X @ [1.0, -2.0, 0.5]
+    y = np.digitize(z, [-1.0, 1.0]) * 10 if joint else np.sign(z) if two else np.abs(z)
+    learner.learn(X, y)
+    if two:
+        learner.meta["labels"] = ["bad", "good"]
+    expected = learner.predict(X)
+    module = run_python(learner)
+    found = [module["predict"](row.tolist()) for row in X]
+    assert module["score"](dict(enumerate(X[0].tolist()))) == module["score"](X[0].tolist())
+    if joint and loss.link == "logit":
+        found = [list(p.values()) for p in found]
+    close(found, expected)
+    close(
+        run_sql(learner, pd.DataFrame(X, columns=["f0", "f1", "f2"])).reshape(learner.scores(X).shape),
+        learner.scores(X),
+    )
+
+    theirs = to_sklearn(learner)
+    if two or joint:
+        assert theirs.classes_.tolist() == (["bad", "good"] if two else learner.classes)
+        best = learner.scores(X).argmax(axis=1) if joint else (learner.scores(X) > 0.0).astype(int)
+        assert theirs.predict(X).tolist() == theirs.classes_[best].tolist()
+        if loss.link == "logit":
+            p = theirs.predict_proba(X)
+            close(p if joint else p[:, 1], expected)
+    else:
+        close(theirs.predict(X), expected)
+
+    graph = onnx_model(learner)
+    names = [out.name for out in graph.graph.output]
+    told = onnxruntime.InferenceSession(graph.SerializeToString()).run(None, {"X": X})
+    told = dict(zip(names, told, strict=True))
+    if two or joint:
+        assert told["label"].tolist() == theirs.predict(X).tolist()
+    if loss.link == "logit":
+        np.testing.assert_allclose(
+            told["probabilities"][:, slice(None) if joint else 1], expected, rtol=1e-9, atol=1e-12
+        )
+    elif not (two or joint):
+        np.testing.assert_allclose(told["variable"][:, 0], expected, rtol=1e-12)
+
+
+def test_two_classes_of_a_joint_loss_in_sklearn():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    learner = fiol.Learner(fiol.FIOL(fiol.Softmax()))
+    learner.learn(X, ["a" if x > 0 else "b" for x in X[:, 0]])
+    model = to_sklearn(learner)
+    assert model.classes_.tolist() == learner.classes
+    close(model.predict_proba(X), learner.predict(X))
+
+
+# --- JSON -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"bits": 12}, {"max_features": 5}, {"dtype": "float32"}, {"average": True}])
+@pytest.mark.parametrize("update", UPDATES, ids=["single", "ensemble", "classes"])
+def test_json_goes_on_to_the_same_bits(update, options, tmp_path):
+    if options.get("average") and update is None:
+        pytest.skip("an ensemble keeps no averages")
+    rows = [{"age": 1.0 + k, "city": ["it's", "日本\u2028", 'a "b"'][k % 3]} for k in range(9)]
+    y = [f"y{k % 3}" for k in range(9)] if update is UPDATES[2] else [(-1.0) ** k for k in range(9)]
+    learner = fiol.Learner(update, **options)
+    learner.learn(rows, y)
+    learner.meta["reading"] = {"format": "vw"}
+    path = tmp_path / "model.json"
+    path.write_text(model_as_json(learner), encoding="utf-8")
+    again = fiol.load_json(path)
+    assert again.meta == learner.meta
+    assert again.scores(rows).tobytes() == learner.scores(rows).tobytes()
+    told = json.loads(path.read_text(encoding="utf-8"))
+    if not options.get("bits"):
+        assert {name for name, _ in told["weights"]} <= {*learner.names}
+    for one in (learner, again):
+        one.learn(rows, y)
+    assert again.weights.tobytes() == learner.weights.tobytes()
+    assert again.scores(rows).tobytes() == learner.scores(rows).tobytes()
+    learner.save(tmp_path / "a.fiol")
+    again.save(tmp_path / "b.fiol")
+    assert (tmp_path / "a.fiol").read_bytes() == (tmp_path / "b.fiol").read_bytes()
+
+    path.write_text(model_as_json(learner, state=False), encoding="utf-8")
+    for_predicting = fiol.load_json(path)
+    np.testing.assert_allclose(
+        for_predicting.scores(rows), learner.scores(rows), rtol=1e-6 if options.get("dtype") else 1e-12
+    )
+    assert for_predicting.rounds == 0
+
+
+def test_json_edited_by_hand_and_damaged(tmp_path):
+    learner = fiol.Learner(UPDATES[0])
+    learner.learn([{"a": 1.0, "b": 2.0}], [1.0])
+    told = model_to_json(learner)
+    edited = copy.deepcopy(told)
+    edited["weights"][0][1] = 7.0
+    with pytest.raises(ValueError, match="not those of its state"):
+        model_from_json(edited)
+    edited["state"] = None
+    assert model_from_json(edited).weights[0] == 7.0
+    edited["weights"][0][0] = "c"
+    with pytest.raises(ValueError, match="'c', which is none of its features"):
+        model_from_json(edited)
+    for key in ("fiol_json", "weights", "model", "state", "intercept", "meta"):
+        with pytest.raises(ValueError, match=r"no model|is missing"):
+            model_from_json({name: value for name, value in told.items() if name != key})
+    path = tmp_path / "bad.json"
+    for text, reason in [
+        ("{", "no JSON"),
+        ("[]", "no model"),
+        (json.dumps({**told, "state": {"w": 3}}), "'w' has not a dtype"),
+        (json.dumps({**told, "state": {"w": {"dtype": "object", "shape": [1], "values": [1]}}}), "no type of numbers"),
+        (
+            json.dumps({**told, "model": {**told["model"], "update": {"component": "os.system", "fields": {}}}}),
+            "os.system",
+        ),
+        (json.dumps({**told, "weights": [3]}), "pairs of a name"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(ValueError, match=reason) as raised:
+            load_json(path)
+        assert str(path) in str(raised.value)
+    odd = np.array([np.inf, -np.inf, np.nan, -0.0, 5e-324])
+    assert array_from("x", json.loads(json.dumps(array_to_json(odd)))).tobytes() == odd.tobytes()
+
+
+# --- Vowpal Wabbit ----------------------------------------------------------------------------
+
+
+def test_hashes_are_vowpal_wabbits():
+    """Names and hashes as `vw --invert_hash` wrote them, with `-q ab`, of Vowpal Wabbit 9.11."""
+    told = {
+        "12": 12, "a^17*b^z": 39670, "a^y": 42847, "a^x": 55432, "a^x*b^z": 80151, "a^17": 92611, "b^z": 124687,
+        "q": 133608, "b^x": 143313, "a^y*b^z": 171394,
+    }  # fmt: skip
+    assert {name: vw_hash(name, "*" in name) % 2**18 for name in told} == told
+
+
+def test_vw_text_has_every_weight():
+    learner = fiol.Learner(UPDATES[0])
+    learner.learn([{"a^x": 1.0, "new york": 2.0, "17": 1.0}, {"a^x": -1.0}], [1.0, -1.0])
+    head, _, body = vw_text(learner).partition(":0\n")
+    assert "bits:18" in head
+    lines = [line.rsplit(":", 2) for line in body.splitlines()]
+    found = {name: float(weight) for name, _, weight in lines}
+    assert found == {
+        "Constant": learner.intercept,
+        **dict(zip(["a^x", "new%20york", "17"], learner.weights, strict=True)),
+    }
+    assert {name: int(number) for name, number, _ in lines}["Constant"] == 116060
+    hashed = fiol.Learner(UPDATES[0], bits=5)
+    hashed.learn([{"a": 1.0}], [1.0])
+    number = int(np.flatnonzero(hashed.weights)[0])
+    assert vw_text(hashed).splitlines()[-1] == f"{number}:{hashed.weights[number]!r}".replace("np.float64(", "").rstrip(
+        ")"
+    )
+    classes = fiol.Learner(UPDATES[2])
+    classes.learn([{"a": 1.0}, {"a": -1.0}], ["x", "y"])
+    assert any(line.startswith("a:") and "[1]:" in line for line in vw_text(classes).splitlines())
+
+
+# --- models of files --------------------------------------------------------------------------
+
+
+def test_models_of_files_with_pairs_and_json_rows(tmp_path):
+    data = tmp_path / "rows.vw"
+    data.write_text("1 |a x y:2 |b z:3 u\n-1 |a x |b z\n1 |a y:0.5 y |b u w:2\n")
+    reading = Reading("vw", pairs=(("a", "b"), ("a", "a")))
+    learner = fiol.Learner(UPDATES[0])
+    (batch,) = reading.batches([str(data)])
+    learner.learn(batch.X, batch.y)
+    learner.meta["reading"] = reading.to_json()
+    module = run_python(learner)
+    rows = [{"a^x": 1, "a^y": 2, "b^z": 3, "b^u": 1}, {"a^x": 1, "b^z": 1}, {"a^y": 1.5, "b^u": 1, "b^w": 2}]
+    close([module["score"](row) for row in rows], learner.scores(batch.X))
+    with pytest.raises(NoExportError, match="while files are read"):
+        to_sklearn(learner)
+
+    data = tmp_path / "rows.jsonl"
+    objects = [
+        {"y": 1, "user": {"age": 3, "tags": ["a"]}, "c": "it's"},
+        {"y": 0, "c": None},
+        {"y": 1, "new": 2.5, "c": "x"},
+    ]
+    data.write_text("".join(json.dumps(row) + "\n" for row in objects))
+    reading = guess([str(data)], target="y")
+    (batch,) = reading.batches([str(data)])
+    learner = fiol.Learner(UPDATES[0])
+    learner.learn(batch.X, [1.0, -1.0, 1.0])
+    learner.meta["reading"] = reading.to_json()
+    module = run_python(learner)
+    close([module["score"](row) for row in [*objects, {"later": "t", "c": "x"}]],
+          [*learner.scores(batch.X), learner.score_named({"c": "x"})])  # fmt: skip
+
+
+def test_dates_of_rows_are_those_of_columns():
+    texts = ["1600-02-29", "1999-12-31T23:59:59.999999999Z", "2024-02-29 07:30+02:00", "2000-01-01T00:00:01.5-0330"]
+    for text in texts:
+        moment = fiol.intake.column_values.moment_of(text)
+        day = moment.astype("datetime64[D]")
+        assert moment_of_value(text) == (
+            int(day.astype(int)),
+            int(moment.astype("datetime64[M]").astype(int)) % 12 + 1,
+            int((moment - day).astype("timedelta64[us]").astype(int)),
+        )
+    assert moment_of_value(pd.Timestamp("2024-02-29 07:30:00.25")) == moment_of_value("2024-02-29 07:30:00.25")
+    for text in (
+        "2023-02-29",
+        "2024-13-01",
+        "2024-1-1",
+        "2024-01-01T25:00",
+        "soon",
+        "2024-01-01T07",
+        "2024-01-01 07:3x",
+    ):
+        with pytest.raises(ValueError, match=r"date|day|time"):
+            moment_of_value(text)
+
+
+def test_the_module_needs_no_library(tmp_path):
+    learner = learner_of(odd_frame(), UPDATES[0], Coding.given(KINDS, PAIRS))
+    (tmp_path / "model.py").write_text(python_source(learner), encoding="utf-8")
+    row = {"age": 1.0, ODD: "Rome", "price": "2", "when": "2024-03-01 07:00:00"}
+    script = f"import model; print(repr(model.score({row!r})))"
+    done = subprocess.run([sys.executable, "-S", "-c", script], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)},
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert math.isclose(float(done.stdout), learner.scores(pd.DataFrame([row]))[0], rel_tol=1e-12)

@@ -1,0 +1,234 @@
+"""fiol on a real cluster of two executors: the same model as on one machine, and clear outcomes where data are odd."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.evaluation import BinaryClassificationEvaluator
+from pyspark.ml.feature import VectorAssembler
+from pyspark.ml.linalg import Vectors
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
+
+import fiol
+from fiol.intake.coding import Coding
+from fiol.spark import (
+    FIOLClassificationModel,
+    FIOLClassifier,
+    FIOLRegressor,
+    RefreshedModel,
+    progressive_loss,
+    train_stream,
+)
+
+ROWS = 3000
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Numbers, texts, dates and holes, and what they say about clicks and prices."""
+    rng = np.random.default_rng(7)
+    city = rng.choice(["Paris", "Rome", "Oslo"], ROWS)
+    size = rng.normal(50.0, 10.0, ROWS)
+    day = [datetime.date(2024, 1, 1) + datetime.timedelta(days=int(k)) for k in rng.integers(0, 300, ROWS)]
+    score = (city == "Rome") * 2.0 + (size - 50.0) / 10.0
+    frame = pd.DataFrame({"city": city, "size": size, "day": day})
+    frame["price"] = score + rng.normal(0, 0.1, ROWS)
+    frame["clicked"] = np.where(score + rng.logistic(size=ROWS) > 1.0, "yes", "no")
+    holes = rng.random(ROWS) < 0.1
+    frame["size"] = frame["size"].astype(object).where(~holes, None)
+    frame["city"] = frame["city"].astype(object).where(rng.random(ROWS) > 0.05, None)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def frame(spark, mixed):
+    schema = "city string, size double, day date, price double, clicked string"
+    return spark.createDataFrame(list(mixed.itertuples(index=False, name=None)), schema).repartition(3).persist()
+
+
+def table(frame):
+    """The rows of a frame in the order in which Spark has them, as Arrow."""
+    return frame.toArrow()
+
+
+FEATURES = ["city", "size", "day"]
+
+
+def test_one_task_is_one_machine_to_the_bit(frame):
+    model = FIOLClassifier(labelCol="clicked", mode="one").fit(frame.select(*FEATURES, "clicked"))
+    rows = table(frame)
+    alone = fiol.Learner(coding=Coding.of(rows.select(FEATURES).slice(0, 1000)))
+    y = np.where(np.array(rows.column("clicked").to_pylist()) == "yes", 1.0, -1.0)
+    alone.learn(rows.select(FEATURES), y)
+    assert model.learner.names == alone.names
+    assert model.learner.weights.tobytes() == alone.weights.tobytes()
+    assert model.learner.rows == ROWS
+    scored = model.transform(frame)
+    found = np.array([row[0][1] for row in scored.select("rawPrediction").collect()])
+    assert found.tobytes() == alone.scores(rows.select(FEATURES)).tobytes()
+    first = scored.select("prediction", "probability", "clicked").first()
+    assert first.prediction in ("yes", "no")
+    assert first.probability.toArray().sum() == pytest.approx(1.0)
+
+
+def test_rounds_come_near_to_one_stream(frame):
+    train, test = frame.randomSplit([0.8, 0.2], seed=1)
+    losses = {}
+    for mode in ("one", "rows"):
+        model = FIOLClassifier(labelCol="clicked", featuresCol="", mode=mode, numWorkers=2, seed=3).fit(
+            train.select(*FEATURES, "clicked")
+        )
+        rows = table(test)
+        y = np.where(np.array(rows.column("clicked").to_pylist()) == "yes", 1.0, -1.0)
+        losses[mode] = np.mean(np.logaddexp(0, -y * model.learner.scores(rows.select(FEATURES))))
+        assert model.learner.rows == train.count()
+    assert losses["rows"] < 1.03 * losses["one"]
+    figures = model.partitions.toPandas()
+    assert figures["rows"].sum() == model.learner.rows
+    assert {0, 1} <= set(figures["partition"])
+
+
+def test_vectors_arrays_and_maps(spark):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) * (rng.random((400, 3)) < 0.7)
+    y = X @ [1.0, -2.0, 0.5] + 3.0
+    data = [
+        (
+            Vectors.dense(x) if k % 2 else Vectors.sparse(3, np.flatnonzero(x), x[x != 0]),
+            [float(v) for v in x],
+            {f"f{i}": float(v) for i, v in enumerate(x) if v},
+            float(z),
+            1.0 + k % 2,
+        )
+        for k, (x, z) in enumerate(zip(X, y, strict=True))
+    ]
+    frame = spark.createDataFrame(data, ["vector", "array", "map", "label", "weight"]).coalesce(1)
+    alone = fiol.Learner(fiol.Stacked(fiol.Squared()))
+    alone.learn(X, y, 1.0 + np.arange(400) % 2)
+    for kind in ("vector", "array", "map"):
+        model = FIOLRegressor(featuresCol=kind, weightCol="weight", mode="one").fit(frame)
+        np.testing.assert_allclose(np.sort(model.learner.weights), np.sort(alone.weights), rtol=1e-9)
+        found = [row.prediction for row in model.transform(frame).select("prediction").collect()]
+        np.testing.assert_allclose(found, alone.predict(X), rtol=1e-9)
+
+
+def test_in_a_pipeline_searched_and_saved(spark, frame, tmp_path):
+    numbers = frame.na.drop().selectExpr("size", "price", "if(clicked = 'yes', 1.0, 0.0) as label")
+    classifier = FIOLClassifier(featuresCol="features", labelCol="label", mode="one")
+    pipeline = Pipeline(stages=[VectorAssembler(inputCols=["size", "price"], outputCol="features"), classifier])
+    grid = ParamGridBuilder().addGrid(classifier.penalty, ["none", "l2"]).build()
+    search = CrossValidator(
+        estimator=pipeline, estimatorParamMaps=grid, evaluator=BinaryClassificationEvaluator(), numFolds=2, seed=1
+    )
+    best = search.fit(numbers)
+    assert min(best.avgMetrics) > 0.6
+    path = str(tmp_path / "pipeline")
+    best.bestModel.write().overwrite().save(path)
+    again = PipelineModel.load(path)
+    ours = again.stages[-1]
+    assert isinstance(ours, FIOLClassificationModel)
+    assert ours.classes == [0.0, 1.0]
+    assert ours.learner.weights.tobytes() == best.bestModel.stages[-1].learner.weights.tobytes()
+    both = [m.transform(numbers).select("probability").collect() for m in (again, best.bestModel)]
+    assert both[0] == both[1]
+    more = FIOLClassifier(featuresCol="features", labelCol="label", mode="one").setInitialModel(ours)
+    assembled = again.stages[0].transform(numbers)
+    assert more.fit(assembled).learner.rows == 2 * ours.learner.rows
+    classifier.write().overwrite().save(str(tmp_path / "estimator"))
+    assert FIOLClassifier.load(str(tmp_path / "estimator")).getOrDefault("mode") == "one"
+
+
+def test_three_classes_and_numbers(frame):
+    three = frame.na.drop().select("size", "price", "city")
+    for mode in ("one", "rows"):
+        model = FIOLClassifier(labelCol="city", mode=mode, numWorkers=2).fit(three)
+        assert model.classes == ["Oslo", "Paris", "Rome"]
+        scored = model.transform(three).toPandas()
+        assert (scored["prediction"] == scored["city"]).mean() > 0.5
+        assert np.allclose([p.toArray().sum() for p in scored["probability"]], 1.0)
+    model = FIOLRegressor(labelCol="price", mode="rows", numWorkers=2).fit(frame.select(*FEATURES, "price"))
+    scored = model.transform(frame).toPandas()
+    assert np.corrcoef(scored["prediction"], scored["price"])[0, 1] > 0.9
+
+
+def test_odd_data_have_clear_outcomes(spark, frame):
+    small = frame.select(*FEATURES, "clicked").limit(50)
+    model = FIOLClassifier(labelCol="clicked", mode="rows", numWorkers=8).fit(small)  # most partitions have no rows
+    assert model.learner.rows == 50
+    unseen = spark.createDataFrame([("Nowhere", 1.0, datetime.date(2030, 1, 1))], "city string, size double, day date")
+    assert model.transform(unseen).count() == 1
+    with pytest.raises(ValueError, match="no column 'day'"):
+        model.transform(frame.drop("day"))
+    with pytest.raises(ValueError, match="'prediction' already"):
+        model.transform(frame.withColumnRenamed("price", "prediction"))
+    with pytest.raises(ValueError, match="labelCol is 'label'"):
+        FIOLClassifier().fit(frame)
+    with pytest.raises(ValueError, match="nulls"):
+        FIOLClassifier(labelCol="city").fit(frame.select("size", "city"))
+    with pytest.raises(ValueError, match="1 class"):
+        FIOLClassifier(labelCol="clicked").fit(small.where("clicked = 'yes'"))
+    with pytest.raises(TypeError, match="no numbers"):
+        FIOLRegressor(labelCol="clicked").fit(frame)
+    with pytest.raises(TypeError, match="featuresCol 'city' holds string"):
+        FIOLClassifier(labelCol="clicked", featuresCol="city").fit(frame)
+    with pytest.raises(ValueError, match="mode must be one of"):
+        FIOLClassifier(labelCol="clicked", mode="all").fit(frame)
+
+
+def test_a_killed_executor_changes_nothing(spark, frame):
+    """A task kills its own process once in the middle of training; Spark tries again, and counts no row twice."""
+    import os
+    import signal
+    import tempfile
+
+    from pyspark.sql.functions import udf
+
+    flag = tempfile.mktemp()
+
+    @udf("double")
+    def deadly(value):
+        if value is not None and value > 60.0 and not os.path.exists(flag):
+            with open(flag, "w"):
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    data = frame.na.drop().select("size", "price").coalesce(2)
+    fits = []
+    for rows in (data, data.withColumn("size", deadly("size"))):
+        model = FIOLRegressor(labelCol="price", mode="rows", numWorkers=2, seed=5).fit(rows)
+        fits.append((model.learner.rows, model.learner.weights.tobytes()))
+    assert os.path.exists(flag)
+    os.unlink(flag)
+    assert fits[0] == fits[1]
+
+
+def test_a_stream_counts_every_batch_once(spark, frame, tmp_path):
+    source, checkpoint, path = tmp_path / "in", tmp_path / "checkpoint", tmp_path / "stream.fiol"
+    first = FIOLRegressor(labelCol="price", mode="one").fit(frame.na.drop().select("size", "price").limit(40))
+    data = frame.na.drop().select("size", "price").toPandas()
+    source.mkdir()
+    for k in range(4):
+        data[k * 100 : (k + 1) * 100].to_json(source / f"{k}.json", orient="records", lines=True)
+
+    def stream():
+        return spark.readStream.schema("size double, price double").option("maxFilesPerTrigger", 1).json(str(source))
+
+    query = train_stream(stream(), path, first, checkpoint, trigger={"availableNow": True})
+    query.awaitTermination()
+    learner = fiol.load(path)
+    assert learner.rows == 440
+    assert progressive_loss(learner) > 0.0
+    assert len(query.trainer.losses) == 4
+    trainer = query.trainer
+    before = trainer.learner.weights.tobytes()
+    trainer(frame.limit(10), trainer.last)  # handed over again: skipped
+    assert trainer.learner.weights.tobytes() == before
+    refreshed = RefreshedModel(path, first)
+    some = frame.na.drop().orderBy("size").limit(5)
+    again = first.copy()
+    again.learner = learner
+    both = [one.transform(some).select("prediction").collect() for one in (refreshed, again)]
+    assert both[0] == both[1]
