@@ -52,8 +52,8 @@ class Translated:
             for k, learner in enumerate(learners):
                 learner.start_from(w[k], b[k])
 
-    def _new_learner(self, update):
-        learner = super()._new_learner(update)
+    def _new_learner(self, *given):
+        learner = super()._new_learner(*given)
         self._started([learner])
         return learner
 
@@ -117,8 +117,8 @@ class SGDClassifier(Translated, fiol.FIOLClassifier):
     _parameter_constraints = THEIRS["SGDClassifier"]._parameter_constraints
     __init__ = taking_parameters_of(THEIRS["SGDClassifier"])
 
-    def _new_model(self):
-        model = super()._new_model()
+    def _new_model(self, *given):
+        model = super()._new_model(*given)
         self._started(list(model.learners.values()))
         return model
 
