@@ -404,8 +404,9 @@ def test_a_model_that_diverges_is_saved_nevertheless(two, tmp_path):
     path, _, _ = two
     model = tmp_path / "wild.fiol"
     wild = ["--loss", "squared_error", "--algorithm", "SGD", "--step-size", "1e90"]
-    done = invoke("train", path, *wild, "-o", model, "--json")
+    done = invoke("train", path, *wild, "-o", model, "--json", "--report", tmp_path / "wild.html")
     assert "Warning: the score of row" in done.stderr
+    assert "<h1>Squared loss" in (tmp_path / "wild.html").read_text()
     told = json.loads(done.stdout)
     assert told["loss"] is None
     assert fiol.load(model).rounds == 200

@@ -123,12 +123,12 @@ class Windows:
 
     def to_json(self) -> list[Any]:
         """The windows, as plain JSON values."""
-        return [self.width, [list(window) for window in self.all]]
+        return [self.width, [[rows, mass, as_text(total)] for rows, mass, total in self.all]]
 
     @classmethod
     def from_json(cls, given: list[Any]) -> Windows:
         """The windows that `to_json` wrote."""
-        return cls(width=given[0], all=given[1])
+        return cls(width=given[0], all=[(rows, mass, float(total)) for rows, mass, total in given[1]])
 
 
 def mean_of_windows(learner: Learner, scores: Floats, y: Any, weights: Floats, windows: Windows) -> float:
