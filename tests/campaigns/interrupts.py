@@ -223,9 +223,14 @@ def reversed_rows(X):
     )
 
 
+#: Seconds within which a signal has come, if it comes at all.
+LONGEST_WAIT = 10.0
+
+
 def child(name, rows):
     """Answer every line of standard input with what an interrupted call left behind."""
     signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells let jobs in the background ignore
     case = cases()[name](rows)
     case.begin()
     started = time.monotonic()
@@ -235,14 +240,21 @@ def child(name, rows):
     started = time.monotonic()
     case.call()
     print(json.dumps({"took": min(took, time.monotonic() - started)}), flush=True)
+    ignored = []
+    sys.unraisablehook = lambda told: ignored.append(repr(told.object))  # raised in a destructor, Python drops it
     for _ in sys.stdin:
         case.begin()
         answer = {}
+        ignored.clear()
         try:
             print("go", flush=True)
             case.call()
             answer["late"] = True  # the signal has not come inside the call
-            signal.pause()
+            time.sleep(LONGEST_WAIT)
+            answer |= {"stopped": time.monotonic(), "rows": 0, "ignored": ignored[:]}
+            assert ignored, "the signal was not heard"
+        except AssertionError as error:
+            answer["wrong"] = str(error)
         except (KeyboardInterrupt, Stop) as error:
             answer |= {"stopped": time.monotonic(), "rows": getattr(error, "rows_learned", 0)}
         try:
@@ -277,8 +289,9 @@ def campaign(name, signals, rows, rng):
             process.send_signal(signal.SIGTERM if k % 2 else signal.SIGINT)
             answer = json.loads(process.stdout.readline())
             assert "wrong" not in answer, (name, answer)
-            found.append(answer["stopped"] - sent)
-            learned += 0 < answer["rows"]
+            if not answer.get("ignored"):
+                found.append(answer["stopped"] - sent)
+                learned += 0 < answer["rows"]
         return took, found, learned
     finally:
         process.stdin.close()

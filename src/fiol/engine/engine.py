@@ -140,17 +140,26 @@ class Engine:
             start = some.stop
             some = order[some] if len(order) else some
             block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
-            before = self.rounds
-            centred, known = self.take_means(block, known)
+            before, old = self.rounds, known
+            centred, known = self.take_means(block, old)
             try:
                 scores[some] = self.learn_in_parts(centred, y[some], sample_weights[some], IN_ORDER)
+                self.go_on_with(known)
             except BaseException:
-                if self.rounds > before:  # interrupted in the middle
-                    self.centring = self.take_means(block.row_block(0, self.rounds - before), self.centring)[1]
+                if self.rounds > before and self.centring is old:  # interrupted: means follow the rounds that were made
+                    made = block.row_block(0, self.rounds - before)
+                    self.go_on_with(known if made.rows == block.rows else self.take_means(made, old)[1])
                 raise
-            self.centring = known
-            self.end_window()
         return scores
+
+    def go_on_with(self, means: Centring) -> None:
+        """Take these means from rows from now on, and decide which features have any, if it is time: all at once."""
+        if means.watches or not means.window.shape[0]:
+            self.centring = means
+            return
+        new, distances = means.decided()
+        moved = self.moved_to_means(new.features, new.means, distances) if new.features.shape[0] else {}
+        vars(self).update({**moved, "centring": new, "at_hand": NOTHING_AT_HAND})  # no signal is heard inside
 
     def take_means(self, chunk: Chunk, centring: Any, learning: bool = True) -> tuple[Chunk, Centring]:
         """The rows with their means taken away, and the means after them.
@@ -181,15 +190,11 @@ class Engine:
 
     def end_window(self) -> None:
         """Decide which features are centred from now on, if it is time, and bring what is known of them in form."""
-        if self.centring is None or self.centring.watches or not self.centring.window.shape[0]:
-            return
-        new, distances = self.centring.decided()
-        if new.features.shape[0]:
-            self.move_to_means(new.features, new.means, distances)
-        self.centring = new
+        if self.centring is not None:
+            self.go_on_with(self.centring)
 
-    def move_to_means(self, features: Indices, means: Floats, distances: Floats) -> None:
-        """Have values of `features` count as their distances from `means`, of which the largest so far are known.
+    def moved_to_means(self, features: Indices, means: Floats, distances: Floats) -> dict[str, Any]:
+        """What changes if values of `features` count as their distances from `means`: the largest so far are known.
 
         The intercept takes over what weights said about the means; weights that follow from sums are forgotten.
         """
@@ -203,7 +208,7 @@ class Engine:
                 intercept.total[0] += means @ state.total[features]
         for i, distance in zip(features.tolist(), distances.tolist(), strict=True):
             self.plan.step_size.centre(state.statistics[i], distance)
-        self.state, self.intercept = state, intercept
+        return {"state": state, "intercept": intercept}
 
     def shift(self, change: Any, of_average: Any) -> None:
         """Add something to the intercept of every score, and to its average, unless that follows from sums."""

@@ -351,11 +351,13 @@ class EnsembleEngine(Engine):
             member.start_from(w, intercept)
         self.members = members
 
-    def move_to_means(self, features: Any, means: Floats, distances: Floats) -> None:
-        members = self.members
+    def moved_to_means(self, features: Any, means: Floats, distances: Floats) -> dict[str, Any]:
+        new = copy.copy(self)
+        members = [member.copy() for member in self.members]
         for member in members:
-            member.move_to_means(features, means, distances)
-        self.members = members
+            vars(member).update(member.moved_to_means(features, means, distances))
+        new.members = members
+        return {name: getattr(new, name) for name in ("in_lanes", "group", "beside")}
 
     def settle(self) -> None:
         for member in self.beside.values():  # weights in lanes always are up to date
