@@ -151,6 +151,7 @@ def use_estimator(model, X, y, path):
     model.save(path)
     twin, outcomes = fiol.load(path, compiled=False), []
     for one in (model, twin, copy.deepcopy(model)):
+        np.random.seed(0)  # the order of rows, where a file says that any will do
         try:  # joblib has its own words for some numbers of threads
             said = one.predict(X).tobytes(), np.asarray(one.coef_).tobytes()
             outcomes.append((said, one.partial_fit(X, y).predict(X).tobytes()))
