@@ -1,7 +1,7 @@
 """Spark's view of a learner: `FIOLClassifier` and `FIOLRegressor`, estimators and models of Spark's own kind.
 
 No mathematics of its own: `fiol.doors.spark_rows` turns batches into rows, `fiol.doors.spark_training` lets tasks
-learn. Everything goes through `DataFrame`s, so that Spark Connect works. Needs PySpark 3.5 or newer, the extra
+learn. Everything goes through `DataFrame`s alone. Needs PySpark 3.5 or newer, the extra
 `fiol[spark]`, and Java 17 or newer where Spark runs.
 """
 
