@@ -21,6 +21,7 @@ try:
     from pyspark import __version__ as spark_version
     from pyspark import keyword_only
     from pyspark.ml import Estimator, Model
+    from pyspark.ml.functions import array_to_vector
     from pyspark.ml.param import Param, Params, TypeConverters
     from pyspark.ml.param.shared import (
         HasFeaturesCol,
@@ -68,7 +69,7 @@ from fiol.doors.spark_training import (
 from fiol.files.model import load
 from fiol.intake.coding import Coding
 from fiol.intake.frames import arrow
-from fiol.learner import Learner
+from fiol.learner import Learner, softmax
 
 #: From version 4 on, Spark writes metadata by sessions, which Spark Connect has, too.
 NEWER = int(spark_version.partition(".")[0]) >= 4
@@ -374,8 +375,6 @@ class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[m
 
         scored = dataset.mapInArrow(score, StructType([*dataset.schema.fields, *fields]))
         for name in columns:
-            from pyspark.ml.functions import array_to_vector
-
             scored = scored.withColumn(name, array_to_vector(quoted([name])[0]))
         return scored
 
@@ -441,7 +440,7 @@ class FIOLClassificationModel(_SparkModel, HasProbabilityCol, HasRawPredictionCo
             if logit and proba:
                 predicted = learner.predictions(scores.copy())
                 found.append(
-                    listed(np.column_stack([1.0 - predicted, predicted]) if len(classes) == 2 else softmax_of(both))
+                    listed(np.column_stack([1.0 - predicted, predicted]) if len(classes) == 2 else softmax(both))
                 )
             texts = isinstance(classes[0], str)
             labels = [classes[k] if texts else float(classes[k]) for k in chosen.tolist()]
@@ -466,13 +465,6 @@ class FIOLRegressionModel(_SparkModel):
             return [pa.array(found), pa.array(learner.uncertainty(X))] if uncertain else [pa.array(found)]
 
         return compute
-
-
-def softmax_of(scores: Any) -> Any:
-    """Probabilities of classes."""
-    from fiol.learner import softmax
-
-    return softmax(scores.copy())
 
 
 def listed(values: Any) -> Any:

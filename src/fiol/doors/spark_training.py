@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,18 +105,11 @@ def train_in_one(frame: Any, rows: SparkRows, learner: Learner, passes: int) -> 
 
 def learn_again(learner: Learner, X: Any, y: Any, weights: Any, again: bool) -> tuple[int, float]:
     """Learn from rows, perhaps seen before; returns their number and the sum of their losses before."""
-    with learner.engine.rows_again() if again else nothing():
+    with learner.engine.rows_again() if again else nullcontext():
         scores = learner.learn(X, y, weights)
     targets = learner.codes_of(y) if learner.classes is not None else np.asarray(y, np.float64)
     ones = np.ones(len(scores))
     return len(scores), learner.mean_loss(scores, targets, ones) * len(scores)
-
-
-def nothing() -> Any:
-    """A context in which nothing is different."""
-    from contextlib import nullcontext
-
-    return nullcontext()
 
 
 # --- parts in rounds --------------------------------------------------------------------------
