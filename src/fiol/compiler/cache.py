@@ -14,6 +14,7 @@ from typing import Any
 
 from numba.core.caching import FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import rtsys
 
 from fiol.compiler.fingerprint import digest
 
@@ -55,11 +56,21 @@ class Kept(FunctionCache):
     def read(self, signature: Any, context: Any) -> Any:
         """The compiled code on disk; None if there is none, or none that can be read."""
         try:
-            return super().load_overload(signature, context)
+            return self.load_at_once(signature, context) or super().load_overload(signature, context)
         except Exception as error:
             warn(f"compiled code in {self.cache_path} cannot be read ({error!r}) and is compiled anew")
         with contextlib.suppress(OSError):
             self.flush()
+        return None
+
+    def load_at_once(self, signature: Any, context: Any) -> Any:
+        """The compiled code on disk without all that numba loads before it compiles, which takes half a second.
+
+        None where this numba does not know how, or if there is none.
+        """
+        with contextlib.suppress(Exception), self._guard_against_spurious_io_errors():
+            rtsys.initialize(context)
+            return self._load_overload(signature, context)
         return None
 
     def save_overload(self, signature: Any, data: Any) -> None:

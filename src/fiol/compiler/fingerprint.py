@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import dis
 import enum
+import functools
 import hashlib
 import inspect
 import numbers
@@ -104,9 +105,15 @@ def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.
         yield f"{value.dtype}{value.shape}".encode() + value.tobytes()
 
 
+@functools.cache
+def global_names(code: types.CodeType) -> frozenset[str]:
+    """The names that `code` looks up among the globals."""
+    return frozenset(i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
+
+
 def bytecode(code: types.CodeType, names: set[str], attributes: set[str]) -> Iterator[bytes]:
     """The instructions and constants of `code`; adds the names it looks up outside itself."""
-    names.update(code.co_freevars, (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"))
+    names.update(code.co_freevars, global_names(code))
     attributes.update(code.co_names)
     yield code.co_code
     yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
