@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files docs clean
+.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles docs clean
 
 demo: $(VENV)/.demo  ## a table with texts, dates and holes, from a file to a model, its evaluation and a page about it
 	$(BIN)/python examples/tickets.py build/demo
@@ -61,6 +61,9 @@ bench-step-sizes: $(VENV)/.demo  ## explicit against exact steps of the same siz
 
 bench-tuning: $(VENV)/.bench  ## nothing tuned against others' best in hindsight; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.tuning --json build/tuning.json $(if $(DATA),--data "$(DATA)")
+
+bench-ensembles: $(VENV)/.bench  ## what the default ensemble costs beside single learners and others; DATA=folder of public data sets
+	$(BIN)/python -m benchmarks.ensembles --json build/ensembles.json $(if $(DATA),--data "$(DATA)")
 
 bench-files: $(VENV)/.bench  ## text to trained model beside Vowpal Wabbit, parsing beside others; DATA=folder adds public data sets
 	$(BIN)/python -m benchmarks.files --json build/files.json $(if $(DATA),--data "$(DATA)")

@@ -407,6 +407,24 @@ def test_estimators_without_times(estimators, monkeypatch, capsys):
     assert "microseconds" not in printed
 
 
+# --- benchmarks.ensembles ---------------------------------------------------------------------
+
+
+def test_ensembles_time_everybody_and_judge_the_worst_set(tmp_path, capsys):
+    ensembles, path = load("ensembles"), tmp_path / "new" / "ensembles.json"
+    ensembles.main(["--quick", "--rounds", "1", "--json", str(path)])
+    found = json.loads(path.read_text())
+    assert found["command"].startswith("python -m benchmarks.ensembles --quick")
+    names = ["single", "ensemble", "ensemble, floats", "gate", "ridge", "single l1", "single ridge"]
+    assert list(found["us"]["synthetic"]) == [*names, "scikit-learn l1", "scikit-learn l2"]
+    assert "too small to judge" in capsys.readouterr().out
+    us = dict.fromkeys([*names, "scikit-learn l1", "scikit-learn l2", "base"], 1.0)
+    targets = ensembles.targets_of({"a": us, "b": us | {"ensemble": 1.8}}, 7.0)
+    failed = [target.claim for target in targets if not target.holds]
+    assert failed == ["ensemble at most 1.7 times base", "learn_one of 20 features in 6 us"]
+    assert targets[0].measured == "1.00 to 1.80 (b)"
+
+
 # --- benchmarks.step_sizes --------------------------------------------------------------------
 
 
