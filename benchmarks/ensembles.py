@@ -1,6 +1,7 @@
 """What nothing to tune costs: one pass of the default ensemble beside single learners, scikit-learn and Vowpal Wabbit.
 
-    python -m benchmarks.ensembles [--data DIR] [--sets NAME ...] [--rounds N] [--base DIR] [--vw COMMAND] [--json FILE]
+    python -m benchmarks.ensembles [--data DIR] [--sets NAME ...] [--rounds N] [--cpu] [--base DIR] [--vw COMMAND]
+                                   [--json FILE]
 
 Microseconds per row of one pass over rows in memory by one thread, input checks included, logistic loss. All take
 turns, the best of several rounds counts, nothing is compiled while the clock runs.
@@ -25,6 +26,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -40,18 +42,21 @@ from fiol import FIOL, L1, Constant, Learner, Logistic, Ridge
 
 #: What learns in the process of another checkout: a new learner for every line "new", a pass for every line "go".
 CHILD = """
-import sys
+import sys, time
 import numpy as np, scipy.sparse
 import fiol
+clock = time.process_time if sys.argv[2] == "cpu" else time.perf_counter
 found = np.load(sys.argv[1])
 shape = len(found["y"]), int(found["d"])
 X = scipy.sparse.csr_matrix((found["data"], found["indices"], found["indptr"]), shape=shape)
 for line in sys.stdin:
     if line == "new\\n":
         learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), n_features=X.shape[1])
+        print(0.0, flush=True)
     else:
+        start = clock()
         learner.learn(X, found["y"])
-    print(line, end="", flush=True)
+        print(clock() - start, flush=True)
 """
 #: Rows that Vowpal Wabbit starts with, and features of single events.
 FEW, EVENT = 10, 20
@@ -61,16 +66,16 @@ FEW, EVENT = 10, 20
 
 def ours(rows: Rows, compiled: bool) -> dict[str, Contestant]:
     """Our own learners, new in every turn."""
-    X, single = rows.matrix(), {"n_features": rows.d, "compiled": compiled}
-    steps = {"step_size": Constant(ETA)}
+    X, steps = rows.matrix(), Constant(ETA)
+    single: dict[str, Any] = {"n_features": rows.d, "compiled": compiled}
     made: dict[str, Callable[[], Learner]] = {
         "single": lambda: Learner(FIOL(Logistic()), **single),
         "ensemble": lambda: Learner(**single),
         "ensemble, floats": lambda: Learner(dtype="float32", **single),
         "gate": lambda: Learner(regularizer=L1(LAM), **single),
         "ridge": lambda: Learner(regularizer=Ridge(LAM), **single),
-        "single l1": lambda: Learner(FIOL(Logistic(), L1(LAM), **steps), **single),
-        "single ridge": lambda: Learner(FIOL(Logistic(), Ridge(LAM), **steps), **single),
+        "single l1": lambda: Learner(FIOL(Logistic(), L1(LAM), steps), **single),
+        "single ridge": lambda: Learner(FIOL(Logistic(), Ridge(LAM), steps), **single),
     }
 
     def passing(make: Callable[[], Learner]) -> Callable[[], Any]:
@@ -96,28 +101,34 @@ def of_scikit_learn(rows: Rows) -> dict[str, Contestant]:
 
 
 @contextlib.contextmanager
-def of_base(rows: Rows, base: Path, folder: Path) -> Iterator[Contestant]:
+def of_base(rows: Rows, base: Path, folder: Path, cpu: bool) -> Iterator[Contestant]:
     """The single learner of another checkout, in a process that lives as long as the block."""
     path = folder / "rows.npz"
     np.savez(path, indptr=rows.indptr, indices=rows.indices, data=rows.data, y=rows.y, d=rows.d)
     environment = {**os.environ, "PYTHONPATH": str(base / "src"), "NUMBA_CACHE_DIR": str(base / "build" / "versus")}
-    command = [sys.executable, "-W", "ignore", "-c", CHILD, str(path)]
+    command = [sys.executable, "-W", "ignore", "-c", CHILD, str(path), "cpu" if cpu else "wall"]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    spent = 0.0
     with subprocess.Popen(command, env=environment, cwd=base, **pipes) as process:
 
         def say(line: str) -> None:
+            nonlocal spent
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write(line)
             process.stdin.flush()
-            if process.stdout.readline() != line:
+            answer = process.stdout.readline()
+            if not answer:
                 raise RuntimeError(f"the process of {base} has ended")
+            spent += float(answer)
 
         def passing() -> Callable[[], Any]:
             say("new\n")
             return lambda: say("go\n")
 
-        yield Contestant(passing)
+        contestant = Contestant(passing)
+        contestant.clock = lambda: spent  # the process reads its own
+        yield contestant
 
 
 def of_vw(rows: Rows, vw: list[str], folder: Path) -> Contestant:
@@ -153,8 +164,11 @@ def measure(rows: Rows, options: argparse.Namespace) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         runs = ours(rows, not options.quick) | of_scikit_learn(rows)
+        if options.cpu:
+            for run in runs.values():
+                run.clock = time.process_time
         if options.base:
-            runs["base"] = stack.enter_context(of_base(rows, options.base, folder))
+            runs["base"] = stack.enter_context(of_base(rows, options.base, folder, options.cpu))
         if options.vw:
             runs["VW start"] = of_vw(rows.take(np.arange(FEW)), options.vw, folder)
             runs["VW cache"] = of_vw(rows, options.vw, folder)
@@ -202,6 +216,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, metavar="DIR", help="a folder of public data sets")
     parser.add_argument("--sets", nargs="*", metavar="NAME", help="only these of them")
     parser.add_argument("--rounds", type=int, default=7, help="the best of so many counts (default: %(default)s)")
+    parser.add_argument(
+        "--cpu", action="store_true", help="processor time, of all but Vowpal Wabbit: on a busy machine"
+    )
     parser.add_argument("--base", type=Path, metavar="DIR", help="another checkout of this project")
     parser.add_argument("--vw", type=shlex.split, metavar="COMMAND", help="how to start Vowpal Wabbit")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to a file")
@@ -214,6 +231,7 @@ def main(arguments: list[str] | None = None) -> None:
     found = {rows.name: measure(rows, options) for rows in sets}
     events = 4 if options.quick else 2000
     single = event_contestant(not options.quick, events)
+    single.clock = time.process_time if options.cpu else single.clock
     single.once()  # compiles
     take_turns([single], options.rounds)
     event = 1e6 * single.seconds / events
