@@ -26,6 +26,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, typeof
 from numba.core import cgutils, types
+from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_borrowed, lower_cast
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
@@ -55,6 +56,7 @@ from fiol.components.component import (
     ended,
     entry,
     first_weights,
+    flat,
     next_score,
     own,
     plus,
@@ -496,6 +498,9 @@ def lent(kind: Any) -> Any:
     if isinstance(kind, types.Array):
         name = f"borrowed array({kind.dtype}, {kind.ndim}d, {kind.layout})"
         return BorrowedArray(kind.dtype, kind.ndim, kind.layout, name=name)
+    if isinstance(kind, ComponentType):
+        fields = [(name, lent(field)) for name, field in kind.fields]
+        return kind if tuple(fields) == kind.fields else ComponentType(kind.tag, fields)
     return kind
 
 
@@ -511,6 +516,12 @@ def _without_owner(typing_context: Any, values: Any) -> Any:
             items = cgutils.unpack_tuple(builder, value)
             parts = [strip(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]  # type: ignore[attr-defined]
             return context.make_tuple(builder, lent(kind), parts)
+        if isinstance(kind, ComponentType):
+            given = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+            struct = cgutils.create_struct_proxy(lent(kind))(context, builder)
+            for name, field in kind.fields:
+                setattr(struct, name, strip(context, builder, field, getattr(given, name)))
+            return struct._getvalue()
         if not isinstance(kind, types.Array):
             return value
         array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
@@ -522,6 +533,29 @@ def _without_owner(typing_context: Any, values: Any) -> Any:
         return strip(context, builder, values, arguments[0])
 
     return lent(values)(values), codegen
+
+
+@overload(flat, strict=False, jit_options=METHOD)
+def _flat(values: Any) -> Any:
+    return lambda values: _on_one_axis(values)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _on_one_axis(typing_context: Any, values: Any) -> Any:
+    if not isinstance(values, types.Array) or values.layout != "C":
+        raise TypingError("flat takes an array whose rows follow each other in memory")
+    kind = lent(types.Array(values.dtype, 1, "C"))
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = cgutils.create_struct_proxy(values)(context, builder, value=arguments[0])
+        line = cgutils.create_struct_proxy(kind)(context, builder)
+        line.data, line.nitems, line.itemsize = array.data, array.nitems, array.itemsize
+        line.meminfo, line.parent = (cgutils.get_null_value(part.type) for part in (line.meminfo, line.parent))
+        line.shape = cgutils.pack_array(builder, [array.nitems])
+        line.strides = cgutils.pack_array(builder, [array.itemsize])
+        return line._getvalue()
+
+    return kind(values), codegen
 
 
 def prefetch(values: Any, i: Any) -> None:

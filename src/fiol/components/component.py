@@ -158,16 +158,25 @@ def put_score(scores: Any, r: Any, z: Any) -> None:
 
 
 def borrowed(values: Any) -> Any:
-    """The same array, or tuple of arrays, without a share in its ownership: loops then count no references to it.
+    """The same array, or tuple of arrays, or component, without a share in the ownership of arrays: loops then count no
+    references to them.
 
     The caller must keep the arrays alive. Counting took most of the time of a short row.
     """
     return values
 
 
+def flat(values: Any) -> Any:
+    """The numbers of an array whose rows follow each other in memory, as one axis: the same memory, and no call.
+
+    The caller must keep the array alive. (numba's `reshape` calls a function of its own, which took a tenth of a row.)
+    """
+    return values.reshape(-1)
+
+
 #: The helpers that see whether they got a number or an array: their compiled forms are not their sources.
 BY_KIND: tuple[Any, ...] = (at, common, own, scores_of, next_score, entry, put, column, plus, begun, again, ended)
-BY_KIND += (working_place, row_entry, put_row_entry, center_entry, first_weights, put_score, borrowed)
+BY_KIND += (working_place, row_entry, put_row_entry, center_entry, first_weights, put_score, borrowed, flat)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly, jit
 from fiol.compiler.python_objects import attempted, block_in, new_float, python_function, share, usable
+from fiol.components.component import flat
 from fiol.components.lanes import choose, lanes, load_lanes, total
 from fiol.engine.events import (
     NONE,
@@ -64,7 +65,7 @@ def mixed_lanes(zero, known):  # type: ignore[no-untyped-def]
     """What the score of each member counts with now: `mixing`, in lanes, to the bit."""
     v = lanes(zero)
     for j in range(known.v.shape[0]):
-        part = known.share[j] * load_lanes(known.v.reshape(known.v.size), j * len(zero), v)
+        part = known.share[j] * load_lanes(flat(known.v), j * len(zero), v)
         v = v + choose(part != 0.0, part, 0.0)  # which is no product any more, to be fused with a sum
     return v
 

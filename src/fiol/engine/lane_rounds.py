@@ -12,7 +12,7 @@ from fiol.engine.lanes import fetch_row, next_lane_row
 def learn_stacked_rows(stack, loss, zero, four, digits, members, chunk, y, weight, held, state, room, scores):  # type: ignore[no-untyped-def]
     """`learn_lanes` and `lane_stack_rows` in one loop: writes the score of the whole before each row's round."""
     (indptr, indices, data), y, weight, scores = borrowed(chunk), borrowed(y), borrowed(weight), borrowed(scores)
-    held, state, room = borrowed(held), borrowed(state), borrowed(room)
+    stack, held, state, room = borrowed(stack), borrowed(held), borrowed(state), borrowed(room)
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         if r + 1 < y.shape[0]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 
 from fiol.compiler.compiled import inlined_strictly, jit
-from fiol.components.component import borrowed
+from fiol.components.component import borrowed, flat
 from fiol.components.lanes import (
     anywhere,
     choose,
@@ -43,8 +43,8 @@ def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
 def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
     """`stack_row` with the scores of all members in lanes, z, and numbers of all stacks in lanes."""
     J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
-    ticks, seen, rows, size = state.ticks, room.z, room.rows, J * n
-    v, A, P, u = state.v.reshape(size), state.A.reshape(size * n), state.P.reshape(size * n), room.u.reshape(size)
+    ticks, seen, rows = state.ticks, room.z, room.rows
+    v, A, P, u = flat(state.v), flat(state.A), flat(state.P), flat(room.u)
     t = ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
     z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
@@ -130,7 +130,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
 def lane_stack_rows(stack, loss, zero, four, Z, y, weight, members, state, room, scores):  # type: ignore[no-untyped-def]
     """`stack_rows` for scores [row, lane], as one axis, of so many members; for at most three stacks."""
     like, n, (Z, y, weight, scores) = lanes(zero), len(zero), borrowed((Z, y, weight, scores))
-    state, room = borrowed((state, room))
+    stack, state, room = borrowed(stack), borrowed(state), borrowed(room)
     for r in range(y.shape[0]):
         z = load_lanes(Z, r * n, like)
         scores[r] = lane_stack_row(stack, loss, zero, four, z, y[r], weight[r], members, state, room)
