@@ -456,6 +456,7 @@ def test_algorithms_over_step_sizes(two, tmp_path):
         (("training", "piece"), 0, "piece = 0"),
         (("training", "figures", "targets"), [[1.0, 0.0], [3.0, 4.0]], "figures = {"),
         (("training", "regime", "passes"), 2.5, "regime = {"),
+        (("training", "regime"), {}, "regime = {}"),
         (("training",), [], "its training is not as fiol train writes it, but []"),
         (("history", 0, "loss"), "low", "its history is not as fiol train writes it: loss = 'low'"),
         (("history", 0, "colour"), "red", "it has ['colour']"),

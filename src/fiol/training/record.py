@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import reprlib
 from collections.abc import Callable, Mapping
@@ -102,7 +103,7 @@ def many(check: Check) -> Check:
 def is_regime(told: Any) -> bool:
     """Whether something is a `Regime` as a mapping."""
     try:
-        return isinstance(told, dict) and Regime(**told) is not None
+        return isinstance(told, dict) and dataclasses.asdict(Regime(**told)) == told
     except (TypeError, ValueError):
         return False
 
