@@ -26,7 +26,7 @@ collect_ignore_glob = (
 
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{source_hash()}")  # read when numba is imported
 
-settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("default", deadline=None, derandomize=True, print_blob=True, max_examples=60)
 settings.load_profile("default")
 
 gc.disable()  # while tests are collected: what is imported stays
@@ -38,8 +38,16 @@ def pytest_collection_finish():
     gc.enable()
 
 
-#: Examples that run as they do for a reader; the second makes too many rounds for the interpreter.
-COMPILED = ("README.md", "estimators.md", "fiol.step.solve_step")
+#: Examples that run as they do for a reader; some make too many rounds for the interpreter.
+COMPILED = (
+    "README.md",
+    "estimators.md",
+    "parallel.md",
+    "fiol.step.solve_step",
+    "fiol.learner.Learner.learn_parallel",
+    "fiol.doors.river.FIOLClassifier",
+    "fiol.doors.river.FIOLRegressor",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +56,9 @@ def examples_in_the_interpreter(request):
     if not isinstance(request.node, pytest.DoctestItem) or request.node.name in COMPILED:
         yield
         return
-    from tests.interpreted import interpret_all  # imported here: numba is told of its cache above
+    from tests.interpreted import check_uncompiled, interpret_all  # imported here: numba is told of its cache above
 
     with pytest.MonkeyPatch.context() as patch:
         interpret_all(patch)
+        check_uncompiled(patch)
         yield

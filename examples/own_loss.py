@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     quick = parser.parse_args(arguments).quick
     loss = OrderCost()
     fiol.checks.check_loss(loss)  # do value and derivative belong together?
-    X, demand = make_sales(300 if quick else 5_000, seed=0)
-    new, asked = make_sales(300 if quick else 5_000, seed=1)
+    X, demand = make_sales(120 if quick else 5_000, seed=0)
+    new, asked = make_sales(120 if quick else 5_000, seed=1)
     costs = {}
     print(f"Orders for {len(asked):,} new days after learning from {len(demand):,}:\n")
     print("(compiling for some seconds, if this is the first run)\n")

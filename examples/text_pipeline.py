@@ -56,8 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few texts")
     quick = parser.parse_args(arguments).quick
-    texts, topics = make_texts(400 if quick else 10_000, seed=0)
-    new_texts, new_topics = make_texts(200 if quick else 5_000, seed=1)
+    texts, topics = make_texts(160 if quick else 10_000, seed=0)
+    new_texts, new_topics = make_texts(100 if quick else 5_000, seed=1)
     vectorizer = HashingVectorizer(n_features=2**12 if quick else 2**18, alternate_sign=False, norm=None)
     once: dict[str, Any] = {"max_iter": 1, "tol": None, "random_state": 0}
     models = {

@@ -13,7 +13,9 @@ def check_uncompiled(patch):
     """Let the checks of a component, which another test compiles beside others, look at its copies alone."""
     from fiol import checks
 
+    stream = checks.stream
     patch.setattr(checks, "check_compiled", lambda component, _: checks.check_copies(component))
+    patch.setattr(checks, "stream", lambda step_size, compiled: stream(step_size, False))
 
 
 def interpret_all(patch):

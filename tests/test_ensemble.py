@@ -109,12 +109,12 @@ def test_members_that_are_worse_get_out_of_the_way():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(3000, 5))
     y = np.where(rng.random(3000) < 1 / (1 + np.exp(-X @ [2.0, -1.0, 0.5, 0.0, 0.0])), 1.0, -1.0)
-    steps = [Constant(1e-4), ScaleFree(AdaGrad(1.0)), Constant(1e3)]
+    steps = [Constant(1e-4), ScaleFree(AdaGrad(1.0)), Constant(1e3), Constant(2e-4), Constant(2e3)]  # lanes as usual
     model = Learner(Ensemble([FIOL(Logistic(), step_size=step) for step in steps]))
     model.learn(X, y)
     members = model.members
     best = min(member.loss for member in members)
-    assert members[2].loss > 1.5 * best
+    assert min(members[2].loss, members[4].loss) > 1.5 * best
     assert model.progressive_loss < best * 1.01
 
 

@@ -282,8 +282,9 @@ def test_steps_without_digits_are_refused(x, y, loss, regularizer, eta, weight):
 
 
 #: Exponentials that overflow, or are 0 on the other side; scores that miss a kink; weights at bounds; pulls beta x
-#: beyond double precision.
-ONCE_WRONG = [(12, k) for k in (787, 91607, 125347, 135267, 241547, 314547, 364527, 465587, 511927)] + [(13, 584647)]
+#: beyond double precision, or beta itself, also where steps are 0; weights next to 1 with a ridge of 1e-15.
+ONCE_WRONG = [(12, k) for k in (787, 91607, 125347, 135267, 241547, 314547, 364527, 465587, 511927)]
+ONCE_WRONG += [(13, 584647), (71, 396307), (71, 510147), (172, 142667)]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

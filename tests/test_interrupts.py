@@ -249,7 +249,7 @@ def test_pieces_are_all_rows_once_and_take_their_time(monkeypatch):
 
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="in the interpreter a million rows take minutes")
-@pytest.mark.parametrize(("case", "rows"), [("learn", 400_000), ("one-vs-rest", 100_000)])
+@pytest.mark.parametrize(("case", "rows"), [("learn", 200_000), ("one-vs-rest", 50_000)])
 def test_real_signals(case, rows):
     _, found, _ = interrupts.campaign(case, 3, rows, random.Random(3))
     assert len(found) == 3

@@ -2,10 +2,14 @@
 
     python tests/campaigns/damage.py [--files N] [--seed N] [--only KIND]
 
+Kinds are those of the golden files (`tests/files/make_golden.py`): learners, ensembles, one-vs-rest, estimators; and
+models that the command trained, which say how files are read and where their training is.
+
 A third of the files have bytes altered or cut off; these are all refused. The others have a header that says something
 else in one to three places, of another type, out of range, missing, unknown or from elsewhere in it, and a checksum
 that is right. What loads must work: read, learn, copy, save, load again and go on to the same bits, and refuse no
-rows but those that a new model of the same settings refuses.
+rows but those that a new model of the same settings refuses. `fiol inspect`, `predict`, `evaluate` and `train --resume`
+of what the command trained end well, or with one line that says what is wrong with the file.
 """
 
 import argparse
@@ -24,12 +28,42 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pytest
+from click.testing import CliRunner
 
 import fiol
+from fiol import cli
 from fiol.files.model_file import ModelFileError
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.files.make_golden import MODELS
+from tests.interpreted import interpret_all
+
+#: What the command is told to train, by the name of the file with the rows.
+TRAINED = {
+    "table.csv": ["--target", "bought", "--passes", "3", "--holdout", "0.25", "--early-stop", "2", "--shuffle", "4"],
+    "numbers.svm": ["--algorithm", "FIOL", "--passes", "2"],
+    "kinds.vw": ["--algorithm", "FIOL", "--bits", "6"],
+}
+ROWS = {
+    "table.csv": """id,age,city,joined,note,bought
+a,31,Rome,2024-03-04,quick brown fox jumps over it,yes
+b,,Oslo,2024-03-05,the lazy dog sleeps here all day,no
+c,45,Rome,2024-03-06,one more fox and one more dog,yes
+d,27,"Oslo, north",,nothing to say about these dogs at all,no
+e,3.5,Oslo,2023-01-01,six dogs are more than five foxes,no
+f,61,Rome,2024-12-31,who says that foxes never jump,yes
+""",
+    "numbers.svm": "1.5 1:0.5 3:2\n-2 2:1\n0.25 1:1 2:-1 3:0.5\n7 3:1\n",
+    "kinds.vw": "1 |a x:0.5 y |b z\n2 |a y:2\n3 |b z:3 w\n1 |a x |b w\n",
+}
+#: What Python says, and nobody who has a file and no source understands; or that it would take all memory there is.
+NATIVE = (
+    r"object is not|has no attribute|unsupported operand|not subscriptable|positional argument|out of range$|unhashable"
+    r"|allocate|^Error: MemoryError"
+)
+#: A file takes no room for features never seen, of which wide rows have millions, but the weights of all of them do.
+MOST_USED = 10**7
 
 #: What takes the place of a value.
 OTHERS = (
@@ -130,7 +164,7 @@ def use(model, X, y, path):
     outcomes = []
     for one in (model, twin, model.copy()):
         try:
-            said = one.scores(X).tobytes(), one.predict(X).tobytes()
+            said = one.scores(X).tobytes(), repr(one.predict(X).tolist())
             outcomes.append((said, one.learn(X, y).tobytes(), weights_of(one).tobytes(), one.rounds))
         except (TypeError, ValueError) as error:
             outcomes.append(str(error))
@@ -145,6 +179,11 @@ def use(model, X, y, path):
     return outcomes[0] if isinstance(outcomes[0], str) else None
 
 
+def dense(weights):
+    """Weights as an array, also of an estimator that a file says has sparse ones."""
+    return weights.toarray() if hasattr(weights, "toarray") else np.asarray(weights)
+
+
 def use_estimator(model, X, y, path):
     """The same for an estimator; parameters that it refuses are refused when it learns."""
     X = np.array(X)
@@ -153,13 +192,46 @@ def use_estimator(model, X, y, path):
     for one in (model, twin, copy.deepcopy(model)):
         np.random.seed(0)  # the order of rows, where a file says that any will do
         try:  # joblib has its own words for some numbers of threads
-            said = one.predict(X).tobytes(), np.asarray(one.coef_).tobytes()
-            outcomes.append((said, one.partial_fit(X, y).predict(X).tobytes()))
+            said = repr(one.predict(X).tolist()), dense(one.coef_).tobytes()
+            outcomes.append((said, repr(one.partial_fit(X, y).predict(X).tolist())))
         except (TypeError, ValueError) as error:
             outcomes.append(str(error))
     assert outcomes[0] == outcomes[1] == outcomes[2], "another model after it was saved and loaded"
     model.save(path)
-    assert fiol.load(path, compiled=False).coef_.tobytes() == model.coef_.tobytes()
+    assert dense(fiol.load(path, compiled=False).coef_).tobytes() == dense(model.coef_).tobytes()
+
+
+def trained(name, folder, path):
+    """The bytes of a model that the command trained."""
+    Path(folder, name).write_text(ROWS[name])
+    done = run("train", os.path.join(folder, name), *TRAINED[name], "-o", path, "--force")
+    assert done.exit_code == 0, done.output
+    return Path(path).read_bytes()
+
+
+def run(*arguments):
+    """The command in this process."""
+    return CliRunner().invoke(cli.main, list(arguments))
+
+
+def use_command(name, folder, path):
+    """What the command does with a model: whether it ends well or says in a line what is wrong."""
+    data = os.path.join(folder, name)
+    for arguments in (
+        ("inspect", path),
+        ("inspect", path, "--json"),
+        ("predict", path, data),
+        ("evaluate", path, data),
+        ("train", data, *TRAINED[name], "-o", path, "--resume"),
+    ):
+        done = run(*arguments)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        if done.exit_code:
+            said = done.output.splitlines()[-1]
+            assert done.exit_code in (1, 2), done.output
+            assert said.startswith("Error: "), done.output
+            assert not re.search(NATIVE, said), f"{arguments[0]} says {said}"
 
 
 def refused_by_a_new_one(model, X, y):
@@ -175,11 +247,17 @@ def refused_by_a_new_one(model, X, y):
     return False
 
 
-def campaign(files, seed, folder, kinds=tuple(MODELS), first=0):
-    """How many of so many files, from the `first`, were refused and how many loaded, by what was done to them."""
+def campaign(files, seed, folder, kinds=(*MODELS, *TRAINED), first=0):
+    """How many of so many files, from the `first`, were refused and how many loaded, by what was done to them.
+
+    Models are to work in the interpreter, see `interpret_all`.
+    """
     path, found = os.path.join(folder, "model.fiol"), collections.Counter()
     originals = {}
     for kind in kinds:
+        if kind in TRAINED:
+            originals[kind] = trained(kind, folder, path), None, None
+            continue
         make, write, _ = MODELS[kind]
         model, (X, y) = make()
         write(model, path)
@@ -205,8 +283,14 @@ def campaign(files, seed, folder, kinds=tuple(MODELS), first=0):
             except BaseException as error:
                 raise AssertionError(f"{where}: loading it is a {type(error).__name__}: {error}") from error
             assert forge or changed == data, f"{where}: a damaged file loads"
+            if getattr(model, "n_features", 0) > MOST_USED:
+                found["forged, loaded, with more features than are used here"] += 1
+                continue
             try:
-                reason = use_estimator(model, X, y, path) if hasattr(model, "coef_") else use(model, X, y, path)
+                if kind in TRAINED:
+                    reason = use_command(kind, folder, path)
+                else:
+                    reason = use_estimator(model, X, y, path) if hasattr(model, "coef_") else use(model, X, y, path)
                 if reason is not None and "max_features" not in reason:
                     assert refused_by_a_new_one(model, X, y), f"refuses rows: {reason}"
             except BaseException as error:
@@ -221,13 +305,13 @@ def main():
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="leave out the files before this one")
-    parser.add_argument("--only", choices=list(MODELS))
+    parser.add_argument("--only", choices=[*MODELS, *TRAINED])
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    kinds = [options.only] if options.only else [*MODELS, *TRAINED]
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        interpret_all(patch)
         began = time.perf_counter()
-        found = campaign(
-            options.files, options.seed, folder, [options.only] if options.only else list(MODELS), options.first
-        )
+        found = campaign(options.files, options.seed, folder, kinds, options.first)
         for what, number in sorted(found.items()):
             print(f"{number:8} {what}")
         print(f"{time.perf_counter() - began:.0f} s")

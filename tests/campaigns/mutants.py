@@ -1,6 +1,6 @@
 """Seeded faults in the library's own code, one at a time: some test must notice each.
 
-    python tests/campaigns/mutants.py [--count N] [--seed N] [--module PART] [--only NUMBER] [--seconds N] [--jobs N]
+    python tests/campaigns/mutants.py [--count N] [--seed N] [--module PART...] [--only NUMBER] [--seconds N] [--jobs N]
 
 All tests are collected once, in the interpreter (NUMBA_DISABLE_JIT=1), and run once, to see which lines each of them
 visits. Then, fault by fault, a process is forked in which one function has another code, and the tests that visit the
@@ -51,6 +51,10 @@ MODULES = (
             "step_sizes",
         )
     ),
+    *(f"engine/{name}.py" for name in ("centring", "gating", "pooling")),
+    *(f"intake/{name}.py" for name in ("coding", "column_values", "crossing", "strands")),
+    *(f"readers/{name}.py" for name in ("csv", "line_blocks", "lines", "reading", "svmlight", "vw")),
+    *(f"training/{name}.py" for name in ("evaluation", "figures", "guessing", "record", "rows", "run", "shuffling")),
 )  # fmt: skip
 #: Tests of the code as it is on disk, in processes of their own, or that take long in the interpreter.
 LEFT_OUT = (
@@ -468,7 +472,7 @@ class Campaign:
                 numbered.append((len(numbered), fault))
         if self.options.only is not None:
             return [numbered[k] for k in self.options.only]
-        wanted = [pair for pair in numbered if self.options.module in pair[1].module]
+        wanted = [pair for pair in numbered if any(part in pair[1].module for part in self.options.module)]
         print(f"{len(wanted)} faults", flush=True)
         count = min(self.options.count, len(wanted))
         return sorted(random.Random(self.options.seed).sample(wanted, count))
@@ -523,7 +527,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=500, help="how many faults (500)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--module", default="", help="only in files whose path has this in it")
+    parser.add_argument("--module", nargs="+", default=[""], help="only in files whose path has one of these in it")
+    parser.add_argument("--tests", nargs="+", default=["tests", "src/fiol"], help="only these tests (all)")
     parser.add_argument("--only", type=int, nargs="+", help="the faults of these numbers")
     parser.add_argument("--seconds", type=float, default=20.0, help="tests for one fault take so long at most (20)")
     parser.add_argument("--jobs", type=int, default=1, help="so many faults at once (1)")
@@ -537,9 +542,7 @@ def main() -> int:
     import pytest
 
     campaign = Campaign(options)
-    code = pytest.main(
-        ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "tests", "src/fiol"], plugins=[campaign]
-    )
+    code = pytest.main(["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", *options.tests], plugins=[campaign])
     survived = any(result["said"] in ("survived", "unvisited") for result in campaign.results)
     return int(code) or int(survived)
 

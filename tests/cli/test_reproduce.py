@@ -187,7 +187,10 @@ def test_every_experiment_is_made(name, quick):
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 def test_ctrl_c_in_a_process_of_its_own(tmp_path):
-    code = "import sys; sys.argv[0] = 'fiol'; from fiol.cli import main; main()"
+    code = (  # shells let jobs in the background ignore SIGINT, and children inherit that
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "sys.argv[0] = 'fiol'; from fiol.cli import main; main()"
+    )
     command = [sys.executable, "-c", code, "reproduce", "regret", "--quick", "--workers", "2", "--out", str(tmp_path)]
     process = subprocess.Popen(
         command,

@@ -447,3 +447,43 @@ def test_algorithms_over_step_sizes(two, tmp_path):
     assert told.startswith("Nothing chosen: ")
     assert invoke("compare", path, "--step-sizes", "0,1", code=2)
     assert "choose from" in invoke("compare", path, "--algorithm", "Adam", code=2).output
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (("training", "rows"), "many", "its training is not as fiol train writes it: rows = 'many'"),
+        (("training", "piece"), 0, "piece = 0"),
+        (("training", "figures", "targets"), [[1.0, 0.0], [3.0, 4.0]], "figures = {"),
+        (("training", "regime", "passes"), 2.5, "regime = {"),
+        (("training", "regime"), {}, "regime = {}"),
+        (("training",), [], "its training is not as fiol train writes it, but []"),
+        (("history", 0, "loss"), "low", "its history is not as fiol train writes it: loss = 'low'"),
+        (("history", 0, "colour"), "red", "it has ['colour']"),
+        (("labels",), ["no"], "its labels must be the two of a loss of two classes, got ['no']"),
+        (("reading", "options", "zero_based"), 7, "the option zero_based of svmlight must be true or false, got 7"),
+        (("reading", "target"), 7, "target must be the name of a column, got 7"),
+    ],
+)
+def test_files_that_say_something_else_about_their_training(two, tmp_path, place, value, says):
+    path, _, _ = two
+    model = tmp_path / "two.fiol"
+    invoke("train", path, *SINGLE, "-o", model)
+    learner = fiol.load(model)
+    *way, last = place
+    here = learner.meta
+    for step in way:
+        here = here[step]
+    here[last] = value
+    learner.save(model)
+    for command in (["predict", model, path], ["train", path, *SINGLE, "-o", model, "--resume"]):
+        assert says in invoke(*command, code=1).output
+
+
+@pytest.mark.filterwarnings("default::RuntimeWarning")
+def test_a_run_that_diverged_goes_on(two, tmp_path):
+    path, _, _ = two
+    model = tmp_path / "wild.fiol"
+    wild = ["train", path, "--loss", "squared_error", "--algorithm", "SGD", "--step-size", "1e90", "-o", model]
+    invoke(*wild)
+    assert "is finished already" in invoke(*wild, "--resume").output

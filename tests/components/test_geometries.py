@@ -218,3 +218,12 @@ def test_relative_entropy_keeps_its_digits(w, part):
     with mp.workdps(60):
         exact = mp.mpf(u) * mp.log(mp.mpf(u) / mp.mpf(w)) - mp.mpf(u) + mp.mpf(w)
     assert relative_entropy(u, w) == pytest.approx(float(exact), rel=1e-9, abs=1e-20 * w)
+
+
+@pytest.mark.parametrize("theta", [0.0, -1e-9, 0.3, -5.0, 30.0, 500.0])
+def test_entropy_with_a_ridge_keeps_the_digits_of_a_weight(theta):
+    """log(w) + ridge w = theta to the rounding of its terms, which the logarithm of a small ridge is not."""
+    for ridge in np.geomspace(1e-20, 1e20, 123):
+        w = fiol.Entropy().resolve(theta, ridge, 0)
+        miss = mp.log(w) + mp.mpf(ridge) * mp.mpf(w) - mp.mpf(theta)
+        assert abs(miss) <= 4 * 2.0**-53 * (abs(theta) + ridge * w + abs(math.log(w)) + 1.0), ridge

@@ -76,7 +76,7 @@ POSITIVE_ONLY = [
 def test_counts_are_said_to_be_positive(monkeypatch):
     """Then scikit-learn's checks make targets that the loss takes."""
     interpret(monkeypatch)
-    model = FIOLRegressor("poisson", max_iter=2, tol=None)
+    model = FIOLRegressor("poisson", step_size="single", max_iter=2, tol=None)
     assert model.__sklearn_tags__().target_tags.positive_only
     assert not FIOLRegressor().__sklearn_tags__().target_tags.positive_only
     assert not FIOLRegressor("nonsense").__sklearn_tags__().target_tags.positive_only

@@ -206,7 +206,7 @@ def tiny_experiments():
         "table3": table3.Table3(table3.Settings(seconds=0.003, d=20, etas=(1e-3, 1e2), rows=4, compiled=False)),
         "stability": stability.Stability(stability.Settings(d=4, rows=12, per_decade=1, compiled=False)),
         "solvers": solvers.Solvers(
-            solvers.Settings(dense=(5, 1000), sparse=(5, 10), width=100, volume=50, rounds=1, compiled=False)
+            solvers.Settings(dense=(5, 300), sparse=(5, 10), width=100, volume=50, rounds=1, compiled=False)
         ),
         "regret": regret.Regret(regret.Settings(d=3, rounds=40, horizons=3, etas=(1e-2, 1e2, 1e6), compiled=False)),
     }

@@ -54,6 +54,19 @@ def test_options_that_do_not_go_with_a_file(stored, option, value, reason):
         fiol.load(path, compiled=False)
 
 
+def test_features_that_appear_are_not_so_many(tmp_path):
+    """A number of features that is fixed would break the file that is written after the next new name."""
+    path = tmp_path / "model"
+    learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), compiled=False)
+    learner.learn([{"a": 1.0, "b": 2.0}], [1.0])
+    learner.save(path)
+    header, body = damage.parts(path.read_bytes())
+    header["header"]["model"]["options"]["n_features"] = 2
+    path.write_bytes(damage.signed(header, body))
+    with pytest.raises(ModelFileError, match="its names do not go with its options"):
+        fiol.load(path, compiled=False)
+
+
 def test_more_features_than_there_is_memory_for(tmp_path):
     """Are refused before there is room for them."""
     path = tmp_path / "model"

@@ -87,12 +87,18 @@ def derivatives(loss: Any, z: Decimal, y: Decimal) -> tuple[Decimal, Decimal]:
 
 
 def of_loss(loss: Any, weight: Decimal, y: Decimal, z: Decimal, miss: Decimal) -> Interval:
-    """The beta that the loss allows where the score is z, give or take a miss."""
+    """The beta that the loss allows where the score is z, give or take a miss.
+
+    The largest double stands for a pull that is none, of the loss or times its weight: beta is a double, and exp(1e104)
+    times 6e9 asks for 1e318 where that of the loss alone, already no double, counts as 1.8e308. So capped, derivatives
+    still rise with z, and the step is that of a convex loss.
+    """
     low, high = derivatives(loss, z - miss, y)[0], derivatives(loss, z + miss, y)[1]
     room = TAU * max(abs(low), abs(high))
     if type(loss).__name__ == "Poisson":  # exp(z) is rounded before y is taken from it
         room = min(room, TAU * abs(low), TAU * abs(high)) + 4 * EPS * (abs(y) + min(exp(z), HUGE))
-    return Interval(-weight * (high + room), -weight * (low - room), "loss")
+    ends = (max(-HUGE, min(-weight * end, HUGE)) for end in (high + room, low - room))
+    return Interval(*ends, "loss")
 
 
 def of_quadratic(c: Coordinate) -> tuple[Decimal, Decimal, Decimal]:

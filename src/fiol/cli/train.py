@@ -207,7 +207,7 @@ class Job:
         self.learner, self.reading, self.task = load_trained(self.output)
         self.state = self.learner.meta.get("training", {})
         then = self.state.get("asked")
-        if then is None:
+        if then is None or "regime" not in self.state or "history" not in self.learner.meta:
             raise ValueError(f"{self.output} was not made by fiol train: there is nothing to go on with")
         for name in sorted({*then, *self.asked}):
             if then.get(name) != self.asked.get(name):
@@ -324,6 +324,8 @@ class Job:
             watch=watcher,
         )
         if self.state is not None:
+            if Regime(**self.state["regime"]) != regime:
+                raise ValueError(f"{self.output} says that rows are learned from in another way than its command does")
             training.go_on_from(self.state, self.learner.meta["history"], self.load_best())
             self.saved_best = training.best_pass
         screen = Screen(self.sources.size, regime.passes, bool(regime.holdout), training.rows, as_json)

@@ -602,7 +602,8 @@ class Entropy(Separable):
         # log(w) + ridge w = theta; with v = ridge w this reads v + log(v) = theta + log(ridge).
         if ridge == 0.0 or theta + safe_log(ridge) < -36.0:
             return safe_exp(theta)
-        return wright_omega(theta + safe_log(ridge)) / ridge
+        v = wright_omega(theta + safe_log(ridge))
+        return safe_exp(theta - v) if v < 1.0 else v / ridge  # the logarithm of a small ridge takes digits of w
 
     def objection_to(self, regularizer: Regularizer) -> str:
         if regularizer.has("clip") and regularizer.clip(inf) <= 0.0:

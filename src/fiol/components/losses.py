@@ -688,7 +688,7 @@ class Exponential(Binary):
 
     dual: beta = y c where c = exp(-(y q + p c)).
     flow: beta = y log(1 + p exp(-y q)) / p.
-    Where exp(-y z) is no double any more, the largest double stands for it.
+    Where exp(-y z), or its product with a sample weight, is no double any more, the largest double stands for it.
 
     >>> round(Exponential().dual(0.0, 1.0, 1.0), 6), round(Exponential().flow(0.0, 1.0, 1.0), 6)
     (0.567143, 0.693147)

@@ -31,7 +31,7 @@ class Problem(Component):
     """argmin_w  weight * phi(<x, w>; y) + rounds * r(w) + B(w, w_hat) / eta, and how to find it.
 
     The methods are the questions a solver asks about one row. Build one with `make_problem`, which
-    checks that the parts fit.
+    checks that the parts fit. A pull that is no double counts as the largest one: times a step of 0 it is 0.
     """
 
     loss: Loss
@@ -71,15 +71,16 @@ class Problem(Component):
 
     def dual(self, row: Row, p: float, q: float) -> float:
         """The root of beta = -weight phi'(p beta + q)."""
-        return row.weight * self.loss.dual(q, row.weight * p, row.y)
+        return clamp(row.weight * self.loss.dual(q, row.weight * p, row.y), -HUGE, HUGE)
 
     def guess(self, row: Row, p: float, q: float) -> float:
         """A rough `dual`."""
-        return row.weight * self.loss.guess(q, row.weight * p, row.y)
+        return clamp(row.weight * self.loss.guess(q, row.weight * p, row.y), -HUGE, HUGE)
 
     def near(self, row: Row, p: float, q: float, beta: float) -> float:
         """`dual` from a guess."""
-        return row.weight * self.loss.near(q, row.weight * p, row.y, beta / row.weight) if row.weight > 0.0 else 0.0
+        found = row.weight * self.loss.near(q, row.weight * p, row.y, beta / row.weight) if row.weight > 0.0 else 0.0
+        return clamp(found, -HUGE, HUGE)
 
     def gap(self, row: Row, beta: float) -> float:
         """beta + weight phi'(g(beta)): increases with beta, 0 at the root."""
@@ -87,7 +88,7 @@ class Problem(Component):
 
     def bracket(self, row: Row, low: float, high: float) -> tuple[float, float]:
         """The root lies between 0 and minus the derivative of the loss at g(0)."""
-        end = -row.weight * self.loss.grad(self.score(row, 0.0), row.y)
+        end = clamp(-row.weight * self.loss.grad(self.score(row, 0.0), row.y), -HUGE, HUGE)
         return max(low, min(end, 0.0)), min(high, max(end, 0.0))
 
     def residual(self, row: Row, beta: float, z: float) -> float:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from fiol.components.joint_losses import AnyLoss, JointLoss
-from fiol.components.losses import Loss
+from fiol.components.losses import Binary, Loss
 from fiol.components.row import Floats
 from fiol.intake.coding import Coding
 from fiol.intake.hashing import Hashing
 from fiol.learner import Learner
 from fiol.readers.columns import coding_of
 from fiol.readers.reading import Reading
+from fiol.training.record import check_labels
 
 
 class NoExportError(TypeError):
@@ -108,7 +109,9 @@ def linear_model(learner: Any) -> ExportedModel:
     pairs = coding.pairs if coding is not None else reading.pairs if reading is not None else ()
     bits = learner.bits
     hashing = None if bits is None else Hashing(bits, learner.header()["hash"])
-    labels = learner.classes if isinstance(loss, JointLoss) else learner.meta.get("labels")
+    labels = learner.classes if isinstance(loss, JointLoss) else None
+    if isinstance(loss, Binary):
+        labels = check_labels(learner.meta, loss)
     plain = learner.columns is not None
     return ExportedModel(weights, intercepts, learner.names, plain, hashing, coding, pairs, reading, labels, loss)
 

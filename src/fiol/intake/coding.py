@@ -72,13 +72,15 @@ class Column:
         where = f"column {self.name!r}"
         if not isinstance(self.name, str):
             raise TypeError(f"the name of a column must be a str, got {self.name!r}")
-        if self.kind not in KINDS:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise ValueError(f"{where}: its kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
         if type(self.ngrams) is not int or not 1 <= self.ngrams <= MOST_IN_A_ROW:
             raise ValueError(f"{where}: ngrams must be from 1 to {MOST_IN_A_ROW}, got {self.ngrams!r}")
+        if not isinstance(self.parts, (list, tuple)):
+            raise ValueError(f"{where}: parts must be a list, got {self.parts!r}")
         object.__setattr__(self, "parts", tuple(self.parts))
         for part in self.parts:
-            if part not in PARTS:
+            if not isinstance(part, str) or part not in PARTS:
                 raise ValueError(f"{where}: parts must be of {', '.join(PARTS)}, got {part!r}")
 
     def describe(self) -> str:

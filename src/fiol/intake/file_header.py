@@ -57,7 +57,7 @@ def check_header(header: dict[str, Any]) -> None:
     fixed = Hashing(options["bits"]).size if hashed else options.get("n_features")
     if fixed not in (None, features):  # found out before there is room for so many
         raise ValueError(f"it has {features} features, but its options say {fixed}")
-    if (names is None and bounded) or (names is not None and hashed):
+    if (names is None and bounded) or (names is not None and fixed is not None):
         raise ValueError("its names do not go with its options")
     if bounded and features > options["max_features"]:
         raise ValueError(f"it has {features} features, more than its max_features of {options['max_features']}")

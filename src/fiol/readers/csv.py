@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from fiol.intake.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
-from fiol.readers.formats import Format
+from fiol.readers.formats import Format, is_truth
 from fiol.readers.sources import START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
@@ -48,6 +48,14 @@ class Csv(Format):
     extensions = (".csv", ".tsv", ".txt", ".tab")
     #: `names` are those of the columns, where files have none; `types` what columns hold: number, whole, truth, text.
     options: Mapping[str, Any] = {"delimiter": None, "quote": '"', "header": None, "names": None, "types": None}
+    must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+        **dict.fromkeys(
+            ("delimiter", "quote"), ("one plain character", lambda told: is_text(told) and len(told.encode()) == 1)
+        ),
+        "header": ("true or false", is_truth),
+        "names": ("different texts", lambda told: all(map(is_text, told)) and len(set(told)) == len(told)),
+        "types": ("columns with what they hold", lambda told: {*told.values()} <= {"number", "whole", "truth", "text"}),
+    }
     has_columns = True
 
     def recognises(self, start: bytes) -> bool:
@@ -105,6 +113,11 @@ class Csv(Format):
             lines = lines.of_width(len(names), bad)
             wanted = [name for name in names if name not in skipped]
             yield typed_table(lines, names, told, wanted, bad)
+
+
+def is_text(told: Any) -> bool:
+    """Whether an option, or a part of one, is a text."""
+    return isinstance(told, str)
 
 
 # --- records ----------------------------------------------------------------------------------

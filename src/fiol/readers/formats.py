@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ class Format:
     extensions: tuple[str, ...] = ()
     #: The options there are, with what they are if they are not given.
     options: Mapping[str, Any] = {}
+    #: What options must be, in words, and whether a value is that; any may be None.
+    must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {}
     #: Whether rows have columns, which `target`, `weight` and `tag` name.
     has_columns = False
     #: Whether features are in groups, columns or namespaces, of which there are pairs.
@@ -51,6 +53,11 @@ class Format:
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows, in batches that depend on nothing but the files; lines that cannot be read go to `bad.note`."""
         raise NotImplementedError
+
+
+def is_truth(value: Any) -> bool:
+    """Whether an option is a plain true or false."""
+    return isinstance(value, bool)
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -49,6 +49,9 @@ class Reading:
         known = format_called(self.format)
         object.__setattr__(self, "pairs", tuple(tuple(pair) for pair in self.pairs))
         object.__setattr__(self, "options", dict(self.options))
+        for name in ("target", "weight", "tag"):
+            if not isinstance(getattr(self, name), (str, type(None))):
+                raise ValueError(f"{name} must be the name of a column, got {getattr(self, name)!r}")
         if not known.has_columns:
             for name in ("target", "weight", "tag", "coding"):
                 if getattr(self, name) is not None:
@@ -62,6 +65,10 @@ class Reading:
             if name not in known.options:
                 there = ", ".join(known.options) or "none"
                 raise ValueError(f"{self.format} has no option {name!r}: its options are {there}")
+        for name, value in self.options.items():
+            words, holds = known.must_be.get(name, ("", None))
+            if value is not None and holds is not None and not holds_for(holds, value):
+                raise ValueError(f"the option {name} of {self.format} must be {words}, got {value!r}")
 
     @property
     def kind(self) -> Format:
@@ -117,6 +124,18 @@ class Reading:
         if given.get("coding") is not None:  # loaded here: formats of lines need none
             given["coding"] = import_module("fiol.intake.coding").Coding.from_json(given["coding"])
         return cls(**given)
+
+
+def holds_for(check: Callable[[Any], bool], value: Any) -> bool:
+    """Whether something holds for a value of any kind, for which the question may make no sense.
+
+    >>> holds_for(len, "ab"), holds_for(len, 7)
+    (True, False)
+    """
+    try:
+        return bool(check(value))
+    except (AttributeError, TypeError):
+        return False
 
 
 class Reader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from fiol.components.row import Floats
 from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch
-from fiol.readers.formats import Format
+from fiol.readers.formats import Format, is_truth
 from fiol.readers.line_blocks import (
     VALUES,
     HardNumbers,
@@ -48,6 +48,7 @@ class Svmlight(Format):
 
     extensions = (".svm", ".svmlight", ".libsvm", ".libfm")
     options: Mapping[str, Any] = {"zero_based": None}
+    must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {"zero_based": ("true or false", is_truth)}
     has_groups = False
 
     def recognises(self, start: bytes) -> bool:

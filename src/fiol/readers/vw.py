@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,9 @@ class VowpalWabbit(Format):
 
     extensions = (".vw", ".dat")
     options: Mapping[str, Any] = {"bits": None}
+    must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+        "bits": ("a whole number from 1 to 31", lambda told: type(told) is int and 1 <= told <= 31)
+    }
 
     def recognises(self, start: bytes) -> bool:
         """Whether all of the first lines look so."""

@@ -274,7 +274,7 @@ class Figures:
 def as_text(value: float) -> float | str:
     """A number, or what JSON has no number for, as a text that `float` reads: explicit steps may diverge.
 
-    >>> as_text(0.5), as_text(math.inf)
+    >>> as_text(0.5), as_text(np.float64(math.inf))
     (0.5, 'inf')
     """
-    return value if math.isfinite(value) else repr(value)
+    return value if math.isfinite(value) else repr(float(value))

@@ -1,0 +1,153 @@
+"""What a training run keeps in its model's file, looked at before anybody relies on it: `meta` may hold anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import reprlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fiol.components.losses import Binary
+from fiol.training.figures import Line
+from fiol.training.run import Regime
+
+Check = Callable[[Any], bool]
+
+
+def check_record(meta: Mapping[str, Any]) -> None:
+    """ValueError, with the place, if something is not as `Training.note` and the command write it.
+
+    >>> check_record({"history": [], "training": {"asked": {"data": ["a.csv"]}}})
+    >>> check_record({"training": {"regime": {"passes": 0}}})
+    Traceback (most recent call last):
+    ValueError: its training is not as fiol train writes it: regime = {'passes': 0}
+    >>> check_record({"history": [{"rows": 5}]})
+    Traceback (most recent call last):
+    ValueError: its history is not as fiol train writes it: number is missing
+    """
+    training, history = meta.get("training", {}), meta.get("history", [])
+    check_parts("training", training, STATE if isinstance(training, dict) and "regime" in training else ASKED)
+    if not isinstance(history, list):
+        raise ValueError(f"its history is not as fiol train writes it, but {reprlib.repr(history)}")
+    for line in history:
+        check_parts("history", line, LINE)
+        if not line.keys() <= LINE.keys():
+            raise ValueError(f"its history is not as fiol train writes it: it has {sorted(line.keys() - LINE.keys())}")
+
+
+def check_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
+    """The labels of two classes that a file keeps, the negative one first; None if there are none to keep.
+
+    >>> from fiol import Logistic
+    >>> check_labels({"labels": ["no", "yes"]}, Logistic())
+    ['no', 'yes']
+    >>> check_labels({"labels": "yes"}, Logistic())
+    Traceback (most recent call last):
+    ValueError: its labels must be the two of a loss of two classes, got 'yes'
+    """
+    labels = meta.get("labels")
+    if labels is None:
+        return None
+    plain = isinstance(labels, list) and all(type(label) in (str, int, float, bool) for label in labels)
+    if not plain or len(labels) != 2 or labels[0] == labels[1] or not isinstance(loss, Binary):
+        raise ValueError(f"its labels must be the two of a loss of two classes, got {labels!r}")
+    return labels
+
+
+def check_parts(name: str, told: Any, parts: Mapping[str, Check]) -> None:
+    """ValueError unless a value is a mapping whose parts are what they should be."""
+    if not isinstance(told, dict):
+        raise ValueError(f"its {name} is not as fiol train writes it, but {reprlib.repr(told)}")
+    for part, check in parts.items():
+        if part not in told and part not in LATER:
+            raise ValueError(f"its {name} is not as fiol train writes it: {part} is missing")
+        if part in told and not check(told[part]):
+            raise ValueError(f"its {name} is not as fiol train writes it: {part} = {reprlib.repr(told[part])}")
+
+
+def whole(least: int) -> Check:
+    """Whether something is a whole number from here on."""
+    return lambda told: type(told) is int and least <= told < 2**63
+
+
+def is_number(told: Any) -> bool:
+    """Whether something is a finite number."""
+    return type(told) in (int, float) and abs(told) < 2**1023 and math.isfinite(told)
+
+
+def is_total(told: Any) -> bool:
+    """Whether something is a number as `figures.as_text` has them."""
+    return is_number(told) or told in ("inf", "-inf", "nan")
+
+
+def is_loss(told: Any) -> bool:
+    """Whether something is a loss that may not be known."""
+    return told is None or is_number(told)
+
+
+def made_of(*checks: Check) -> Check:
+    """Whether something is a list of just these."""
+    return lambda told: (
+        isinstance(told, list)
+        and len(told) == len(checks)
+        and all(check(v) for check, v in zip(checks, told, strict=True))
+    )
+
+
+def many(check: Check) -> Check:
+    """Whether something is a list of any number of these."""
+    return lambda told: isinstance(told, list) and all(map(check, told))
+
+
+def is_regime(told: Any) -> bool:
+    """Whether something is a `Regime` as a mapping."""
+    try:
+        return isinstance(told, dict) and dataclasses.asdict(Regime(**told)) == told
+    except (TypeError, ValueError):
+        return False
+
+
+def is_table(told: Any) -> bool:
+    """Whether something is the targets so far, rising, and the weight of each."""
+    return (
+        made_of(many(is_number), many(is_number))(told) and len(told[0]) == len(told[1]) and told[0] == sorted(told[0])
+    )
+
+
+def is_asked(told: Any) -> bool:
+    """Whether something is a command as it was typed: options, and the names of files."""
+    return isinstance(told, dict) and many(lambda name: isinstance(name, str))(told.get("data", []))
+
+
+def are_figures(told: Any) -> bool:
+    """Whether something is `Figures` as a mapping."""
+    return isinstance(told, dict) and all(
+        check(told[part]) if part in told else part in LATER for part, check in FIGURES.items()
+    )
+
+
+#: Parts that older files do not have, or that come later.
+LATER = ("windows", "members", "asked")
+ASKED: dict[str, Check] = {"asked": is_asked}
+FIGURES: dict[str, Check] = {
+    "rows": whole(0),
+    "targets": is_table,
+    "windows": made_of(whole(1), many(made_of(whole(0), is_number, is_total))),
+    **dict.fromkeys(("loss", "since", "held_out"), made_of(is_total, is_number)),
+}
+STATE: dict[str, Check] = {
+    **ASKED,
+    "regime": is_regime,
+    **dict.fromkeys(("pass", "piece"), whole(1)),
+    **dict.fromkeys(("rows", "scored", "missing"), whole(0)),
+    "figures": are_figures,
+    "best": lambda told: told is None or made_of(whole(1), is_number)(told),
+    "why": lambda told: isinstance(told, str),
+    "finished": lambda told: type(told) is bool,
+}
+LINE: dict[str, Check] = {
+    **dict.fromkeys(Line._fields, is_loss),
+    **dict.fromkeys(("number", "rows", "nonzeros", "features"), whole(0)),
+    "members": many(is_loss),
+}
