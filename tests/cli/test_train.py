@@ -314,7 +314,7 @@ def test_a_table_with_texts_dates_and_holes(tmp_path):
     path, model = tmp_path / "people.csv", tmp_path / "people.fiol"
     path.write_text(TABLE)
     done = invoke("train", path, "-o", model, code=1)
-    assert "say by --target which column it is, of id, age, city" in done.output
+    assert "say by --target which column is to be predicted: id, age, city" in done.output
     told = invoke(
         "train", path, "--target", "bought", "--tag", "id", "--pairs", "city,age", *SINGLE, "-o", model
     ).output

@@ -7,6 +7,7 @@ are read alike.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Fields of a `Reading` that name a column which is no feature.
 ASIDE = ("target", "weight", "tag")
+#: So many columns are named where one is not there.
+MOST_NAMED = 20
 
 
 def arrow_module(name: str = "pyarrow") -> Any:
@@ -41,13 +44,26 @@ def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) ->
     names, aside = [values.name for values in columns], [given[name] for name in ASIDE if given.get(name) is not None]
     for name in ASIDE[1:]:  # files to predict for may have no target
         if given.get(name) is not None and given[name] not in names:
-            raise ValueError(f"there is no column {given[name]!r} for the {name}: the columns are {', '.join(names)}")
+            raise ValueError(f"for the {name}, {no_column(given[name], names)}")
     told = Coding.given(given.get("coding"))
     own = tuple(column for column in told.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
     coding = dataclasses.replace(told, columns=(*own, *skipped), pairs=(), complete=False).completed_by(columns)
     pairs = tuple(given.get("pairs") or told.pairs)
     return {"coding": dataclasses.replace(coding, pairs=pairs), "pairs": pairs}
+
+
+def no_column(name: str, names: Sequence[str]) -> str:
+    """What to say of a column that is not there: which there are, those that are called alike first.
+
+    >>> no_column("Pirce", ["size", "price"])
+    "there is no column 'Pirce': did you mean 'price'? The columns are size, price"
+    """
+    plain = {other.lower(): other for other in names}
+    near = [plain[other] for other in difflib.get_close_matches(name.lower(), plain, 3)]
+    hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
+    some = ", ".join(names[:MOST_NAMED]) + (f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    return f"there is no column {name!r}:{hint} {'The' if near else 'the'} columns are {some}"
 
 
 def coding_of(reading: Reading) -> Coding:

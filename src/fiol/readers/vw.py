@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,10 +22,12 @@ from fiol.readers.line_blocks import (
     HardNumbers,
     LineCount,
     bytes_and_words,
+    decoded_names,
     first_lines,
     line_loops,
     next_line,
     shown_at,
+    wrapping,
 )
 from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
@@ -133,7 +134,8 @@ class VwLines:
             at = map(np.uint64, (place, end, self.row, self.n))
             names = map(np.uint64, (self.names, self.kept, self.mask))
             more = (*digits, *hard.arguments, SMALLEST, LARGEST)
-            found = map(int, loops.vw_rows(*text, *at, *rows, *names, *table, *more))
+            with wrapping():
+                found = map(int, loops.vw_rows(*text, *at, *rows, *names, *table, *more))
             code, stop, row, n, self.names, kept, self.mask, hards = found
             if not hard.read(block, hards, AFTER_NUMBER):
                 continue
@@ -157,11 +159,13 @@ class VwLines:
         y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows, :2]
         X: Any
         if self.pairs:
-            X, order = self.with_pairs(NamedRows(chunk, self.decoded(names)), self.groups(names), block, bad)
+            X, order = self.with_pairs(
+                NamedRows(chunk, decoded_names(self.text, self.ends[: names + 1])), self.groups(names), block, bad
+            )
             y, weights, tags, rows = y[order], weights[order], tags[order], len(order)
             X = X if self.hashing is None else X.encoded(self.hashing)
         elif self.hashing is None:
-            X = NamedRows(chunk, self.decoded(names))
+            X = NamedRows(chunk, decoded_names(self.text, self.ends[: names + 1]))
         else:
             X = renumbered(chunk, self.hashing.numbers_of(np.frombuffer(self.text, np.uint8), self.ends[: names + 1]))
         if rows:
@@ -193,15 +197,6 @@ class VwLines:
         """The namespaces of names."""
         sizes, ends = self.prefixes[:names].tolist(), self.ends[:names].tolist()
         return [self.text[end : end + size].decode() for size, end in zip(sizes, ends, strict=True)]
-
-    def decoded(self, names: int) -> list[str]:
-        """The names of features."""
-        ends = self.ends[: names + 1].tolist()
-        data = bytes(self.text[: ends[-1]])
-        if data.isascii():
-            text = data.decode("ascii")
-            return [text[a:b] for a, b in pairwise(ends)]
-        return [data[a:b].decode() for a, b in pairwise(ends)]
 
     def reason(self, code: int, block: Block, place: int) -> str:
         """Why the line with this place cannot be read."""
