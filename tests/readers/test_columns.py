@@ -317,10 +317,38 @@ def test_bad_lines_have_their_place(kind, data, line, reason, tmp_path):
     assert rows == whole - 1
 
 
-def test_files_that_end_within_quotes_or_are_damaged(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "line", "place"),
+    [
+        ("csv", b'"x, ""y""",oh,1', ":2:12: column 'b' must be a number, got 'oh'"),
+        ("csv", "ü,inf,1".encode(), ":2:3: column 'b' must be finite"),
+        ("csv", b"x,1,", ":2:5: column 'y' is missing"),
+        ("csv", b'"x\nx",oh,1', ":2: column 'b' must be a number"),
+        ("json", '{"a": "ü\\"", "b": "oh", "y": 1}'.encode(), ":1:19: column 'b' must be a number, got 'oh'"),
+        ("json", b' {"a": {"b": [1, {}]}, "b": "oh", "y": 1}', ":1: has a list of objects or lists at 'a.b'"),
+        ("json", b'{"c": {"a": {}, "b": 1e300}, "y": 1}', ":1:22: column 'c.b' must be 0 or between"),
+        ("json", b'{"a": "x", "b": 1 "y": 1}', ":1:19: is no JSON: Expecting ',' delimiter"),
+    ],
+)
+def test_bad_values_have_their_place_in_the_line(kind, line, place):
+    good = b"a,b,y\n" if kind == "csv" else b""
+    first = b"x,1.5,1\n" if kind == "csv" else b'{"a": "x", "b": 1.5, "y": 1, "c": {"b": 1}}\n'
+    reading = guess(io.BytesIO(good + first), format=kind, target="y")
+    with pytest.raises(BadLineError) as caught:
+        list(reading.batches(io.BytesIO(good + line + b"\n")))
+    assert place in str(caught.value)
+
+
+def test_lines_with_a_quote_that_is_not_closed():
     reading = guess(io.BytesIO(CSV), format="csv", target="y")
     with pytest.raises(BadLineError, match=r":4: has a quote that is not closed"):
         list(reading.batches(io.BytesIO(CSV + b'2,"open,1\n3,z,1\n')))
+    reader = reading.batches(io.BytesIO(CSV + b'2,"open,1\n3,z,1\n'), on_error="skip")
+    assert [len(values(batch.y)) for batch in reader] == [1, 1]
+    assert [str(error).partition(":")[2] for error in reader.first_skipped] == ["4: has a quote that is not closed"]
+
+
+def test_files_that_are_damaged(tmp_path):
     for path in written(tmp_path):
         if path.suffix in (".parquet", ".arrow", ".arrows"):
             reading = guess(path, target="y")

@@ -28,7 +28,11 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
 @click.command(cls=OptionSections)
 @click.argument("sources", nargs=-1, required=True, metavar="DATA...")
 @reading_options
-@learning("--loss", metavar="NAME", help="log_loss, squared_error, softmax, hinge, ... [default: by the target].")
+@learning(
+    "--loss",
+    metavar="NAME",
+    help="log_loss, squared_error, softmax, hinge, quantile:0.9, ... [default: by the target].",
+)
 @learning(
     "--penalty",
     type=click.Choice(["none", "l1", "l2", "elasticnet"]),
@@ -446,6 +450,14 @@ def named_loss(name: str | None) -> Any:
     from fiol.doors.parameters import CLASSIFICATION, JOINT, REGRESSION
 
     known: dict[str, Any] = {**CLASSIFICATION, **REGRESSION, **JOINT}
+    quantile, _, tau = (name or "").partition(":")
+    if quantile == "quantile" and tau:
+        from fiol.components.losses import Quantile
+
+        try:
+            return Quantile(float(tau))
+        except ValueError:
+            raise click.UsageError(f"--loss quantile:TAU has a share between 0 and 1, got {tau!r}") from None
     if name is None or name in known:
         return None if name is None else known[name]
     raise click.UsageError(f"there is no loss {name!r}: choose from {', '.join(known)}")

@@ -77,7 +77,8 @@ class Rows:
     """Rows of a file, before they are features.
 
     `code(rows)` gives the features of these rows, or raises a BadValueError; `column(name)` the values of a column,
-    None if there is no such column; `line(row)` the line, or row of a table, that a row begins on.
+    None if there is no such column; `line(row)` the line, or row of a table, that a row begins on; `where(row, name)`
+    the place of a value in that line, counted in characters from 1, or 0 if it has none.
     """
 
     count: int
@@ -86,10 +87,11 @@ class Rows:
     line: Callable[[int], int]
     file: str
     read: int  #: bytes on disk, until the end of these rows
+    where: Callable[[int, str], int] = lambda row, name: 0
 
     def bad(self, row: int, column: str, reason: str) -> BadLineError:
         """The error of a value."""
-        return BadLineError(Place(self.file, self.line(row)), 0, f"column {column!r} {reason}")
+        return BadLineError(Place(self.file, self.line(row)), self.where(row, column), f"column {column!r} {reason}")
 
 
 def batch_of(reading: Reading, rows: Rows, bad: BadLines) -> Batch | None:
@@ -168,8 +170,15 @@ def coded(rows: Rows, kept: Any, bad: BadLines) -> tuple[NamedRows | None, Any]:
 # --- tables of Arrow --------------------------------------------------------------------------
 
 
-def table_rows(reading: Reading, table: Any, line: Callable[[int], int], file: str, read: int) -> Rows:
-    """The rows of an Arrow table."""
+def table_rows(
+    reading: Reading,
+    table: Any,
+    line: Callable[[int], int],
+    file: str,
+    read: int,
+    where: Callable[[int, str], int] = lambda row, name: 0,
+) -> Rows:
+    """The rows of an Arrow table; for `line` and `where` see `Rows`."""
     coding, names = coding_of(reading), set(table.column_names)
     needed = [name for name in table.column_names if name not in aside_columns(reading)]
     own = table.select(needed)
@@ -177,7 +186,8 @@ def table_rows(reading: Reading, table: Any, line: Callable[[int], int], file: s
     def code(kept: Any) -> NamedRows:
         return coding.named_rows(own if len(kept) == own.num_rows else own.take(kept))
 
-    return Rows(table.num_rows, code, lambda name: table.column(name) if name in names else None, line, file, read)
+    column = lambda name: table.column(name) if name in names else None  # noqa: E731
+    return Rows(table.num_rows, code, column, line, file, read, where)
 
 
 def aside_columns(reading: Reading) -> set[str]:

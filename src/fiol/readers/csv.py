@@ -84,12 +84,14 @@ class Csv(Format):
         reading = self.completed(reading, sources)
         told, before = {**self.options, **reading.options}, 0
         loop = CsvLoop(reading, told)
-        for text, names in self.texts(reading, sources):
+        for text, names in self.texts(reading, sources, bad):
             before += text.size
             batch = loop(text, names) if before > LOOPED_FROM else None
             if batch is None:
                 table, lines = self.table(reading, told, text, names, bad)
-                batch = batch_of(reading, table_rows(reading, table, lines.line, lines.file, lines.read), bad)
+                where = functools.partial(lines.place_of_field, names, told)
+                rows = table_rows(reading, table, lines.line, lines.file, lines.read, where)
+                batch = batch_of(reading, rows, bad)
             if batch is not None:
                 yield batch
 
@@ -105,14 +107,14 @@ class Csv(Format):
     def tables(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[tuple[Any, CsvRecords]]:
         """The columns of every block, without those that are skipped, and its records; of a complete reading."""
         told = {**self.options, **reading.options}
-        for text, names in self.texts(reading, sources):
+        for text, names in self.texts(reading, sources, bad):
             yield self.table(reading, told, text, names, bad)
 
-    def texts(self, reading: Reading, sources: Sources) -> Iterator[tuple[CsvText, list[str]]]:
+    def texts(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[tuple[CsvText, list[str]]]:
         """The text of every block, without the names of columns, and these; of a complete reading."""
         told = {**self.options, **reading.options}
         names: list[str] = []
-        for text in text_blocks(sources, told):
+        for text in text_blocks(sources, told, bad):
             if text.first:
                 lines = text.records(told)
                 names = list(told["names"] or lines.names(told))
@@ -152,6 +154,15 @@ class CsvRecords:
     def record(self, k: int) -> bytes:
         """The bytes of a record, with its end."""
         return self.data[self.starts[k] : self.starts[k + 1]]
+
+    def place_of_field(self, names: list[str], told: Mapping[str, Any], k: int, name: str) -> int:
+        """Where in its line the field of a column starts, counted in characters from 1; 0 if that is not known."""
+        if name not in names:  # such as that of a pair
+            return 0
+        record, place = self.record(k), names.index(name)
+        start = start_of_field(record, place, ord(told["delimiter"]), ord(told["quote"]) if told["quote"] else -1)
+        before = record[:start]
+        return 0 if b"\n" in before or b"\r" in before else len(before.decode("utf-8", "replace")) + 1
 
     def names(self, told: Mapping[str, Any]) -> list[str]:
         """What the columns of the file are called."""
@@ -206,22 +217,34 @@ class CsvText(NamedTuple):
         return self._replace(start=start, line=self.line + count_lines(self.data, self.start, start), first=False)
 
 
-def text_blocks(sources: Sources, told: Mapping[str, Any]) -> Iterator[CsvText]:
-    """The records of all files, about a megabyte at a time; blocks of empty lines alone are left out."""
-    rest, line, file, first, quote = b"", 1, "", True, (told["quote"] or "").encode()
+def text_blocks(sources: Sources, told: Mapping[str, Any], bad: BadLines) -> Iterator[CsvText]:
+    """The records of all files, about a megabyte at a time; blocks of empty lines alone are left out.
+
+    A line with a quote that is not closed, until the end of the file or for `LONGEST_RECORD` bytes, is a bad line;
+    what follows it is read as if it were not there.
+    """
+    rest, line, file, read, first = b"", 1, "", 0, True
+    quote = (told["quote"] or "").encode()
     for block in with_end(sources.blocks()):
-        if block is None or block.place.line == 1:  # another file, or none
-            check_closed(rest, file, line)
-            if block is None:
-                return
-            rest, line, file, first = b"", 1, block.place.file, True
-        data, size = bytearray(rest) + block.data if rest else block.data, len(rest) + block.size
+        ended = block is None or block.place.line == 1  # another file, or none
+        while rest and (ended or len(rest) > LONGEST_RECORD):
+            bad.note(BadLineError(Place(file, line), 0, "has a quote that is not closed"))
+            data, line = bytearray(rest[rest.index(b"\n") + 1 :]), line + 1
+            end = records_of(bytes(data), told)[3][0]
+            rest = bytes(data[end:])
+            if NOT_EMPTY.search(data, 0, end):
+                yield CsvText(data[:end] + bytes(SPARE), 0, end, line, file, read, first)
+                first = False
+            line += count_lines(data, 0, end)
+        if block is None:
+            return
+        if ended:
+            line, file, first = 1, block.place.file, True
+        data, size, read = bytearray(rest) + block.data if rest else block.data, len(rest) + block.size, block.read
         end = size
         if quote and data.find(quote, 0, size) >= 0:  # a record may go on in the next block
             end = records_of(bytes(data[:size]), told)[3][0]
         rest = bytes(data[end:size])
-        if len(rest) > LONGEST_RECORD:
-            raise BadLineError(Place(file, line + count_lines(data, 0, end)), 0, "has a quote that is not closed")
         if NOT_EMPTY.search(data, 0, end):
             data = data if end == size else data[:end] + bytes(SPARE)  # the block is its owner's
             yield CsvText(data, 0, end, line, file, block.read, first)
@@ -243,12 +266,6 @@ def with_end(blocks: Iterator[Block]) -> Iterator[Block | None]:
     """The blocks, and None after the last."""
     yield from blocks
     yield None
-
-
-def check_closed(rest: bytes, file: str, line: int) -> None:
-    """BadLineError if a file ended within quotes."""
-    if rest:
-        raise BadLineError(Place(file, line), 0, "has a quote that is not closed")
 
 
 def records_of(data: bytes, told: Mapping[str, Any]) -> Any:
@@ -288,6 +305,24 @@ def first_and_odd(start: bytes, told: Mapping[str, Any]) -> list[tuple[int, byte
     text = text if text.endswith((b"\n", b"\r")) or len(start) > len(text) else text + b"\n"
     starts, fields, _, _ = records_of(text, told)
     return [(int(n), text[starts[k] : starts[k + 1]]) for k, n in enumerate(fields) if n > 0]
+
+
+def start_of_field(record: bytes, place: int, delimiter: int, quote: int) -> int:
+    """Where the field at a place, from 0, starts in a record.
+
+    >>> start_of_field(b'1,"a,b",7', 2, ord(","), ord('"'))
+    8
+    """
+    start, quoted, fresh = 0, False, True
+    for k, c in enumerate(record):
+        if place == 0:
+            break
+        if quoted or (fresh and c == quote):
+            quoted = not quoted if c == quote else quoted  # two of them are none
+        elif c == delimiter:
+            place, start = place - 1, k + 1
+        fresh = c == delimiter and not quoted
+    return start
 
 
 def fields_of_record(record: bytes, told: Mapping[str, Any]) -> list[str]:
@@ -514,11 +549,11 @@ def well_formed(
     bad: BadLines,
 ) -> bool:
     """Whether every field of a record is of its column's type; if not, it is a bad line."""
-    record, reason = lines.record(k), ""
+    record, reason, place = lines.record(k), "", 0
     try:
         record.decode("utf-8")
     except UnicodeDecodeError as error:
-        reason = f"is no text in UTF-8: {error.reason} at byte {error.start}"
+        reason = f"is no text in UTF-8: {error.reason} at byte {error.start + 1}"
     for name, field in zip(names, [] if reason else fields_of_record(record, told), strict=False):
         held = types.get(name, "text")
         if name not in wanted or held == "text" or field in MISSING_WORDS:
@@ -533,7 +568,8 @@ def well_formed(
         ):
             wanted_is = {"truth": "true or false", "whole": "a whole number", "number": "a number"}[held]
             reason = f"column {name!r} must be {wanted_is}, got {field!r}"
+            place = lines.place_of_field(names, told, k, name)
             break
     if reason:
-        bad.note(BadLineError(Place(lines.file, lines.line(k)), 0, reason))
+        bad.note(BadLineError(Place(lines.file, lines.line(k)), place, reason))
     return not reason

@@ -8,6 +8,7 @@ values.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,13 +22,23 @@ from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.columns import ASIDE, Rows, aside_columns, batch_of, coding_of, guessed_fields
 from fiol.readers.formats import Format
-from fiol.readers.sources import Sources
+from fiol.readers.sources import Block, Sources
 
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading
 
+#: What may stand between the parts of an object.
+BLANKS = re.compile(r"[ \t\r\n]*")
 #: Objects within objects, so deep at most.
 DEEPEST = 100
+
+
+class NoObjectError(ValueError):
+    """A line that is no object: the reason, and the place in it, in characters from 1."""
+
+    def __init__(self, reason: str, column: int) -> None:
+        super().__init__(reason)
+        self.column = column
 
 
 class JsonLines(Format):
@@ -66,29 +77,27 @@ class JsonLines(Format):
             made = self.guess(*sources.start(), given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         coding, aside = coding_of(reading), aside_columns(reading)
-        for rows, lines, file, read in self.objects(sources, bad):
-            batch = batch_of(reading, dict_rows(rows, lines, coding, aside, file, read), bad)
+        for rows, lines, block in self.objects(sources, bad):
+            batch = batch_of(reading, dict_rows(rows, lines, coding, aside, block), bad)
             if batch is not None:
                 yield batch
 
-    def objects(self, sources: Sources, bad: BadLines) -> Iterator[tuple[list[dict[str, Any]], list[int], str, int]]:
-        """The objects of every block, flat, the line of each, the file, and the bytes read."""
+    def objects(self, sources: Sources, bad: BadLines) -> Iterator[tuple[list[dict[str, Any]], list[int], Block]]:
+        """The objects of every block, flat, the line of each in its file, and the block."""
         for block in sources.blocks():
             rows, lines = list[dict[str, Any]](), list[int]()
             for number, line in enumerate(lines_of(bytes(block.data[: block.size])), block.place.line):
                 try:
                     rows += [flat(line)] if line.strip() else []
                 except ValueError as error:
-                    bad.note(BadLineError(Place(block.place.file, number), 0, str(error)))
+                    bad.note(BadLineError(Place(block.place.file, number), getattr(error, "column", 0), str(error)))
                 if len(lines) < len(rows):
                     lines.append(number)
-            yield rows, lines, block.place.file, block.read
+            yield rows, lines, block
 
 
-def dict_rows(
-    rows: list[dict[str, Any]], lines: list[int], coding: Coding, aside: set[str], file: str, read: int
-) -> Rows:
-    """Flat dicts as rows of a file."""
+def dict_rows(rows: list[dict[str, Any]], lines: list[int], coding: Coding, aside: set[str], block: Block) -> Rows:
+    """Flat dicts as rows of a file; `lines` are their lines in it."""
 
     def code(kept: Any) -> NamedRows:
         return coded_dicts([rows[k] for k in kept.tolist()], coding, aside)
@@ -96,7 +105,11 @@ def dict_rows(
     def column(name: str) -> Any:
         return [row.get(name) for row in rows] if any(name in row for row in rows) else None
 
-    return Rows(len(rows), code, column, lines.__getitem__, file, read)
+    def where(row: int, name: str) -> int:
+        text = bytes(block.data[: block.size]).split(b"\n")[lines[row] - block.place.line].decode()
+        return value_spans(text).get(name, (-1, -1))[0] + 1
+
+    return Rows(len(rows), code, column, lines.__getitem__, block.place.file, block.read, where)
 
 
 def coded_dicts(rows: list[dict[str, Any]], coding: Coding, aside: set[str]) -> NamedRows:
@@ -169,7 +182,7 @@ def flat(line: str | bytes) -> dict[str, Any]:
     try:
         found = DECODER.decode(line if isinstance(line, str) else line.decode())
     except json.JSONDecodeError as error:
-        raise ValueError(f"is no JSON: {error.msg} at character {error.colno}") from None
+        raise NoObjectError(f"is no JSON: {error.msg}", error.colno) from None
     except UnicodeDecodeError as error:
         raise ValueError(f"is no text in UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:
@@ -191,6 +204,35 @@ def flattened(value: dict[str, Any], before: str, depth: int) -> Iterator[tuple[
             raise ValueError(f"has a list of objects or lists at {name!r}: lists must be of texts")
         else:
             yield name, inner
+
+
+def value_spans(text: str) -> dict[str, tuple[int, int]]:
+    """From where to where the values of an object stand in a line, by dotted names; the object is sound.
+
+    >>> value_spans('{"user": {"age": 30}, "city": null}')
+    {'user.age': (17, 19), 'city': (30, 34)}
+    """
+    found: dict[str, tuple[int, int]] = {}
+    inside = [""]
+    at = BLANKS.match(text, 0).end() + 1  # type: ignore[union-attr]
+    while inside:
+        at = BLANKS.match(text, at).end()  # type: ignore[union-attr]
+        if text[at] == "}":
+            inside.pop()
+            at += 1
+        elif text[at] == ",":
+            at += 1
+        else:
+            key, at = DECODER.raw_decode(text, at)
+            at = BLANKS.match(text, at).end() + 1  # type: ignore[union-attr]
+            at = BLANKS.match(text, at).end()  # type: ignore[union-attr]
+            if text[at] == "{":
+                inside.append(f"{inside[-1]}{key}.")
+                at += 1
+            else:
+                start, (_, at) = at, DECODER.raw_decode(text, at)
+                found[inside[-1] + key] = start, at
+    return found
 
 
 def refuse_no_json(name: str) -> NoReturn:

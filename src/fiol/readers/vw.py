@@ -29,6 +29,7 @@ from fiol.readers.line_blocks import (
     shown_at,
     wrapping,
 )
+from fiol.readers.namespaces import NamespaceChoice
 from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
 
@@ -56,6 +57,10 @@ class VowpalWabbit(Format):
       batch, its `y` is None. A third number, the prediction to start from, is refused.
     - Names are UTF-8 without blanks, bars and colons. Empty lines are left out.
     - The pairs of a `Reading` are of namespaces; "" is that without a name.
+    - The option `ignore` leaves out namespaces that begin with one of its letters, `keep` all others; a blank stands
+      for the namespace without a name. `ngrams` adds a feature, with value 1, for every two up to so many features that
+      follow one another in a namespace, called by their names with blanks between: 2 for all namespaces, "t3" for
+      those that begin with t, "t3,u2" for several.
     - With the option `bits` features are numbered by the hash of their names, as `fiol.Learner(bits=...)` does it, and
       rows are a `fiol.Chunk`.
 
@@ -66,7 +71,7 @@ class VowpalWabbit(Format):
     """
 
     extensions = (".vw", ".dat")
-    options: Mapping[str, Any] = {"bits": None}
+    options: Mapping[str, Any] = {"bits": None, "ignore": None, "keep": None, "ngrams": None}
 
     def recognises(self, start: bytes) -> bool:
         """Whether all of the first lines look so."""
@@ -80,7 +85,8 @@ class VowpalWabbit(Format):
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows of every block of text; where names would take much more room than the text, of parts of it."""
         bits = reading.option("bits")
-        parse = VwLines(None if bits is None else Hashing(bits), reading.pairs)
+        choice = NamespaceChoice.of(*(reading.option(name) for name in ("ignore", "keep", "ngrams")))
+        parse = VwLines(None if bits is None else Hashing(bits), reading.pairs, choice)
         for block in sources.blocks():
             yield from parse(block, bad)
 
@@ -88,8 +94,13 @@ class VowpalWabbit(Format):
 class VwLines:
     """From blocks of Vowpal Wabbit's text to batches, with arrays that are used again for the next one."""
 
-    def __init__(self, hashing: Hashing | None = None, pairs: tuple[tuple[str, ...], ...] = ()) -> None:
-        self.hashing, self.pairs, self.size = hashing, pairs, -1
+    def __init__(
+        self,
+        hashing: Hashing | None = None,
+        pairs: tuple[tuple[str, ...], ...] = (),
+        choice: NamespaceChoice | None = None,
+    ) -> None:
+        self.hashing, self.pairs, self.size, self.choice = hashing, pairs, -1, choice
         self.digits = bytearray(48)  # of a feature's place, ending at 24
 
     def make_room(self, size: int) -> None:
@@ -158,10 +169,11 @@ class VwLines:
         chunk = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n].copy(), self.data[:n].copy())
         y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows, :2]
         X: Any
-        if self.pairs:
-            X, order = self.with_pairs(
-                NamedRows(chunk, decoded_names(self.text, self.ends[: names + 1])), self.groups(names), block, bad
-            )
+        if self.pairs or self.choice is not None:
+            named, groups = NamedRows(chunk, decoded_names(self.text, self.ends[: names + 1])), self.groups(names)
+            if self.choice is not None:
+                named, groups = self.choice.applied(named, groups)
+            X, order = self.with_pairs(named, groups, block, bad)
             y, weights, tags, rows = y[order], weights[order], tags[order], len(order)
             X = X if self.hashing is None else X.encoded(self.hashing)
         elif self.hashing is None:
