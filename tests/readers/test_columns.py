@@ -139,6 +139,7 @@ FRAME = pd.DataFrame(
         "city": RNG.choice(np.array(["Rome", "Oslo, cold", 'the "city"', None], object), ROWS),
         "text": [f"word{k % 7} and word{k % 3} are in text {k}" for k in range(ROWS)],
         "when": pd.date_range("2024-01-01", periods=ROWS, freq="7h"),
+        "at": [None if k == 5 else dt.time(k % 24, k % 60, k % 59) for k in range(ROWS)],
         "ok": RNG.random(ROWS) < 0.5,
         "n": RNG.integers(0, 9, ROWS),
         "w": RNG.integers(1, 4, ROWS),
@@ -153,7 +154,8 @@ def written(folder):
     table = pa.Table.from_pandas(FRAME, preserve_index=False)
     FRAME.to_csv(folder / "a.csv", index=False)
     FRAME.to_csv(folder / "a.tsv", index=False, sep="\t")
-    iso = FRAME.assign(when=FRAME["when"].dt.strftime("%Y-%m-%dT%H:%M:%S")).astype(object)
+    times = [None if time is None else time.isoformat() for time in FRAME["at"]]
+    iso = FRAME.assign(when=FRAME["when"].dt.strftime("%Y-%m-%dT%H:%M:%S"), at=times).astype(object)
     records = iso.where(iso.notna(), None).to_dict("records")
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
     pq.write_table(table, folder / "a.parquet", row_group_size=25)
@@ -173,7 +175,16 @@ def test_every_reader_and_every_frame_to_the_same_bits(tmp_path, monkeypatch, pa
     for name, X in {"pandas": features, "polars": pl.from_pandas(features)}.items():
         found[name] = Learner(FIOL(Logistic()), coding=told)
         found[name].learn(X, y, weights)
-    assert {"text:word1", "n=3", "when.hour=7", "age is missing", "city=Oslo, cold"} <= set(found["pandas"].names)
+    assert {
+        "text:word1",
+        "n=3",
+        "when.hour=7",
+        "at",
+        "at.hour=7",
+        "at is missing",
+        "age is missing",
+        "city=Oslo, cold",
+    } <= set(found["pandas"].names)
     assert any("city=Rome*when.hour=" in name for name in found["pandas"].names) == bool(pairs)
     for path in written(tmp_path):
         reading = guess(path, target="y", weight="w", tag="id", coding=told)

@@ -23,13 +23,23 @@ from fiol.intake.frames import narwhals, pandas, present_values
 ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?")
 #: Ways to write a date without a zone, by their lengths; 0 stands for a digit, and a blank will do for T.
 ISO_LAYOUTS = {10: b"0000-00-00", 16: b"0000-00-00T00:00", 19: b"0000-00-00T00:00:00"}
+#: Days are counted from here, so that they are no large numbers.
+FIRST_DAY = np.datetime64("2000-01-01", "us")
+#: A time of day.
+CLOCK_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,9}))?)?")
 #: A number as texts have it: nothing that Python alone understands.
 NUMERAL = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
 
 #: Types of numbers.
 NUMBERS = (numbers.Real, decimal.Decimal)
 #: What Python's objects are.
-HELD: dict[Any, str] = {NUMBERS: "numbers", str: "texts", datetime.date: "dates", (list, tuple, np.ndarray): "lists"}
+HELD: dict[Any, str] = {
+    NUMBERS: "numbers",
+    str: "texts",
+    datetime.date: "dates",
+    datetime.time: "times",
+    (list, tuple, np.ndarray): "lists",
+}
 
 
 class BadValueError(ValueError):
@@ -76,7 +86,7 @@ class ColumnValues:
 
     @functools.cached_property
     def holds(self) -> str:
-        """What the column holds: numbers, texts, dates, lists, or nothing; TypeError if it is none of these."""
+        """What the column holds: numbers, texts, dates, times, lists, or nothing; TypeError if it is none of these."""
         nw, kind = narwhals(), self.series.dtype
         if kind.is_numeric() or kind in (nw.Boolean, nw.Duration):
             return "numbers"
@@ -84,6 +94,8 @@ class ColumnValues:
             return "texts"
         if kind in (nw.Date, nw.Datetime):
             return "dates"
+        if kind == getattr(nw, "Time", None):  # older versions have none
+            return "times"
         if kind == nw.List:
             return "lists"
         if kind in (nw.Object, nw.Unknown):
@@ -166,6 +178,9 @@ class ColumnValues:
             whole_days = bool((moments == moments.astype("datetime64[D]")).all())
             shown_as = moments.astype("datetime64[D]" if whole_days else "datetime64[us]").astype(str)
             return Texts(*numbered_texts(None if text == "NaT" else text for text in shown_as.tolist()))
+        if self.holds == "times":
+            told = (None if is_missing(value) else value.isoformat() for value in self.objects)
+            return Texts(*numbered_texts(told))
         if self.holds == "numbers":
             values = self.numbers()
             known, codes = np.unique(values, return_inverse=True)  # all NaN are one
@@ -201,6 +216,20 @@ class ColumnValues:
         if getattr(series.dtype, "time_zone", None) is not None:
             series = series.dt.replace_time_zone(None)
         return np.asarray(series.to_numpy()).astype("datetime64[us]")
+
+    def times(self) -> Any:
+        """Times of day as moments of the first day, NaT where they are missing; zones are not converted."""
+        if self.holds not in ("times", "texts", "nothing"):
+            raise BadValueError(0, self.name, f"must be a time of day, got {value_shown(self.objects[0])}")
+        codes, texts = told = self.texts()
+        known = np.full(len(texts) + 1, np.datetime64("NaT", "us"))
+        for code, text in enumerate(texts):
+            micros = micros_of(text)
+            if micros is None and text.strip():
+                reason = f"must be a time of day such as 13:45, got {value_shown(text)}"
+                raise BadValueError(told.first_row(code), self.name, reason)
+            known[code] = np.datetime64("NaT", "us") if micros is None else FIRST_DAY + np.timedelta64(micros, "us")
+        return known[codes]
 
     def parsed_moments(self) -> Any:
         """Texts as moments."""
@@ -433,3 +462,26 @@ def are_dates(texts: Sequence[str]) -> bool:
     """
     told = [text for text in texts if text.strip()]
     return bool(told) and all(moment_of(text) is not None for text in told)
+
+
+def micros_of(text: str) -> int | None:
+    """Microseconds since midnight of a time of day; None if it is none.
+
+    >>> micros_of("0:00:01.5"), micros_of("24:00"), micros_of("noon")
+    (1500000, None, None)
+    """
+    found = CLOCK_TIME.fullmatch(text.strip())
+    if found is None:
+        return None
+    hour, minute, second, fraction = (part or "0" for part in found.groups())
+    return ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1000000 + int((fraction + "00000")[:6])
+
+
+def are_times(texts: Sequence[str]) -> bool:
+    """Whether texts are all times of day, empty ones aside.
+
+    >>> are_times(["13:45", "7:00:30", ""]), are_times(["13:45", "later"]), are_times([""])
+    (True, False, False)
+    """
+    told = [text for text in texts if text.strip()]
+    return bool(told) and all(micros_of(text) is not None for text in told)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fiol.intake.chunk import LARGEST, SMALLEST, Chunk
-from fiol.intake.coding import PARTS, WEEKDAYS, Coding, Column
+from fiol.intake.coding import DATED, PARTS, WEEKDAYS, Coding, Column
 from fiol.intake.crossing import crossed
 from fiol.intake.named_rows import NamedRows
 from fiol.readers.columns import ASIDE, coding_of
@@ -51,12 +51,13 @@ class CellColumn:
             ("category", "text"): loops.CATEGORY_CELL,
             ("words", "text"): loops.WORDS_CELL,
             ("date", "text"): loops.DATE_CELL,
+            ("time", "text"): loops.TIME_CELL,
         }
         if (column.kind, held) not in kinds:
             return None
         name, values = column.name, [("month", range(1, 13)), ("weekday", WEEKDAYS), ("hour", range(24))]
         parts = [(f"{name}.{part}={v}", f"{name}.{part}") for part, some in values for v in some]
-        fixed = [(name, name), (f"{name} is missing", name), *(parts if column.kind == "date" else [])]
+        fixed = [(name, name), (f"{name} is missing", name), *(parts if column.kind in DATED else [])]
         names, groups = zip(*fixed, strict=True)
         prefix = {"category": f"{name}=", "words": f"{name}:"}.get(column.kind, "")
         return cls(name, kinds[column.kind, held], column, prefix, names, groups)

@@ -475,7 +475,7 @@ def types_of(table: Any, target: Any, kinds: Mapping[str, str]) -> dict[str, str
 def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
     """What one column of texts holds, where a kind may be told by hand."""
     texts = values.texts().texts
-    if kind in ("category", "words", "tags", "numeral", "date") or not texts:
+    if kind in ("category", "words", "tags", "numeral", "date", "time") or not texts:
         return "text"
     if target and all(WHOLE_NUMBER.fullmatch(text) for text in texts):
         return "whole"

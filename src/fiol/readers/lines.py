@@ -22,8 +22,8 @@ NO_WEIGHT, THIRD_NUMBER, AFTER_TAG, NO_BAR, NO_NAMESPACE, RETURN_INSIDE = range(
 #: Something in cells that is wrong, or that this loop leaves to a slower way; an object with other keys than before.
 STRANGE, OTHER_KEYS = 15, 16
 #: What becomes of a column of cells.
-SKIPPED, NUMBER_CELL, TRUTH_CELL, CATEGORY_CELL, WORDS_CELL, DATE_CELL = range(6)
-TARGET_NUMBER, TARGET_WHOLE, TARGET_TRUTH, TARGET_TEXT, TARGET_ANY, WEIGHT_CELL, TAG_CELL = range(6, 13)
+SKIPPED, NUMBER_CELL, TRUTH_CELL, CATEGORY_CELL, WORDS_CELL, DATE_CELL, TIME_CELL = range(7)
+TARGET_NUMBER, TARGET_WHOLE, TARGET_TRUTH, TARGET_TEXT, TARGET_ANY, WEIGHT_CELL, TAG_CELL = range(7, 14)
 #: What a cell is: a text (and any field of CSV), a number, true, false, null, or not there.
 TEXT, BARE, TRUE, FALSE, NULL, ABSENT = range(6)
 
@@ -653,6 +653,20 @@ def moment_at(data, start, stop):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
+def clock_at(data, start, stop):  # type: ignore[no-untyped-def]
+    """`moment_at` of a time of day, hours and minutes or seconds, too, of two digits each; on the first day of 2000."""
+    size, second = stop - start, 0
+    if size != U5 and size != U8:
+        return 0, 0, 0
+    hour, minute = two_digits(data, start), two_digits(data, start + U3)
+    fine = (data[start + U2] == COLON) & (0 <= hour < 24) & (0 <= minute < 60)
+    if size == U8:
+        second = two_digits(data, start + U3 + U3)
+        fine &= (data[start + U5] == COLON) & (0 <= second < 60)
+    return 10957, int(fine), ((hour * 60 + minute) * 60 + second) * 1000000
+
+
+@inlined_strictly
 def fixed_feature(f, fixed, table, names, mask):  # type: ignore[no-untyped-def]
     """The number, from 1, of a feature whose name is known beforehand; 0 if there is no room. And names, mask."""
     known, fixed_text, fixed_ends = fixed
@@ -789,8 +803,11 @@ def add_cells(  # type: ignore[no-untyped-def]
                     return STRANGE, n, names, mask
             elif form != TEXT:
                 return STRANGE, n, names, mask
-            elif kind == DATE_CELL:
-                days, month, micros = moment_at(data, start, stop)
+            elif kind == DATE_CELL or kind == TIME_CELL:  # noqa: SIM109 - compiled
+                if kind == DATE_CELL:
+                    days, month, micros = moment_at(data, start, stop)
+                else:
+                    days, month, micros = clock_at(data, start, stop)
                 if month == 0:
                     return STRANGE, n, names, mask
             elif kind == WORDS_CELL and p + U2 * (stop - start) + U16 > np.uint64(words.shape[0]):
@@ -798,7 +815,7 @@ def add_cells(  # type: ignore[no-untyped-def]
         k = start
         while True:  # every feature of the cell; one as a rule
             begin, more = start, False
-            if kind == DATE_CELL and month > 0:
+            if month > 0:
                 while part < 4 and not parts[j] >> part & 1:
                     part += 1
                 if part == 4:
