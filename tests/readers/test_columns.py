@@ -5,6 +5,8 @@ import datetime as dt
 import gzip
 import io
 import json
+import os
+import threading
 
 import numpy as np
 import pandas as pd
@@ -455,14 +457,22 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused(kind, changes, blind):
     assert whole in (None, rows)
 
 
-def test_pipes(tmp_path):
-    """What can be read only once is looked at, and then read whole."""
+@pytest.mark.parametrize("named", [False, True])
+def test_pipes(tmp_path, named):
+    """What can be read only once is looked at, and then read whole; Parquet by a copy."""
     for path in written(tmp_path):
-        if path.suffix == ".parquet":
-            continue
-        pipe = io.BytesIO(path.read_bytes())
+        data = path.read_bytes()
+        pipe = io.BytesIO(data)
+        if named:
+            pipe = tmp_path / "pipe"
+            os.mkfifo(pipe)
+            writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+            writer.start()
         reading = guess(pipe, target="y")
         with reading.batches(pipe) as reader:
             assert sum(batch.rows for batch in reader) == ROWS
-    with pytest.raises(SourceError, match="cannot be read from a pipe"):
-        list(Reading("parquet", target="y", coding=reading.coding).batches("-"))
+        if named:
+            writer.join()
+            pipe.unlink()
+    with pytest.raises(SourceError, match="an open file is no Parquet file that can be read"):
+        guess(io.BytesIO(b"PAR1" + bytes(1000)), target="y")
