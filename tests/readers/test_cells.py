@@ -2,12 +2,14 @@
 
 import csv
 import io
+import json
 import random
 
 import numpy as np
 import pytest
 
 from fiol.readers import csv as csv_reader
+from fiol.readers import json_lines
 from fiol.readers.reading import guess
 
 #: Fields by the kind of their column; the first ones are what the first megabyte shows.
@@ -51,11 +53,12 @@ def table_of(draw, rows, odd=0.0):
 
 def batches_of(reading, data, monkeypatch, looped, on_error="stop"):
     """What a reader makes of some text by the loop, or without it; and how many texts the loop took."""
-    monkeypatch.setattr(csv_reader, "LOOPED_FROM", 0 if looped else float("inf"))
-    took = []
-    call = csv_reader.CsvLoop.batch
+    module = csv_reader if reading.format == "csv" else json_lines
+    loop = csv_reader.CsvLoop if reading.format == "csv" else json_lines.JsonLoop
+    took, call = [], loop.batch
     with monkeypatch.context() as patch:
-        patch.setattr(csv_reader.CsvLoop, "batch", lambda self, *a: took.append(call(self, *a)) or took[-1])
+        patch.setattr(module, "LOOPED_FROM", 0 if looped else float("inf"))
+        patch.setattr(loop, "batch", lambda self, *a: took.append(call(self, *a)) or took[-1])
         reader = reading.batches(io.BytesIO(data), on_error, ahead=False)
         found = list(reader)
     return found, [str(error) for error in reader.first_skipped], [batch is not None for batch in took]
@@ -63,7 +66,7 @@ def batches_of(reading, data, monkeypatch, looped, on_error="stop"):
 
 def plain(batch):
     """Everything about a batch, bit by bit."""
-    y = None if batch.y is None else (batch.y.to_pylist(), str(batch.y.type))
+    y = repr(batch.y) if batch.y is None or isinstance(batch.y, list) else (batch.y.to_pylist(), str(batch.y.type))
     weights = None if batch.weights is None else batch.weights.tobytes()
     chunk = [(str(a.dtype), a.tobytes()) for a in batch.X.chunk]
     return batch.X.names, chunk, y, weights, batch.tags, batch.place, batch.rows, batch.read
@@ -132,3 +135,83 @@ def test_columns_in_another_order_and_several_blocks(monkeypatch, tmp_path):
         found.append([plain(batch) for batch in reading.batches(tmp_path, ahead=False)])
     assert found[0] == found[1]
     assert len(found[0]) == 3
+
+
+# --- JSON lines -------------------------------------------------------------------------------
+
+VALUES = {
+    "n": [1, -2.5, 1e3, 0, 0.0, 1e-300, -0.0, True, False, None, 123456789012345678901234567890],
+    "c": [
+        "a",
+        "b c",
+        "",
+        "NA",
+        'say "hi"',
+        "back\\slash/",
+        "two\nlines",
+        "é ü",
+        "\u2028",
+        "nul\x00",
+        None,
+        "\t",
+        "x\x7f",
+    ],
+    "w": ["All HAPPY families, all alike", "one", "", "a_b-c 1 2", None, 'quotes "within" quotes'],
+    "u.d": ["2024-03-04", "2000-01-01", None],
+    "u.v.at": ["13:45", "00:00:00", None],
+}
+STRANGE = {
+    "n": ["x", [1], 1e300, 10**400],
+    "c": [1.5, True, "😀", ["a", "b"]],
+    "w": ["größe und so weiter"],
+    "u.d": ["", "soon", 7],
+    "u.v.at": ["24:00"],
+}
+
+
+def object_of(draw, strange, keys):
+    """An object with values of every kind, some of them nested, with some keys and some strange values."""
+    flat = {key: draw.choice(STRANGE[key] if draw.random() < strange else VALUES[key]) for key in keys}
+    found = {"y": draw.choice([0, 1, 1.5, "no", "yes", True])}
+    for key, value in flat.items():
+        *outer, last = key.split(".")
+        inner = found
+        for name in outer:
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+    return found
+
+
+@pytest.mark.parametrize("given", [{"target": "y"}, {"target": "n"}, {"tag": "c", "pairs": (("n", "u.d.month"),)}])
+def test_objects_are_those_of_the_other_way(given, monkeypatch):
+    keys, coding = list(VALUES), {"w": {"kind": "words", "ngrams": 2}, "u.v.at": "time"}
+    draw = random.Random(1)
+    first = "\n".join(json.dumps(object_of(draw, 0.0, keys)) for _ in range(60)).encode()
+    reading = guess(io.BytesIO(first), format="json", coding=coding, **given)
+    took_all = []
+    for seed in range(16):
+        draw = random.Random(seed)
+        chosen = [draw.sample(keys, draw.randint(1, 5)) if seed % 4 == 3 else keys for _ in range(3)]
+        form = {"separators": (",", ":")} if seed % 2 else {"ensure_ascii": False}
+        lines = [
+            json.dumps(object_of(draw, 0.002 if seed >= 8 else 0.0, draw.choice(chosen)), **form)
+            for _ in range(draw.choice([1, 5, 300]))
+        ]
+        odd = [
+            "",
+            " ",
+            '{"y": 1, "n": 1, "n": 2}',
+            '{"y": 1, "n": 01}',
+            '{"y": 1, "c": "\\ud800"}',
+            '{"y": 1, "n": 1.}',
+        ]
+        if seed >= 12:
+            lines.insert(draw.randrange(len(lines) + 1), draw.choice(odd))
+        data = "\r\n".join(lines).encode() if seed % 3 else "\n".join(lines).encode()
+        slow, refused, _ = batches_of(reading, data, monkeypatch, looped=False, on_error="skip")
+        fast, also, took = batches_of(reading, data, monkeypatch, looped=True, on_error="skip")
+        assert list(map(plain, fast)) == list(map(plain, slow))
+        assert also == refused
+        took_all += took
+    if given == {"target": "y"}:
+        assert sum(took_all) >= 6

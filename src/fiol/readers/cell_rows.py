@@ -8,6 +8,7 @@ both make the same rows, to the bit.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from fiol.intake.coding import DATED, PARTS, WEEKDAYS, Coding, Column
 from fiol.intake.crossing import crossed
 from fiol.intake.named_rows import NamedRows
 from fiol.readers.columns import ASIDE, coding_of
-from fiol.readers.line_blocks import bytes_and_words, decoded_names, line_loops
+from fiol.readers.line_blocks import bytes_and_words, decoded_names, line_loops, wrapping
 from fiol.readers.sources import BLOCK_SIZE, SPARE
 
 if TYPE_CHECKING:
@@ -143,6 +144,18 @@ class CellRows:
             self.slots, self.about, *bytes_and_words(self.text), self.indices, self.values, self.y, self.y_forms,
             self.weights, self.tags, self.indptr, np.uint64(FEWEST_SLOTS - 1), SMALLEST, LARGEST,
         )  # fmt: skip
+
+    def run(self, size: int, call: Callable[..., Any]) -> tuple[int, ...]:
+        """What a loop says that is called with `arguments`; again with more room if so many bytes need it."""
+        found: tuple[int, ...] = ()
+        for more in (1, 4, 16):
+            self.make_room(size, more)
+            self.start()
+            with wrapping():
+                found = tuple(map(int, call(*self.arguments)))
+            if found[0] != line_loops().FULL:
+                break
+        return found
 
     def features(self, rows: int, names: int) -> NamedRows:
         """What the loop has found, pairs included."""

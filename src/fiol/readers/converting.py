@@ -115,7 +115,7 @@ class Conversion:
     def objects(self) -> Iterator[list[dict[str, Any]]]:
         """Rows of JSON lines, flat."""
         kind: Any = self.reading.kind
-        for rows, _, _ in kind.objects(self.sources, self.bad):
+        for rows, _, _ in kind.objects(self.sources.blocks(), self.bad):
             yield rows
 
     def tables(self) -> Iterator[Any]:
@@ -139,7 +139,7 @@ class Conversion:
         columns = [column for column in self.reading.coding.columns if column.kind != "skip"]
         schema = arrow.schema([(column.name, types.get(column.kind, arrow.string())) for column in columns])
         known = {column.name for column in self.reading.coding.columns}
-        for rows, lines, block in kind.objects(self.sources, self.bad):  # type: ignore[attr-defined]
+        for rows, lines, block in kind.objects(self.sources.blocks(), self.bad):  # type: ignore[attr-defined]
             kept = []
             for row, line in zip(rows, lines, strict=True):
                 try:

@@ -22,7 +22,7 @@ from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, CellRows
 from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
 from fiol.readers.formats import Format
-from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops, wrapping
+from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
 from fiol.readers.sources import SPARE, START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
@@ -417,17 +417,9 @@ class CsvLoop:
         fields = np.empty((2, len(self.names)), np.uint64)
         forms, numbers = np.empty(len(self.names), np.int64), np.empty(len(self.names))
         quote = ord(self.told["quote"]) if self.told["quote"] else 256
-        for more in (1, 4, 16):
-            rows.make_room(size, more)
-            rows.start()
-            with wrapping():
-                found = loops.csv_rows(
-                    *bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.told["delimiter"]), quote,
-                    self.is_number, *fields, forms, numbers, self.cell_of, *rows.arguments,
-                )  # fmt: skip
-            code, count, names, first = map(int, found)
-            if code != loops.FULL:
-                break
+        text_of_block = (*bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.told["delimiter"]), quote)
+        cells = (self.is_number, *fields, forms, numbers, self.cell_of)
+        code, count, names, first = rows.run(size, functools.partial(loops.csv_rows, *text_of_block, *cells))
         if code != loops.DONE:
             return None
         aside = {column.name: int(cell) for column, cell in zip(rows.columns, self.cell_of, strict=True)}
