@@ -14,7 +14,7 @@ from fiol.readers.reading import guess
 
 #: Fields by the kind of their column; the first ones are what the first megabyte shows.
 FIELDS = {
-    "n": ["1", "-2.5", "1e3", "0", " 7 ", ".5", "5.", "NaN", "+3", "0.1", "1E-7", "", "NA", "-1.#IND", "1e-300", "0.0"],
+    "n": ["1", "-2.5", "1e3", "0", " 7 ", ".5", "5.", "NaN", "+3", "0.1", "1E-7", "", "NA", "-1.#IND", "1e-30", "0.0"],
     "t": ["True", "False", "", "TRUE", "false", "null"],
     "c": ["a", "b c", "", "NA", "n/a", "nan", "nano", " x ", 'say "hi"', "a,b", "two\nlines", "crlf\r\n", "é", "'"],
     "w": [
@@ -140,7 +140,7 @@ def test_columns_in_another_order_and_several_blocks(monkeypatch, tmp_path):
 # --- JSON lines -------------------------------------------------------------------------------
 
 VALUES = {
-    "n": [1, -2.5, 1e3, 0, 0.0, 1e-300, -0.0, True, False, None, 123456789012345678901234567890],
+    "n": [1, -2.5, 1e3, 0, 0.0, 1e-30, -0.0, True, False, None, 123456789012345678901234567890],
     "c": [
         "a",
         "b c",

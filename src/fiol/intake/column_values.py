@@ -45,13 +45,15 @@ HELD: dict[Any, str] = {
 class BadValueError(ValueError):
     """A value that a column cannot have: its row, from 0, the name of the column, and the reason.
 
+    `others` are the rows of that column that are known to be wrong, too, and the reason for each.
+
     >>> str(BadValueError(3, "age", "must be a number, got 'old'"))
     "X[3, 'age'] must be a number, got 'old'"
     """
 
-    def __init__(self, row: int, column: str, reason: str) -> None:
+    def __init__(self, row: int, column: str, reason: str, others: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(f"X[{row}, {column!r}] {reason}")
-        self.row, self.column, self.reason = row, column, reason
+        self.row, self.column, self.reason, self.others = row, column, reason, others
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BadValueError, (self.row, self.column, self.reason)
@@ -63,9 +65,10 @@ class Texts(NamedTuple):
     codes: Any
     texts: list[str]
 
-    def first_row(self, code: int) -> int:
-        """The first row with this text."""
-        return int(np.argmax(self.codes == code))
+    def bad(self, code: int, column: str, reason: str) -> BadValueError:
+        """The error of all rows with this text."""
+        first, *others = np.flatnonzero(self.codes == code).tolist()
+        return BadValueError(first, column, reason, [(row, reason) for row in others])
 
 
 class ColumnValues:
@@ -154,7 +157,7 @@ class ColumnValues:
             if NUMERAL.fullmatch(text):
                 known[code] = float(text)
             elif text.strip().lower() not in ("", "nan"):
-                raise BadValueError(told.first_row(code), self.name, f"must be a number, got {value_shown(text)}")
+                raise told.bad(code, self.name, f"must be a number, got {value_shown(text)}")
         return self.in_range(known[codes])
 
     def in_range(self, values: Floats) -> Floats:
@@ -162,9 +165,12 @@ class ColumnValues:
         size = np.abs(values)
         wrong = ~((size >= SMALLEST) & (size <= LARGEST)) & (values != 0.0) & ~np.isnan(values)
         if wrong.any():
-            row = int(wrong.argmax())
-            wanted = f"0 or between {SMALLEST:g} and {LARGEST:g} in size" if np.isfinite(values[row]) else "finite"
-            raise BadValueError(row, self.name, f"must be {wanted}, got {values[row]:g}")
+            sizes = f"0 or between {SMALLEST:g} and {LARGEST:g} in size"
+            reasons = [
+                (row, f"must be {sizes if np.isfinite(values[row]) else 'finite'}, got {values[row]:g}")
+                for row in np.flatnonzero(wrong).tolist()
+            ]
+            raise BadValueError(reasons[0][0], self.name, reasons[0][1], reasons[1:])
         return values
 
     def texts(self) -> Texts:
@@ -226,8 +232,7 @@ class ColumnValues:
         for code, text in enumerate(texts):
             micros = micros_of(text)
             if micros is None and text.strip():
-                reason = f"must be a time of day such as 13:45, got {value_shown(text)}"
-                raise BadValueError(told.first_row(code), self.name, reason)
+                raise told.bad(code, self.name, f"must be a time of day such as 13:45, got {value_shown(text)}")
             known[code] = np.datetime64("NaT", "us") if micros is None else FIRST_DAY + np.timedelta64(micros, "us")
         return known[codes]
 
@@ -247,7 +252,7 @@ class ColumnValues:
         for code, text in enumerate(texts):
             moment = moment_of(text)
             if moment is None and text.strip():
-                raise BadValueError(told.first_row(code), self.name, f"must be an ISO date, got {value_shown(text)}")
+                raise told.bad(code, self.name, f"must be an ISO date, got {value_shown(text)}")
             known[code] = moment
         return known[codes]
 

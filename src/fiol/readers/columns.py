@@ -155,15 +155,27 @@ def numbers_in(values: Any, rows: Rows, kept: Any, column: str) -> Any:
 
 def coded(rows: Rows, kept: Any, bad: BadLines) -> tuple[NamedRows | None, Any]:
     """The features of all rows that can be coded, and which rows these are; the others are bad lines, first to last."""
+    errors: list[tuple[int, str, str]] = []
+    found, kept = coded_but(rows, kept, errors)
+    for row, column, reason in sorted(errors):
+        bad.note(rows.bad(row, column, reason))
+    return found, kept
+
+
+def coded_but(rows: Rows, kept: Any, errors: list[tuple[int, str, str]]) -> tuple[NamedRows | None, Any]:
+    """`coded`, where bad rows go to a list: the row, the column, and the reason."""
+    while len(kept):
+        try:
+            return rows.code(kept), kept
+        except BadValueError as error:
+            if not error.others and len(kept) > 1:
+                break
+            wrong = [(error.row, error.reason), *error.others]
+            errors += [(int(kept[k]), error.column, reason) for k, reason in wrong]
+            kept = np.delete(kept, [k for k, _ in wrong])
     if not len(kept):
         return None, kept
-    try:
-        return rows.code(kept), kept
-    except BadValueError as error:
-        if len(kept) == 1:
-            bad.note(rows.bad(int(kept[0]), error.column, error.reason))
-            return None, kept[:0]
-    good = np.concatenate([coded(rows, half, bad)[1] for half in np.array_split(kept, 2)])
+    good = np.concatenate([coded_but(rows, half, errors)[1] for half in np.array_split(kept, 2)])
     return (rows.code(good), good) if len(good) else (None, good)
 
 

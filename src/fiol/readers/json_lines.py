@@ -249,7 +249,8 @@ def coded_dicts(rows: list[dict[str, Any]], coding: Coding, aside: set[str]) -> 
                 some = values if len(which) == len(values) else [values[k] for k in which.tolist()]
                 found = column.strands(ListedValues(key, some))
             except BadValueError as error:
-                raise BadValueError(int(there[which[error.row]]), key, error.reason) from None
+                others = [(int(there[which[row]]), reason) for row, reason in error.others]
+                raise BadValueError(int(there[which[error.row]]), key, error.reason, others) from None
             except TypeError:
                 raise BadValueError(int(there[which[0]]), key, "is of a kind that rows do not have") from None
             strands += [strand._replace(rows=there[which][strand.rows]) for strand in found]
