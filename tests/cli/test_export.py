@@ -18,12 +18,12 @@ from fiol.exports.json_model import load_json
 from fiol.readers.converting import Conversion
 from fiol.readers.reading import guess
 
-CSV = '''age,city,day,"bought ""it"""
-30,Rome,2024-03-04,yes
-,"it's",2024-03-05,no
-31.5,"Zürich, CH",,yes
-0,Rome,2024-03-09,no
--7,,2024-03-04,no
+CSV = '''age,city,day,at,"bought ""it"""
+30,Rome,2024-03-04,07:30:10,yes
+,"it's",2024-03-05,23:59,no
+31.5,"Zürich, CH",,,yes
+0,Rome,2024-03-09,0:00,no
+-7,,2024-03-04,7:01:00,no
 '''
 
 

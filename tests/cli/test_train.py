@@ -314,7 +314,11 @@ def test_a_table_with_texts_dates_and_holes(tmp_path):
     path, model = tmp_path / "people.csv", tmp_path / "people.fiol"
     path.write_text(TABLE)
     done = invoke("train", path, "-o", model, code=1)
-    assert "say by --target which column it is, of id, age, city" in done.output
+    assert "say by --target which column is to be predicted: id, age, city" in done.output
+    wrong = invoke("train", path, "--target", "Bougth", "-o", model, code=1).output
+    assert "people.csv: there is no column 'Bougth': did you mean 'bought'? The columns are id, age, city" in wrong
+    wrong = invoke("train", path, "--target", "bought", "--weight", "z", "-o", model, code=1).output
+    assert "for the weight, there is no column 'z': the columns are id, age" in wrong
     told = invoke(
         "train", path, "--target", "bought", "--tag", "id", "--pairs", "city,age", *SINGLE, "-o", model
     ).output
@@ -427,7 +431,9 @@ def test_algorithms_over_step_sizes(two, tmp_path):
     path, X, y = two
     page = tmp_path / "page.html"
     options = ["--algorithm", "FIOL", "--algorithm", "SGD", "--steps", "constant", "--step-sizes", "0.1,1e8"]
-    found = json.loads(invoke("compare", path, *options, "--json", "--report", page).output)
+    done = invoke("compare", path, *options, "--json", "--report", page)
+    assert f"The page is {page}: open it in a browser." in done.stderr
+    found = json.loads(done.stdout)
     runs = {(run["algorithm"], run["size"]): run["loss"] for run in found["runs"]}
     signs, losses = 2.0 * y - 1.0, {}
     for name, kind in (("FIOL", fiol.FIOL), ("SGD", fiol.SGD)):

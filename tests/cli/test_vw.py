@@ -42,6 +42,10 @@ TABLE = {
     "-d a.vw -f m --experimental_full_name_interactions user|item": (
         f"{TRAIN} --loss squared_error --pairs user,item {END}"
     ),
+    "-d a.vw -f m --ngram u2 --ignore i --keep u --keep x": (
+        f"{TRAIN} --loss squared_error --reader ignore=i --reader keep=ux --reader ngrams=u2 {END}"
+    ),
+    "-d a.vw -f m --loss_function quantile --quantile_tau 0.9": f"{TRAIN} --loss quantile:0.9 {END}",
     "-d a.vw -f m --invert_hash h": f"{TRAIN} --loss squared_error {END}; export m --to vw -o h --force",
     "-d a.vw -f m -p p": f"{TRAIN} --loss squared_error {END}; predict m a.vw --scores -o p --force",
     "-d a.vw -t -i m": "evaluate m a.vw",
@@ -72,10 +76,13 @@ def test_the_table(options, commands):
         "--quiet=1": "--quiet has no value",
         "-d a -i m": "-i without -t",
         "-d a -t": "-t needs a model",
-        "-d a --ngram 2": "--ngram has no counterpart",
-        "-d a --ignore u": "--ignore has no counterpart",
+        "-d a --ngram t": "--ngram needs a number",
+        "-d a --bfgs": "--bfgs has no counterpart: learning is online",
+        "-d a --skips 1": "--skips has no counterpart",
+        "-d a -a": "-a has no counterpart: fiol inspect",
+        "-d a --nn 5": "--nn has no counterpart: models are linear",
         "-d a --loss_function expectile": "--loss_function expectile",
-        "-d a --loss_function quantile --quantile_tau 0.9": "--quantile_tau",
+        "-d a --loss_function quantile --quantile_tau much": "--quantile_tau",
         "-d a --l1 much": "--l1 needs a number",
         "-d a --passes 1.5": "--passes needs a whole number",
         "-d a --passes 2 --holdout_period 1": "--holdout_period",

@@ -272,3 +272,29 @@ def test_columns_that_make_one_name_add_up():
     vocabulary = Vocabulary()
     chunk = rows.encoded(vocabulary)
     assert chunk.data.tolist() == [3.0, 1.0, 3.0, 3.0, 1.0]
+
+
+def test_times_of_day_are_shares_of_a_day_and_hours():
+    times = [dt.time(12), dt.time(0), None, dt.time(18, 0, 0, 500000), dt.time(6)]
+    texts = [None if time is None else time.isoformat() for time in times]
+    frames = [
+        pd.DataFrame({"at": times}),
+        pd.DataFrame({"at": texts}),
+        pl.DataFrame({"at": times}),
+        pa.table({"at": pa.array(times, pa.time64("us"))}),
+        pd.DataFrame({"at": ["12:00", "0:00", "", "18:00:00.5", "6:00"]}),
+    ]
+    found = []
+    for frame in frames:
+        coding = Coding.of(frame)
+        assert coding.describe() == ["at: the time of day: share of the day, hour"]
+        rows = coding.named_rows(frame)
+        found.append((rows.names, rows.chunk.data.tolist(), rows.chunk.indptr.tolist()))
+    assert found[0][0] == ["at", "at.hour=12", "at.hour=0", "at is missing", "at.hour=18", "at.hour=6"]
+    assert found[0][1] == [0.5, 1.0, 1.0, 1.0, 64800.5 / 86400.0, 1.0, 0.25, 1.0]
+    assert all(other == found[0] for other in found)
+    assert Coding.of(frames[0], {"at": "category"}).named_rows(frames[0]).names[0] == "at=12:00:00"
+    with pytest.raises(BadValueError, match="must be a time of day such as 13:45, got 'later'"):
+        Coding.of(frames[1]).named_rows(pd.DataFrame({"at": ["13:45", "later"]}))
+    with pytest.raises(BadValueError, match="must be a time of day, got 7"):
+        Coding.of(frames[1]).named_rows(pd.DataFrame({"at": [7]}))

@@ -5,6 +5,8 @@ import datetime as dt
 import gzip
 import io
 import json
+import os
+import threading
 
 import numpy as np
 import pandas as pd
@@ -139,6 +141,7 @@ FRAME = pd.DataFrame(
         "city": RNG.choice(np.array(["Rome", "Oslo, cold", 'the "city"', None], object), ROWS),
         "text": [f"word{k % 7} and word{k % 3} are in text {k}" for k in range(ROWS)],
         "when": pd.date_range("2024-01-01", periods=ROWS, freq="7h"),
+        "at": [None if k == 5 else dt.time(k % 24, k % 60, k % 59) for k in range(ROWS)],
         "ok": RNG.random(ROWS) < 0.5,
         "n": RNG.integers(0, 9, ROWS),
         "w": RNG.integers(1, 4, ROWS),
@@ -153,7 +156,8 @@ def written(folder):
     table = pa.Table.from_pandas(FRAME, preserve_index=False)
     FRAME.to_csv(folder / "a.csv", index=False)
     FRAME.to_csv(folder / "a.tsv", index=False, sep="\t")
-    iso = FRAME.assign(when=FRAME["when"].dt.strftime("%Y-%m-%dT%H:%M:%S")).astype(object)
+    times = [None if time is None else time.isoformat() for time in FRAME["at"]]
+    iso = FRAME.assign(when=FRAME["when"].dt.strftime("%Y-%m-%dT%H:%M:%S"), at=times).astype(object)
     records = iso.where(iso.notna(), None).to_dict("records")
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
     pq.write_table(table, folder / "a.parquet", row_group_size=25)
@@ -173,7 +177,16 @@ def test_every_reader_and_every_frame_to_the_same_bits(tmp_path, monkeypatch, pa
     for name, X in {"pandas": features, "polars": pl.from_pandas(features)}.items():
         found[name] = Learner(FIOL(Logistic()), coding=told)
         found[name].learn(X, y, weights)
-    assert {"text:word1", "n=3", "when.hour=7", "age is missing", "city=Oslo, cold"} <= set(found["pandas"].names)
+    assert {
+        "text:word1",
+        "n=3",
+        "when.hour=7",
+        "at",
+        "at.hour=7",
+        "at is missing",
+        "age is missing",
+        "city=Oslo, cold",
+    } <= set(found["pandas"].names)
     assert any("city=Rome*when.hour=" in name for name in found["pandas"].names) == bool(pairs)
     for path in written(tmp_path):
         reading = guess(path, target="y", weight="w", tag="id", coding=told)
@@ -317,10 +330,38 @@ def test_bad_lines_have_their_place(kind, data, line, reason, tmp_path):
     assert rows == whole - 1
 
 
-def test_files_that_end_within_quotes_or_are_damaged(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "line", "place"),
+    [
+        ("csv", b'"x, ""y""",oh,1', ":2:12: column 'b' must be a number, got 'oh'"),
+        ("csv", "ü,inf,1".encode(), ":2:3: column 'b' must be finite"),
+        ("csv", b"x,1,", ":2:5: column 'y' is missing"),
+        ("csv", b'"x\nx",oh,1', ":2: column 'b' must be a number"),
+        ("json", '{"a": "ü\\"", "b": "oh", "y": 1}'.encode(), ":1:19: column 'b' must be a number, got 'oh'"),
+        ("json", b' {"a": {"b": [1, {}]}, "b": "oh", "y": 1}', ":1: has a list of objects or lists at 'a.b'"),
+        ("json", b'{"c": {"a": {}, "b": 1e300}, "y": 1}', ":1:22: column 'c.b' must be 0 or between"),
+        ("json", b'{"a": "x", "b": 1 "y": 1}', ":1:19: is no JSON: Expecting ',' delimiter"),
+    ],
+)
+def test_bad_values_have_their_place_in_the_line(kind, line, place):
+    good = b"a,b,y\n" if kind == "csv" else b""
+    first = b"x,1.5,1\n" if kind == "csv" else b'{"a": "x", "b": 1.5, "y": 1, "c": {"b": 1}}\n'
+    reading = guess(io.BytesIO(good + first), format=kind, target="y")
+    with pytest.raises(BadLineError) as caught:
+        list(reading.batches(io.BytesIO(good + line + b"\n")))
+    assert place in str(caught.value)
+
+
+def test_lines_with_a_quote_that_is_not_closed():
     reading = guess(io.BytesIO(CSV), format="csv", target="y")
     with pytest.raises(BadLineError, match=r":4: has a quote that is not closed"):
         list(reading.batches(io.BytesIO(CSV + b'2,"open,1\n3,z,1\n')))
+    reader = reading.batches(io.BytesIO(CSV + b'2,"open,1\n3,z,1\n'), on_error="skip")
+    assert [len(values(batch.y)) for batch in reader] == [1, 1]
+    assert [str(error).partition(":")[2] for error in reader.first_skipped] == ["4: has a quote that is not closed"]
+
+
+def test_files_that_are_damaged(tmp_path):
     for path in written(tmp_path):
         if path.suffix in (".parquet", ".arrow", ".arrows"):
             reading = guess(path, target="y")
@@ -416,14 +457,22 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused(kind, changes, blind):
     assert whole in (None, rows)
 
 
-def test_pipes(tmp_path):
-    """What can be read only once is looked at, and then read whole."""
+@pytest.mark.parametrize("named", [False, True])
+def test_pipes(tmp_path, named):
+    """What can be read only once is looked at, and then read whole; Parquet by a copy."""
     for path in written(tmp_path):
-        if path.suffix == ".parquet":
-            continue
-        pipe = io.BytesIO(path.read_bytes())
+        data = path.read_bytes()
+        pipe = io.BytesIO(data)
+        if named:
+            pipe = tmp_path / "pipe"
+            os.mkfifo(pipe)
+            writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+            writer.start()
         reading = guess(pipe, target="y")
         with reading.batches(pipe) as reader:
             assert sum(batch.rows for batch in reader) == ROWS
-    with pytest.raises(SourceError, match="cannot be read from a pipe"):
-        list(Reading("parquet", target="y", coding=reading.coding).batches("-"))
+        if named:
+            writer.join()
+            pipe.unlink()
+    with pytest.raises(SourceError, match="an open file is no Parquet file that can be read"):
+        guess(io.BytesIO(b"PAR1" + bytes(1000)), target="y")

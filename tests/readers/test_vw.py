@@ -198,3 +198,22 @@ def test_pairs_are_of_namespaces_and_a_product_out_of_range_is_a_bad_line():
     assert hashed.X.indptr.tolist() == [0, 11, 12]
     with pytest.raises(ValueError, match="neither columns nor namespaces"):
         Reading("svmlight", pairs=(("a", "b"),))
+
+
+def test_namespaces_that_are_left_out_and_features_in_a_row():
+    text = b"1 |t a b c |u x |t d\n| p q |under y z\n1 |t e:0 f\n"
+    reading = Reading("vw", options={"ignore": "u", "ngrams": "t3"})
+    (batch,) = reading.batches(io.BytesIO(text))
+    names = [
+        [batch.X.names[i] for i in batch.X.chunk.indices[a:b]] for a, b in itertools.pairwise(batch.X.chunk.indptr)
+    ]
+    in_a_row = ["t^a b", "t^b c", "t^c d", "t^a b c", "t^b c d"]
+    assert names == [["t^a", "t^b", "t^c", "t^d", *in_a_row], ["p", "q"], ["t^f"]]
+    (batch,) = Reading("vw", options={"keep": " ", "ngrams": 2}).batches(io.BytesIO(text))
+    assert (batch.X.names, batch.X.chunk.indptr.tolist()) == (["p", "q", "p q"], [0, 0, 3, 3])
+    (hashed,) = Reading("vw", options={"keep": " ", "ngrams": 2, "bits": 20}).batches(io.BytesIO(text))
+    assert sorted(hashed.X.indices.tolist()) == sorted(Hashing(20).numbers_of_names(["p", "q", "p q"], True, -1))
+    pairs = Reading("vw", pairs=(("t", "u"),), options={"ignore": "t"})
+    assert all("*" not in name for batch in pairs.batches(io.BytesIO(text)) for name in batch.X.names)
+    with pytest.raises(ValueError, match="ngrams must be a number"):
+        list(Reading("vw", options={"ngrams": "many"}).batches(io.BytesIO(text)))

@@ -65,7 +65,9 @@ def invoke(*arguments, code=0):
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == code, done.output
-    return done.output
+    if "--report" in arguments:
+        assert done.stderr == f"The page is {arguments[arguments.index('--report') + 1]}: open it in a browser.\n"
+    return done.stdout
 
 
 def write_table(path, kind, rows=240):

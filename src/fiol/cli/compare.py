@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fiol.cli.data import reading_options, tell_skipped
-from fiol.cli.outcome import answering, refuse_existing, whole_file
+from fiol.cli.outcome import answering, refuse_existing, tell_page, whole_file
 from fiol.cli.sections import OptionSections, option_in, typed_command
 
 comparing = option_in("Comparing")
@@ -94,10 +94,11 @@ def compare(
         runs = [{**f._asdict(), "loss": f.loss if math.isfinite(f.loss) else None} for f in found]
         told = {"rows": comparison.rows, "constant": comparison.constant_loss(), "why": job.task.why, "runs": runs}
         click.echo(json.dumps(told, indent=2))
-        return
-    click.echo(comparison_title(found))
-    for line in columns([HEAD, *comparison_rows(found)]):
-        click.echo(line)
+    else:
+        click.echo(comparison_title(found))
+        for line in columns([HEAD, *comparison_rows(found)]):
+            click.echo(line)
+    tell_page(report)
 
 
 #: What a run of training can be asked for, and a comparison cannot.

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from fiol.cli.data import load_trained, tell_skipped
-from fiol.cli.outcome import answering, json_text, refuse_existing, whole_file
+from fiol.cli.outcome import answering, json_text, refuse_existing, tell_page, whole_file
 from fiol.cli.sections import typed_command
 
 #: What figures are called for people.
@@ -107,6 +107,7 @@ def evaluate(
     else:
         for line in report_lines(found):
             click.echo(line)
+    tell_page(report)
 
 
 def write_report(path: str, evaluation: Any, sources: tuple[str, ...], skipped: int) -> None:

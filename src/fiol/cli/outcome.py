@@ -105,6 +105,12 @@ def whole_file(path: str | None) -> Iterator[Any]:
             os.unlink(temporary)
 
 
+def tell_page(path: str | None) -> None:
+    """Say on standard error which page was written, if one was."""
+    if path is not None:
+        click.echo(f"The page is {path}: open it in a browser.", err=True)
+
+
 def json_text(found: Any) -> str:
     """Plain values as JSON; numbers that JSON does not have are null.
 

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from fiol.cli.data import given_reading, reading_options, tell_skipped
-from fiol.cli.outcome import answering, json_text, refuse_existing, whole_file
+from fiol.cli.outcome import answering, json_text, refuse_existing, tell_page, whole_file
 from fiol.cli.sections import OptionSections, option_in, typed_command
 
 #: While all targets are the same, so many batches of rows are looked at for another one.
@@ -28,7 +28,11 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
 @click.command(cls=OptionSections)
 @click.argument("sources", nargs=-1, required=True, metavar="DATA...")
 @reading_options
-@learning("--loss", metavar="NAME", help="log_loss, squared_error, softmax, hinge, ... [default: by the target].")
+@learning(
+    "--loss",
+    metavar="NAME",
+    help="log_loss, squared_error, softmax, hinge, quantile:0.9, ... [default: by the target].",
+)
 @learning(
     "--penalty",
     type=click.Choice(["none", "l1", "l2", "elasticnet"]),
@@ -230,7 +234,7 @@ class Job:
         for batch in itertools.islice(self.reader, BATCHES_FOR_TARGETS):
             self.first.append(batch)
             if batch.y is None:
-                raise ValueError(f"{batch.place}: the rows have no target{self.columns_to_choose_from()}")
+                raise ValueError(self.without_target(batch.place))
             targets.append(plain_values(batch.y))
             there = targets[-1][has_value(targets[-1])]
             if len(distinct(np.concatenate([there, *(some[:1] for some in targets)]))) > 1:
@@ -239,13 +243,17 @@ class Job:
             raise ValueError(f"{self.sources.files[0]}: there are no rows")
         return guessed_task(np.concatenate(targets), loss)
 
-    def columns_to_choose_from(self) -> str:
-        """The end of an error message: what could be the target."""
-        if not self.reading.kind.has_columns:
-            return ""
+    def without_target(self, place: Any) -> str:
+        """What to say where rows have no target: which columns there are, those that are called alike first."""
+        from fiol.readers.columns import no_column
+
         names = [] if self.reading.coding is None else [column.name for column in self.reading.coding.columns]
+        if not self.reading.kind.has_columns:
+            return f"{place}: the rows have no target"
+        if self.reading.target is not None:
+            return f"{place.file}: {no_column(self.reading.target, names)}"
         some = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-        return ": say by --target which column it is" + (f", of {some}" if some else "")
+        return f"{place.file}: say by --target which column is to be predicted: {some}"
 
     def make_learner(self) -> Any:
         """A learner as the options say; UsageError if it cannot be."""
@@ -348,22 +356,22 @@ class Job:
                     self.reader.close()
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.output + BEST)
-        if watcher is not None and report is not None:
-            self.write_page(report, watcher, screen)
+        page = self.write_page(report, watcher, screen) if watcher is not None and report is not None else None
         tell_skipped(self.reader, training.missing)
         if as_json:
             click.echo(json_text(self.summary()))
         else:
             click.echo(self.last_words())
+        tell_page(page)
 
-    def write_page(self, path: str, watcher: Any, screen: Any) -> None:
-        """The page about the run; a run that was finished before has nothing new to tell."""
+    def write_page(self, path: str, watcher: Any, screen: Any) -> str | None:
+        """The page about the run, and its path; a run that was finished before has nothing new to tell."""
         from fiol.reporting.run_page import RunOnPage
 
         training = self.training
         if not watcher.evaluation.rows:
             click.echo(f"{path} is not written: no row was learned from this time", err=True)
-            return
+            return None
         watcher.evaluation.learner = training.learner  # the best pass's, if that was not the last one
         page = RunOnPage(
             training.learner,
@@ -380,6 +388,7 @@ class Job:
         )
         with whole_file(path) as file:
             file.write(page.html())
+        return path
 
     def load_best(self) -> Any:
         """The model after the best pass of a run that goes on; None if there is none to go back to."""
@@ -443,6 +452,14 @@ def named_loss(name: str | None) -> Any:
     from fiol.doors.parameters import CLASSIFICATION, JOINT, REGRESSION
 
     known: dict[str, Any] = {**CLASSIFICATION, **REGRESSION, **JOINT}
+    quantile, _, tau = (name or "").partition(":")
+    if quantile == "quantile" and tau:
+        from fiol.components.losses import Quantile
+
+        try:
+            return Quantile(float(tau))
+        except ValueError:
+            raise click.UsageError(f"--loss quantile:TAU has a share between 0 and 1, got {tau!r}") from None
     if name is None or name in known:
         return None if name is None else known[name]
     raise click.UsageError(f"there is no loss {name!r}: choose from {', '.join(known)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ VW_VALUED = {
     "--bit_precision", "--quadratic", "--cubic", "--interactions", "--experimental_full_name_interactions",
     "--loss_function", "--quantile_tau", "--l1", "--l2", "--passes", "--link", "--oaa", "--power_t", "--initial_t",
     "--decay_learning_rate", "--cache_file", "--progress", "--holdout_period", "--early_terminate", "--random_seed",
-    "--readable_model", "--invert_hash", "--ngram", "--skips", "--ignore", "--keep", "--ftrl_alpha", "--ftrl_beta",
+    "--readable_model", "--invert_hash", "--ngram", "--ignore", "--keep", "--ftrl_alpha", "--ftrl_beta",
     "--constant",
 }  # fmt: skip
 VW_FLAGS = {
@@ -46,12 +47,32 @@ VW_LEFT_OUT = {
     "--progress": "",
     "--no_stdin": "",
 }
-#: Options that would change what is learned, and have no counterpart.
+#: Options that would change what is done, and have no counterpart.
 VW_REFUSED = {
-    "--ngram": "words of Vowpal Wabbit's text stand alone; in columns, fiol train --column text=words:2 makes pairs",
-    "--skips": "there are no words that skip others",
-    "--ignore": "namespaces are all read: leave them out of the file",
-    "--keep": "namespaces are all read: leave the others out of the file",
+    "--skips": "there are no features in a row that skip others",
+    "--bfgs": "learning is online, a row at a time; --passes goes through the rows again",
+    "--conjugate_gradient": "learning is online, a row at a time; --passes goes through the rows again",
+    "--audit": "fiol inspect MODEL shows the weights of features by name",
+    "-a": "fiol inspect MODEL shows the weights of features by name",
+    "--daemon": "there is no server; fiol.Learner learns and predicts in a process of yours",
+    "--port": "there is no server; fiol.Learner learns and predicts in a process of yours",
+    "--json": "JSON lines are read as they are: fiol train rows.jsonl --target label",
+    "--dsjson": "logs of decisions are not read",
+    "--csoaa": "there are no costs of classes; --oaa learns classes",
+    "--wap": "there are no costs of classes; --oaa learns classes",
+    "--ect": "classes are learned together: --oaa",
+    "--log_multi": "classes are learned together: --oaa",
+    "--nn": "models are linear; -q multiplies namespaces",
+    "--lrq": "models are linear; -q multiplies namespaces",
+    "--rank": "models are linear; -q multiplies namespaces",
+    "--bootstrap": "the default is an ensemble already",
+    "--boosting": "the default is an ensemble already",
+    "--input_feature_regularizer": "all features have one penalty: --l1, --l2",
+    "--ignore_linear": "namespaces of pairs count by themselves, too",
+    "--hash": "-b hashes names by murmur3",
+    "--examples": "all rows are read: give it the first by head -n",
+    "--initial_weight": "weights start at 0",
+    "--random_weights": "weights start at 0",
 }
 VW_LOSSES = {
     "squared": "squared_error",
@@ -102,9 +123,6 @@ def translated_words(
     fiol.cli.vw_options.VwOptionError: --cb_explore is an option that fiol vw does not know
     """
     given, data = words_by_option(words)
-    for name, reason in VW_REFUSED.items():
-        if name in given:
-            raise VwOptionError(f"{name} has no counterpart: {reason}")
     notes = [note for name, note in VW_LEFT_OUT.items() if name in given and note]
     files = [*given.get("--data", []), *data] or ["-"]
     model = last_value(given, "--final_regressor")
@@ -148,6 +166,8 @@ def words_by_option(words: Sequence[str]) -> tuple[dict[str, list[str]], list[st
                     raise VwOptionError(f"{name} needs a value")
                 value = rest.pop(0)
             found.setdefault(name, []).append(value)
+        elif name in VW_REFUSED:
+            raise VwOptionError(f"{name} has no counterpart: {VW_REFUSED[name]}")
         else:
             raise VwOptionError(f"{name} is an option that fiol vw does not know")
     return found, data
@@ -178,6 +198,7 @@ def train_and_more(
         raise VwOptionError("-i without -t has no counterpart: fiol train --resume goes on with the same data")
     train = ["train", *files, "--format", "vw", "--loss", named_loss_of(given, notes)]
     train += penalty_words(given) + algorithm_words(given, notes) + pass_words(given)
+    train += namespace_words(given)
     for pair in pairs_of_namespaces(given, files, notes, namespaces):
         train += ["--pairs", ",".join(pair)]
     for option, name in (("--bit_precision", "--bits"), ("--random_seed", "--seed")):
@@ -234,9 +255,24 @@ def named_loss_of(given: dict[str, list[str]], notes: list[str]) -> str:
         return "softmax"
     if name is not None and name not in VW_LOSSES:
         raise VwOptionError(f"--loss_function {name} has no counterpart: there are {', '.join(VW_LOSSES)}")
-    if number_given(given, "--quantile_tau", 0.5) != 0.5:
-        raise VwOptionError("--quantile_tau has no counterpart on the command line: use fiol.Quantile in Python")
-    return VW_LOSSES[name or "squared"]
+    tau = number_given(given, "--quantile_tau", 0.5)
+    return f"quantile:{tau:g}" if name == "quantile" and tau != 0.5 else VW_LOSSES[name or "squared"]
+
+
+def namespace_words(given: dict[str, list[str]]) -> list[str]:
+    """Which namespaces are read, and which of their features stand together.
+
+    >>> namespace_words({"--ignore": ["a", "b"], "--ngram": ["t3", "2"]})
+    ['--reader', 'ignore=ab', '--reader', 'ngrams=t3,2']
+    """
+    words = []
+    for option, name, between in (("--ignore", "ignore", ""), ("--keep", "keep", ""), ("--ngram", "ngrams", ",")):
+        if option in given:
+            words += ["--reader", f"{name}={between.join(given[option])}"]
+    for text in given.get("--ngram", []):
+        if re.fullmatch(".?[1-9]", text) is None:
+            raise VwOptionError(f"--ngram needs a number up to 9, or one after a letter, got {text!r}")
+    return words
 
 
 def penalty_words(given: dict[str, list[str]]) -> list[str]:

@@ -26,8 +26,8 @@ from fiol.exports.linear import ExportedModel, NoExportError, joint_labels, line
 from fiol.intake.hashing import MURMUR3
 
 #: The functions of rows that each kind of model needs.
-OF_COLUMNS = ("is_absent", "value_text", "words_of_text", "day_number", "moment_of_value", "date_features",
-              "column_features", "flat_row", "features_of_columns")  # fmt: skip
+OF_COLUMNS = ("is_absent", "value_text", "words_of_text", "day_number", "moment_of_value", "time_of_value",
+              "date_features", "column_features", "flat_row", "features_of_columns")  # fmt: skip
 OF_HASHES = ("murmur3_number", "hashed_number")
 
 

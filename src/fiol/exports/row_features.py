@@ -86,15 +86,25 @@ def moment_of_value(value: Any) -> tuple[int, int, int]:
     return day_number(year, month, day), month, clock
 
 
-def date_features(name: str, value: Any, parts: Any) -> list[tuple[str, float, str]]:
-    """The features of a date: name, value and group of each.
+def time_of_value(value: Any) -> tuple[int, int, int]:
+    """`moment_of_value` of a time of day, or of a text such as 13:45, on the first day of 2000.
+
+    >>> time_of_value("13:45"), time_of_value("0:00:01.5")
+    ((10957, 1, 49500000000), (10957, 1, 1500000))
+    """
+    text = value.strip() if isinstance(value, str) else value.isoformat()
+    return moment_of_value("2000-01-01T" + ("0" + text if text[1:2] == ":" else text))
+
+
+def date_features(name: str, value: Any, parts: Any, is_time: bool = False) -> list[tuple[str, float, str]]:
+    """The features of a date, or of a time of day: name, value and group of each.
 
     >>> [feature for feature, value, group in date_features("day", "2000-01-03T07:00", ("days", "weekday", "hour"))]
     ['day', 'day.weekday=Mon', 'day.hour=7']
     """
     if is_absent(value) or (isinstance(value, str) and not value.strip()):
         return [(f"{name} is missing", 1.0, name)]
-    days, month, clock = moment_of_value(value)
+    days, month, clock = time_of_value(value) if is_time else moment_of_value(value)
     weekday = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[(days + 3) % 7]
     told = {"month": month, "weekday": weekday, "hour": clock // 3600000000}
     found = []
@@ -112,8 +122,8 @@ def column_features(name: str, kind: str, ngrams: int, parts: Any, value: Any) -
     >>> column_features("city", "category", 1, (), "Rome"), column_features("age", "number", 1, (), None)
     ([('city=Rome', 1.0, 'city')], [('age is missing', 1.0, 'age')])
     """
-    if kind == "date":
-        return date_features(name, value, parts)
+    if kind in ("date", "time"):
+        return date_features(name, value, parts, kind == "time")
     if kind == "numeral" and isinstance(value, str):
         value = None if value.strip().lower() in ("", "nan") else float(value)
     if is_absent(value):

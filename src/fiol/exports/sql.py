@@ -6,7 +6,7 @@ Every column of the coding is a column of the table, by its name:
 |---|---|
 | `number`, `numeral` | weight times value (of texts, cast); NULL, for texts also '' and 'nan', is "is missing" |
 | `category` | CASE: the weight of the value, 0 for values never seen; NULL is "is missing" |
-| `date` | parts, by STRFTIME (dialect "sqlite": ISO texts, to the second) or EXTRACT ("postgresql": timestamps) |
+| `date`, `time` | parts, by STRFTIME (dialect "sqlite": ISO texts, to the second) or EXTRACT ("postgresql") |
 | `words`, `tags` | nothing: SQL has no common way to take texts and lists apart; export such models to Python |
 
 Models of numbered features have columns `f0`, `f1`, ... (`column` says how they are called), where NULL is 0; models of
@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fiol.exports.linear import ExportedModel, NoExportError, joint_labels, linear_model
-from fiol.intake.coding import WEEKDAYS, Column
+from fiol.intake.coding import DATED, WEEKDAYS, Column
 from fiol.intake.crossing import TIMES, belongs_to
 from fiol.readers.writing import number_text
 
@@ -119,7 +119,7 @@ def column_terms(column: Column, weights: dict[Any, float], dialect: str) -> Ite
         found = dict(values_behind(f"{column.name}=", weights))
         if found or missing:
             yield f"(CASE WHEN {name} IS NULL THEN {literal(missing)} ELSE {choice(name, found)} END)"
-    elif column.kind == "date":
+    elif column.kind in DATED:
         absent = date_absent(column, dialect)
         if missing:
             yield f"(CASE WHEN {absent} THEN {literal(missing)} ELSE 0.0 END)"
@@ -170,17 +170,22 @@ def date_absent(column: Column, dialect: str) -> str:
 
 
 def clock_text(column: Column) -> str:
-    """An ISO text in SQLite without its fraction and its zone."""
-    return f"SUBSTR(TRIM({identifier(column.name)}), 1, 19)"
+    """An ISO text in SQLite without its fraction and its zone; a time of day has an hour of two digits."""
+    trimmed = f"TRIM({identifier(column.name)})"
+    if column.kind == "time":
+        return f"SUBSTR('0' || {trimmed}, CASE WHEN SUBSTR({trimmed}, 2, 1) = ':' THEN 1 ELSE 2 END, 8)"
+    return f"SUBSTR({trimmed}, 1, 19)"
 
 
 def days_value(column: Column, dialect: str) -> str:
-    """Days since 2000."""
+    """Days since 2000; the share of the day of a time."""
+    if column.kind == "time" and dialect == "postgresql":
+        return f"(EXTRACT(EPOCH FROM CAST({identifier(column.name)} AS TIME)) / 86400.0)"
     if dialect == "sqlite":
         # JULIANDAY of a whole day is exact; seconds are added by themselves
         day, clock = f"JULIANDAY(SUBSTR(TRIM({identifier(column.name)}), 1, 10))", clock_text(column)
         seconds = f"(STRFTIME('%H', {clock}) * 3600 + STRFTIME('%M', {clock}) * 60 + STRFTIME('%S', {clock}))"
-        return f"({day} - {JULIAN_2000} + {seconds} / 86400.0)"
+        return f"({seconds} / 86400.0)" if column.kind == "time" else f"({day} - {JULIAN_2000} + {seconds} / 86400.0)"
     name = identifier(column.name)
     return f"(EXTRACT(EPOCH FROM CAST({name} AS TIMESTAMP) - TIMESTAMP '2000-01-01') / 86400.0)"
 
@@ -191,7 +196,9 @@ def part_value(column: Column, part: str, dialect: str) -> str:
         code = {"month": "%m", "weekday": "%w", "hour": "%H"}[part]
         return f"CAST(STRFTIME('{code}', {clock_text(column)}) AS INTEGER)"
     field = {"month": "MONTH", "weekday": "DOW", "hour": "HOUR"}[part]
-    return f"EXTRACT({field} FROM CAST({identifier(column.name)} AS TIMESTAMP))"
+    return (
+        f"EXTRACT({field} FROM CAST({identifier(column.name)} AS {'TIME' if column.kind == 'time' else 'TIMESTAMP'}))"
+    )
 
 
 def part_code(part: str, told: str) -> str | None:
@@ -257,12 +264,12 @@ def column_atoms(column: Column, name: str, dialect: str) -> Iterator[Atom]:
         if name == column.name:
             yield Atom(column.name, f"NOT ({absent})", value)
     else:
-        absent = date_absent(column, dialect) if column.kind == "date" else f"{own} IS NULL"
+        absent = date_absent(column, dialect) if column.kind in DATED else f"{own} IS NULL"
     if name == f"{column.name} is missing":
         yield Atom(column.name, f"({absent})", "1.0")
     if column.kind == "category" and name.startswith(before):
         yield Atom(column.name, f"{own} = {text(name[len(before) :])}", "1.0")
-    if column.kind == "date":
+    if column.kind in DATED:
         if name == column.name and "days" in column.parts:
             yield Atom(column.name, f"NOT ({absent})", days_value(column, dialect))
         for part in column.parts:

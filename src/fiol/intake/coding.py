@@ -8,6 +8,7 @@
 | `words` | `c:hello` for every word, as often as it is there; with `ngrams=2`, `c:new york` for every two, too |
 | `tags` | `c=a`, `c=b` for a list of texts |
 | `date` | `c`, in days since 2000, and `c.month=3`, `c.weekday=Mon`, `c.hour=7` |
+| `time` | `c`, the share of the day that has passed, and `c.hour=7` |
 | `skip` | nothing |
 
 A value that is missing is the feature `c is missing`, which is 1. Names are those that dicts have, so that a learner
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from fiol.intake.chunk import Names
-from fiol.intake.column_values import BadValueError, ColumnValues, Texts, are_dates, columns_of
+from fiol.intake.column_values import FIRST_DAY, BadValueError, ColumnValues, Texts, are_dates, are_times, columns_of
 from fiol.intake.crossing import belongs_to, crossed
 from fiol.intake.frames import Frame, as_frame, enumeration, match_columns, narwhals, sparse_entries
 from fiol.intake.named_rows import NamedRows
@@ -40,13 +41,16 @@ KINDS = {
     "words": "one feature for every word",
     "tags": "one feature for every entry of a list",
     "date": "parts of a date:",
+    "time": "the time of day:",
     "skip": "left out",
 }
 #: Parts of a date, in the order in which rows have them.
 PARTS = ("days", "month", "weekday", "hour")
+#: Parts of a time of day, which is a moment of the first day.
+TIME_PARTS = ("days", "hour")
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-#: Days are counted from here, so that they are no large numbers.
-FIRST_DAY = np.datetime64("2000-01-01", "us")
+#: Kinds with parts.
+DATED = ("date", "time")
 #: A word: letters, digits and underscores, of any script.
 ONE_WORD = re.compile(r"\w+")
 #: Texts are words, not categories, where they have more words than that on average, and most are different.
@@ -87,15 +91,19 @@ class Column:
         """What becomes of the column, in a line."""
         ending = {"category": f" ({self.name}=...)", "tags": f" ({self.name}=...)", "words": f" ({self.name}:...)"}
         more = f", and for up to {self.ngrams} in a row" if self.kind == "words" and self.ngrams > 1 else ""
-        parts = f" {', '.join(self.parts)}" if self.kind == "date" else ""
+        named = {
+            **dict(zip(PARTS, PARTS, strict=True)),
+            **({"days": "share of the day"} if self.kind == "time" else {}),
+        }
+        parts = f" {', '.join(named[part] for part in self.parts)}" if self.kind in DATED else ""
         return f"{self.name}: {KINDS[self.kind]}{more}{parts}{ending.get(self.kind, '')}"
 
     def strands(self, values: ColumnValues) -> list[Strand]:
         """The features of the column's values."""
         if self.kind == "skip":
             return []
-        if self.kind == "date":
-            return self.date_strands(values.moments())
+        if self.kind in DATED:
+            return self.date_strands(values.moments() if self.kind == "date" else values.times())
         if self.kind in ("number", "numeral"):
             return [self.number_strand(values.numbers() if self.kind == "number" else values.numerals())]
         if self.kind == "tags":
@@ -174,8 +182,10 @@ class Column:
 
     def decided(self, values: ColumnValues) -> Column:
         """The column with the parts of its dates, if these are not told."""
-        if self.kind != "date" or self.parts:
+        if self.kind not in DATED or self.parts:
             return self
+        if self.kind == "time":
+            return dataclasses.replace(self, parts=TIME_PARTS)
         moments = values.moments()
         moments = moments[~np.isnat(moments)]
         whole = bool((moments == moments.astype("datetime64[D]")).all())
@@ -210,8 +220,9 @@ class Coding:
     complete : False if there are other columns, of which the first frame tells the kinds.
 
     By `Coding.of`, a first frame says what its columns are: numbers and truth values are numbers; texts are dates where
-    all are ISO dates, words where they have more than 4 words on average and more than half of them are different,
-    categories otherwise; lists are tags. Dates have an hour if one is not at midnight.
+    all are ISO dates, times of day where all are such as 13:45 or 13:45:00, words where they have more than 4 words on
+    average and more than half of them are different, categories otherwise; lists are tags. Dates have an hour if one
+    is not at midnight.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": [30.0, None], "city": ["Rome", "Oslo"], "day": ["2024-03-04", "2024-03-05"]})
@@ -403,8 +414,10 @@ def guessed(values: ColumnValues) -> Column:
         told = values.texts()
         if are_dates(told.texts):
             return Column(values.name, "date").decided(values)
+        if are_times(told.texts):
+            return Column(values.name, "time").decided(values)
         return Column(values.name, "words" if are_long(told) else "category")
-    kinds = {"numbers": "number", "dates": "date", "lists": "tags", "nothing": "category"}
+    kinds = {"numbers": "number", "dates": "date", "times": "time", "lists": "tags", "nothing": "category"}
     return Column(values.name, kinds[holds]).decided(values)
 
 

@@ -23,25 +23,37 @@ from fiol.intake.frames import narwhals, pandas, present_values
 ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?")
 #: Ways to write a date without a zone, by their lengths; 0 stands for a digit, and a blank will do for T.
 ISO_LAYOUTS = {10: b"0000-00-00", 16: b"0000-00-00T00:00", 19: b"0000-00-00T00:00:00"}
+#: Days are counted from here, so that they are no large numbers.
+FIRST_DAY = np.datetime64("2000-01-01", "us")
+#: A time of day.
+CLOCK_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,9}))?)?")
 #: A number as texts have it: nothing that Python alone understands.
 NUMERAL = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
 
 #: Types of numbers.
 NUMBERS = (numbers.Real, decimal.Decimal)
 #: What Python's objects are.
-HELD: dict[Any, str] = {NUMBERS: "numbers", str: "texts", datetime.date: "dates", (list, tuple, np.ndarray): "lists"}
+HELD: dict[Any, str] = {
+    NUMBERS: "numbers",
+    str: "texts",
+    datetime.date: "dates",
+    datetime.time: "times",
+    (list, tuple, np.ndarray): "lists",
+}
 
 
 class BadValueError(ValueError):
     """A value that a column cannot have: its row, from 0, the name of the column, and the reason.
 
+    `others` are the rows of that column that are known to be wrong, too, and the reason for each.
+
     >>> str(BadValueError(3, "age", "must be a number, got 'old'"))
     "X[3, 'age'] must be a number, got 'old'"
     """
 
-    def __init__(self, row: int, column: str, reason: str) -> None:
+    def __init__(self, row: int, column: str, reason: str, others: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(f"X[{row}, {column!r}] {reason}")
-        self.row, self.column, self.reason = row, column, reason
+        self.row, self.column, self.reason, self.others = row, column, reason, others
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BadValueError, (self.row, self.column, self.reason)
@@ -53,9 +65,10 @@ class Texts(NamedTuple):
     codes: Any
     texts: list[str]
 
-    def first_row(self, code: int) -> int:
-        """The first row with this text."""
-        return int(np.argmax(self.codes == code))
+    def bad(self, code: int, column: str, reason: str) -> BadValueError:
+        """The error of all rows with this text."""
+        first, *others = np.flatnonzero(self.codes == code).tolist()
+        return BadValueError(first, column, reason, [(row, reason) for row in others])
 
 
 class ColumnValues:
@@ -76,7 +89,7 @@ class ColumnValues:
 
     @functools.cached_property
     def holds(self) -> str:
-        """What the column holds: numbers, texts, dates, lists, or nothing; TypeError if it is none of these."""
+        """What the column holds: numbers, texts, dates, times, lists, or nothing; TypeError if it is none of these."""
         nw, kind = narwhals(), self.series.dtype
         if kind.is_numeric() or kind in (nw.Boolean, nw.Duration):
             return "numbers"
@@ -84,6 +97,8 @@ class ColumnValues:
             return "texts"
         if kind in (nw.Date, nw.Datetime):
             return "dates"
+        if kind == getattr(nw, "Time", None):  # older versions have none
+            return "times"
         if kind == nw.List:
             return "lists"
         if kind in (nw.Object, nw.Unknown):
@@ -142,7 +157,7 @@ class ColumnValues:
             if NUMERAL.fullmatch(text):
                 known[code] = float(text)
             elif text.strip().lower() not in ("", "nan"):
-                raise BadValueError(told.first_row(code), self.name, f"must be a number, got {value_shown(text)}")
+                raise told.bad(code, self.name, f"must be a number, got {value_shown(text)}")
         return self.in_range(known[codes])
 
     def in_range(self, values: Floats) -> Floats:
@@ -150,9 +165,12 @@ class ColumnValues:
         size = np.abs(values)
         wrong = ~((size >= SMALLEST) & (size <= LARGEST)) & (values != 0.0) & ~np.isnan(values)
         if wrong.any():
-            row = int(wrong.argmax())
-            wanted = f"0 or between {SMALLEST:g} and {LARGEST:g} in size" if np.isfinite(values[row]) else "finite"
-            raise BadValueError(row, self.name, f"must be {wanted}, got {values[row]:g}")
+            sizes = f"0 or between {SMALLEST:g} and {LARGEST:g} in size"
+            reasons = [
+                (row, f"must be {sizes if np.isfinite(values[row]) else 'finite'}, got {values[row]:g}")
+                for row in np.flatnonzero(wrong).tolist()
+            ]
+            raise BadValueError(reasons[0][0], self.name, reasons[0][1], reasons[1:])
         return values
 
     def texts(self) -> Texts:
@@ -166,6 +184,9 @@ class ColumnValues:
             whole_days = bool((moments == moments.astype("datetime64[D]")).all())
             shown_as = moments.astype("datetime64[D]" if whole_days else "datetime64[us]").astype(str)
             return Texts(*numbered_texts(None if text == "NaT" else text for text in shown_as.tolist()))
+        if self.holds == "times":
+            told = (None if is_missing(value) else value.isoformat() for value in self.objects)
+            return Texts(*numbered_texts(told))
         if self.holds == "numbers":
             values = self.numbers()
             known, codes = np.unique(values, return_inverse=True)  # all NaN are one
@@ -202,6 +223,19 @@ class ColumnValues:
             series = series.dt.replace_time_zone(None)
         return np.asarray(series.to_numpy()).astype("datetime64[us]")
 
+    def times(self) -> Any:
+        """Times of day as moments of the first day, NaT where they are missing; zones are not converted."""
+        if self.holds not in ("times", "texts", "nothing"):
+            raise BadValueError(0, self.name, f"must be a time of day, got {value_shown(self.objects[0])}")
+        codes, texts = told = self.texts()
+        known = np.full(len(texts) + 1, np.datetime64("NaT", "us"))
+        for code, text in enumerate(texts):
+            micros = micros_of(text)
+            if micros is None and text.strip():
+                raise told.bad(code, self.name, f"must be a time of day such as 13:45, got {value_shown(text)}")
+            known[code] = np.datetime64("NaT", "us") if micros is None else FIRST_DAY + np.timedelta64(micros, "us")
+        return known[codes]
+
     def parsed_moments(self) -> Any:
         """Texts as moments."""
         native = None if isinstance(self.series, list) else self.series.to_native()
@@ -218,7 +252,7 @@ class ColumnValues:
         for code, text in enumerate(texts):
             moment = moment_of(text)
             if moment is None and text.strip():
-                raise BadValueError(told.first_row(code), self.name, f"must be an ISO date, got {value_shown(text)}")
+                raise told.bad(code, self.name, f"must be an ISO date, got {value_shown(text)}")
             known[code] = moment
         return known[codes]
 
@@ -433,3 +467,26 @@ def are_dates(texts: Sequence[str]) -> bool:
     """
     told = [text for text in texts if text.strip()]
     return bool(told) and all(moment_of(text) is not None for text in told)
+
+
+def micros_of(text: str) -> int | None:
+    """Microseconds since midnight of a time of day; None if it is none.
+
+    >>> micros_of("0:00:01.5"), micros_of("24:00"), micros_of("noon")
+    (1500000, None, None)
+    """
+    found = CLOCK_TIME.fullmatch(text.strip())
+    if found is None:
+        return None
+    hour, minute, second, fraction = (part or "0" for part in found.groups())
+    return ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1000000 + int((fraction + "00000")[:6])
+
+
+def are_times(texts: Sequence[str]) -> bool:
+    """Whether texts are all times of day, empty ones aside.
+
+    >>> are_times(["13:45", "7:00:30", ""]), are_times(["13:45", "later"]), are_times([""])
+    (True, False, False)
+    """
+    told = [text for text in texts if text.strip()]
+    return bool(told) and all(micros_of(text) is not None for text in told)

@@ -65,7 +65,8 @@ class Hashing(Encoder):
         """
         numbers = np.empty(len(ends) - 1, np.int64)
         if self.function == MURMUR3:
-            hash_loops().hash_names(text, ends, self.size, numbers)
+            with np.errstate(over="ignore"):  # the interpreter warns where integers wrap around
+                hash_loops().hash_names(text, ends, self.size, numbers)
         else:
             for i in range(len(numbers)):
                 numbers[i] = FUNCTIONS[self.function](text[ends[i] : ends[i + 1]].tobytes()) % self.size

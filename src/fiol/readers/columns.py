@@ -7,6 +7,7 @@ are read alike.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Fields of a `Reading` that name a column which is no feature.
 ASIDE = ("target", "weight", "tag")
+#: So many columns are named where one is not there.
+MOST_NAMED = 20
 
 
 def arrow_module(name: str = "pyarrow") -> Any:
@@ -41,13 +44,26 @@ def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) ->
     names, aside = [values.name for values in columns], [given[name] for name in ASIDE if given.get(name) is not None]
     for name in ASIDE[1:]:  # files to predict for may have no target
         if given.get(name) is not None and given[name] not in names:
-            raise ValueError(f"there is no column {given[name]!r} for the {name}: the columns are {', '.join(names)}")
+            raise ValueError(f"for the {name}, {no_column(given[name], names)}")
     told = Coding.given(given.get("coding"))
     own = tuple(column for column in told.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
     coding = dataclasses.replace(told, columns=(*own, *skipped), pairs=(), complete=False).completed_by(columns)
     pairs = tuple(given.get("pairs") or told.pairs)
     return {"coding": dataclasses.replace(coding, pairs=pairs), "pairs": pairs}
+
+
+def no_column(name: str, names: Sequence[str]) -> str:
+    """What to say of a column that is not there: which there are, those that are called alike first.
+
+    >>> no_column("Pirce", ["size", "price"])
+    "there is no column 'Pirce': did you mean 'price'? The columns are size, price"
+    """
+    plain = {other.lower(): other for other in names}
+    near = [plain[other] for other in difflib.get_close_matches(name.lower(), plain, 3)]
+    hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
+    some = ", ".join(names[:MOST_NAMED]) + (f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    return f"there is no column {name!r}:{hint} {'The' if near else 'the'} columns are {some}"
 
 
 def coding_of(reading: Reading) -> Coding:
@@ -61,7 +77,8 @@ class Rows:
     """Rows of a file, before they are features.
 
     `code(rows)` gives the features of these rows, or raises a BadValueError; `column(name)` the values of a column,
-    None if there is no such column; `line(row)` the line, or row of a table, that a row begins on.
+    None if there is no such column; `line(row)` the line, or row of a table, that a row begins on; `where(row, name)`
+    the place of a value in that line, counted in characters from 1, or 0 if it has none.
     """
 
     count: int
@@ -70,10 +87,11 @@ class Rows:
     line: Callable[[int], int]
     file: str
     read: int  #: bytes on disk, until the end of these rows
+    where: Callable[[int, str], int] = lambda row, name: 0
 
     def bad(self, row: int, column: str, reason: str) -> BadLineError:
         """The error of a value."""
-        return BadLineError(Place(self.file, self.line(row)), 0, f"column {column!r} {reason}")
+        return BadLineError(Place(self.file, self.line(row)), self.where(row, column), f"column {column!r} {reason}")
 
 
 def batch_of(reading: Reading, rows: Rows, bad: BadLines) -> Batch | None:
@@ -137,23 +155,42 @@ def numbers_in(values: Any, rows: Rows, kept: Any, column: str) -> Any:
 
 def coded(rows: Rows, kept: Any, bad: BadLines) -> tuple[NamedRows | None, Any]:
     """The features of all rows that can be coded, and which rows these are; the others are bad lines, first to last."""
+    errors: list[tuple[int, str, str]] = []
+    found, kept = coded_but(rows, kept, errors)
+    for row, column, reason in sorted(errors):
+        bad.note(rows.bad(row, column, reason))
+    return found, kept
+
+
+def coded_but(rows: Rows, kept: Any, errors: list[tuple[int, str, str]]) -> tuple[NamedRows | None, Any]:
+    """`coded`, where bad rows go to a list: the row, the column, and the reason."""
+    while len(kept):
+        try:
+            return rows.code(kept), kept
+        except BadValueError as error:
+            if not error.others and len(kept) > 1:
+                break
+            wrong = [(error.row, error.reason), *error.others]
+            errors += [(int(kept[k]), error.column, reason) for k, reason in wrong]
+            kept = np.delete(kept, [k for k, _ in wrong])
     if not len(kept):
         return None, kept
-    try:
-        return rows.code(kept), kept
-    except BadValueError as error:
-        if len(kept) == 1:
-            bad.note(rows.bad(int(kept[0]), error.column, error.reason))
-            return None, kept[:0]
-    good = np.concatenate([coded(rows, half, bad)[1] for half in np.array_split(kept, 2)])
+    good = np.concatenate([coded_but(rows, half, errors)[1] for half in np.array_split(kept, 2)])
     return (rows.code(good), good) if len(good) else (None, good)
 
 
 # --- tables of Arrow --------------------------------------------------------------------------
 
 
-def table_rows(reading: Reading, table: Any, line: Callable[[int], int], file: str, read: int) -> Rows:
-    """The rows of an Arrow table."""
+def table_rows(
+    reading: Reading,
+    table: Any,
+    line: Callable[[int], int],
+    file: str,
+    read: int,
+    where: Callable[[int, str], int] = lambda row, name: 0,
+) -> Rows:
+    """The rows of an Arrow table; for `line` and `where` see `Rows`."""
     coding, names = coding_of(reading), set(table.column_names)
     needed = [name for name in table.column_names if name not in aside_columns(reading)]
     own = table.select(needed)
@@ -161,7 +198,8 @@ def table_rows(reading: Reading, table: Any, line: Callable[[int], int], file: s
     def code(kept: Any) -> NamedRows:
         return coding.named_rows(own if len(kept) == own.num_rows else own.take(kept))
 
-    return Rows(table.num_rows, code, lambda name: table.column(name) if name in names else None, line, file, read)
+    column = lambda name: table.column(name) if name in names else None  # noqa: E731
+    return Rows(table.num_rows, code, column, line, file, read, where)
 
 
 def aside_columns(reading: Reading) -> set[str]:

@@ -24,7 +24,7 @@ from fiol.intake.hashing import Hashing
 from fiol.intake.named_rows import NamedRows
 from fiol.intake.vocabulary import Encoder, Vocabulary
 from fiol.readers.bad_lines import BadLines
-from fiol.readers.batch import BadLineError, Batch, Place
+from fiol.readers.batch import BadLineError, Batch
 from fiol.readers.columns import arrow_module, flat_table
 from fiol.readers.formats import format_called
 from fiol.readers.reading import Reading, as_sources
@@ -115,7 +115,7 @@ class Conversion:
     def objects(self) -> Iterator[list[dict[str, Any]]]:
         """Rows of JSON lines, flat."""
         kind: Any = self.reading.kind
-        for rows, _, _, _ in kind.objects(self.sources, self.bad):
+        for rows, _, _ in kind.objects(self.sources.blocks(), self.bad):
             yield rows
 
     def tables(self) -> Iterator[Any]:
@@ -139,7 +139,7 @@ class Conversion:
         columns = [column for column in self.reading.coding.columns if column.kind != "skip"]
         schema = arrow.schema([(column.name, types.get(column.kind, arrow.string())) for column in columns])
         known = {column.name for column in self.reading.coding.columns}
-        for rows, lines, file, _ in kind.objects(self.sources, self.bad):  # type: ignore[attr-defined]
+        for rows, lines, block in kind.objects(self.sources.blocks(), self.bad):  # type: ignore[attr-defined]
             kept = []
             for row, line in zip(rows, lines, strict=True):
                 try:
@@ -148,7 +148,7 @@ class Conversion:
                         raise ValueError(f"the key {new!r} is none of the columns, which the first megabyte tells")
                     kept.append({field.name: plain_cell(row.get(field.name), field.type) for field in schema})
                 except ValueError as error:
-                    self.bad.note(BadLineError(Place(file, line), 0, str(error)))
+                    self.bad.note(BadLineError(block.place._replace(line=line), 0, str(error)))
             if kept:
                 yield arrow.Table.from_pylist(kept, schema)
 

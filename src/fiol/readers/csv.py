@@ -11,7 +11,7 @@ import csv
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from fiol.intake.column_values import NUMERAL, ColumnValues, columns_of
 from fiol.intake.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
+from fiol.readers.cell_rows import LOOPED_FROM, CellRows
 from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
 from fiol.readers.formats import Format, is_truth
-from fiol.readers.sources import START_SIZE, Block, Sources
+from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
+from fiol.readers.sources import SPARE, START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading
@@ -36,6 +38,10 @@ MISSING_WORDS = [
 TRUE_WORDS, FALSE_WORDS = ["True", "TRUE", "true"], ["False", "FALSE", "false"]
 #: A whole number.
 WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}\s*")
+#: So many texts in a row that the compiled loop does not take are enough to try.
+MANY_STRANGE = 16
+#: A byte that is no end of a line.
+NOT_EMPTY = re.compile(rb"[^\r\n]")
 #: A record of more bytes is a quote that nobody closed.
 LONGEST_RECORD = 2**26
 #: So many records decide about the delimiter.
@@ -84,8 +90,16 @@ class Csv(Format):
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """A batch per block of about a megabyte."""
         reading = self.completed(reading, sources)
-        for table, lines in self.tables(reading, sources, bad):
-            batch = batch_of(reading, table_rows(reading, table, lines.line, lines.file, lines.read), bad)
+        told, before = {**self.options, **reading.options}, 0
+        loop = CsvLoop(reading, told)
+        for text, names in self.texts(reading, sources, bad):
+            before += text.size
+            batch = loop(text, names) if before > LOOPED_FROM else None
+            if batch is None:
+                table, lines = self.table(reading, told, text, names, bad)
+                where = functools.partial(lines.place_of_field, names, told)
+                rows = table_rows(reading, table, lines.line, lines.file, lines.read, where)
+                batch = batch_of(reading, rows, bad)
             if batch is not None:
                 yield batch
 
@@ -101,18 +115,30 @@ class Csv(Format):
     def tables(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[tuple[Any, CsvRecords]]:
         """The columns of every block, without those that are skipped, and its records; of a complete reading."""
         told = {**self.options, **reading.options}
+        for text, names in self.texts(reading, sources, bad):
+            yield self.table(reading, told, text, names, bad)
+
+    def texts(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[tuple[CsvText, list[str]]]:
+        """The text of every block, without the names of columns, and these; of a complete reading."""
+        told = {**self.options, **reading.options}
+        names: list[str] = []
+        for text in text_blocks(sources, told, bad):
+            if text.first:
+                lines = text.records(told)
+                names = list(told["names"] or lines.names(told))
+                check_columns(reading, names, text.file)
+                if told["header"]:
+                    text = text.without_first(lines)
+            yield text, names
+
+    def table(
+        self, reading: Reading, told: Mapping[str, Any], text: CsvText, names: list[str], bad: BadLines
+    ) -> tuple[Any, CsvRecords]:
+        """The columns of a block, without those that are skipped, and its records."""
         skipped = {column.name for column in coding_of(reading).columns if column.kind == "skip"}
         skipped -= {getattr(reading, field) for field in ASIDE}
-        names: list[str] = []
-        for lines in record_blocks(sources, told):
-            if lines.first:
-                names = list(told["names"] or lines.names(told))
-                check_columns(reading, names, lines.file)
-                if told["header"]:
-                    lines = lines.without_first()
-            lines = lines.of_width(len(names), bad)
-            wanted = [name for name in names if name not in skipped]
-            yield typed_table(lines, names, told, wanted, bad)
+        lines = text.records(told).of_width(len(names), bad)
+        return typed_table(lines, names, told, [name for name in names if name not in skipped], bad)
 
 
 def is_text(told: Any) -> bool:
@@ -141,6 +167,15 @@ class CsvRecords:
     def record(self, k: int) -> bytes:
         """The bytes of a record, with its end."""
         return self.data[self.starts[k] : self.starts[k + 1]]
+
+    def place_of_field(self, names: list[str], told: Mapping[str, Any], k: int, name: str) -> int:
+        """Where in its line the field of a column starts, counted in characters from 1; 0 if that is not known."""
+        if name not in names:  # such as that of a pair
+            return 0
+        record, place = self.record(k), names.index(name)
+        start = start_of_field(record, place, ord(told["delimiter"]), ord(told["quote"]) if told["quote"] else -1)
+        before = record[:start]
+        return 0 if b"\n" in before or b"\r" in before else len(before.decode("utf-8", "replace")) + 1
 
     def names(self, told: Mapping[str, Any]) -> list[str]:
         """What the columns of the file are called."""
@@ -171,38 +206,79 @@ class CsvRecords:
         return self.kept(right)
 
 
-def record_blocks(sources: Sources, told: Mapping[str, Any]) -> Iterator[CsvRecords]:
-    """The records of all files, about a megabyte at a time, without empty lines."""
-    rest, line, file, first = b"", 1, "", True
+class CsvText(NamedTuple):
+    """Some whole records of a file: `data[start:size]`, and what is to be known about them."""
+
+    data: bytearray  #: with `sources.SPARE` zeros behind the text
+    start: int
+    size: int
+    line: int  #: that it starts on
+    file: str
+    read: int
+    first: bool  #: whether they are the first of their file
+
+    def records(self, told: Mapping[str, Any]) -> CsvRecords:
+        """The records, without empty lines."""
+        data = bytes(self.data[self.start : self.size])
+        starts, fields, lines, _ = records_of(data, told)
+        return CsvRecords(data, starts, fields, lines + self.line, self.file, self.read, self.first).kept(fields > 0)
+
+    def without_first(self, records: CsvRecords) -> CsvText:
+        """The text behind the first of its records."""
+        rest = records.starts[1] - records.starts[0]
+        start = self.start + self.data[self.start : self.size].index(records.record(0)) + int(rest)
+        return self._replace(start=start, line=self.line + count_lines(self.data, self.start, start), first=False)
+
+
+def text_blocks(sources: Sources, told: Mapping[str, Any], bad: BadLines) -> Iterator[CsvText]:
+    """The records of all files, about a megabyte at a time; blocks of empty lines alone are left out.
+
+    A line with a quote that is not closed, until the end of the file or for `LONGEST_RECORD` bytes, is a bad line;
+    what follows it is read as if it were not there.
+    """
+    rest, line, file, read, first = b"", 1, "", 0, True
+    quote = (told["quote"] or "").encode()
     for block in with_end(sources.blocks()):
-        if block is None or block.place.line == 1:  # another file, or none
-            check_closed(rest, file, line)
-            if block is None:
-                return
-            rest, line, file, first = b"", 1, block.place.file, True
-        data = rest + bytes(block.data[: block.size])
-        starts, fields, lines, (end, last) = records_of(data, told)
-        rest = data[end:]
-        if len(rest) > LONGEST_RECORD:
-            raise BadLineError(Place(file, line + last), 0, "has a quote that is not closed")
-        found = CsvRecords(data[:end], starts, fields, lines + line, file, block.read, first)
-        line += last
-        found = found.kept(fields > 0)
-        if len(found):
+        ended = block is None or block.place.line == 1  # another file, or none
+        while rest and (ended or len(rest) > LONGEST_RECORD):
+            bad.note(BadLineError(Place(file, line), 0, "has a quote that is not closed"))
+            data, line = bytearray(rest[rest.index(b"\n") + 1 :]), line + 1
+            end = records_of(bytes(data), told)[3][0]
+            rest = bytes(data[end:])
+            if NOT_EMPTY.search(data, 0, end):
+                yield CsvText(data[:end] + bytes(SPARE), 0, end, line, file, read, first)
+                first = False
+            line += count_lines(data, 0, end)
+        if block is None:
+            return
+        if ended:
+            line, file, first = 1, block.place.file, True
+        data, size, read = bytearray(rest) + block.data if rest else block.data, len(rest) + block.size, block.read
+        end = size
+        if quote and data.find(quote, 0, size) >= 0:  # a record may go on in the next block
+            end = records_of(bytes(data[:size]), told)[3][0]
+        rest = bytes(data[end:size])
+        if NOT_EMPTY.search(data, 0, end):
+            data = data if end == size else data[:end] + bytes(SPARE)  # the block is its owner's
+            yield CsvText(data, 0, end, line, file, block.read, first)
             first = False
-            yield found
+        line += count_lines(data, 0, end)
+
+
+def count_lines(data: bytearray, start: int, end: int) -> int:
+    """How many ends of lines there are: LF, CR LF, or CR.
+
+    >>> count_lines(bytearray(b"a\\r\\nb\\nc\\r"), 0, 7)
+    3
+    """
+    returns = data.count(b"\r", start, end)
+    return data.count(b"\n", start, end) + (returns - data.count(b"\r\n", start, end) if returns else 0)
 
 
 def with_end(blocks: Iterator[Block]) -> Iterator[Block | None]:
     """The blocks, and None after the last."""
     yield from blocks
     yield None
-
-
-def check_closed(rest: bytes, file: str, line: int) -> None:
-    """BadLineError if a file ended within quotes."""
-    if rest:
-        raise BadLineError(Place(file, line), 0, "has a quote that is not closed")
 
 
 def records_of(data: bytes, told: Mapping[str, Any]) -> Any:
@@ -244,6 +320,24 @@ def first_and_odd(start: bytes, told: Mapping[str, Any]) -> list[tuple[int, byte
     return [(int(n), text[starts[k] : starts[k + 1]]) for k, n in enumerate(fields) if n > 0]
 
 
+def start_of_field(record: bytes, place: int, delimiter: int, quote: int) -> int:
+    """Where the field at a place, from 0, starts in a record.
+
+    >>> start_of_field(b'1,"a,b",7', 2, ord(","), ord('"'))
+    8
+    """
+    start, quoted, fresh = 0, False, True
+    for k, c in enumerate(record):
+        if place == 0:
+            break
+        if quoted or (fresh and c == quote):
+            quoted = not quoted if c == quote else quoted  # two of them are none
+        elif c == delimiter:
+            place, start = place - 1, k + 1
+        fresh = c == delimiter and not quoted
+    return start
+
+
 def fields_of_record(record: bytes, told: Mapping[str, Any]) -> list[str]:
     """The fields of one record, by Python's own reader."""
     quoting = {"quotechar": told["quote"]} if told["quote"] else {"quoting": csv.QUOTE_NONE}
@@ -282,6 +376,89 @@ def names_of_file(record: bytes, told: Mapping[str, Any]) -> list[str]:
     return names
 
 
+# --- the compiled way -------------------------------------------------------------------------
+
+
+class CsvLoop:
+    """From text to a batch by the compiled loop: `loop(text, names)`, None where it has to be done the other way.
+
+    It takes no text with a line that is wrong. After `MANY_STRANGE` texts in a row that are not for it, it tries no
+    more.
+    """
+
+    def __init__(self, reading: Reading, told: Mapping[str, Any]) -> None:
+        self.reading, self.told, self.strange, self.names = reading, told, 0, list[str]()
+        self.rows: CellRows | None = None
+        self.known = ord(told["delimiter"]) in map(ord, DELIMITERS) and len(told["quote"] or " ") == 1
+        self.cell_of, self.is_number = np.empty(0, np.int64), np.empty(0, bool)
+
+    def __call__(self, text: CsvText, names: list[str]) -> Batch | None:
+        """The rows of a text whose fields have these names."""
+        if not self.known or self.strange > MANY_STRANGE:
+            return None
+        if self.rows is None or names != self.names:
+            self.begin(names)
+        batch = None if self.rows is None else self.batch(self.rows, text)
+        self.strange = self.strange + 1 if batch is None else 0
+        return batch
+
+    def begin(self, names: list[str]) -> None:
+        """Be ready for a file with these columns."""
+        loops, types = line_loops(), dict(self.told["types"] or {})
+        for column in coding_of(self.reading).columns:
+            if column.kind == "numeral" and types.get(column.name, "text") == "text":
+                return  # texts that are numbers have rules of their own
+        targets = {
+            "number": loops.TARGET_NUMBER, "whole": loops.TARGET_WHOLE, "truth": loops.TARGET_TRUTH,
+            "text": loops.TARGET_TEXT,
+        }  # fmt: skip
+        self.rows, self.names = CellRows.of(self.reading, types, targets), names
+        self.known = self.rows is not None
+        if self.rows is not None:
+            places = {name: k for k, name in enumerate(names)}
+            self.cell_of = np.array([places.get(column.name, -1) for column in self.rows.columns], np.int64)
+            numeric = (loops.NUMBER_CELL, loops.TARGET_NUMBER, loops.TARGET_WHOLE, loops.WEIGHT_CELL)
+            self.is_number = np.zeros(len(names), bool)
+            self.is_number[self.cell_of[np.isin(self.rows.kinds, numeric) & (self.cell_of >= 0)]] = True
+
+    def batch(self, rows: CellRows, text: CsvText) -> Batch | None:
+        """The rows of a text; None if one of them is not for the loop."""
+        loops, size = line_loops(), text.size - text.start
+        data = rows.working_copy(text.data, text.start, text.size)
+        if not is_utf8(text.data, text.start, text.size):
+            return None
+        fields = np.empty((2, len(self.names)), np.uint64)
+        forms, numbers = np.empty(len(self.names), np.int64), np.empty(len(self.names))
+        quote = ord(self.told["quote"]) if self.told["quote"] else 256
+        text_of_block = (*bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.told["delimiter"]), quote)
+        cells = (self.is_number, *fields, forms, numbers, self.cell_of)
+        code, count, names, first = rows.run(size, functools.partial(loops.csv_rows, *text_of_block, *cells))
+        if code != loops.DONE:
+            return None
+        aside = {column.name: int(cell) for column, cell in zip(rows.columns, self.cell_of, strict=True)}
+        there = {role: aside.get(getattr(self.reading, role), -1) >= 0 for role in ASIDE}
+        return Batch(
+            rows.features(count, names),
+            self.targets(rows, count) if there["target"] else None,
+            rows.weights[:count].copy() if there["weight"] else None,
+            [data[a:b].decode() for a, b in rows.tags[:count].tolist()] if there["tag"] else None,
+            Place(text.file, text.line + count_lines(data, 0, first)),
+            count,
+            text.read,
+        )
+
+    def targets(self, rows: CellRows, count: int) -> Any:
+        """The targets as the column of a table has them."""
+        held, arrow = (self.told["types"] or {}).get(self.reading.target, "text"), arrow_module()
+        y: Any = rows.y[:count]
+        if held == "text":
+            codes, which = np.unique(y.astype(np.int64), return_inverse=True)
+            labels = arrow.array([rows.label(code) for code in codes.tolist()], arrow.string())
+            return arrow.chunked_array([labels.take(arrow.array(which))])
+        kinds = {"number": np.float64, "whole": np.int64, "truth": np.bool_}
+        return arrow.chunked_array([arrow.array(y.astype(kinds[held]))])
+
+
 # --- values -----------------------------------------------------------------------------------
 
 
@@ -303,7 +480,7 @@ def types_of(table: Any, target: Any, kinds: Mapping[str, str]) -> dict[str, str
 def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
     """What one column of texts holds, where a kind may be told by hand."""
     texts = values.texts().texts
-    if kind in ("category", "words", "tags", "numeral", "date") or not texts:
+    if kind in ("category", "words", "tags", "numeral", "date", "time") or not texts:
         return "text"
     if target and all(WHOLE_NUMBER.fullmatch(text) for text in texts):
         return "whole"
@@ -377,11 +554,11 @@ def well_formed(
     bad: BadLines,
 ) -> bool:
     """Whether every field of a record is of its column's type; if not, it is a bad line."""
-    record, reason = lines.record(k), ""
+    record, reason, place = lines.record(k), "", 0
     try:
         record.decode("utf-8")
     except UnicodeDecodeError as error:
-        reason = f"is no text in UTF-8: {error.reason} at byte {error.start}"
+        reason = f"is no text in UTF-8: {error.reason} at byte {error.start + 1}"
     for name, field in zip(names, [] if reason else fields_of_record(record, told), strict=False):
         held = types.get(name, "text")
         if name not in wanted or held == "text" or field in MISSING_WORDS:
@@ -396,7 +573,8 @@ def well_formed(
         ):
             wanted_is = {"truth": "true or false", "whole": "a whole number", "number": "a number"}[held]
             reason = f"column {name!r} must be {wanted_is}, got {field!r}"
+            place = lines.place_of_field(names, told, k, name)
             break
     if reason:
-        bad.note(BadLineError(Place(lines.file, lines.line(k)), 0, reason))
+        bad.note(BadLineError(Place(lines.file, lines.line(k)), place, reason))
     return not reason

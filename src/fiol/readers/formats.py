@@ -50,6 +50,10 @@ class Format:
         """Fields of a `Reading` that are not among the given ones, from how the file `name` begins."""
         raise NotImplementedError
 
+    def guess_of(self, sources: Sources, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """`guess`, where the beginning may not be enough."""
+        return self.guess(start, name, given)
+
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows, in batches that depend on nothing but the files; lines that cannot be read go to `bad.note`."""
         raise NotImplementedError

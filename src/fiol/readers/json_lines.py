@@ -7,8 +7,10 @@ values.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -19,15 +21,31 @@ from fiol.intake.named_rows import NamedRows
 from fiol.intake.strands import Strand
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
+from fiol.readers.cell_rows import LOOPED_FROM, CellRows, joined_names_of
 from fiol.readers.columns import ASIDE, Rows, aside_columns, batch_of, coding_of, guessed_fields
 from fiol.readers.formats import Format
-from fiol.readers.sources import Sources
+from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
+from fiol.readers.sources import Block, Sources
 
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading
 
+#: What may stand between the parts of an object.
+BLANKS = re.compile(r"[ \t\r\n]*")
 #: Objects within objects, so deep at most.
 DEEPEST = 100
+#: So many patterns of objects are looked for by the loop.
+MOST_PATTERNS = 16
+#: So many blocks in a row that it does not take are enough to try.
+MANY_STRANGE = 16
+
+
+class NoObjectError(ValueError):
+    """A line that is no object: the reason, and the place in it, in characters from 1."""
+
+    def __init__(self, reason: str, column: int) -> None:
+        super().__init__(reason)
+        self.column = column
 
 
 class JsonLines(Format):
@@ -66,29 +84,142 @@ class JsonLines(Format):
             made = self.guess(*sources.start(), given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         coding, aside = coding_of(reading), aside_columns(reading)
-        for rows, lines, file, read in self.objects(sources, bad):
-            batch = batch_of(reading, dict_rows(rows, lines, coding, aside, file, read), bad)
+        loop, before = JsonLoop(reading), 0
+        for block in sources.blocks():
+            before += block.size
+            batch = loop(block) if before > LOOPED_FROM else None
+            if batch is None:
+                for rows, lines, _ in self.objects([block], bad):
+                    batch = batch_of(reading, dict_rows(rows, lines, coding, aside, block), bad)
             if batch is not None:
                 yield batch
 
-    def objects(self, sources: Sources, bad: BadLines) -> Iterator[tuple[list[dict[str, Any]], list[int], str, int]]:
-        """The objects of every block, flat, the line of each, the file, and the bytes read."""
-        for block in sources.blocks():
+    def objects(
+        self, blocks: Iterable[Block], bad: BadLines
+    ) -> Iterator[tuple[list[dict[str, Any]], list[int], Block]]:
+        """The objects of every block, flat, the line of each in its file, and the block."""
+        for block in blocks:
             rows, lines = list[dict[str, Any]](), list[int]()
             for number, line in enumerate(lines_of(bytes(block.data[: block.size])), block.place.line):
                 try:
                     rows += [flat(line)] if line.strip() else []
                 except ValueError as error:
-                    bad.note(BadLineError(Place(block.place.file, number), 0, str(error)))
+                    bad.note(BadLineError(Place(block.place.file, number), getattr(error, "column", 0), str(error)))
                 if len(lines) < len(rows):
                     lines.append(number)
-            yield rows, lines, block.place.file, block.read
+            yield rows, lines, block
 
 
-def dict_rows(
-    rows: list[dict[str, Any]], lines: list[int], coding: Coding, aside: set[str], file: str, read: int
-) -> Rows:
-    """Flat dicts as rows of a file."""
+class JsonLoop:
+    """From a block to a batch by the compiled loop: `loop(block)`, None where it has to be done the other way.
+
+    It takes objects whose keys are in the same order, but for a few different patterns, and nothing that is wrong.
+    After `MANY_STRANGE` blocks in a row that are not for it, it tries no more.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading, self.strange = reading, 0
+        self.patterns: dict[tuple[bytes, ...], Any] = {}  #: literals, and the cell of every column
+        self.rows: CellRows | None = None
+        self.tried = False
+
+    def __call__(self, block: Block) -> Batch | None:
+        """The rows of a block."""
+        if self.strange > MANY_STRANGE:
+            return None
+        if not self.tried:
+            self.tried = True
+            held = {column.name: "number" for column in coding_of(self.reading).columns if column.kind == "number"}
+            if self.reading.weight is not None:
+                held[self.reading.weight] = "number"
+            held.pop(self.reading.target, None)
+            self.rows = CellRows.of(self.reading, held, {"text": line_loops().TARGET_ANY})
+        batch = None if self.rows is None else self.batch(self.rows, block)
+        self.strange = self.strange + 1 if batch is None else 0
+        return batch
+
+    def batch(self, rows: CellRows, block: Block) -> Batch | None:
+        """The rows of a block; None if one of them is not for the loop."""
+        if not is_utf8(block.data, 0, block.size):
+            return None
+        loops, data = line_loops(), rows.working_copy(block.data, 0, block.size)
+        text = (*bytes_and_words(data), np.uint64(0), np.uint64(block.size))
+        while True:
+            found = rows.run(block.size, functools.partial(loops.json_rows, *text, *self.cells(rows)))
+            code, count, names, first, place = found
+            if code != loops.OTHER_KEYS:
+                break
+            end = data.index(b"\n", place)
+            if len(self.patterns) >= MOST_PATTERNS or not self.learn(rows, bytes(data[place:end])):
+                return None
+        if code != loops.DONE or not count:
+            return None
+        there = {role: self.has(rows, role) for role in ASIDE}
+        return Batch(
+            rows.features(count, names),
+            self.targets(rows, count) if there["target"] else None,
+            rows.weights[:count].copy() if there["weight"] else None,
+            [data[a:b].decode() for a, b in rows.tags[:count].tolist()] if there["tag"] else None,
+            block.place._replace(line=block.place.line + data.count(b"\n", 0, first)),
+            count,
+            block.read,
+        )
+
+    def cells(self, rows: CellRows) -> tuple[Any, ...]:
+        """The patterns, and room for the cells of a row, as the loop takes them."""
+        literals, ends = joined_names_of([literal for pattern in self.patterns for literal in pattern])
+        firsts = np.cumsum([0, *map(len, self.patterns)]).astype(np.int64)
+        width = max([1, *map(len, self.patterns)])
+        words = bytes_and_words(bytearray(literals.tobytes()))
+        cells_of = np.array([*self.patterns.values()], np.int64).reshape(len(self.patterns), len(rows.columns))
+        room = np.empty(width, np.uint64), np.empty(width, np.uint64), np.empty(width, np.int64), np.empty(width)
+        return (*words, ends, firsts, cells_of, *room, np.empty(len(rows.columns), np.int64))
+
+    def learn(self, rows: CellRows, line: bytes) -> bool:
+        """Whether an object has a pattern that the loop may look for; then it is known."""
+        try:
+            json.loads(line, object_pairs_hook=refuse_twins)
+            spans = value_spans(line.decode()) if flat(line) else {}
+        except ValueError:
+            return False
+        text, literals, before = line.decode().rstrip("\r"), list[bytes](), 0
+        known = {column.name for column in coding_of(self.reading).columns} | aside_columns(self.reading)
+        keys = list(spans)
+        if not keys or not known.issuperset(keys):
+            return False
+        for start, end in spans.values():
+            if text[start] == "[":
+                return False
+            literals.append(text[before:start].encode())
+            before = end
+        pattern = (*literals, text[before:].encode())
+        cells = [keys.index(column.name) if column.name in spans else -1 for column in rows.columns]
+        if self.patterns:  # a target that some have, and others have not, is missing there
+            one = next(iter(self.patterns.values()))
+            aside = range(rows.first_aside, len(cells))
+            if any((one[j] < 0) != (cells[j] < 0) for j in aside):
+                return False
+        if pattern in self.patterns:
+            return False
+        self.patterns[pattern] = cells
+        return True
+
+    def has(self, rows: CellRows, role: str) -> bool:
+        """Whether objects have a target, a weight or a tag."""
+        name, one = getattr(self.reading, role), next(iter(self.patterns.values()))
+        return any(column.name == name and cell >= 0 for column, cell in zip(rows.columns, one, strict=True))
+
+    def targets(self, rows: CellRows, count: int) -> list[Any]:
+        """The targets as JSON has them."""
+        loops = line_loops()
+        kinds: dict[int, Any] = {loops.TRUE: bool, loops.NULL: int, loops.BARE: float}
+        y, forms = rows.y[:count].tolist(), rows.y_forms[:count].tolist()
+        labels = {code: rows.label(int(code)) for code, form in zip(y, forms, strict=True) if form == loops.TEXT}
+        return [labels[v] if f == loops.TEXT else kinds[f](v) for v, f in zip(y, forms, strict=True)]
+
+
+def dict_rows(rows: list[dict[str, Any]], lines: list[int], coding: Coding, aside: set[str], block: Block) -> Rows:
+    """Flat dicts as rows of a file; `lines` are their lines in it."""
 
     def code(kept: Any) -> NamedRows:
         return coded_dicts([rows[k] for k in kept.tolist()], coding, aside)
@@ -96,7 +227,11 @@ def dict_rows(
     def column(name: str) -> Any:
         return [row.get(name) for row in rows] if any(name in row for row in rows) else None
 
-    return Rows(len(rows), code, column, lines.__getitem__, file, read)
+    def where(row: int, name: str) -> int:
+        text = bytes(block.data[: block.size]).split(b"\n")[lines[row] - block.place.line].decode()
+        return value_spans(text).get(name, (-1, -1))[0] + 1
+
+    return Rows(len(rows), code, column, lines.__getitem__, block.place.file, block.read, where)
 
 
 def coded_dicts(rows: list[dict[str, Any]], coding: Coding, aside: set[str]) -> NamedRows:
@@ -114,7 +249,8 @@ def coded_dicts(rows: list[dict[str, Any]], coding: Coding, aside: set[str]) -> 
                 some = values if len(which) == len(values) else [values[k] for k in which.tolist()]
                 found = column.strands(ListedValues(key, some))
             except BadValueError as error:
-                raise BadValueError(int(there[which[error.row]]), key, error.reason) from None
+                others = [(int(there[which[row]]), reason) for row, reason in error.others]
+                raise BadValueError(int(there[which[error.row]]), key, error.reason, others) from None
             except TypeError:
                 raise BadValueError(int(there[which[0]]), key, "is of a kind that rows do not have") from None
             strands += [strand._replace(rows=there[which][strand.rows]) for strand in found]
@@ -169,7 +305,7 @@ def flat(line: str | bytes) -> dict[str, Any]:
     try:
         found = DECODER.decode(line if isinstance(line, str) else line.decode())
     except json.JSONDecodeError as error:
-        raise ValueError(f"is no JSON: {error.msg} at character {error.colno}") from None
+        raise NoObjectError(f"is no JSON: {error.msg}", error.colno) from None
     except UnicodeDecodeError as error:
         raise ValueError(f"is no text in UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:
@@ -191,6 +327,43 @@ def flattened(value: dict[str, Any], before: str, depth: int) -> Iterator[tuple[
             raise ValueError(f"has a list of objects or lists at {name!r}: lists must be of texts")
         else:
             yield name, inner
+
+
+def value_spans(text: str) -> dict[str, tuple[int, int]]:
+    """From where to where the values of an object stand in a line, by dotted names; the object is sound.
+
+    >>> value_spans('{"user": {"age": 30}, "city": null}')
+    {'user.age': (17, 19), 'city': (30, 34)}
+    """
+    found: dict[str, tuple[int, int]] = {}
+    inside = [""]
+    at = BLANKS.match(text, 0).end() + 1  # type: ignore[union-attr]
+    while inside:
+        at = BLANKS.match(text, at).end()  # type: ignore[union-attr]
+        if text[at] == "}":
+            inside.pop()
+            at += 1
+        elif text[at] == ",":
+            at += 1
+        else:
+            key, at = DECODER.raw_decode(text, at)
+            at = BLANKS.match(text, at).end() + 1  # type: ignore[union-attr]
+            at = BLANKS.match(text, at).end()  # type: ignore[union-attr]
+            if text[at] == "{":
+                inside.append(f"{inside[-1]}{key}.")
+                at += 1
+            else:
+                start, (_, at) = at, DECODER.raw_decode(text, at)
+                found[inside[-1] + key] = start, at
+    return found
+
+
+def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of keys and values; ValueError if a key is there twice, or one with a dot, which others may make."""
+    found = dict(pairs)
+    if len(found) < len(pairs) or any("." in key for key in found):
+        raise ValueError("has a key twice, or one with a dot")
+    return found
 
 
 def refuse_no_json(name: str) -> NoReturn:

@@ -19,11 +19,19 @@ from fiol.components.component import borrowed
 #: What a loop found: the end; numbers that Python has to read; no room for more names; or something that is wrong.
 DONE, HARD, FULL, NO_LABEL, NO_INDEX, NO_VALUE, ZERO_INDEX, LARGE_INDEX, OUT_OF_RANGE = range(9)
 NO_WEIGHT, THIRD_NUMBER, AFTER_TAG, NO_BAR, NO_NAMESPACE, RETURN_INSIDE = range(9, 15)
+#: Something in cells that is wrong, or that this loop leaves to a slower way; an object with other keys than before.
+STRANGE, OTHER_KEYS = 15, 16
+#: What becomes of a column of cells.
+SKIPPED, NUMBER_CELL, TRUTH_CELL, CATEGORY_CELL, WORDS_CELL, DATE_CELL, TIME_CELL = range(7)
+TARGET_NUMBER, TARGET_WHOLE, TARGET_TRUTH, TARGET_TEXT, TARGET_ANY, WEIGHT_CELL, TAG_CELL = range(7, 14)
+#: What a cell is: a text (and any field of CSV), a number, true, false, null, or not there.
+TEXT, BARE, TRUE, FALSE, NULL, ABSENT = range(6)
 
 LOW_7, HIGH, ZEROS = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080), np.uint64(0x3030303030303030)
 TO_HIGH, ONES = np.uint64(0x7676767676767676), np.uint64(0x0101010101010101)
 PAIR, UPPER, LOWER = np.uint64(0x000000FF000000FF), np.uint64(0x000F424000000064), np.uint64(0x0000271000000001)
-U0, U1, U2, U3, U4, U7, U8, U9 = (np.uint64(n) for n in (0, 1, 2, 3, 4, 7, 8, 9))
+U0, U1, U2, U3, U4, U5, U7, U8, U9 = (np.uint64(n) for n in (0, 1, 2, 3, 4, 5, 7, 8, 9))
+U11, U13, U14, U17, U19 = (np.uint64(n) for n in (11, 13, 14, 17, 19))
 U10, U16, U18, U24, U32, U56, U63 = (np.uint64(n) for n in (10, 16, 18, 24, 32, 56, 63))
 HALF = np.uint64(0xFFFFFFFF)
 #: The last 9 bits of the upper half of a product: if all are set, the lower half of the power may matter.
@@ -41,13 +49,39 @@ LEAST_POWER, MOST_POWER = -342, 308
 #: So many digits fit into 64 bits, whatever they are.
 MOST_DIGITS = 19
 SPACE, TAB, NEWLINE, RETURN, SHARP, COLON, BAR, QUOTE, CARET = (ord(c) for c in " \t\n\r#:|'^")
-POINT, MINUS, PLUS, DIGIT_0, DIGIT_9, LETTER_E = (ord(c) for c in ".-+09e")
+POINT, MINUS, PLUS, DIGIT_0, DIGIT_9, LETTER_E, LETTER_T = (ord(c) for c in ".-+09eT")
+#: Fields of CSV that say that a value is missing, those of pandas but for the empty one, true and false, as words.
+MISSING_WORDS = [
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
+    "NaN", "None", "n/a", "nan", "null",
+]  # fmt: skip
+MISSING_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], np.uint64)
+MAY_BE_MISSING = np.isin(np.arange(256), [ord(word[0]) for word in MISSING_WORDS])
+TRUE_FIELDS = np.array([int.from_bytes(word, "little") for word in (b"True", b"TRUE", b"true")], np.uint64)
+FALSE_FIELDS = np.array([int.from_bytes(word, "little") for word in (b"False", b"FALSE", b"false")], np.uint64)
+#: For every byte of a word what it is in lower case; 0 for those between words, 255 for those that are no ASCII.
+LOWERED = np.array(
+    [255 if c > 127 else ord(chr(c).lower()) * (chr(c).isalnum() or c == 95) for c in range(256)], np.uint8
+)
+NO_ASCII = 255
 #: "qid:" as a word.
 QUERY = np.uint64(int.from_bytes(b"qid:", "little"))
 #: How many features there can be.
 MOST = np.uint64(2**31 - 1)
 #: The first k of 8 bytes.
 FIRST_BYTES = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)
+#: A quote and a backslash of JSON, eight times; the first byte that is no control character; words of JSON.
+DOUBLE_QUOTE = ord('"')
+DOUBLE_QUOTES, BACKSLASHES, CONTROLS = (np.uint64(c) * ONES for c in (DOUBLE_QUOTE, ord("\\"), SPACE))
+WORD_TRUE, WORD_NULL, WORD_FALSE = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"null", b"false"))
+#: What stands for which byte behind a backslash; 0 for what means nothing, 1 for a number in four digits.
+ESCAPED_NUMBER = 1
+ESCAPES = np.zeros(256, np.int64)
+ESCAPES[[ord(c) for c in '"\\/bfnrtu']] = [*b'"\\/\b\f\n\r\t', ESCAPED_NUMBER]
+#: The value of every digit in hexadecimal; 16 for what is none.
+HEXADECIMAL = np.array([int(chr(c), 16) if chr(c) in "0123456789abcdefABCDEF" else 16 for c in range(256)], np.int64)
+#: Ends of lines, eight times.
+NEWLINES, RETURNS = np.uint64(NEWLINE) * ONES, np.uint64(RETURN) * ONES
 #: An odd number without a pattern in its bits, which hashes are multiplied with.
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -158,10 +192,8 @@ def first_digits(data, p, end):  # type: ignore[no-untyped-def]
 @inlined_strictly
 def number_at(data, words, p):  # type: ignore[no-untyped-def]
     """The number that starts at p, where it ends, and whether it is one: DONE, HARD, or NO_VALUE."""
-    c = data[p]
-    negative = c == MINUS
-    if negative or c == PLUS:
-        p += U1
+    negative = data[p] == MINUS
+    p += np.uint64(negative | (data[p] == PLUS))  # no branch: signs are as they like
     first, w = p, U0
     while DIGIT_0 <= data[p] <= DIGIT_9:  # few, as a rule
         w = w * U10 + np.uint64(data[p] - DIGIT_0)
@@ -186,7 +218,7 @@ def number_at(data, words, p):  # type: ignore[no-untyped-def]
             p += U1
         behind, e = p, 0
         while DIGIT_0 <= data[p] <= DIGIT_9:
-            e = min(10 * e + data[p] - DIGIT_0, 1 << 40)
+            e = min(10 * e + int(data[p]) - DIGIT_0, 1 << 40)
             p += U1
         if p == behind:
             return 0.0, p, NO_VALUE
@@ -343,6 +375,16 @@ def same_bytes(words, p, end, others, o):  # type: ignore[no-untyped-def]
         p += U8
         o += U8
     return (words[p] ^ others[o]) & FIRST_BYTES[end - p] == U0
+
+
+@inlined_strictly
+def copied(source, k, stop, target, o):  # type: ignore[no-untyped-def]
+    """Where the bytes from k to stop of a source end once they are written to a target, from o on."""
+    while k < stop:
+        target[o] = source[k]
+        o += U1
+        k += U1
+    return o
 
 
 @inlined_strictly
@@ -520,19 +562,11 @@ def vw_rows(  # type: ignore[no-untyped-def]
                     if names >= name_room or o + size > text_room:
                         return FULL, line, row, np.uint64(indptr[row]), names, kept, mask, hards
                     hashes[names], prefixes[names], slot_of[names] = h, prefix, slot
-                    k = space
-                    while k < space_end:
-                        text[o] = data[k]
-                        o += U1
-                        k += U1
+                    o = copied(data, space, space_end, text, o)
                     if prefix > U0:
                         text[o] = CARET
                         o += U1
-                    k = start
-                    while k < stop:
-                        text[o] = source[k]
-                        o += U1
-                        k += U1
+                    o = copied(source, start, stop, text, o)
                     names += U1
                     ends[names] = o
                     slots[slot] = names
@@ -548,3 +582,577 @@ def vw_rows(  # type: ignore[no-untyped-def]
         indptr[row] = n
         p += U1
     return DONE, p, row, n, names, names, mask, hards
+
+
+# --- cells: fields of CSV, values of JSON lines -----------------------------------------------
+
+
+@inlined_strictly
+def place_of(hit):  # type: ignore[no-untyped-def]
+    """Which of 8 bytes, from the first, is the first whose high bit is set; 8 if none is."""
+    return U8 if hit == U0 else (((((hit & (~hit + U1)) >> U7) - U1) & ONES) * ONES) >> U56
+
+
+@inlined_strictly
+def equal_bytes(word, pattern):  # type: ignore[no-untyped-def]
+    """The high bits of those of 8 bytes that are those of the pattern; others behind the first such one may be set."""
+    v = word ^ pattern
+    return (v - ONES) & ~v & HIGH
+
+
+@inlined_strictly
+def is_one_of(words, start, stop, fields):  # type: ignore[no-untyped-def]
+    """Whether a cell is one of these fields of at most 8 bytes."""
+    if stop - start > U8 or stop == start:
+        return False
+    word = words[start] & FIRST_BYTES[stop - start]
+    for k in range(fields.shape[0]):  # noqa: SIM110 - compiled
+        if word == fields[k]:
+            return True
+    return False
+
+
+@inlined_strictly
+def is_missing_field(data, words, start, stop):  # type: ignore[no-untyped-def]
+    """Whether a field of CSV says that a value is missing."""
+    size = stop - start
+    if size == U0:
+        return True
+    if size > U8 or not MAY_BE_MISSING[data[start]]:
+        return False
+    return is_one_of(words, start, stop, MISSING_FIELDS)
+
+
+@inlined_strictly
+def two_digits(data, p):  # type: ignore[no-untyped-def]
+    """The number that two digits are; -1 if they are none."""
+    a, b = np.int64(data[p]) - DIGIT_0, np.int64(data[p + U1]) - DIGIT_0
+    return 10 * a + b if 0 <= a <= 9 and 0 <= b <= 9 else -1
+
+
+@inlined_strictly
+def moment_at(data, start, stop):  # type: ignore[no-untyped-def]
+    """Days since 1970, the month, and microseconds since midnight of a date in ISO's form; month 0 if it is none."""
+    size = stop - start
+    if size != U10 and size != U16 and size != U19:
+        return 0, 0, 0
+    century, of_century = two_digits(data, start), two_digits(data, start + U2)
+    month, day = two_digits(data, start + U5), two_digits(data, start + U8)
+    hour, minute, second = 0, 0, 0
+    fine = (data[start + U4] == MINUS) & (data[start + U7] == MINUS) & (century >= 0) & (of_century >= 0)
+    if size >= U16:
+        mark = data[start + U10]
+        hour, minute = two_digits(data, start + U11), two_digits(data, start + U14)
+        fine &= ((mark == SPACE) | (mark == LETTER_T)) & (data[start + U13] == COLON)
+    if size == U19:
+        second = two_digits(data, start + U17)
+        fine &= data[start + U16] == COLON
+    fine &= (1 <= month <= 12) & (0 <= hour < 24) & (0 <= minute < 60) & (0 <= second < 60)
+    if not fine:
+        return 0, 0, 0
+    year = 100 * century + of_century
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    length = 28 + leap if month == 2 else 31 - (month - 1) % 7 % 2
+    if not 1 <= day <= length:
+        return 0, 0, 0
+    y = year + 400 - (month <= 2)  # years from March on, none below 0 (Hinnant, chrono-compatible date algorithms)
+    of_era = y % 400
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    days = (y // 400) * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468 - 146097
+    return days, month, ((hour * 60 + minute) * 60 + second) * 1000000
+
+
+@inlined_strictly
+def clock_at(data, start, stop):  # type: ignore[no-untyped-def]
+    """`moment_at` of a time of day, hours and minutes or seconds, too, of two digits each; on the first day of 2000."""
+    size, second = stop - start, 0
+    if size != U5 and size != U8:
+        return 0, 0, 0
+    hour, minute = two_digits(data, start), two_digits(data, start + U3)
+    fine = (data[start + U2] == COLON) & (0 <= hour < 24) & (0 <= minute < 60)
+    if size == U8:
+        second = two_digits(data, start + U3 + U3)
+        fine &= (data[start + U5] == COLON) & (0 <= second < 60)
+    return 10957, int(fine), ((hour * 60 + minute) * 60 + second) * 1000000
+
+
+@inlined_strictly
+def fixed_feature(f, fixed, table, names, mask):  # type: ignore[no-untyped-def]
+    """The number, from 1, of a feature whose name is known beforehand; 0 if there is no room. And names, mask."""
+    known, fixed_text, fixed_ends = fixed
+    _slots, about, text, _text_words = table
+    found = np.uint64(known[f])
+    if found == U0:
+        o, k, stop = about[names, U0], np.uint64(fixed_ends[f]), np.uint64(fixed_ends[f + 1])
+        if names + U1 >= np.uint64(about.shape[0]) or o + stop - k + U16 > np.uint64(text.shape[0]):
+            return U0, names, mask
+        o = copied(fixed_text, k, stop, text, o)
+        about[names, U1], about[names, U2] = np.uint64(f) * MIXER, np.uint64(f + f)
+        names += U1
+        about[names, U0] = o
+        known[f] = names
+        found = names
+    return found, names, mask
+
+
+@inlined_strictly
+def text_feature(data, words, start, stop, j, prefixes, table, names, mask):  # type: ignore[no-untyped-def]
+    """The number, from 1, of the feature of column j that a text is; 0 if there is no room. And names, mask."""
+    prefix_text, prefix_ends = prefixes
+    slots, about, text, text_words = table
+    owner = np.uint64(j + j + 1)
+    h = hash_of(words, start, stop, owner * MIXER)
+    k, prefix_end = np.uint64(prefix_ends[j]), np.uint64(prefix_ends[j + 1])
+    prefix, size = prefix_end - k, prefix_end - k + stop - start
+    slot = h & mask
+    found = np.uint64(slots[slot])
+    while found > U0:
+        name = found - U1
+        o = about[name, U0]
+        if (
+            about[name, U1] == h
+            and about[name, U2] == owner
+            and about[found, U0] - o == size
+            and same_bytes(words, start, stop, text_words, o + prefix)
+        ):
+            break
+        slot = (slot + U1) & mask
+        found = np.uint64(slots[slot])
+    if found == U0:
+        o = about[names, U0]
+        if names + U1 >= np.uint64(about.shape[0]) or o + size + U16 > np.uint64(text.shape[0]):
+            return U0, names, mask
+        o = copied(data, start, stop, text, copied(prefix_text, k, prefix_end, text, o))
+        about[names, U1], about[names, U2], about[names, U3] = h, owner, slot
+        names += U1
+        about[names, U0] = o
+        slots[slot] = names
+        found = names
+        if names + names > mask and mask + U1 < np.uint64(slots.shape[0]):
+            mask = mask + mask + U1
+            rehash(slots, about[:, 3], about[:, 1], names, mask)
+    return found, names, mask
+
+
+@inlined_strictly
+def blanks_at(data, p):  # type: ignore[no-untyped-def]
+    """How many blanks and tabs there are from p on."""
+    count = U0
+    while data[p + count] == SPACE or data[p + count] == TAB:
+        count += U1
+    return count
+
+
+@inlined_strictly
+def add_cells(  # type: ignore[no-untyped-def]
+    data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high
+):
+    """The features of one row of cells, column by column, behind the `n` entries that are there.
+
+    `cells` are where every cell starts and stops in `data`, its form, its number if it is one, the cell of every column
+    (-1 for none), and whether they are of CSV, where texts may say that a value is missing. What is behind `scratch`
+    may be written to. Returns DONE, FULL without room for them, or STRANGE for a row that another way has to look at;
+    how many entries and names there are, and the mask.
+    """
+    starts, stops, forms, numbers, cell_of, is_csv = cells
+    kinds, bases, parts, ngrams, spans = columns
+    indices, values, y, y_forms, weights, tags = rows
+    room = np.uint64(indices.shape[0])
+    for j in range(kinds.shape[0]):
+        kind, cell = kinds[j], cell_of[j]
+        if kind == SKIPPED or cell < 0:
+            continue
+        start, stop, form = np.uint64(starts[cell]), np.uint64(stops[cell]), forms[cell]
+        f, value, part = np.int64(-1), 1.0, 0  # a name that is known; what it is; the next part of a date
+        days, month, micros = 0, 0, 0
+        count, size, first, p, behind = 0, 1, 0, scratch, scratch  # words, those in a row, the first of them; written
+        if kind == NUMBER_CELL and form != NULL and form != TRUE and form != FALSE:
+            value, f = numbers[cell], bases[j]
+            if form == TEXT:
+                if not is_csv or not is_missing_field(data, words, start, stop):
+                    return STRANGE, n, names, mask
+                value, f = 1.0, f + 1
+            elif not (low <= abs(value) <= high or value == 0.0):
+                return STRANGE, n, names, mask
+        else:
+            if is_csv and is_missing_field(data, words, start, stop):
+                form = NULL
+            if kind >= TARGET_NUMBER:
+                if kind == TAG_CELL:
+                    if (form != NULL and form != TEXT) or start >= end:
+                        return STRANGE, n, names, mask
+                    tags[row, U0], tags[row, U1] = start, start if form == NULL else stop
+                    continue
+                if form == NULL:
+                    return STRANGE, n, names, mask
+                if kind == TARGET_TRUTH or form == TRUE or form == FALSE:  # noqa: SIM109 - compiled
+                    truth = form == TRUE or is_one_of(words, start, stop, TRUE_FIELDS)
+                    if kind == WEIGHT_CELL or not (
+                        truth or form == FALSE or is_one_of(words, start, stop, FALSE_FIELDS)
+                    ):
+                        return STRANGE, n, names, mask
+                    y[row], y_forms[row] = np.float64(truth), TRUE
+                    continue
+                if kind != TARGET_TEXT and not (kind == TARGET_ANY and form == TEXT):
+                    whole, k = stop - start <= U14, start
+                    while k < stop:
+                        whole &= DIGIT_0 <= data[k] <= DIGIT_9 or (data[k] == MINUS and k == start)
+                        k += U1
+                    long = not is_csv and stop - start > U14  # whole or not: not decided here
+                    if form != BARE or long or (kind == TARGET_WHOLE and not whole):
+                        return STRANGE, n, names, mask
+                    if kind == WEIGHT_CELL:
+                        weights[row] = numbers[cell]
+                    else:
+                        y[row], y_forms[row] = numbers[cell], NULL if whole else BARE
+                    continue
+            elif form == NULL:
+                f = bases[j] + 1
+            elif kind == NUMBER_CELL or kind == TRUTH_CELL:  # noqa: SIM109 - compiled
+                f, value = bases[j], 1.0 if form == TRUE or is_one_of(words, start, stop, TRUE_FIELDS) else 0.0
+                if form == TEXT and value == 0.0 and not is_one_of(words, start, stop, FALSE_FIELDS):
+                    return STRANGE, n, names, mask
+            elif form != TEXT:
+                return STRANGE, n, names, mask
+            elif kind == DATE_CELL or kind == TIME_CELL:  # noqa: SIM109 - compiled
+                if kind == DATE_CELL:
+                    days, month, micros = moment_at(data, start, stop)
+                else:
+                    days, month, micros = clock_at(data, start, stop)
+                if month == 0:
+                    return STRANGE, n, names, mask
+            elif kind == WORDS_CELL and p + U2 * (stop - start) + U16 > np.uint64(words.shape[0]):
+                return FULL, n, names, mask
+        k = start
+        while True:  # every feature of the cell; one as a rule
+            begin, more = start, False
+            if month > 0:
+                while part < 4 and not parts[j] >> part & 1:
+                    part += 1
+                if part == 4:
+                    break
+                f, value, more = bases[j], 1.0, True
+                if part == 0:
+                    value = np.float64((days - 10957) * 86400000000 + micros) / 86400000000.0  # since 2000
+                elif part == 1:
+                    f += 1 + month
+                elif part == 2:
+                    f += 14 + (days + 3 + 7 * 200000) % 7
+                else:
+                    f += 21 + micros // 3600000000
+                part += 1
+            elif kind == WORDS_CELL and f < 0:
+                more = True
+                while size == 1 and k < stop and LOWERED[data[k]] == 0:
+                    k += U1
+                if size == 1 and k < stop:
+                    begin = p
+                    c = LOWERED[data[k]]
+                    while c != 0 and k < stop:
+                        if c == NO_ASCII:
+                            return STRANGE, n, names, mask
+                        data[p] = c
+                        p += U1
+                        k += U1
+                        c = LOWERED[data[k]]
+                    stop_of_word = p
+                    if ngrams[j] > 1:
+                        spans[count, 0], spans[count, 1] = begin, p
+                        count += 1
+                        data[p] = SPACE
+                        p += U1
+                else:
+                    size = max(size, 2)
+                    while first + size > count and size <= ngrams[j]:
+                        size, first = size + 1, 0
+                    if size > ngrams[j]:
+                        break
+                    begin, stop_of_word = np.uint64(spans[first, 0]), np.uint64(spans[first + size - 1, 1])
+                    first += 1
+                behind = stop_of_word
+            else:
+                behind = stop
+            if value != 0.0:
+                if n >= room:
+                    return FULL, n, names, mask
+                if f >= 0:
+                    found, names, mask = fixed_feature(f, fixed, table, names, mask)
+                else:
+                    found, names, mask = text_feature(data, words, begin, behind, j, prefixes, table, names, mask)
+                if found == U0:
+                    return FULL, n, names, mask
+                if kind >= TARGET_NUMBER:
+                    y[row], y_forms[row] = np.float64(np.int64(found - U1)), TEXT
+                else:
+                    indices[n], values[n] = np.int32(found - U1), value
+                    n += U1
+            if not more:
+                break
+    return DONE, n, names, mask
+
+
+@jit
+def csv_rows(  # type: ignore[no-untyped-def]
+    data, words, p, end, delimiter, quote, is_number, starts, stops, forms, numbers, cell_of,
+    kinds, bases, parts, ngrams, spans, known, fixed_text, fixed_ends, prefix_text, prefix_ends,
+    slots, about, text, text_words, indices, values, y, y_forms, weights, tags, indptr, mask, low, high,
+):  # fmt: skip
+    """Records of CSV from p to the end, all of which have one there, as rows of features.
+
+    What is behind the `sources.SPARE` zeros after the end of `data` is used for texts that are written otherwise there.
+    Fields are as `csv_records.find_records` has them. Name i is text[about[i, 0]:about[i + 1, 0]]; about[i, 2] is 2 f
+    for the name that `fixed_text` has at place f, 2 j + 1 for a text of column j behind its prefix. about[i, 1] is its
+    hash, by which it is found as those of `vw_rows` are, about[i, 3] its slot.
+
+    Returns DONE, FULL or STRANGE (see `add_cells`), how many rows and names there are, and where the first row starts.
+    """
+    data, words, is_number, starts, stops = borrowed((data, words, is_number, starts, stops))
+    forms, numbers, cell_of = borrowed((forms, numbers, cell_of))
+    kinds, bases, parts, ngrams, spans = borrowed((kinds, bases, parts, ngrams, spans))
+    known, fixed_text, fixed_ends = borrowed((known, fixed_text, fixed_ends))
+    prefix_text, prefix_ends, slots, about = borrowed((prefix_text, prefix_ends, slots, about))
+    text, text_words = borrowed((text, text_words))
+    indices, values, y, y_forms, weights, tags, indptr = borrowed((indices, values, y, y_forms, weights, tags, indptr))
+    cells, columns = (starts, stops, forms, numbers, cell_of, True), (kinds, bases, parts, ngrams, spans)
+    fixed, prefixes = (known, fixed_text, fixed_ends), (prefix_text, prefix_ends)
+    table, rows = (slots, about, text, text_words), (indices, values, y, y_forms, weights, tags)
+    delimiters, quotes = np.uint64(delimiter) * ONES, np.uint64(quote) * ONES
+    width, tail, first = starts.shape[0], end + U16, end
+    row, n, names = 0, U0, U0
+    while p < end:
+        if data[p] == NEWLINE:
+            p += U1
+            continue
+        if data[p] == RETURN and data[p + U1] == NEWLINE:
+            p += U2
+            continue
+        if row >= y.shape[0]:
+            return FULL, row, names, first
+        first = min(first, p)
+        cell, scratch = 0, tail
+        while True:
+            if cell >= width:
+                return STRANGE, row, names, first
+            start, form = p, TEXT
+            if is_number[cell]:
+                value, stop, code = number_at(data, words, p)
+                if code == DONE and (data[stop] == delimiter or data[stop] == NEWLINE or data[stop] == RETURN):
+                    numbers[cell], form, p = value, BARE, stop
+            if form == BARE:
+                stop = p
+            elif data[p] == quote:
+                start = p = p + U1
+                written = scratch
+                while True:
+                    k = place_of(equal_bytes(words[p], quotes))
+                    while k == U8 and p < end:
+                        p += U8
+                        k = place_of(equal_bytes(words[p], quotes))
+                    p += k
+                    if p >= end:
+                        return STRANGE, row, names, first
+                    if data[p + U1] != quote:
+                        break
+                    p += U1  # the first of two, which are one
+                    if written + (p - start) + U16 > np.uint64(words.shape[0]):
+                        return FULL, row, names, first
+                    written = copied(data, start, p, data, written)
+                    p += U1
+                    start = p
+                stop = p
+                p += U1
+                if written > scratch:
+                    if written + (stop - start) + U16 > np.uint64(words.shape[0]):
+                        return FULL, row, names, first
+                    written = copied(data, start, stop, data, written)
+                    start, stop, scratch = scratch, written, written
+            else:
+                word = words[p]
+                hit = equal_bytes(word, delimiters) | equal_bytes(word, NEWLINES) | equal_bytes(word, RETURNS)
+                while hit == U0:
+                    p += U8
+                    word = words[p]
+                    hit = equal_bytes(word, delimiters) | equal_bytes(word, NEWLINES) | equal_bytes(word, RETURNS)
+                p += place_of(hit)
+                stop = p
+            if form == TEXT and is_number[cell] and stop > start:  # in quotes, or with blanks around it
+                value, behind, code = number_at(data, words, np.uint64(min(start + blanks_at(data, start), stop)))
+                if code == DONE and behind + blanks_at(data, behind) == stop:
+                    numbers[cell], form = value, BARE
+            starts[cell], stops[cell], forms[cell] = start, stop, form
+            cell += 1
+            if data[p] == delimiter:
+                p += U1
+                continue
+            if data[p] == RETURN:
+                p += U1
+            if data[p] != NEWLINE:
+                return STRANGE, row, names, first
+            p += U1
+            break
+        if cell != width:
+            return STRANGE, row, names, first
+        code, n, names, mask = add_cells(
+            data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high
+        )
+        if code != DONE:
+            return code, row, names, first
+        row += 1
+        indptr[row] = n
+    return DONE, row, names, first
+
+
+@inlined_strictly
+def json_text(data, words, p, end, written):  # type: ignore[no-untyped-def]
+    """A text of JSON whose first byte is at p: where it starts and stops, where its quote is, and what was written.
+
+    A text with escapes is written without them from `written` on. It stops at 0 if it is none, or one that another way
+    has to look at.
+    """
+    start, scratch = p, written
+    while True:
+        word = words[p]
+        hit = equal_bytes(word, DOUBLE_QUOTES) | equal_bytes(word, BACKSLASHES) | ((word - CONTROLS) & ~word & HIGH)
+        while hit == U0:
+            p += U8
+            word = words[p]
+            hit = equal_bytes(word, DOUBLE_QUOTES) | equal_bytes(word, BACKSLASHES) | ((word - CONTROLS) & ~word & HIGH)
+        p += place_of(hit)
+        if p >= end or data[p] < SPACE:
+            return start, U0, p, written
+        if data[p] == DOUBLE_QUOTE:
+            break
+        if written + (p - start) + U24 > np.uint64(words.shape[0]):
+            return start, U0, p, written
+        written = copied(data, start, p, data, written)
+        code = ESCAPES[data[p + U1]]
+        p += U2
+        if code == ESCAPED_NUMBER:
+            code = 0
+            for k in range(4):
+                digit = HEXADECIMAL[data[p + np.uint64(k)]]
+                if digit > 15:
+                    return start, U0, p, written
+                code = 16 * code + digit
+            p += U4
+            if 0xD800 <= code < 0xE000:
+                return start, U0, p, written
+        elif code == 0:
+            return start, U0, p, written
+        if code < 0x80:
+            data[written] = code
+            written += U1
+        elif code < 0x800:
+            data[written], data[written + U1] = 0xC0 | code >> 6, 0x80 | code & 63
+            written += U2
+        else:
+            data[written], data[written + U1] = 0xE0 | code >> 12, 0x80 | code >> 6 & 63
+            data[written + U2] = 0x80 | code & 63
+            written += U3
+        start = p
+    if written == scratch:
+        return start, p, p, written
+    if written + (p - start) + U24 > np.uint64(words.shape[0]):
+        return start, U0, p, written
+    written = copied(data, start, p, data, written)
+    return scratch, written, p, written
+
+
+@inlined_strictly
+def json_number(data, words, p):  # type: ignore[no-untyped-def]
+    """The number of JSON at p, where it ends, and whether it is one, by JSON's rules, that is decided here."""
+    first = p + np.uint64(data[p] == MINUS)
+    value, stop, code = number_at(data, words, p)
+    fine = code == DONE and DIGIT_0 <= data[first] <= DIGIT_9
+    fine &= not (data[first] == DIGIT_0 and DIGIT_0 <= data[first + U1] <= DIGIT_9)
+    k = first
+    while DIGIT_0 <= data[k] <= DIGIT_9:
+        k += U1
+    return value, stop, fine and not (data[k] == POINT and not DIGIT_0 <= data[k + U1] <= DIGIT_9)
+
+
+@jit
+def json_rows(  # type: ignore[no-untyped-def]
+    data, words, p, end, literals, literal_words, literal_ends, firsts, cells_of,
+    starts, stops, forms, numbers, cell_of, kinds, bases, parts, ngrams, spans,
+    known, fixed_text, fixed_ends, prefix_text, prefix_ends,
+    slots, about, text, text_words, indices, values, y, y_forms, weights, tags, indptr, mask, low, high,
+):  # fmt: skip
+    """Lines of JSON from p to the end as rows of features, as `csv_rows` has them.
+
+    Objects look like one of some patterns: what stands between their values, byte by byte. Pattern t is the literals
+    from firsts[t] to firsts[t + 1], a value behind each but the last; cells_of[t, j] is the value of column j.
+
+    Returns DONE, FULL, STRANGE, or OTHER_KEYS for an object that looks otherwise; how many rows and names there are,
+    where the first row starts, and where it came to.
+    """
+    data, words, literals, literal_words = borrowed((data, words, literals, literal_words))
+    literal_ends, firsts, cells_of = borrowed((literal_ends, firsts, cells_of))
+    starts, stops, forms, numbers, cell_of = borrowed((starts, stops, forms, numbers, cell_of))
+    kinds, bases, parts, ngrams, spans = borrowed((kinds, bases, parts, ngrams, spans))
+    known, fixed_text, fixed_ends = borrowed((known, fixed_text, fixed_ends))
+    prefix_text, prefix_ends, slots, about = borrowed((prefix_text, prefix_ends, slots, about))
+    text, text_words = borrowed((text, text_words))
+    indices, values, y, y_forms, weights, tags, indptr = borrowed((indices, values, y, y_forms, weights, tags, indptr))
+    cells, columns = (starts, stops, forms, numbers, cell_of, False), (kinds, bases, parts, ngrams, spans)
+    fixed, prefixes = (known, fixed_text, fixed_ends), (prefix_text, prefix_ends)
+    table, rows = (slots, about, text, text_words), (indices, values, y, y_forms, weights, tags)
+    tail, first, patterns = end + U16, end, firsts.shape[0] - 1
+    row, n, names, t = 0, U0, U0, 0
+    while p < end:
+        if data[p] == NEWLINE:
+            p += U1
+            continue
+        if row >= y.shape[0]:
+            return FULL, row, names, first, p
+        first = min(first, p)
+        q, scratch, tries, matched = p, tail, 0, False
+        while tries < patterns and not matched:
+            q, scratch, cell = p, tail, 0
+            last = firsts[t + 1] - firsts[t] - 1
+            while True:
+                a, b = np.uint64(literal_ends[firsts[t] + cell]), np.uint64(literal_ends[firsts[t] + cell + 1])
+                if not same_bytes(literal_words, a, b, words, q):
+                    break
+                q += b - a
+                if cell == last:
+                    q += np.uint64(data[q] == RETURN)
+                    matched = data[q] == NEWLINE
+                    break
+                c, start, stop, form = data[q], q, q, NULL
+                if c == DOUBLE_QUOTE:
+                    start, stop, q, scratch = json_text(data, words, q + U1, end, scratch)
+                    if stop == U0:
+                        return STRANGE, row, names, first, p
+                    q, form = q + U1, TEXT
+                elif c == MINUS or DIGIT_0 <= c <= DIGIT_9:
+                    value, q, fine = json_number(data, words, q)
+                    if not fine:
+                        return STRANGE, row, names, first, p
+                    numbers[cell], form = value, BARE
+                elif words[q] & FIRST_BYTES[4] == WORD_TRUE:
+                    q, form = q + U4, TRUE
+                elif words[q] & FIRST_BYTES[4] == WORD_NULL:
+                    q += U4
+                elif words[q] & FIRST_BYTES[5] == WORD_FALSE:
+                    q, form = q + U5, FALSE
+                else:
+                    break
+                starts[cell], stops[cell], forms[cell] = start, q if form == BARE else stop, form
+                cell += 1
+            if not matched:
+                tries += 1
+                t = t + 1 if t + 1 < patterns else 0
+        if not matched:
+            return OTHER_KEYS, row, names, first, p
+        for j in range(cell_of.shape[0]):
+            cell_of[j] = cells_of[t, j]
+        code, n, names, mask = add_cells(
+            data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high
+        )
+        if code != DONE:
+            return code, row, names, first, p
+        row += 1
+        indptr[row] = n
+        p = q + U1
+    return DONE, row, names, first, p

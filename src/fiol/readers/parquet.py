@@ -21,7 +21,7 @@ from fiol.readers.columns import (
     guessed_fields,
 )
 from fiol.readers.formats import Format
-from fiol.readers.sources import STANDARD_INPUT, SourceError, Sources
+from fiol.readers.sources import SourceError, Sources, forget_pipe
 
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading
@@ -40,9 +40,9 @@ class Parquet(Format):
         """Whether the file begins as all of them do."""
         return start.startswith(b"PAR1")
 
-    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def guess_of(self, sources: Sources, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The coding of the first rows."""
-        with parquet_file(name) as file:
+        with parquet_file(sources, 0) as file:
             table = next((batch for batch, _, _ in tables_of(file, None)), None)
             if table is None:
                 table = file.schema_arrow.empty_table()
@@ -52,7 +52,7 @@ class Parquet(Format):
         """A batch per so many rows of a row group."""
         if reading.coding is None or not reading.coding.complete:
             given = {name: getattr(reading, name) for name in (*ASIDE, "pairs", "coding")}
-            made = self.guess(b"", sources.files[0], given)
+            made = self.guess_of(sources, b"", sources.files[0], given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         yield from batches_of_tables(reading, self.tables(reading, sources), bad)
 
@@ -60,25 +60,25 @@ class Parquet(Format):
         """The rows of all files, with the row each table starts at, its file, and the bytes read."""
         before = 0
         skipped = {column.name for column in coding_of(reading).columns if column.kind == "skip"}
-        for name in sources.files:
-            with parquet_file(name) as file:
-                there = file.schema_arrow.names
+        for number, name in enumerate(sources.files):
+            with parquet_file(sources, number) as file:
+                there, size = file.schema_arrow.names, size_of(sources.on_disk(number))
                 check_columns(reading, flat_table(file.schema_arrow.empty_table()).column_names, name)
                 wanted = [column for column in there if column not in skipped - aside_columns(reading)]
                 for table, first, share in tables_of(file, wanted):
-                    yield table, first, name, before + int(share * size_of(name))
-            before += size_of(name)
+                    yield table, first, name, before + int(share * size)
+            before += size
+            forget_pipe(sources.pipe(number))
 
 
-def parquet_file(name: str) -> Any:
-    """A Parquet file; SourceError if it is damaged, or can be read only once."""
+def parquet_file(sources: Sources, number: int) -> Any:
+    """A Parquet file, a pipe by its copy on disk; SourceError if it is damaged."""
     parquet, arrow = arrow_module("pyarrow.parquet"), arrow_module()
-    if name == STANDARD_INPUT:
-        raise SourceError("Parquet files say at their end what is in them, so that they cannot be read from a pipe")
+    file = sources.on_disk(number)
     try:
-        return parquet.ParquetFile(name)
+        return parquet.ParquetFile(file if isinstance(file, str) else arrow.PythonFile(file, "r"))
     except arrow.ArrowInvalid as error:
-        raise SourceError(f"{name} is no Parquet file that can be read: {error}") from None
+        raise SourceError(f"{sources.files[number]} is no Parquet file that can be read: {error}") from None
 
 
 def tables_of(file: Any, columns: list[str] | None) -> Iterator[tuple[Any, int, float]]:
@@ -90,6 +90,6 @@ def tables_of(file: Any, columns: list[str] | None) -> Iterator[tuple[Any, int, 
             first += batch.num_rows
 
 
-def size_of(name: str) -> int:
-    """The bytes of a file on disk."""
-    return os.stat(name).st_size
+def size_of(file: Any) -> int:
+    """The bytes of a file on disk, by its name or open."""
+    return os.stat(file if isinstance(file, str) else file.fileno()).st_size

@@ -187,11 +187,12 @@ def guess(sources: Any, **given: Any) -> Reading:
     >>> guess(io.BytesIO(b"1 3:0.5 7:1\\n-1 0:2\\n"))
     Reading(format='svmlight', target=None, weight=None, tag=None, pairs=(), coding=None, options={'zero_based': True})
     """
-    start, name = as_sources(sources).start(START_SIZE)
+    sources = as_sources(sources)
+    start, name = sources.start(START_SIZE)
     found = given.get("format") or format_of(start, name)
     kind = format_called(found)
     options = {**given.get("options", {})}
-    made = kind.guess(start, name, {**given, "format": found, "options": options})
+    made = kind.guess_of(sources, start, name, {**given, "format": found, "options": options})
     fields = {**given, "format": found, **made}
     fields["options"] = {**made.get("options", {}), **options}
     return Reading(**fields)

@@ -13,12 +13,14 @@ import importlib
 import io
 import lzma
 import os
+import shutil
 import sys
+import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from stat import S_ISREG
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -38,7 +40,11 @@ SPARE = 16
 UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 #: Bytes of standard input that were looked at, and are still to be read.
-_looked_at: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()
+_looked_at: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()
+#: Pipes with a name that were opened, and are still to be read, by device and number: opened again they begin later.
+_pipes: dict[tuple[int, int], Any] = {}
+#: What was in a pipe, as a file on disk.
+_spooled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 class SourceError(ValueError):
@@ -179,16 +185,45 @@ class Sources:
     def open(self, number: int) -> Stream:
         """File `number`, from its beginning, decompressed."""
         name = self.files[number]
-        if number in self._open or name == STANDARD_INPUT:
-            raw = self._open.get(number) or standard_input()
+        raw = self.pipe(number)
+        if raw is not None:
             return Stream(name, raw, False, _looked_at.pop(raw, b""))
         return Stream(name, open(name, "rb", buffering=0), True)
+
+    def pipe(self, number: int) -> Any:
+        """File `number`, open, if it can be read only once; None if it is a file on disk."""
+        name = self.files[number]
+        if number in self._open:
+            return self._open[number]
+        if name == STANDARD_INPUT:
+            return standard_input()
+        about = os.stat(name)
+        if is_regular(about):
+            return None
+        key = about.st_dev, about.st_ino
+        if key not in _pipes:
+            _pipes[key] = open(name, "rb", buffering=0)  # noqa: SIM115 - closed when it is read
+        return _pipes[key]
 
     def streams(self) -> Iterator[Stream]:
         """All files one after the other, each closed when the next is asked for."""
         for number in range(len(self.files)):
             with self.open(number) as stream:
                 yield stream
+                forget_pipe(stream.counted.raw)
+
+    def on_disk(self, number: int) -> Any:
+        """File `number` as one on disk, for formats that say at the end what is in them: its name, or a copy, open."""
+        raw = self.pipe(number)
+        if raw is None:
+            return self.files[number]
+        if raw not in _spooled:
+            copy = tempfile.TemporaryFile()  # noqa: SIM115 - it is there as long as the pipe is
+            with self.open(number) as stream:
+                shutil.copyfileobj(io.BufferedReader(stream, START_SIZE), copy, START_SIZE)
+            weakref.finalize(raw, copy.close)
+            _spooled[raw] = copy
+        return _spooled[raw]
 
     def start(self, size: int = START_SIZE) -> tuple[bytes, str]:
         """The first bytes of text (decompressed, without a byte order mark) of the first file that has any, its name.
@@ -329,6 +364,12 @@ def files_of(source: Any) -> list[str]:
             raise FileNotFoundError(f"no file matches {name!r}")
         return files
     raise FileNotFoundError(f"there is no file {name!r}")
+
+
+def forget_pipe(raw: Any) -> None:
+    """Close a pipe with a name that has been read."""
+    for key in [key for key, known in _pipes.items() if known is raw]:
+        _pipes.pop(key).close()
 
 
 def is_regular(stat: os.stat_result) -> bool:

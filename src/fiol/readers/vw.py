@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +22,14 @@ from fiol.readers.line_blocks import (
     HardNumbers,
     LineCount,
     bytes_and_words,
+    decoded_names,
     first_lines,
     line_loops,
     next_line,
     shown_at,
+    wrapping,
 )
+from fiol.readers.namespaces import NamespaceChoice
 from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
 
@@ -55,6 +57,10 @@ class VowpalWabbit(Format):
       batch, its `y` is None. A third number, the prediction to start from, is refused.
     - Names are UTF-8 without blanks, bars and colons. Empty lines are left out.
     - The pairs of a `Reading` are of namespaces; "" is that without a name.
+    - The option `ignore` leaves out namespaces that begin with one of its letters, `keep` all others; a blank stands
+      for the namespace without a name. `ngrams` adds a feature, with value 1, for every two up to so many features that
+      follow one another in a namespace, called by their names with blanks between: 2 for all namespaces, "t3" for
+      those that begin with t, "t3,u2" for several.
     - With the option `bits` features are numbered by the hash of their names, as `fiol.Learner(bits=...)` does it, and
       rows are a `fiol.Chunk`.
 
@@ -65,7 +71,7 @@ class VowpalWabbit(Format):
     """
 
     extensions = (".vw", ".dat")
-    options: Mapping[str, Any] = {"bits": None}
+    options: Mapping[str, Any] = {"bits": None, "ignore": None, "keep": None, "ngrams": None}
     must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
         "bits": ("a whole number from 1 to 31", lambda told: type(told) is int and 1 <= told <= 31)
     }
@@ -82,7 +88,8 @@ class VowpalWabbit(Format):
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows of every block of text; where names would take much more room than the text, of parts of it."""
         bits = reading.option("bits")
-        parse = VwLines(None if bits is None else Hashing(bits), reading.pairs)
+        choice = NamespaceChoice.of(*(reading.option(name) for name in ("ignore", "keep", "ngrams")))
+        parse = VwLines(None if bits is None else Hashing(bits), reading.pairs, choice)
         for block in sources.blocks():
             yield from parse(block, bad)
 
@@ -90,8 +97,13 @@ class VowpalWabbit(Format):
 class VwLines:
     """From blocks of Vowpal Wabbit's text to batches, with arrays that are used again for the next one."""
 
-    def __init__(self, hashing: Hashing | None = None, pairs: tuple[tuple[str, ...], ...] = ()) -> None:
-        self.hashing, self.pairs, self.size = hashing, pairs, -1
+    def __init__(
+        self,
+        hashing: Hashing | None = None,
+        pairs: tuple[tuple[str, ...], ...] = (),
+        choice: NamespaceChoice | None = None,
+    ) -> None:
+        self.hashing, self.pairs, self.size, self.choice = hashing, pairs, -1, choice
         self.digits = bytearray(48)  # of a feature's place, ending at 24
 
     def make_room(self, size: int) -> None:
@@ -136,7 +148,8 @@ class VwLines:
             at = map(np.uint64, (place, end, self.row, self.n))
             names = map(np.uint64, (self.names, self.kept, self.mask))
             more = (*digits, *hard.arguments, SMALLEST, LARGEST)
-            found = map(int, loops.vw_rows(*text, *at, *rows, *names, *table, *more))
+            with wrapping():
+                found = map(int, loops.vw_rows(*text, *at, *rows, *names, *table, *more))
             code, stop, row, n, self.names, kept, self.mask, hards = found
             if not hard.read(block, hards, AFTER_NUMBER):
                 continue
@@ -159,12 +172,15 @@ class VwLines:
         chunk = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n].copy(), self.data[:n].copy())
         y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows, :2]
         X: Any
-        if self.pairs:
-            X, order = self.with_pairs(NamedRows(chunk, self.decoded(names)), self.groups(names), block, bad)
+        if self.pairs or self.choice is not None:
+            named, groups = NamedRows(chunk, decoded_names(self.text, self.ends[: names + 1])), self.groups(names)
+            if self.choice is not None:
+                named, groups = self.choice.applied(named, groups)
+            X, order = self.with_pairs(named, groups, block, bad)
             y, weights, tags, rows = y[order], weights[order], tags[order], len(order)
             X = X if self.hashing is None else X.encoded(self.hashing)
         elif self.hashing is None:
-            X = NamedRows(chunk, self.decoded(names))
+            X = NamedRows(chunk, decoded_names(self.text, self.ends[: names + 1]))
         else:
             X = renumbered(chunk, self.hashing.numbers_of(np.frombuffer(self.text, np.uint8), self.ends[: names + 1]))
         if rows:
@@ -196,15 +212,6 @@ class VwLines:
         """The namespaces of names."""
         sizes, ends = self.prefixes[:names].tolist(), self.ends[:names].tolist()
         return [self.text[end : end + size].decode() for size, end in zip(sizes, ends, strict=True)]
-
-    def decoded(self, names: int) -> list[str]:
-        """The names of features."""
-        ends = self.ends[: names + 1].tolist()
-        data = bytes(self.text[: ends[-1]])
-        if data.isascii():
-            text = data.decode("ascii")
-            return [text[a:b] for a, b in pairwise(ends)]
-        return [data[a:b].decode() for a, b in pairwise(ends)]
 
     def reason(self, code: int, block: Block, place: int) -> str:
         """Why the line with this place cannot be read."""

@@ -32,6 +32,8 @@ from fiol.training.shuffling import held_out_rows, shuffled
 FIRST_LINE = 1000
 #: Rows are learned from in pieces of about so many entries and rows (times classes): some ten milliseconds.
 WORK_AT_ONCE = 2**17
+#: So many rows are learned from for trial, so that all is compiled: enough to see which columns are far from 0.
+ROWS_REHEARSED = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,7 +260,7 @@ class Training:
         learner = self.learner
         if not self._rehearsed:
             started = time.monotonic()
-            self._rehearse(rows.part(0, 1))
+            self._rehearse(rows.part(0, min(rows.size, ROWS_REHEARSED)))
             self.compiling = time.monotonic() - started
         again = self.number > 1 and learner.rounds >= ROWS_FOR_STACKS
         with self.held():
@@ -326,7 +328,10 @@ class Training:
         )
 
     def _rehearse(self, rows: TargetRows) -> None:
-        """Let a learner like this one learn from a row: what has to be compiled is compiled while signals are heard."""
+        """Let a learner like this one learn from some rows, and make a line of the table.
+
+        So what has to be compiled is compiled while signals are heard, and before the time of rows is taken.
+        """
         like, self._rehearsed = self.learner, True
         options = {"intercept": like.intercept_fitted, "average": like.averages, "dtype": like.dtype}
         width = like.width if like.bits is None else None
@@ -334,9 +339,11 @@ class Training:
             twin = Learner(like.update, n_features=width, **options)
         except TypeError:  # with another number of features it cannot be
             return
-        scores = twin.learn(*rows)
+        for part in (rows, rows):  # the second time, columns far from 0 are known
+            scores, figures = twin.learn(*part), Figures()
         codes = twin.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
-        twin.mean_loss(scores, codes, rows.weights)
+        figures.add(mean_of_windows(twin, scores, codes, rows.weights, figures.windows), codes, rows.weights)
+        figures.line(1, self.task.loss, twin)
         twin.scores(rows.X)
 
 

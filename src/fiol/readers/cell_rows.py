@@ -1,0 +1,199 @@
+"""Rows of cells, fields of CSV or values of JSON, as features by a compiled loop: what coding and strands say, faster.
+
+The loop knows numbers, truth values, categories, words of ASCII, dates in ISO's form, and what is missing. Whatever is
+otherwise, and every line that is wrong, is left to the way that knows all (`fiol.readers.columns`), a block at a time;
+both make the same rows, to the bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fiol.intake.chunk import LARGEST, SMALLEST, Chunk
+from fiol.intake.coding import DATED, PARTS, WEEKDAYS, Coding, Column
+from fiol.intake.crossing import crossed
+from fiol.intake.named_rows import NamedRows
+from fiol.readers.columns import ASIDE, coding_of
+from fiol.readers.line_blocks import bytes_and_words, decoded_names, line_loops, wrapping
+from fiol.readers.sources import BLOCK_SIZE, SPARE
+
+if TYPE_CHECKING:
+    from fiol.readers.reading import Reading
+
+#: The first bytes of a pass go the other way, so that nothing is compiled for small files.
+LOOPED_FROM = 2**22
+#: As few slots as a table of names starts with.
+FEWEST_SLOTS = 2**12
+
+
+@dataclasses.dataclass
+class CellColumn:
+    """What the loop is to know of one column: what becomes of it, and the names that are known beforehand."""
+
+    name: str
+    kind: int
+    column: Column
+    prefix: str = ""  #: of the names that texts make
+    fixed: tuple[str, ...] = ()  #: names, in the order in which the loop counts them
+    groups: tuple[str, ...] = ()  #: of these names
+
+    @classmethod
+    def of(cls, column: Column, held: str) -> CellColumn | None:
+        """A column of features whose cells hold number, truth, or text; None if the loop does not know such columns."""
+        loops = line_loops()
+        kinds = {
+            ("number", "number"): loops.NUMBER_CELL,
+            ("number", "truth"): loops.TRUTH_CELL,
+            ("category", "text"): loops.CATEGORY_CELL,
+            ("words", "text"): loops.WORDS_CELL,
+            ("date", "text"): loops.DATE_CELL,
+            ("time", "text"): loops.TIME_CELL,
+        }
+        if (column.kind, held) not in kinds:
+            return None
+        name, values = column.name, [("month", range(1, 13)), ("weekday", WEEKDAYS), ("hour", range(24))]
+        parts = [(f"{name}.{part}={v}", f"{name}.{part}") for part, some in values for v in some]
+        fixed = [(name, name), (f"{name} is missing", name), *(parts if column.kind in DATED else [])]
+        names, groups = zip(*fixed, strict=True)
+        prefix = {"category": f"{name}=", "words": f"{name}:"}.get(column.kind, "")
+        return cls(name, kinds[column.kind, held], column, prefix, names, groups)
+
+
+class CellRows:
+    """What the compiled loop takes, and rows made of what it has found.
+
+    `columns` are those of features in the order of the coding, then target, weight and tag.
+    """
+
+    def __init__(self, columns: list[CellColumn], coding: Coding) -> None:
+        self.columns, self.pairs, self.size = columns, coding.pairs, -1
+        fixed = [name.encode() for c in columns for name in c.fixed]
+        self.fixed = joined_names_of(fixed)
+        self.prefixes = joined_names_of([c.prefix.encode() for c in columns])
+        self.bases = np.cumsum([0, *(len(c.fixed) for c in columns)])[:-1].astype(np.int64)
+        self.known = np.zeros(max(len(fixed), 1), np.int64)
+        self.kinds = np.array([c.kind for c in columns], np.int64)
+        parts = [sum(1 << PARTS.index(part) for part in c.column.parts) for c in columns]
+        self.parts, self.ngrams = np.array(parts, np.int64), np.array([c.column.ngrams for c in columns], np.int64)
+        self.fixed_groups = [group for c in columns for group in c.groups]
+        self.work = bytearray()
+        self.longest = max([1, *self.ngrams.tolist()])
+
+    @classmethod
+    def of(cls, reading: Reading, held: dict[str, str], targets: dict[str, int]) -> CellRows | None:
+        """For a reading whose columns hold what `held` says; None if it has columns that the loop does not know.
+
+        `targets` are the kinds that a target may have, by what it holds.
+        """
+        loops, coding = line_loops(), coding_of(reading)
+        aside = {getattr(reading, name): name for name in ASIDE if getattr(reading, name) is not None}
+        found = list[CellColumn | None]()
+        for column in coding.columns:
+            if column.kind != "skip" and column.name not in aside:
+                found.append(CellColumn.of(column, held.get(column.name, "text")))
+        for name, role in aside.items():
+            holds = held.get(name, "text")
+            kinds = {"target": targets, "weight": {"number": loops.WEIGHT_CELL}, "tag": {"text": loops.TAG_CELL}}[role]
+            found.append(CellColumn(name, kinds[holds], Column(name, "skip")) if holds in kinds else None)
+        known = [column for column in found if column is not None]
+        if len(known) < len(found) or len(aside) < sum(getattr(reading, name) is not None for name in ASIDE):
+            return None
+        return None if may_be_one(known) else cls(known, coding)
+
+    def make_room(self, size: int, more: int = 1) -> None:
+        """Arrays for what so many bytes hold as a rule, and `more` times that."""
+        if size * more > self.size:
+            size = max(size + size // 8, BLOCK_SIZE + BLOCK_SIZE // 8)  # blocks are of about one size
+            self.size = entries = size * more
+            rows = size // 2 + 2
+            self.indptr = np.zeros(rows + 1, np.int64)
+            self.indices, self.values = np.empty(entries, np.int32), np.empty(entries)
+            self.y, self.y_forms, self.weights = np.empty(rows), np.empty(rows, np.uint8), np.empty(rows)
+            self.tags, self.spans = (
+                np.zeros((rows, 2), np.int64),
+                np.empty((size if self.longest > 1 else 1, 2), np.int64),
+            )
+            self.slots = np.zeros(max(FEWEST_SLOTS, 1 << entries.bit_length()), np.int32)
+            self.about = np.zeros((entries, 4), np.uint64)
+            self.text = bytearray(4 * entries + 2**12)
+
+    def working_copy(self, data: bytearray, start: int, end: int) -> bytearray:
+        """data[start:end] with zeros behind it, and twice as many bytes that the loop may write to."""
+        size = end - start
+        if 3 * size + 2 * SPARE + 64 > len(self.work):
+            self.work = bytearray(4 * size + 2 * SPARE + 64)
+        self.work[:size] = data[start:end]
+        self.work[size : size + SPARE] = bytes(SPARE)
+        return self.work
+
+    def start(self) -> None:
+        """No names yet."""
+        self.slots[:FEWEST_SLOTS] = 0
+        self.known[:] = 0
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """Of the loop, from columns on."""
+        return (
+            self.kinds, self.bases, self.parts, self.ngrams, self.spans, self.known, *self.fixed, *self.prefixes,
+            self.slots, self.about, *bytes_and_words(self.text), self.indices, self.values, self.y, self.y_forms,
+            self.weights, self.tags, self.indptr, np.uint64(FEWEST_SLOTS - 1), SMALLEST, LARGEST,
+        )  # fmt: skip
+
+    def run(self, size: int, call: Callable[..., Any]) -> tuple[int, ...]:
+        """What a loop says that is called with `arguments`; again with more room if so many bytes need it."""
+        found: tuple[int, ...] = ()
+        for more in (1, 4, 16):
+            self.make_room(size, more)
+            self.start()
+            with wrapping():
+                found = tuple(map(int, call(*self.arguments)))
+            if found[0] != line_loops().FULL:
+                break
+        return found
+
+    def features(self, rows: int, names: int) -> NamedRows:
+        """What the loop has found, pairs included."""
+        n = int(self.indptr[rows])
+        indices, owners = self.indices[:n].copy(), self.about[:names, 2]
+        called = decoded_names(self.text, self.about[: names + 1, 0])
+        labels = (owners % 2 == 1) & (owners > 2 * self.first_aside)
+        if labels.any():  # names of the target are none of features
+            indices = (np.cumsum(~labels) - 1).astype(np.int32)[indices]
+            called = [name for name, label in zip(called, labels.tolist(), strict=True) if not label]
+        found = NamedRows(Chunk(self.indptr[: rows + 1].copy(), indices, self.values[:n].copy()), called)
+        return crossed(found, self.groups(owners[~labels]), self.pairs) if self.pairs else found
+
+    @property
+    def first_aside(self) -> int:
+        """The first column that is no feature."""
+        return int(np.count_nonzero(self.kinds < line_loops().TARGET_NUMBER))
+
+    def groups(self, owners: Any) -> list[str]:
+        """The columns, or parts of dates, of names."""
+        return [self.columns[o // 2].name if o % 2 else self.fixed_groups[o // 2] for o in owners.tolist()]
+
+    def label(self, name: int) -> str:
+        """The text of a target."""
+        return self.text[self.about[name, 0] : self.about[name + 1, 0]].decode()
+
+
+def may_be_one(columns: list[CellColumn]) -> bool:
+    """Whether two columns could make one name, such as a category `a` with the value `b=c`, and another `a=b`."""
+    names = [name for column in columns for name in column.fixed]
+    prefixes = [column.prefix for column in columns if column.prefix]
+    if len(set(names)) < len(names):
+        return True
+    ordered = sorted([(prefix, 0) for prefix in prefixes] + [(name, 1) for name in names])
+    return any(not is_name and later.startswith(prefix) for (prefix, is_name), (later, _) in pairwise(ordered))
+
+
+def joined_names_of(names: list[bytes]) -> tuple[Any, Any]:
+    """Names one behind the other, and where each starts; the last number is where all end."""
+    ends = np.cumsum([0, *map(len, names)]).astype(np.int64)
+    return np.frombuffer(bytearray(b"".join(names)) + bytearray(SPARE), np.uint8), ends

@@ -1,0 +1,217 @@
+"""The compiled loop over cells makes the rows that coding and strands make, to the bit, and leaves odd ones to them."""
+
+import csv
+import io
+import json
+import random
+
+import numpy as np
+import pytest
+
+from fiol.readers import csv as csv_reader
+from fiol.readers import json_lines
+from fiol.readers.reading import guess
+
+#: Fields by the kind of their column; the first ones are what the first megabyte shows.
+FIELDS = {
+    "n": ["1", "-2.5", "1e3", "0", " 7 ", ".5", "5.", "NaN", "+3", "0.1", "1E-7", "", "NA", "-1.#IND", "1e-30", "0.0"],
+    "t": ["True", "False", "", "TRUE", "false", "null"],
+    "c": ["a", "b c", "", "NA", "n/a", "nan", "nano", " x ", 'say "hi"', "a,b", "two\nlines", "crlf\r\n", "é", "'"],
+    "w": [
+        "all happy families are alike", "Call me ISHMAEL, and do not_ask why", "", "one", "a-b a-b, a", "1 2 3 4 5 6",
+        "so it is, and so it was, with `quotes' and \"more\"", "null",
+    ],
+    "d": ["2024-03-04", "2000-01-01", "1999-12-31", "1600-02-29", "", "2024-02-29", "0001-01-01", "NA"],
+    "h": ["13:45:00", "00:00:00", "23:59", "00:00:01", "", "NA"],
+    "m": ["2024-03-04 07:30:00", "2000-01-01T00:00:00", "1969-12-31 23:59:59", "2024-03-04 07:30", ""],
+}  # fmt: skip
+ODD = {
+    "n": ["oh", "inf", "1e400", "1e300", " NA ", "0x1", "1_0"],
+    "t": ["yes", "1"],
+    "c": ['"', "cr\rcr"],
+    "w": ["größe, und so weiter und so fort"],
+    "d": ["2024-02-30", "2024-3-4", "soon", "2024-03-04Z"],
+    "h": ["24:00:00", "7:30", "noon", "07:30:00.5"],
+    "m": ["2024-03-04 24:00:00", "2024-03-04 07:30:00.5"],
+}
+
+
+def table_of(draw, rows, odd=0.0):
+    """A table of all kinds, as text, and its fields."""
+    kinds, out = list(FIELDS), io.StringIO()
+    writer = csv.writer(out, lineterminator=draw.choice(["\n", "\r\n"]))
+    writer.writerow([*kinds, "y", "k", "id"])
+    for k in range(rows):
+        some = [draw.choice(ODD[kind] if draw.random() < odd else FIELDS[kind]) for kind in kinds]
+        if k == 0:
+            some = [FIELDS[kind][0] for kind in kinds]
+        if k % 7 == 5:
+            out.write("\n")
+        writer.writerow([*some, draw.choice(["yes", "no", "may, be"]), k % 3, f"row {k}"])
+    return out.getvalue().encode()
+
+
+def batches_of(reading, data, monkeypatch, looped, on_error="stop"):
+    """What a reader makes of some text by the loop, or without it; and how many texts the loop took."""
+    module = csv_reader if reading.format == "csv" else json_lines
+    loop = csv_reader.CsvLoop if reading.format == "csv" else json_lines.JsonLoop
+    took, call = [], loop.batch
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "LOOPED_FROM", 0 if looped else float("inf"))
+        patch.setattr(loop, "batch", lambda self, *a: took.append(call(self, *a)) or took[-1])
+        reader = reading.batches(io.BytesIO(data), on_error, ahead=False)
+        found = list(reader)
+    return found, [str(error) for error in reader.first_skipped], [batch is not None for batch in took]
+
+
+def plain(batch):
+    """Everything about a batch, bit by bit."""
+    y = repr(batch.y) if batch.y is None or isinstance(batch.y, list) else (batch.y.to_pylist(), str(batch.y.type))
+    weights = None if batch.weights is None else batch.weights.tobytes()
+    chunk = [(str(a.dtype), a.tobytes()) for a in batch.X.chunk]
+    return batch.X.names, chunk, y, weights, batch.tags, batch.place, batch.rows, batch.read
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"target": "y", "coding": {"w": "words"}},
+        {"target": "k", "tag": "id", "pairs": (("c", "d.month"), ("n", "t", "n")), "coding": {"w": "words"}},
+        {"target": "n", "weight": "k", "coding": {"w": {"kind": "words", "ngrams": 3}, "c": "skip"}},
+        {"tag": "c"},
+    ],
+)
+def test_rows_are_those_of_the_other_way(given, monkeypatch):
+    draw = random.Random(4)
+    first = table_of(draw, 60)
+    reading = guess(io.BytesIO(first), format="csv", **given)
+    assert {c.name: c.kind for c in reading.coding.columns}["m"] == "date"
+    loop_took = 0
+    for seed in range(12):
+        draw = random.Random(seed)
+        data = table_of(draw, draw.choice([1, 5, 400]), odd=0.0 if seed < 6 else 0.001)
+        slow, refused, _ = batches_of(reading, data, monkeypatch, looped=False, on_error="skip")
+        fast, also, took = batches_of(reading, data, monkeypatch, looped=True, on_error="skip")
+        assert list(map(plain, fast)) == list(map(plain, slow))
+        assert also == refused
+        loop_took += sum(took)
+    if given.get("target") != "n" and given.get("tag") != "c":  # columns with holes, and quotes within quotes
+        assert loop_took >= 6
+
+
+def test_odd_values_are_left_to_the_other_way(monkeypatch):
+    reading = guess(io.BytesIO(table_of(random.Random(4), 60)), format="csv", target="y", coding={"w": "words"})
+    names, good = list(FIELDS), [fields[0] for fields in FIELDS.values()]
+    for kind, fields in ODD.items():
+        for field in fields:
+            out = io.StringIO()
+            writer = csv.writer(out)
+            writer.writerows([[*names, "y", "k", "id"], [*good, "no", 1, "a"]])
+            writer.writerow(
+                [*(field if name == kind else g for name, g in zip(names, good, strict=True)), "no", 1, "b"]
+            )
+            data = out.getvalue().encode()
+            slow, refused, _ = batches_of(reading, data, monkeypatch, looped=False, on_error="skip")
+            fast, also, took = batches_of(reading, data, monkeypatch, looped=True, on_error="skip")
+            assert (list(map(plain, fast)), also) == (list(map(plain, slow)), refused)
+            assert took == [kind == "c"], (kind, field)
+
+
+def test_columns_in_another_order_and_several_blocks(monkeypatch, tmp_path):
+    draw = np.random.default_rng(0)
+    rows = [
+        f"{a:.4g},{b},x{c}\n"
+        for a, b, c in zip(
+            draw.normal(size=90_000), draw.integers(0, 2, 90_000), draw.integers(0, 5000, 90_000), strict=True
+        )
+    ]
+    (tmp_path / "1.csv").write_text("a,y,c\n" + "".join(rows))
+    swapped = (",".join([c.strip(), a, y]) + "\n" for a, y, c in (row.split(",") for row in rows[:1000]))
+    (tmp_path / "2.csv").write_text("c,a,y\n" + "".join(swapped))
+    reading = guess(tmp_path / "1.csv", target="y")
+    found = []
+    for start in (0, float("inf")):
+        monkeypatch.setattr(csv_reader, "LOOPED_FROM", start)
+        found.append([plain(batch) for batch in reading.batches(tmp_path, ahead=False)])
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
+
+
+# --- JSON lines -------------------------------------------------------------------------------
+
+VALUES = {
+    "n": [1, -2.5, 1e3, 0, 0.0, 1e-30, -0.0, True, False, None, 123456789012345678901234567890],
+    "c": [
+        "a",
+        "b c",
+        "",
+        "NA",
+        'say "hi"',
+        "back\\slash/",
+        "two\nlines",
+        "é ü",
+        "\u2028",
+        "nul\x00",
+        None,
+        "\t",
+        "x\x7f",
+    ],
+    "w": ["All HAPPY families, all alike", "one", "", "a_b-c 1 2", None, 'quotes "within" quotes'],
+    "u.d": ["2024-03-04", "2000-01-01", None],
+    "u.v.at": ["13:45", "00:00:00", None],
+}
+STRANGE = {
+    "n": ["x", [1], 1e300, 10**400],
+    "c": [1.5, True, "😀", ["a", "b"]],
+    "w": ["größe und so weiter"],
+    "u.d": ["", "soon", 7],
+    "u.v.at": ["24:00"],
+}
+
+
+def object_of(draw, strange, keys):
+    """An object with values of every kind, some of them nested, with some keys and some strange values."""
+    flat = {key: draw.choice(STRANGE[key] if draw.random() < strange else VALUES[key]) for key in keys}
+    found = {"y": draw.choice([0, 1, 1.5, "no", "yes", True])}
+    for key, value in flat.items():
+        *outer, last = key.split(".")
+        inner = found
+        for name in outer:
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+    return found
+
+
+@pytest.mark.parametrize("given", [{"target": "y"}, {"target": "n"}, {"tag": "c", "pairs": (("n", "u.d.month"),)}])
+def test_objects_are_those_of_the_other_way(given, monkeypatch):
+    keys, coding = list(VALUES), {"w": {"kind": "words", "ngrams": 2}, "u.v.at": "time"}
+    draw = random.Random(1)
+    first = "\n".join(json.dumps(object_of(draw, 0.0, keys)) for _ in range(60)).encode()
+    reading = guess(io.BytesIO(first), format="json", coding=coding, **given)
+    took_all = []
+    for seed in range(16):
+        draw = random.Random(seed)
+        chosen = [draw.sample(keys, draw.randint(1, 5)) if seed % 4 == 3 else keys for _ in range(3)]
+        form = {"separators": (",", ":")} if seed % 2 else {"ensure_ascii": False}
+        lines = [
+            json.dumps(object_of(draw, 0.002 if seed >= 8 else 0.0, draw.choice(chosen)), **form)
+            for _ in range(draw.choice([1, 5, 300]))
+        ]
+        odd = [
+            "",
+            " ",
+            '{"y": 1, "n": 1, "n": 2}',
+            '{"y": 1, "n": 01}',
+            '{"y": 1, "c": "\\ud800"}',
+            '{"y": 1, "n": 1.}',
+        ]
+        if seed >= 12:
+            lines.insert(draw.randrange(len(lines) + 1), draw.choice(odd))
+        data = "\r\n".join(lines).encode() if seed % 3 else "\n".join(lines).encode()
+        slow, refused, _ = batches_of(reading, data, monkeypatch, looped=False, on_error="skip")
+        fast, also, took = batches_of(reading, data, monkeypatch, looped=True, on_error="skip")
+        assert list(map(plain, fast)) == list(map(plain, slow))
+        assert also == refused
+        took_all += took
+    if given == {"target": "y"}:
+        assert sum(took_all) >= 6
