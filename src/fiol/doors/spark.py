@@ -60,11 +60,14 @@ from fiol.doors.parameters import CLASSIFICATION, JOINT, REGRESSION, component_n
 from fiol.doors.spark_rows import OF_ARRAYS, OF_MAPS, OF_VECTORS, PLAIN_COLUMNS, SparkRows
 from fiol.doors.spark_training import (
     ROWS_FOR_CODING,
+    SUMMED,
     PartFigures,
+    Rounds,
     first_rows,
     quoted,
     train_in_one,
     train_in_rounds,
+    train_members,
 )
 from fiol.files.model import load
 from fiol.intake.coding import Coding
@@ -73,7 +76,7 @@ from fiol.learner import Learner, softmax
 
 #: From version 4 on, Spark writes metadata by sessions, which Spark Connect has, too.
 NEWER = int(spark_version.partition(".")[0]) >= 4
-MODES = ("rows", "one")
+MODES = ("rows", "one", "members")
 #: A regressor's or classifier's frame of figures, a row per part of a round.
 FIGURES = "round int, partition int, rows long, loss double, seconds double"
 #: What classes may be.
@@ -107,7 +110,8 @@ class _FIOLParams(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol, H
     mode = Param(
         Params._dummy(),
         "mode",
-        "rows: partitions learn side by side in rounds; one: one task learns, the learner of a single stream",
+        "rows: partitions learn side by side in rounds; one: one task learns, the learner of a single stream; members: "
+        "the same learner, the ensemble's members spread over tasks",
         typeConverter=TypeConverters.toString,
     )
     numWorkers = Param(  # noqa: N815
@@ -116,7 +120,9 @@ class _FIOLParams(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol, H
         "parts of a round; 0: as many as Spark runs at once",
         typeConverter=TypeConverters.toInt,
     )
-    passes = Param(Params._dummy(), "passes", "passes over the rows (mode one)", typeConverter=TypeConverters.toInt)
+    passes = Param(
+        Params._dummy(), "passes", "passes over the rows (modes one and members)", typeConverter=TypeConverters.toInt
+    )
     uncertaintyCol = Param(  # noqa: N815
         Params._dummy(),
         "uncertaintyCol",
@@ -138,6 +144,7 @@ DEFAULTS = {
     "bits": 0,
     "mode": "rows",
     "numWorkers": 0,
+    "summed": "auto",
     "passes": 1,
     "uncertaintyCol": "",
     "seed": 0,
@@ -175,14 +182,19 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
             rows = self._rows(dataset)
             learner = self._learner(dataset, rows)
         figures = list[PartFigures]()
+        workers, passes = self.getOrDefault("numWorkers") or slots(), self.getOrDefault("passes")
         if self.getOrDefault("mode") == "one":
-            learner, figures = train_in_one(dataset, rows, learner, self.getOrDefault("passes"))
+            learner, figures = train_in_one(dataset, rows, learner, passes)
+        elif self.getOrDefault("mode") == "members":
+            learner, figures = train_members(dataset, rows, learner, passes, workers)
         else:
-            if self.getOrDefault("passes") != 1:
+            if passes != 1:
                 raise ValueError("mode='rows' makes one pass: use mode='one' for several")
-            workers = self.getOrDefault("numWorkers") or slots()
+            if self.getOrDefault("summed") not in SUMMED:
+                raise ValueError(f"summed must be one of {', '.join(SUMMED)}, got {self.getOrDefault('summed')!r}")
             seed = int(self.getOrDefault("seed"))
-            learner = train_in_rounds(dataset, rows, learner, workers, seed, figures.append)
+            how = Rounds(workers, seed, self.getOrDefault("summed"), figures.append)
+            learner = train_in_rounds(dataset, rows, learner, how)
         model = self._model(learner, rows, figures)
         return self._copyValues(model)
 
@@ -262,6 +274,7 @@ class FIOLClassifier(_SparkEstimator, HasProbabilityCol, HasRawPredictionCol):  
         bits: Any = None,
         mode: Any = None,
         numWorkers: Any = None,
+        summed: Any = None,
         passes: Any = None,
         seed: Any = None,
     ) -> None:
@@ -315,6 +328,7 @@ class FIOLRegressor(_SparkEstimator):
         bits: Any = None,
         mode: Any = None,
         numWorkers: Any = None,
+        summed: Any = None,
         passes: Any = None,
         seed: Any = None,
     ) -> None:
