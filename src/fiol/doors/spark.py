@@ -83,10 +83,32 @@ FIGURES = "round int, partition int, rows long, loss double, seconds double"
 MOST_LABELS = 1000
 
 
+def setter_of(name: str) -> Any:
+    """The method that sets a parameter, and returns the estimator or model, as Spark's own do."""
+
+    def set_parameter(self: Any, value: Any) -> Any:
+        return self._set(**{name: value})
+
+    set_parameter.__name__ = "set" + name[0].upper() + name[1:]
+    set_parameter.__doc__ = f"Set `{name}`; returns the same object, so that calls can be chained."
+    return set_parameter
+
+
+def getter_of(name: str) -> Any:
+    """The method that tells a parameter, or its default."""
+
+    def get_parameter(self: Any) -> Any:
+        return self.getOrDefault(name)
+
+    get_parameter.__name__ = "get" + name[0].upper() + name[1:]
+    get_parameter.__doc__ = f"`{name}`, or its default."
+    return get_parameter
+
+
 class _FIOLParams(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol, HasSeed):  # type: ignore[misc]
     """Parameters that estimators and models share."""
 
-    featuresCol = Param(  # noqa: N815 - as Spark names them
+    featuresCol = Param(
         Params._dummy(),
         "featuresCol",
         "a column of vectors, arrays, or maps from names to numbers; '' for the columns of the frame as they are",
@@ -95,15 +117,17 @@ class _FIOLParams(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol, H
     loss = Param(Params._dummy(), "loss", "the loss, by its name", typeConverter=TypeConverters.toString)
     penalty = Param(Params._dummy(), "penalty", "none, l1, l2 or elasticnet", typeConverter=TypeConverters.toString)
     alpha = Param(Params._dummy(), "alpha", "strength of the penalty", typeConverter=TypeConverters.toFloat)
-    l1Ratio = Param(Params._dummy(), "l1Ratio", "share of l1 in elasticnet", typeConverter=TypeConverters.toFloat)  # noqa: N815
+    l1Ratio = Param(Params._dummy(), "l1Ratio", "share of l1 in elasticnet", typeConverter=TypeConverters.toFloat)
     algorithm = Param(Params._dummy(), "algorithm", "FIOL, SGD, ...", typeConverter=TypeConverters.toString)
-    stepSize = Param(  # noqa: N815
+    stepSize = Param(
         Params._dummy(),
         "stepSize",
         "auto, single, or a number for constant steps",
         typeConverter=TypeConverters.toString,
     )
-    fitIntercept = Param(Params._dummy(), "fitIntercept", "", typeConverter=TypeConverters.toBoolean)  # noqa: N815
+    fitIntercept = Param(
+        Params._dummy(), "fitIntercept", "whether there is an intercept", typeConverter=TypeConverters.toBoolean
+    )
     bits = Param(
         Params._dummy(), "bits", "fold features into 2^bits by hashing; 0: no", typeConverter=TypeConverters.toInt
     )
@@ -114,21 +138,46 @@ class _FIOLParams(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol, H
         "the same learner, the ensemble's members spread over tasks",
         typeConverter=TypeConverters.toString,
     )
-    numWorkers = Param(  # noqa: N815
+    numWorkers = Param(
         Params._dummy(),
         "numWorkers",
         "parts of a round; 0: as many as Spark runs at once",
         typeConverter=TypeConverters.toInt,
     )
+    summed = Param(
+        Params._dummy(),
+        "summed",
+        "who puts together what partitions learned in mode rows: driver, cluster (tasks, by blocks of features), or "
+        "auto: the cluster if the learners of a round are more than 256 MiB",
+        typeConverter=TypeConverters.toString,
+    )
     passes = Param(
         Params._dummy(), "passes", "passes over the rows (modes one and members)", typeConverter=TypeConverters.toInt
     )
-    uncertaintyCol = Param(  # noqa: N815
+    uncertaintyCol = Param(
         Params._dummy(),
         "uncertaintyCol",
         "standard deviation of the score; '': none",
         typeConverter=TypeConverters.toString,
     )
+
+    # What is not told here, Spark's own classes tell: getFeaturesCol, getLabelCol and so on.
+    getLoss = getter_of("loss")
+    getPenalty = getter_of("penalty")
+    getAlpha = getter_of("alpha")
+    getL1Ratio = getter_of("l1Ratio")
+    getAlgorithm = getter_of("algorithm")
+    getStepSize = getter_of("stepSize")
+    getFitIntercept = getter_of("fitIntercept")
+    getBits = getter_of("bits")
+    getMode = getter_of("mode")
+    getNumWorkers = getter_of("numWorkers")
+    getSummed = getter_of("summed")
+    getPasses = getter_of("passes")
+    getUncertaintyCol = getter_of("uncertaintyCol")
+    # What `transform` adds can be named at any time; everything else is for estimators.
+    setPredictionCol = setter_of("predictionCol")
+    setUncertaintyCol = setter_of("uncertaintyCol")
 
 
 DEFAULTS = {
@@ -154,19 +203,40 @@ DEFAULTS = {
 class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultParamsWritable):  # type: ignore[misc]
     """The parts that both estimators share."""
 
-    #: A `fiol.Learner`, or a model of this module, that learning goes on from.
+    #: A model of this module that learning goes on from.
     initial_model: Any = None
 
-    def setParams(self, **given: Any) -> Any:  # noqa: N802
+    setFeaturesCol = setter_of("featuresCol")
+    setLabelCol = setter_of("labelCol")
+    setWeightCol = setter_of("weightCol")
+    setSeed = setter_of("seed")
+    setLoss = setter_of("loss")
+    setPenalty = setter_of("penalty")
+    setAlpha = setter_of("alpha")
+    setL1Ratio = setter_of("l1Ratio")
+    setAlgorithm = setter_of("algorithm")
+    setStepSize = setter_of("stepSize")
+    setFitIntercept = setter_of("fitIntercept")
+    setBits = setter_of("bits")
+    setMode = setter_of("mode")
+    setNumWorkers = setter_of("numWorkers")
+    setSummed = setter_of("summed")
+    setPasses = setter_of("passes")
+
+    def setParams(self, **given: Any) -> Any:
         """Set parameters by name."""
         return self._set(**{name: value for name, value in given.items() if value is not None})
 
-    def setInitialModel(self, model: Any) -> Any:  # noqa: N802
+    def setInitialModel(self, model: Any) -> Any:
         """Go on from a model of this module, which keeps its columns, coding and classes."""
         if not isinstance(model, _SparkModel):
             raise TypeError(f"initialModel must be a model of fiol.spark, got {type(model).__name__}")
         self.initial_model = model
         return self
+
+    def getInitialModel(self) -> Any:
+        """The model that learning goes on from, None if it begins with nothing."""
+        return self.initial_model
 
     def copy(self, extra: Any = None) -> Any:
         new = super().copy(extra)
@@ -245,7 +315,14 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
         return Learner(self._update(rows.classes), **options)
 
 
-class FIOLClassifier(_SparkEstimator, HasProbabilityCol, HasRawPredictionCol):  # type: ignore[misc]
+class _ClassColumns(HasProbabilityCol, HasRawPredictionCol):  # type: ignore[misc]
+    """The columns that classifiers have beside others."""
+
+    setProbabilityCol = setter_of("probabilityCol")
+    setRawPredictionCol = setter_of("rawPredictionCol")
+
+
+class FIOLClassifier(_SparkEstimator, _ClassColumns):
     """A linear classifier that learns in exact steps, on Spark: `FIOLClassifier(labelCol="clicked").fit(frame)`.
 
     The label may be a number, a boolean or a text; of two, the larger one is positive. `prediction` is the label, where
@@ -363,6 +440,10 @@ class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[m
         """What every part of every round did, as a frame: rows, mean loss before learning, seconds."""
         return SparkSession.getActiveSession().createDataFrame([tuple(one) for one in self._figures], FIGURES)
 
+    def getInitialModel(self) -> Any:
+        """The model that learning goes on from, None if it begins with nothing."""
+        return self.initial_model
+
     def copy(self, extra: Any = None) -> Any:
         new = super().copy(extra)
         new.learner, new.rows, new._figures = self.learner, self.rows, self._figures
@@ -372,6 +453,13 @@ class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[m
         missing = [name for name in self.rows.features if name not in dataset.columns]
         if missing:
             raise ValueError(f"the frame has no column {missing[0]!r}, which the model was trained with")
+        if self.rows.kind != PLAIN_COLUMNS:
+            name = self.rows.features[0]
+            kind = kind_of_column(dataset.schema[name].dataType, name)
+            if kind != self.rows.kind:
+                raise TypeError(
+                    f"column {name!r} holds features as {kind}, the model was trained with {self.rows.kind}"
+                )
         fields, columns = self._outputs()
         taken = [field.name for field in fields if field.name in dataset.columns]
         if taken:
@@ -408,7 +496,7 @@ class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[m
         self.learner.save(path)
 
 
-class FIOLClassificationModel(_SparkModel, HasProbabilityCol, HasRawPredictionCol):  # type: ignore[misc]
+class FIOLClassificationModel(_SparkModel, _ClassColumns):
     """What `FIOLClassifier.fit` gives."""
 
     def __init__(self, learner: Any = None, rows: Any = None, figures: Any = ()) -> None:
@@ -421,7 +509,7 @@ class FIOLClassificationModel(_SparkModel, HasProbabilityCol, HasRawPredictionCo
         return list(self.rows.classes)
 
     @property
-    def numClasses(self) -> int:  # noqa: N802
+    def numClasses(self) -> int:
         """How many classes there are."""
         return len(self.rows.classes)
 
@@ -522,7 +610,7 @@ class _ModelWriter(MLWriter):  # type: ignore[misc]
         super().__init__()
         self.model = model
 
-    def saveImpl(self, path: str) -> None:  # noqa: N802
+    def saveImpl(self, path: str) -> None:
         """Write all of it."""
         session = self.sparkSession
         DefaultParamsWriter.saveMetadata(self.model, path, session if NEWER else self.sc)

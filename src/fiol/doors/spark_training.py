@@ -85,11 +85,18 @@ def train_in_one(frame: Any, rows: SparkRows, learner: Learner, passes: int) -> 
 
     Reading, and whatever the frame computes, is done by as many tasks as the frame has partitions.
     """
+    return only_answer(in_one_task(frame, rows, learner, passes))  # type: ignore[no-any-return]
+
+
+def in_one_task(frame: Any, rows: SparkRows, learner: Learner, passes: int) -> list[Any]:
+    """The row that holds the learner and its figures; none where there are no rows."""
     start = pickle.dumps(learner)
 
     def learn_all(batches: Iterator[Any]) -> Iterator[Any]:
         learner, figures = pickle.loads(start), list[PartFigures]()
         blocks = [bytes(block) for batch in batches for block in batch.column("rows").to_pylist()]
+        if not blocks:
+            return
         for number in range(passes):
             began, seen, loss = time.perf_counter(), 0, 0.0
             for block in blocks:
@@ -100,8 +107,7 @@ def train_in_one(frame: Any, rows: SparkRows, learner: Learner, passes: int) -> 
         yield answer((learner, figures))
 
     blocks = frame.select(*quoted(rows.columns)).mapInArrow(packed, PACKED)
-    found = blocks.repartition(1).sortWithinPartitions("part", "place").mapInArrow(learn_all, ANSWER).collect()
-    return only_answer(found)  # type: ignore[no-any-return]
+    return blocks.repartition(1).sortWithinPartitions("part", "place").mapInArrow(learn_all, ANSWER).collect()  # type: ignore[no-any-return]
 
 
 def learn_again(learner: Learner, X: Any, y: Any, weights: Any, again: bool) -> tuple[int, float]:
@@ -238,20 +244,22 @@ class Rounds(NamedTuple):
 def train_in_rounds(frame: Any, rows: SparkRows, learner: Learner, how: Rounds) -> Learner:
     """Let partitions learn side by side in rounds: see `fiol.models.together`.
 
-    Rows get rounds by chance, so that every round is a fair sample: after `ALONE` rows, learned from by the driver, a
-    round has `GROWTH` times the rows before it. A part of a round sends its learner back, and some of its rows, of
-    which those of all parts say how far what was learned goes.
+    Rows get rounds by chance, so that every round is a fair sample: after `rows_alone` rows, which one task learns
+    from, a round has `GROWTH` times the rows before it. A part of a round sends its learner back, and some of its rows,
+    of which those of all parts say how far what was learned goes. Chances depend on the seed and on which rows are in
+    which partition of the frame.
     """
     from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
 
     rows_at_all = frame.count()
     if not rows_at_all:
         raise ValueError("there are no rows to learn from")
+    alone = rows_alone(rows_at_all)
     chance = F.col(CHANCE) * F.lit(float(rows_at_all))
-    growing = F.floor(F.log(chance / F.lit(float(ALONE))) / F.lit(float(np.log1p(GROWTH)))) + F.lit(1)
-    number = F.when(chance <= F.lit(float(ALONE)), F.lit(0)).otherwise(growing).cast("int")
+    growing = F.floor(F.log(chance / F.lit(float(alone))) / F.lit(float(np.log1p(GROWTH)))) + F.lit(1)
+    number = F.when(chance <= F.lit(float(alone)), F.lit(0)).otherwise(growing).cast("int")
     data = (
-        frame.select(*quoted(rows.columns))
+        in_some_order(frame.select(*quoted(rows.columns)))
         .withColumn(CHANCE, F.rand(how.seed))
         .withColumn(ROUND, number)
         .repartition(how.workers)
@@ -260,8 +268,8 @@ def train_in_rounds(frame: Any, rows: SparkRows, learner: Learner, how: Rounds) 
     )
     try:
         last = 0
-        if rows_at_all > ALONE:
-            last = int(np.floor(np.log(rows_at_all / ALONE) / np.log1p(GROWTH))) + 1
+        if rows_at_all > alone:
+            last = int(np.floor(np.log(rows_at_all / alone) / np.log1p(GROWTH))) + 1
         for k in range(last + 1):
             some = data.where(F.col(ROUND) == F.lit(k)).select(*quoted(rows.columns))
             learner = first_round(some, rows, learner, how) if k == 0 else one_round(some, rows, learner, k, how)
@@ -270,15 +278,39 @@ def train_in_rounds(frame: Any, rows: SparkRows, learner: Learner, how: Rounds) 
     return learner
 
 
+def in_some_order(frame: Any) -> Any:
+    """The same rows in an order within each partition that depends on nothing but the rows.
+
+    After a shuffle rows come as they arrive. A partition that is computed anew, since whoever had it has gone, must
+    give every row the same chance again; equal rows may change places.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
+
+    hashed = [
+        F.map_entries(name) if field.dataType.typeName() == "map" else F.col(name)
+        for name, field in zip(quoted(frame.columns), frame.schema.fields, strict=True)
+    ]
+    return frame.sortWithinPartitions(F.xxhash64(*hashed))
+
+
+def rows_alone(rows: int) -> int:
+    """How many of so many rows one task learns from alone: a round costs a job, and one stream learns best.
+
+    A twentieth, at least `ALONE` and at most 100,000, after which a round has 10,000.
+
+    >>> rows_alone(1000), rows_alone(10**6), rows_alone(10**9)
+    (2000, 50000, 100000)
+    """
+    return min(max(ALONE, rows // 20), 100_000)
+
+
 def first_round(some: Any, rows: SparkRows, learner: Learner, how: Rounds) -> Learner:
-    """The driver learns from the first rows alone."""
-    began = time.perf_counter()
-    found = sorted(some.mapInArrow(packed, PACKED).collect(), key=lambda row: (row.part, row.place))
-    seen, loss = 0, 0.0
-    for row in found:
-        n, total = learn_again(learner, *rows.of(from_ipc(bytes(row.rows))), again=False)
-        seen, loss = seen + n, loss + total
-    how.tell(PartFigures(0, -1, seen, loss / max(seen, 1), time.perf_counter() - began))
+    """One task learns from the first rows alone; there may be none, of a frame with few rows."""
+    found = in_one_task(some, rows, learner, 1)
+    if not found:
+        return learner
+    learner, figures = only_answer(found)
+    how.tell(figures[0]._replace(partition=-1))
     return learner
 
 
