@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles docs clean
+.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles bench-spark docs clean
 
 demo: $(VENV)/.demo  ## a table with texts, dates and holes, from a file to a model, its evaluation and a page about it
 	$(BIN)/python examples/tickets.py build/demo
@@ -73,6 +73,9 @@ bench-sensitivity: $(VENV)/.bench  ## everybody's loss against step size; DATA=f
 
 bench-sparsity: $(VENV)/.bench  ## loss against non-zeros beside others' l1; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.sparsity --json build/sparsity.json --plot build/sparsity.svg $(if $(DATA),--data "$(DATA)")
+
+bench-spark: $(SPARK)/.ready  ## rows per second of two Spark workers beside one, and a model of cost; needs Java 17 or newer
+	$(SPARK)/bin/python -m benchmarks.spark --json build/spark.json
 
 docs: $(VENV)/.demo  ## redraw the figures of the documentation; those of step sizes only with DATA=folder of public data sets
 	$(BIN)/python examples/one_step.py --figure docs/equation.svg

@@ -1,17 +1,24 @@
 """fiol on a real cluster of two executors: the same model as on one machine, and clear outcomes where data are odd."""
 
 import datetime
+import os
+import signal
+import threading
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from campaigns import stream_kills
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.linalg import Vectors
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
 
 import fiol
+from fiol.doors import spark_training
 from fiol.intake.coding import Coding
 from fiol.spark import (
     FIOLClassificationModel,
@@ -50,7 +57,7 @@ def frame(spark, mixed):
 
 def table(frame):
     """The rows of a frame in the order in which Spark has them, as Arrow."""
-    return frame.toArrow()
+    return pa.Table.from_batches(frame._collect_as_arrow()) if not hasattr(frame, "toArrow") else frame.toArrow()
 
 
 FEATURES = ["city", "size", "day"]
@@ -73,6 +80,22 @@ def test_one_task_is_one_machine_to_the_bit(frame):
     assert first.probability.toArray().sum() == pytest.approx(1.0)
 
 
+def test_members_apart_are_one_stream_to_the_bit(frame, tmp_path):
+    """With a gate, a column that is centred, holes and two passes: three tasks have members, and one their stack."""
+    data, files = frame.select(*FEATURES, "clicked"), {}
+    for mode in ("one", "members"):
+        estimator = FIOLClassifier(labelCol="clicked", mode=mode, penalty="l1", numWorkers=3, passes=2)
+        model = estimator.fit(data)
+        model.save_learner(str(tmp_path / mode))
+        files[mode] = (tmp_path / mode).read_bytes()
+    assert files["members"] == files["one"]
+    figures = model.partitions.toPandas()
+    assert figures["partition"].tolist() == [0, 1, 2, -1, -1]  # shares, then the stack in both passes
+    assert figures["rows"].tolist() == [2 * ROWS] * 3 + [ROWS] * 2
+    with pytest.raises(TypeError, match="no members"):
+        FIOLClassifier(labelCol="clicked", mode="members", stepSize="single").fit(data)
+
+
 def test_rounds_come_near_to_one_stream(frame):
     train, test = frame.randomSplit([0.8, 0.2], seed=1)
     losses = {}
@@ -88,6 +111,12 @@ def test_rounds_come_near_to_one_stream(frame):
     figures = model.partitions.toPandas()
     assert figures["rows"].sum() == model.learner.rows
     assert {0, 1} <= set(figures["partition"])
+    data = train.select(*FEATURES, "clicked")  # put together by tasks, in blocks of features, the result is the same
+    again = FIOLClassifier(labelCol="clicked", numWorkers=2, seed=3, summed="cluster").fit(data)
+    assert again.learner.names == model.learner.names
+    np.testing.assert_allclose(again.learner.weights, model.learner.weights, rtol=1e-8, atol=1e-10)
+    with pytest.raises(ValueError, match="summed must be one of"):
+        FIOLClassifier(labelCol="clicked", summed="nobody").fit(data)
 
 
 def test_vectors_arrays_and_maps(spark):
@@ -157,37 +186,95 @@ def test_odd_data_have_clear_outcomes(spark, frame):
     small = frame.select(*FEATURES, "clicked").limit(50)
     model = FIOLClassifier(labelCol="clicked", mode="rows", numWorkers=8).fit(small)  # most partitions have no rows
     assert model.learner.rows == 50
-    unseen = spark.createDataFrame([("Nowhere", 1.0, datetime.date(2030, 1, 1))], "city string, size double, day date")
-    assert model.transform(unseen).count() == 1
+    # Unseen categories count with what is known of the other columns; nulls are values like others.
+    kinds = "city string, size double, day date"
+    day = datetime.date(2030, 1, 1)
+    unseen = spark.createDataFrame([("Nowhere", 1.0, day), (None, None, None)], kinds).coalesce(1)
+    found = [row.rawPrediction[1] for row in model.transform(unseen).select("rawPrediction").collect()]
+    assert found == model.learner.scores(table(unseen)).tolist()
+    assert model.transform(unseen.where("size > 5").repartition(3)).count() == 0  # nothing but empty partitions
+    # Columns that are not as they were.
     with pytest.raises(ValueError, match="no column 'day'"):
         model.transform(frame.drop("day"))
     with pytest.raises(ValueError, match="'prediction' already"):
         model.transform(frame.withColumnRenamed("price", "prediction"))
+    with pytest.raises(Exception, match=r"X\[0, 'size'\] must be a number, got 'large'"):
+        model.transform(unseen.withColumn("size", F.lit("large"))).collect()
     with pytest.raises(ValueError, match="labelCol is 'label'"):
         FIOLClassifier().fit(frame)
+    # Labels that say nothing.
     with pytest.raises(ValueError, match="nulls"):
         FIOLClassifier(labelCol="city").fit(frame.select("size", "city"))
     with pytest.raises(ValueError, match="1 class"):
         FIOLClassifier(labelCol="clicked").fit(small.where("clicked = 'yes'"))
     with pytest.raises(TypeError, match="no numbers"):
         FIOLRegressor(labelCol="clicked").fit(frame)
+    with pytest.raises(Exception, match="column 'size' has nulls: leave such rows out"):
+        FIOLRegressor(labelCol="size", mode="one").fit(frame.select("size", "price"))
+    with pytest.raises(ValueError, match="there are no rows to learn from"):
+        FIOLRegressor(labelCol="price").fit(frame.select("size", "price").where("size > 1e9"))
+    # What is asked for does not go together.
     with pytest.raises(TypeError, match="featuresCol 'city' holds string"):
         FIOLClassifier(labelCol="clicked", featuresCol="city").fit(frame)
     with pytest.raises(ValueError, match="mode must be one of"):
         FIOLClassifier(labelCol="clicked", mode="all").fit(frame)
+    with pytest.raises(ValueError, match="makes one pass"):
+        FIOLClassifier(labelCol="clicked", passes=2).fit(frame.select(*FEATURES, "clicked"))
 
 
-def test_a_killed_executor_changes_nothing(spark, frame):
+def test_partitions_with_one_class_and_more_of_them_than_slots(frame):
+    """Rows are shuffled into rounds, whatever partitions they come in; five parts take turns in two slots."""
+    sorted_by_label = frame.select(*FEATURES, "clicked").repartitionByRange(2, "clicked")
+    model = FIOLClassifier(labelCol="clicked", mode="rows", numWorkers=5, seed=1).fit(sorted_by_label)
+    figures = model.partitions.toPandas()
+    assert figures["rows"].sum() == model.learner.rows == ROWS
+    assert set(figures["partition"]) == {-1, 0, 1, 2, 3, 4}
+    scored = model.transform(frame).toPandas()
+    assert (scored["prediction"] == scored["clicked"]).mean() > 0.7
+
+
+def test_every_parameter_has_a_setter_and_a_getter(frame):
+    values = {
+        "alpha": 0.5, "l1Ratio": 0.25, "penalty": "l2", "loss": "hinge", "algorithm": "FIOL", "stepSize": "single",
+        "fitIntercept": False, "bits": 10, "mode": "one", "numWorkers": 3, "summed": "driver", "passes": 2, "seed": 7,
+        "featuresCol": "f", "labelCol": "l", "weightCol": "w", "predictionCol": "p", "probabilityCol": "q",
+        "rawPredictionCol": "r", "uncertaintyCol": "u",
+    }  # fmt: skip
+    estimator = FIOLClassifier()
+    assert {param.name for param in estimator.params} == set(values)
+    for name, value in values.items():
+        called = name[0].upper() + name[1:]
+        assert getattr(estimator, f"set{called}")(value) is estimator
+        assert getattr(estimator, f"get{called}")() == value
+        assert getattr(FIOLClassifier, f"set{called}").__doc__
+        assert getattr(FIOLClassifier, f"get{called}").__doc__ or name in ("featuresCol", "labelCol")
+        assert estimator.explainParam(name)
+    assert not hasattr(FIOLRegressor(), "setProbabilityCol")
+    # What `transform` adds, under other names, and not at all.
+    data = frame.select(*FEATURES, "clicked")
+    model = FIOLClassifier(labelCol="clicked", mode="one").setUncertaintyCol("unsure").fit(data)
+    model.setPredictionCol("said").setProbabilityCol("chance").setRawPredictionCol("")
+    some = model.transform(data).limit(20)
+    assert some.columns == [*FEATURES, "clicked", "chance", "said", "unsure"]
+    rows = table(some.drop("chance"))
+    assert rows.column("unsure").to_pylist() == model.learner.member(0).uncertainty(rows.select(FEATURES)).tolist()
+    hinge = FIOLClassifier(labelCol="clicked", mode="one", stepSize="1.0", uncertaintyCol="unsure").fit(data)
+    with pytest.raises(TypeError, match="uncertaintyCol"):
+        hinge.transform(data)
+    assert FIOLClassifier().setInitialModel(model).getInitialModel() is model
+
+
+def fitted(rows):
+    """Rows and weights of a model in rounds, to the bit."""
+    model = FIOLRegressor(labelCol="price", mode="rows", numWorkers=2, seed=5).fit(rows)
+    return model.learner.rows, model.learner.weights.tobytes()
+
+
+def test_a_killed_worker_changes_nothing(spark, frame, tmp_path):
     """A task kills its own process once in the middle of training; Spark tries again, and counts no row twice."""
-    import os
-    import signal
-    import tempfile
+    flag = str(tmp_path / "killed")
 
-    from pyspark.sql.functions import udf
-
-    flag = tempfile.mktemp()
-
-    @udf("double")
+    @F.udf("double")
     def deadly(value):
         if value is not None and value > 60.0 and not os.path.exists(flag):
             with open(flag, "w"):
@@ -196,13 +283,50 @@ def test_a_killed_executor_changes_nothing(spark, frame):
         return value
 
     data = frame.na.drop().select("size", "price").coalesce(2)
-    fits = []
-    for rows in (data, data.withColumn("size", deadly("size"))):
-        model = FIOLRegressor(labelCol="price", mode="rows", numWorkers=2, seed=5).fit(rows)
-        fits.append((model.learner.rows, model.learner.weights.tobytes()))
+    assert fitted(data) == fitted(data.withColumn("size", deadly("size")))
     assert os.path.exists(flag)
-    os.unlink(flag)
-    assert fits[0] == fits[1]
+
+
+def executors(spark):
+    """The processes of this session's executors: children of its own Java process."""
+    found, own = [], {spark.sparkContext._gateway.proc.pid}
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat") as stat, open(f"/proc/{entry}/cmdline") as line:
+                    parents[int(entry)] = int(stat.read().rpartition(")")[2].split()[1]), line.read()
+            except OSError:
+                continue
+    for _ in range(3):
+        own |= {pid for pid, (parent, _) in parents.items() if parent in own}
+    found = [pid for pid in own if pid in parents and "CoarseGrainedExecutorBackend" in parents[pid][1]]
+    return sorted(found)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are found in /proc")
+def test_a_killed_executor_changes_nothing(spark, frame, monkeypatch):
+    """One of two executors is killed while a round is under way, with the rows it held: the model is the same."""
+    data = frame.na.drop().select("size", "price").repartition(3, "size")  # rows come by a shuffle, in any order
+    calm, killed, whole = fitted(data), [], spark_training.one_round
+
+    def deadly_round(some, rows, base, number, how):
+        if number == 3:
+            killed.append(executors(spark)[0])
+            threading.Timer(0.05, os.kill, (killed[0], signal.SIGKILL)).start()
+        return whole(some, rows, base, number, how)
+
+    monkeypatch.setattr(spark_training, "one_round", deadly_round)
+    assert fitted(data) == calm
+    assert killed[0] not in executors(spark)
+
+
+def test_a_killed_stream_counts_every_batch_once(tmp_path):
+    """A short version of tests/campaigns/stream_kills.py."""
+    hits, again, lives = stream_kills.campaign(2, 4, 6, tmp_path)
+    assert hits >= 1
+    assert lives == hits + 1
+    assert again >= 1  # a batch that was saved, and handed over again
 
 
 def test_a_stream_counts_every_batch_once(spark, frame, tmp_path):

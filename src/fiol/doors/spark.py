@@ -60,11 +60,14 @@ from fiol.doors.parameters import CLASSIFICATION, JOINT, REGRESSION, component_n
 from fiol.doors.spark_rows import OF_ARRAYS, OF_MAPS, OF_VECTORS, PLAIN_COLUMNS, SparkRows
 from fiol.doors.spark_training import (
     ROWS_FOR_CODING,
+    SUMMED,
     PartFigures,
+    Rounds,
     first_rows,
     quoted,
     train_in_one,
     train_in_rounds,
+    train_members,
 )
 from fiol.files.model import load
 from fiol.intake.coding import Coding
@@ -73,17 +76,39 @@ from fiol.learner import Learner, softmax
 
 #: From version 4 on, Spark writes metadata by sessions, which Spark Connect has, too.
 NEWER = int(spark_version.partition(".")[0]) >= 4
-MODES = ("rows", "one")
+MODES = ("rows", "one", "members")
 #: A regressor's or classifier's frame of figures, a row per part of a round.
 FIGURES = "round int, partition int, rows long, loss double, seconds double"
 #: What classes may be.
 MOST_LABELS = 1000
 
 
+def setter_of(name: str) -> Any:
+    """The method that sets a parameter, and returns the estimator or model, as Spark's own do."""
+
+    def set_parameter(self: Any, value: Any) -> Any:
+        return self._set(**{name: value})
+
+    set_parameter.__name__ = "set" + name[0].upper() + name[1:]
+    set_parameter.__doc__ = f"Set `{name}`; returns the same object, so that calls can be chained."
+    return set_parameter
+
+
+def getter_of(name: str) -> Any:
+    """The method that tells a parameter, or its default."""
+
+    def get_parameter(self: Any) -> Any:
+        return self.getOrDefault(name)
+
+    get_parameter.__name__ = "get" + name[0].upper() + name[1:]
+    get_parameter.__doc__ = f"`{name}`, or its default."
+    return get_parameter
+
+
 class _FIOLParams(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol, HasSeed):  # type: ignore[misc]
     """Parameters that estimators and models share."""
 
-    featuresCol = Param(  # noqa: N815 - as Spark names them
+    featuresCol = Param(
         Params._dummy(),
         "featuresCol",
         "a column of vectors, arrays, or maps from names to numbers; '' for the columns of the frame as they are",
@@ -92,37 +117,67 @@ class _FIOLParams(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol, H
     loss = Param(Params._dummy(), "loss", "the loss, by its name", typeConverter=TypeConverters.toString)
     penalty = Param(Params._dummy(), "penalty", "none, l1, l2 or elasticnet", typeConverter=TypeConverters.toString)
     alpha = Param(Params._dummy(), "alpha", "strength of the penalty", typeConverter=TypeConverters.toFloat)
-    l1Ratio = Param(Params._dummy(), "l1Ratio", "share of l1 in elasticnet", typeConverter=TypeConverters.toFloat)  # noqa: N815
+    l1Ratio = Param(Params._dummy(), "l1Ratio", "share of l1 in elasticnet", typeConverter=TypeConverters.toFloat)
     algorithm = Param(Params._dummy(), "algorithm", "FIOL, SGD, ...", typeConverter=TypeConverters.toString)
-    stepSize = Param(  # noqa: N815
+    stepSize = Param(
         Params._dummy(),
         "stepSize",
         "auto, single, or a number for constant steps",
         typeConverter=TypeConverters.toString,
     )
-    fitIntercept = Param(Params._dummy(), "fitIntercept", "", typeConverter=TypeConverters.toBoolean)  # noqa: N815
+    fitIntercept = Param(
+        Params._dummy(), "fitIntercept", "whether there is an intercept", typeConverter=TypeConverters.toBoolean
+    )
     bits = Param(
         Params._dummy(), "bits", "fold features into 2^bits by hashing; 0: no", typeConverter=TypeConverters.toInt
     )
     mode = Param(
         Params._dummy(),
         "mode",
-        "rows: partitions learn side by side in rounds; one: one task learns, the learner of a single stream",
+        "rows: partitions learn side by side in rounds; one: one task learns, the learner of a single stream; members: "
+        "the same learner, the ensemble's members spread over tasks",
         typeConverter=TypeConverters.toString,
     )
-    numWorkers = Param(  # noqa: N815
+    numWorkers = Param(
         Params._dummy(),
         "numWorkers",
         "parts of a round; 0: as many as Spark runs at once",
         typeConverter=TypeConverters.toInt,
     )
-    passes = Param(Params._dummy(), "passes", "passes over the rows (mode one)", typeConverter=TypeConverters.toInt)
-    uncertaintyCol = Param(  # noqa: N815
+    summed = Param(
+        Params._dummy(),
+        "summed",
+        "who puts together what partitions learned in mode rows: driver, cluster (tasks, by blocks of features), or "
+        "auto: the cluster if the learners of a round are more than 256 MiB",
+        typeConverter=TypeConverters.toString,
+    )
+    passes = Param(
+        Params._dummy(), "passes", "passes over the rows (modes one and members)", typeConverter=TypeConverters.toInt
+    )
+    uncertaintyCol = Param(
         Params._dummy(),
         "uncertaintyCol",
         "standard deviation of the score; '': none",
         typeConverter=TypeConverters.toString,
     )
+
+    # What is not told here, Spark's own classes tell: getFeaturesCol, getLabelCol and so on.
+    getLoss = getter_of("loss")
+    getPenalty = getter_of("penalty")
+    getAlpha = getter_of("alpha")
+    getL1Ratio = getter_of("l1Ratio")
+    getAlgorithm = getter_of("algorithm")
+    getStepSize = getter_of("stepSize")
+    getFitIntercept = getter_of("fitIntercept")
+    getBits = getter_of("bits")
+    getMode = getter_of("mode")
+    getNumWorkers = getter_of("numWorkers")
+    getSummed = getter_of("summed")
+    getPasses = getter_of("passes")
+    getUncertaintyCol = getter_of("uncertaintyCol")
+    # What `transform` adds can be named at any time; everything else is for estimators.
+    setPredictionCol = setter_of("predictionCol")
+    setUncertaintyCol = setter_of("uncertaintyCol")
 
 
 DEFAULTS = {
@@ -138,6 +193,7 @@ DEFAULTS = {
     "bits": 0,
     "mode": "rows",
     "numWorkers": 0,
+    "summed": "auto",
     "passes": 1,
     "uncertaintyCol": "",
     "seed": 0,
@@ -147,19 +203,40 @@ DEFAULTS = {
 class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultParamsWritable):  # type: ignore[misc]
     """The parts that both estimators share."""
 
-    #: A `fiol.Learner`, or a model of this module, that learning goes on from.
+    #: A model of this module that learning goes on from.
     initial_model: Any = None
 
-    def setParams(self, **given: Any) -> Any:  # noqa: N802
+    setFeaturesCol = setter_of("featuresCol")
+    setLabelCol = setter_of("labelCol")
+    setWeightCol = setter_of("weightCol")
+    setSeed = setter_of("seed")
+    setLoss = setter_of("loss")
+    setPenalty = setter_of("penalty")
+    setAlpha = setter_of("alpha")
+    setL1Ratio = setter_of("l1Ratio")
+    setAlgorithm = setter_of("algorithm")
+    setStepSize = setter_of("stepSize")
+    setFitIntercept = setter_of("fitIntercept")
+    setBits = setter_of("bits")
+    setMode = setter_of("mode")
+    setNumWorkers = setter_of("numWorkers")
+    setSummed = setter_of("summed")
+    setPasses = setter_of("passes")
+
+    def setParams(self, **given: Any) -> Any:
         """Set parameters by name."""
         return self._set(**{name: value for name, value in given.items() if value is not None})
 
-    def setInitialModel(self, model: Any) -> Any:  # noqa: N802
+    def setInitialModel(self, model: Any) -> Any:
         """Go on from a model of this module, which keeps its columns, coding and classes."""
         if not isinstance(model, _SparkModel):
             raise TypeError(f"initialModel must be a model of fiol.spark, got {type(model).__name__}")
         self.initial_model = model
         return self
+
+    def getInitialModel(self) -> Any:
+        """The model that learning goes on from, None if it begins with nothing."""
+        return self.initial_model
 
     def copy(self, extra: Any = None) -> Any:
         new = super().copy(extra)
@@ -175,14 +252,19 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
             rows = self._rows(dataset)
             learner = self._learner(dataset, rows)
         figures = list[PartFigures]()
+        workers, passes = self.getOrDefault("numWorkers") or slots(), self.getOrDefault("passes")
         if self.getOrDefault("mode") == "one":
-            learner, figures = train_in_one(dataset, rows, learner, self.getOrDefault("passes"))
+            learner, figures = train_in_one(dataset, rows, learner, passes)
+        elif self.getOrDefault("mode") == "members":
+            learner, figures = train_members(dataset, rows, learner, passes, workers)
         else:
-            if self.getOrDefault("passes") != 1:
+            if passes != 1:
                 raise ValueError("mode='rows' makes one pass: use mode='one' for several")
-            workers = self.getOrDefault("numWorkers") or slots()
+            if self.getOrDefault("summed") not in SUMMED:
+                raise ValueError(f"summed must be one of {', '.join(SUMMED)}, got {self.getOrDefault('summed')!r}")
             seed = int(self.getOrDefault("seed"))
-            learner = train_in_rounds(dataset, rows, learner, workers, seed, figures.append)
+            how = Rounds(workers, seed, self.getOrDefault("summed"), figures.append)
+            learner = train_in_rounds(dataset, rows, learner, how)
         model = self._model(learner, rows, figures)
         return self._copyValues(model)
 
@@ -233,7 +315,14 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
         return Learner(self._update(rows.classes), **options)
 
 
-class FIOLClassifier(_SparkEstimator, HasProbabilityCol, HasRawPredictionCol):  # type: ignore[misc]
+class _ClassColumns(HasProbabilityCol, HasRawPredictionCol):  # type: ignore[misc]
+    """The columns that classifiers have beside others."""
+
+    setProbabilityCol = setter_of("probabilityCol")
+    setRawPredictionCol = setter_of("rawPredictionCol")
+
+
+class FIOLClassifier(_SparkEstimator, _ClassColumns):
     """A linear classifier that learns in exact steps, on Spark: `FIOLClassifier(labelCol="clicked").fit(frame)`.
 
     The label may be a number, a boolean or a text; of two, the larger one is positive. `prediction` is the label, where
@@ -262,6 +351,7 @@ class FIOLClassifier(_SparkEstimator, HasProbabilityCol, HasRawPredictionCol):  
         bits: Any = None,
         mode: Any = None,
         numWorkers: Any = None,
+        summed: Any = None,
         passes: Any = None,
         seed: Any = None,
     ) -> None:
@@ -315,6 +405,7 @@ class FIOLRegressor(_SparkEstimator):
         bits: Any = None,
         mode: Any = None,
         numWorkers: Any = None,
+        summed: Any = None,
         passes: Any = None,
         seed: Any = None,
     ) -> None:
@@ -349,6 +440,10 @@ class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[m
         """What every part of every round did, as a frame: rows, mean loss before learning, seconds."""
         return SparkSession.getActiveSession().createDataFrame([tuple(one) for one in self._figures], FIGURES)
 
+    def getInitialModel(self) -> Any:
+        """The model that learning goes on from, None if it begins with nothing."""
+        return self.initial_model
+
     def copy(self, extra: Any = None) -> Any:
         new = super().copy(extra)
         new.learner, new.rows, new._figures = self.learner, self.rows, self._figures
@@ -358,6 +453,15 @@ class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[m
         missing = [name for name in self.rows.features if name not in dataset.columns]
         if missing:
             raise ValueError(f"the frame has no column {missing[0]!r}, which the model was trained with")
+        if self.rows.kind != PLAIN_COLUMNS:
+            name = self.rows.features[0]
+            kind = kind_of_column(dataset.schema[name].dataType, name)
+            if kind != self.rows.kind:
+                raise TypeError(
+                    f"column {name!r} holds features as {kind}, the model was trained with {self.rows.kind}"
+                )
+        if self.getOrDefault("uncertaintyCol"):
+            who_knows(self.learner)
         fields, columns = self._outputs()
         taken = [field.name for field in fields if field.name in dataset.columns]
         if taken:
@@ -394,7 +498,7 @@ class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[m
         self.learner.save(path)
 
 
-class FIOLClassificationModel(_SparkModel, HasProbabilityCol, HasRawPredictionCol):  # type: ignore[misc]
+class FIOLClassificationModel(_SparkModel, _ClassColumns):
     """What `FIOLClassifier.fit` gives."""
 
     def __init__(self, learner: Any = None, rows: Any = None, figures: Any = ()) -> None:
@@ -407,7 +511,7 @@ class FIOLClassificationModel(_SparkModel, HasProbabilityCol, HasRawPredictionCo
         return list(self.rows.classes)
 
     @property
-    def numClasses(self) -> int:  # noqa: N802
+    def numClasses(self) -> int:
         """How many classes there are."""
         return len(self.rows.classes)
 
@@ -445,7 +549,7 @@ class FIOLClassificationModel(_SparkModel, HasProbabilityCol, HasRawPredictionCo
             texts = isinstance(classes[0], str)
             labels = [classes[k] if texts else float(classes[k]) for k in chosen.tolist()]
             found.append(pa.array(labels, pa.string() if texts else pa.float64()))
-            return [*found, pa.array(learner.uncertainty(X))] if uncertain else found
+            return [*found, pa.array(uncertainty_by(learner, X))] if uncertain else found
 
         return compute
 
@@ -462,9 +566,25 @@ class FIOLRegressionModel(_SparkModel):
 
         def compute(learner: Any, X: Any) -> list[Any]:
             pa, found = arrow(), learner.predict(X)
-            return [pa.array(found), pa.array(learner.uncertainty(X))] if uncertain else [pa.array(found)]
+            return [pa.array(found), pa.array(uncertainty_by(learner, X))] if uncertain else [pa.array(found)]
 
         return compute
+
+
+def uncertainty_by(learner: Learner, X: Any) -> Any:
+    """The standard deviations of scores, as the learner knows them, or the first of its members that does."""
+    return learner.uncertainty(X) if (k := who_knows(learner)) < 0 else learner.member(k).uncertainty(X)
+
+
+def who_knows(learner: Learner) -> int:
+    """The member that knows variances of scores, -1 for the learner itself; TypeError if nobody does."""
+    if learner.update.knows_variance():
+        return -1
+    if getattr(learner.update, "gate", None) is None:  # members behind a gate are no models alone
+        for k, member in enumerate(learner.members):
+            if member.update.knows_variance():
+                return k
+    raise TypeError(f"uncertaintyCol needs Curvature steps, which this model has not: {learner.update.brief()}")
 
 
 def listed(values: Any) -> Any:
@@ -508,7 +628,7 @@ class _ModelWriter(MLWriter):  # type: ignore[misc]
         super().__init__()
         self.model = model
 
-    def saveImpl(self, path: str) -> None:  # noqa: N802
+    def saveImpl(self, path: str) -> None:
         """Write all of it."""
         session = self.sparkSession
         DefaultParamsWriter.saveMetadata(self.model, path, session if NEWER else self.sc)

@@ -1,4 +1,4 @@
-"""Training on Spark: one task learns from all rows, or parts learn side by side in rounds.
+"""Training on Spark: one task learns from all rows, members of an ensemble learn apart, or parts of rows in rounds.
 
 Tasks are functions of a learner and of rows, so that a task that fails and is tried again counts no row twice. Between
 tasks go Arrow batches and pickled learners, through `DataFrame.mapInArrow` alone: no RDD, no server.
@@ -10,6 +10,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,9 @@ from fiol.doors.spark_rows import SparkRows, from_ipc, to_ipc
 from fiol.engine.pooling import ALONE, GROWTH, SEARCH_ROWS
 from fiol.intake.frames import arrow
 from fiol.learner import Learner
-from fiol.models.together import PartLearned, Together, learn_part, losses_on_the_way
+from fiol.models.spread import Known, Said, Share, Stacking, shares_of_members
+from fiol.models.sums import PooledBlock, Summed, options_of, pooled_block, told_by
+from fiol.models.together import Together, learn_part, losses_on_the_way
 
 #: Columns of our own beside the user's.
 ROUND, CHANCE = "__fiol_round", "__fiol_chance"
@@ -82,11 +85,18 @@ def train_in_one(frame: Any, rows: SparkRows, learner: Learner, passes: int) -> 
 
     Reading, and whatever the frame computes, is done by as many tasks as the frame has partitions.
     """
+    return only_answer(in_one_task(frame, rows, learner, passes))  # type: ignore[no-any-return]
+
+
+def in_one_task(frame: Any, rows: SparkRows, learner: Learner, passes: int) -> list[Any]:
+    """The row that holds the learner and its figures; none where there are no rows."""
     start = pickle.dumps(learner)
 
     def learn_all(batches: Iterator[Any]) -> Iterator[Any]:
         learner, figures = pickle.loads(start), list[PartFigures]()
         blocks = [bytes(block) for batch in batches for block in batch.column("rows").to_pylist()]
+        if not blocks:
+            return
         for number in range(passes):
             began, seen, loss = time.perf_counter(), 0, 0.0
             for block in blocks:
@@ -97,10 +107,7 @@ def train_in_one(frame: Any, rows: SparkRows, learner: Learner, passes: int) -> 
         yield answer((learner, figures))
 
     blocks = frame.select(*quoted(rows.columns)).mapInArrow(packed, PACKED)
-    found = blocks.repartition(1).sortWithinPartitions("part", "place").mapInArrow(learn_all, ANSWER).collect()
-    if not found:
-        raise ValueError("there are no rows to learn from")
-    return pickle.loads(bytes(found[0].answer))  # type: ignore[no-any-return]
+    return blocks.repartition(1).sortWithinPartitions("part", "place").mapInArrow(learn_all, ANSWER).collect()  # type: ignore[no-any-return]
 
 
 def learn_again(learner: Learner, X: Any, y: Any, weights: Any, again: bool) -> tuple[int, float]:
@@ -112,80 +119,210 @@ def learn_again(learner: Learner, X: Any, y: Any, weights: Any, again: bool) -> 
     return len(scores), learner.mean_loss(scores, targets, ones) * len(scores)
 
 
+# --- members apart ----------------------------------------------------------------------------
+
+#: What shares of members tell the stack: of a pass, a block of rows, a share of members.
+TOLD = "number int, part int, place long, share long, value binary"
+SHARE = "__fiol_share"
+
+
+def train_members(
+    frame: Any, rows: SparkRows, learner: Learner, passes: int, workers: int
+) -> tuple[Learner, list[PartFigures]]:
+    """Let the members of an ensemble learn from all rows in several tasks, and then one task their stack.
+
+    To the bit the learner that `train_in_one` gives: see `fiol.models.spread`. Rows are read once, and sent to every
+    share; each tells what its members said of a row, a number each, and what they know in the end.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
+
+    before, start, places = learner.rows, pickle.dumps(learner), shares_of_members(learner, workers)
+    keys = keys_apart(frame.sparkSession, len(places))
+
+    def learn_share(batches: Iterator[Any]) -> Iterator[Any]:
+        shares, blocks, began = dict[int, Share](), list[tuple[int, int, int, bytes]](), time.perf_counter()
+        for number in range(passes):
+            coming = sent_blocks(batches) if number == 0 else iter(blocks)
+            for key, part, place, block in coming:
+                if key not in shares:
+                    shares[key] = Share(pickle.loads(start), places[keys.index(key)])
+                yield told(number, part, place, keys.index(key), shares[key].learn(*rows.of(from_ipc(block))))
+                if number == 0 and passes > 1:
+                    blocks.append((key, part, place, block))
+        for key, share in shares.items():
+            k = keys.index(key)
+            figures = PartFigures(0, k, share.learner.rows - before, 0.0, time.perf_counter() - began)
+            yield told(passes, 0, 0, k, (share.known(), figures))
+
+    def learn_stack(batches: Iterator[Any]) -> Iterator[Any]:
+        stack, said, ends = Stacking(pickle.loads(start), places), list[Said](), list[tuple[Known, PartFigures]]()
+        seen, losses, began = [0] * passes, [0.0] * passes, time.perf_counter()
+        for number, value in told_values(batches):
+            if number == passes:
+                ends.append(value)
+                continue
+            said.append(value)
+            if len(said) == len(places):
+                scores = stack.learn(said, again=number > 0)
+                seen[number] += len(scores)
+                losses[number] += stack.learner.mean_loss(scores, said[0].targets, np.ones(len(scores))) * len(scores)
+                said = []
+        took = (time.perf_counter() - began) / passes
+        parts = zip((figures for _, figures in ends), stack.best_losses(), strict=True)
+        figures = [one._replace(loss=loss) for one, loss in parts]
+        figures += [PartFigures(k, -1, seen[k], losses[k] / max(seen[k], 1), took) for k in range(passes)]
+        yield answer((stack.ended([known for known, _ in ends]), figures))
+
+    blocks = frame.select(*quoted(rows.columns)).mapInArrow(packed, PACKED)
+    each = blocks.withColumn(SHARE, F.explode(F.array(*(F.lit(key).cast("long") for key in keys))))
+    shared = each.repartition(len(keys), SHARE).sortWithinPartitions(SHARE, "part", "place")
+    heard = shared.mapInArrow(learn_share, TOLD).repartition(1).sortWithinPartitions("number", "part", "place", "share")
+    found = heard.mapInArrow(learn_stack, ANSWER).collect()
+    return only_answer(found)
+
+
+def keys_apart(session: Any, shares: int) -> list[int]:
+    """A key for each of so many shares, which Spark sends to partitions of their own."""
+    tried = session.range(64 * shares).selectExpr("id", f"pmod(hash(id), {shares}) as place").collect()
+    places = {row.place: row.id for row in reversed(tried)}
+    rest = iter(range(64 * shares, 65 * shares))
+    return [int(places[k]) if k in places else next(rest) for k in range(shares)]
+
+
+def sent_blocks(batches: Iterator[Any]) -> Iterator[tuple[int, int, int, bytes]]:
+    """The share that a block of rows is for, its place in the frame, and the block."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield row[SHARE], row["part"], row["place"], row["rows"]
+
+
+def told(number: int, part: int, place: int, share: int, value: Any) -> Any:
+    """A row of `TOLD`."""
+    pa = arrow()
+    where = pa.array([number], pa.int32()), pa.array([part], pa.int32()), pa.array([place], pa.int64())
+    names = ["number", "part", "place", "share", "value"]
+    return pa.RecordBatch.from_arrays(
+        [*where, pa.array([share], pa.int64()), pa.array([pickle.dumps(value)], pa.binary())], names
+    )
+
+
+def told_values(batches: Iterator[Any]) -> Iterator[tuple[int, Any]]:
+    """The passes and values of such rows."""
+    for batch in batches:
+        for number, value in zip(batch.column("number").to_pylist(), batch.column("value"), strict=True):
+            yield number, pickle.loads(value.as_buffer())
+
+
+def only_answer(found: list[Any]) -> Any:
+    """The value of the one row that a job gave; ValueError if there is none, since there were no rows."""
+    if not found:
+        raise ValueError("there are no rows to learn from")
+    return pickle.loads(bytes(found[0].answer))
+
+
 # --- parts in rounds --------------------------------------------------------------------------
 
 
 class Answered(NamedTuple):
     """What a part of a round sends back: what it learned, and some of its rows to search along the way."""
 
-    part: PartLearned
+    part: Any  #: a `PartLearned`, or a `PartShell` where features are put together elsewhere
     some: list[bytes]  #: Arrow batches
     kept: int  #: rows in them
     figures: PartFigures
 
 
-def train_in_rounds(
-    frame: Any, rows: SparkRows, learner: Learner, workers: int, seed: int, tell: Callable[[PartFigures], None]
-) -> Learner:
+class Rounds(NamedTuple):
+    """How rounds are made."""
+
+    workers: int
+    seed: int
+    summed: str  #: who puts together what parts know: one of `SUMMED`
+    tell: Callable[[PartFigures], None]
+
+
+def train_in_rounds(frame: Any, rows: SparkRows, learner: Learner, how: Rounds) -> Learner:
     """Let partitions learn side by side in rounds: see `fiol.models.together`.
 
-    Rows get rounds by chance, so that every round is a fair sample: after `ALONE` rows, learned from by the driver, a
-    round has `GROWTH` times the rows before it. A part of a round sends its learner back, and some of its rows, of
-    which those of all parts say how far what was learned goes.
+    Rows get rounds by chance, so that every round is a fair sample: after `rows_alone` rows, which one task learns
+    from, a round has `GROWTH` times the rows before it. A part of a round sends its learner back, and some of its rows,
+    of which those of all parts say how far what was learned goes. Chances depend on the seed and on which rows are in
+    which partition of the frame.
     """
     from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
 
     rows_at_all = frame.count()
     if not rows_at_all:
         raise ValueError("there are no rows to learn from")
+    alone = rows_alone(rows_at_all)
     chance = F.col(CHANCE) * F.lit(float(rows_at_all))
-    growing = F.floor(F.log(chance / F.lit(float(ALONE))) / F.lit(float(np.log1p(GROWTH)))) + F.lit(1)
-    number = F.when(chance <= F.lit(float(ALONE)), F.lit(0)).otherwise(growing).cast("int")
+    growing = F.floor(F.log(chance / F.lit(float(alone))) / F.lit(float(np.log1p(GROWTH)))) + F.lit(1)
+    number = F.when(chance <= F.lit(float(alone)), F.lit(0)).otherwise(growing).cast("int")
     data = (
-        frame.select(*quoted(rows.columns))
-        .withColumn(CHANCE, F.rand(seed))
+        in_some_order(frame.select(*quoted(rows.columns)))
+        .withColumn(CHANCE, F.rand(how.seed))
         .withColumn(ROUND, number)
-        .repartition(workers)
+        .repartition(how.workers)
         .sortWithinPartitions(ROUND, CHANCE)
         .persist()
     )
     try:
         last = 0
-        if rows_at_all > ALONE:
-            last = int(np.floor(np.log(rows_at_all / ALONE) / np.log1p(GROWTH))) + 1
+        if rows_at_all > alone:
+            last = int(np.floor(np.log(rows_at_all / alone) / np.log1p(GROWTH))) + 1
         for k in range(last + 1):
             some = data.where(F.col(ROUND) == F.lit(k)).select(*quoted(rows.columns))
-            learner = (
-                first_round(some, rows, learner, tell) if k == 0 else one_round(some, rows, learner, k, workers, tell)
-            )
+            learner = first_round(some, rows, learner, how) if k == 0 else one_round(some, rows, learner, k, how)
     finally:
         data.unpersist()
     return learner
 
 
-def first_round(some: Any, rows: SparkRows, learner: Learner, tell: Callable[[PartFigures], None]) -> Learner:
-    """The driver learns from the first rows alone."""
-    began = time.perf_counter()
-    found = sorted(some.mapInArrow(packed, PACKED).collect(), key=lambda row: (row.part, row.place))
-    seen, loss = 0, 0.0
-    for row in found:
-        n, total = learn_again(learner, *rows.of(from_ipc(bytes(row.rows))), again=False)
-        seen, loss = seen + n, loss + total
-    tell(PartFigures(0, -1, seen, loss / max(seen, 1), time.perf_counter() - began))
+def in_some_order(frame: Any) -> Any:
+    """The same rows in an order within each partition that depends on nothing but the rows.
+
+    After a shuffle rows come as they arrive. A partition that is computed anew, since whoever had it has gone, must
+    give every row the same chance again; equal rows may change places.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
+
+    hashed = [
+        F.map_entries(name) if field.dataType.typeName() == "map" else F.col(name)
+        for name, field in zip(quoted(frame.columns), frame.schema.fields, strict=True)
+    ]
+    return frame.sortWithinPartitions(F.xxhash64(*hashed))
+
+
+def rows_alone(rows: int) -> int:
+    """How many of so many rows one task learns from alone: a round costs a job, and one stream learns best.
+
+    A twentieth, at least `ALONE` and at most 100,000, after which a round has 10,000.
+
+    >>> rows_alone(1000), rows_alone(10**6), rows_alone(10**9)
+    (2000, 50000, 100000)
+    """
+    return min(max(ALONE, rows // 20), 100_000)
+
+
+def first_round(some: Any, rows: SparkRows, learner: Learner, how: Rounds) -> Learner:
+    """One task learns from the first rows alone; there may be none, of a frame with few rows."""
+    found = in_one_task(some, rows, learner, 1)
+    if not found:
+        return learner
+    learner, figures = only_answer(found)
+    how.tell(figures[0]._replace(partition=-1))
     return learner
 
 
-def one_round(
-    some: Any, rows: SparkRows, base: Learner, number: int, workers: int, tell: Callable[[PartFigures], None]
-) -> Learner:
+def one_round(some: Any, rows: SparkRows, base: Learner, number: int, how: Rounds) -> Learner:
     """All partitions learn from their rows of a round with copies of the base, and what they know is put together."""
-    start = pickle.dumps(base)
+    start, workers = pickle.dumps(base), how.workers
 
-    def learn(batches: Iterator[Any]) -> Iterator[Any]:
+    def learn(batches: Iterator[Any]) -> Answered | None:
         pa, began = arrow(), time.perf_counter()
         there = [batch for batch in batches if batch.num_rows]
         if not there:
-            return
+            return None
         table = pa.Table.from_batches(there)
         X, y, weights = rows.of(table)
         part = learn_part(pickle.loads(start), X, y, weights, parts=workers)
@@ -194,18 +331,81 @@ def one_round(
         figures = PartFigures(
             number, partition_id(), part.rows, part.loss / max(part.rows, 1), time.perf_counter() - began
         )
-        yield answer(Answered(part, [to_ipc(batch) for batch in kept.to_batches()], kept.num_rows, figures))
+        return Answered(part, [to_ipc(batch) for batch in kept.to_batches()], kept.num_rows, figures)
 
-    found = [pickle.loads(bytes(row.answer)) for row in some.mapInArrow(learn, ANSWER).collect()]
+    large = base.nbytes * workers > MOST_BYTES
+    if how.summed == "cluster" or (how.summed == "auto" and large):
+        found, pooled = in_blocks(some, base, learn, workers)
+    else:
+
+        def learn_whole(batches: Iterator[Any]) -> Iterator[Any]:
+            found = learn(batches)
+            if found is not None:
+                yield answer(found)
+
+        found, pooled = (
+            [pickle.loads(bytes(row.answer)) for row in some.mapInArrow(learn_whole, ANSWER).collect()],
+            None,
+        )
     found.sort(key=lambda one: one.figures.partition)
     if not found:
         return base
-    together, losses = Together(base, [one.part for one in found]), 0.0
+    parts, losses = [one.part for one in found], 0.0
+    together = Together(base, parts) if pooled is None else Summed(base, parts, pooled)
     for one in found:
         for block in one.some:
             X, y, weights = rows.of(from_ipc(block))
             losses = losses + losses_on_the_way(together.base, together.full, X, y, weights, workers) * (
                 one.part.rows / one.kept
             )
-        tell(one.figures)
+        how.tell(one.figures)
     return together.ended(losses)  # type: ignore[arg-type]
+
+
+# --- models that are too large for the driver to have many of ---------------------------------
+
+#: Who puts together what parts know: tasks, if there is more of it than the driver should have; the driver; tasks.
+SUMMED = ("auto", "driver", "cluster")
+#: So many bytes of learners the driver takes in a round: Spark's own limit for results of a job is 1 GiB.
+MOST_BYTES = 2**28
+#: What parts tell of blocks of features, and in block -1 of themselves.
+IN_BLOCKS = "block int, part int, value binary"
+
+
+def in_blocks(
+    some: Any, base: Learner, learn: Callable[[Iterator[Any]], Answered | None], workers: int
+) -> tuple[list[Answered], list[PooledBlock]]:
+    """A round in which tasks put together what parts know, block by block of features: see `fiol.models.sums`.
+
+    What every part has to say beside, and every block: the driver has one model of that, however many parts there are.
+    """
+    start, update, options = pickle.dumps(base), base.update, options_of(base)
+    blocks = 2 * workers
+
+    def tell(batches: Iterator[Any]) -> Iterator[Any]:
+        found = learn(batches)
+        if found is not None:
+            shell, told = told_by(pickle.loads(start), found.part, blocks)
+            number = found.figures.partition
+            yield block_row(-1, number, found._replace(part=shell))
+            for k, one in enumerate(told):
+                yield block_row(k, number, one)
+
+    def put_together(batches: Iterator[Any]) -> Iterator[Any]:
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for block, some in groupby(rows, key=lambda row: row["block"]):
+            if block < 0:
+                yield from (block_row(block, row["part"], pickle.loads(row["value"])) for row in some)
+            else:
+                yield block_row(block, 0, pooled_block(update, [pickle.loads(row["value"]) for row in some], **options))
+
+    told = some.mapInArrow(tell, IN_BLOCKS).repartition(workers, "block").sortWithinPartitions("block", "part")
+    found = [(row.block, pickle.loads(bytes(row.value))) for row in told.mapInArrow(put_together, IN_BLOCKS).collect()]
+    return [one for block, one in found if block < 0], [one for block, one in found if block >= 0]
+
+
+def block_row(block: int, part: int, value: Any) -> Any:
+    """A row of `IN_BLOCKS`."""
+    pa = arrow()
+    columns = pa.array([block], pa.int32()), pa.array([part], pa.int32()), pa.array([pickle.dumps(value)], pa.binary())
+    return pa.RecordBatch.from_arrays(list(columns), ["block", "part", "value"])

@@ -123,16 +123,23 @@ def move_row(rules, digits, feature, x, parts, beta, more, records, steps):  # t
 
 @inlined_strictly
 def one_by_one(loss, z, p, doubt, reach, y, weight, spare):  # type: ignore[no-untyped-def]
-    """`Loss.exact_step` lane by lane: where numbers are so large that the form for lanes is not exact."""
+    """`Loss.exact_step` in lanes whose numbers are so large that the form for lanes is not exact, that form in others.
+
+    So a lane's numbers do not depend on those of other lanes.
+    """
     n = np.uint64(spare.shape[0] // 6)
+    beta, bend = loss.lane_step(z, p, doubt, reach, y, weight)
     store(spare, 0, z)
     store(spare, n, p)
     store(spare, 2 * n, z * 0.0 + doubt)
     store(spare, 3 * n, z * 0.0 + reach)
+    store(spare, 4 * n, z * 0.0 + beta)
+    store(spare, 5 * n, smaller(z * 0.0 + bend, LARGEST_SUM))
     for k in range(n):
-        beta, bend = loss.exact_step(spare[k], spare[n + k], spare[2 * n + k], spare[3 * n + k], y, weight)
-        spare[4 * n + k] = beta
-        spare[5 * n + k] = min(bend, LARGEST_SUM)
+        if not loss.lane_exact(spare[k], weight * spare[n + k]):
+            own, curve = loss.exact_step(spare[k], spare[n + k], spare[2 * n + k], spare[3 * n + k], y, weight)
+            spare[4 * n + k] = own
+            spare[5 * n + k] = min(curve, LARGEST_SUM)
     return load_lanes(spare, 4 * n, z), load_lanes(spare, 5 * n, z)
 
 

@@ -1,0 +1,72 @@
+"""Members of an ensemble apart from each other: the learner of one stream, to the bit, however they are shared out."""
+
+import numpy as np
+import pytest
+
+import fiol
+from fiol.models.spread import Share, Stacking, shares_of_members
+
+ROWS = 700
+
+
+def material(scores):
+    """Rows with a column far from 0, which is centred, holes, and a few numbers that no lane step is exact for."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((ROWS, 6)) * (rng.random((ROWS, 6)) < 0.6)
+    X[:, 0] = 1000.0 + rng.standard_normal(ROWS)
+    X[:: ROWS // 7, 1] = 1e9
+    y = np.sign(X[:, 2] - X[:, 3] + 0.3 * rng.standard_normal(ROWS) + 1e-9)
+    return X, y if scores == 1 else rng.integers(0, scores, ROWS).tolist(), rng.choice([0.5, 1.0, 1e4], ROWS)
+
+
+def apart(base, X, y, weight, workers, passes=1):
+    places = shares_of_members(base, workers)
+    shares, stack, scores = [Share(base, some) for some in places], Stacking(base, places), []
+    for number in range(passes):
+        for start in range(0, ROWS, 300):
+            rows = slice(start, start + 300)
+            said = [share.learn(X[rows], y[rows], weight[rows]) for share in shares]
+            scores.append(stack.learn(said, again=number > 0))
+    return stack.ended([share.known() for share in shares]), np.concatenate(scores[: len(scores) // passes])
+
+
+def one(base, X, y, weight, passes):
+    learner = base.copy()
+    scores = learner.learn(X, y, weight)
+    for _ in range(passes - 1):
+        with learner.engine.rows_again():
+            learner.learn(X, y, weight)
+    return learner, scores
+
+
+CASES = {
+    "lanes": (lambda: fiol.Learner(), 1, 2),
+    "a gate": (lambda: fiol.Learner(regularizer=fiol.L1(1e-2), compiled=False), 1, 1),
+    "classes": (lambda: fiol.Learner(loss=fiol.Softmax(), classes=[0, 1, 2], compiled=False), 3, 1),
+    "squared": (lambda: fiol.Learner(loss=fiol.Squared(), compiled=False), 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_apart_is_together_to_the_bit(name, tmp_path):
+    make, scores, passes = CASES[name]
+    X, y, weight = material(scores)
+    base = make()
+    base.learn(X[:20], y[:20])  # members need not begin with nothing
+    whole, expected = one(base, X, y, weight, passes)
+    whole.save(tmp_path / "whole")
+    for workers in (2, 3, 100):
+        found, said = apart(base, X, y, weight, workers, passes)
+        assert said.tobytes() == expected.tobytes()
+        found.save(tmp_path / "found")
+        assert (tmp_path / "found").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_who_goes_with_whom():
+    lanes = fiol.Learner(n_features=1)
+    assert shares_of_members(lanes, 2) == [(0, 1, 2, 6), (3, 4, 5)]
+    assert shares_of_members(fiol.Learner(n_features=1, dtype="float32"), 2) == [tuple(range(7))]
+    gated = fiol.Learner(regularizer=fiol.L1(0.1), n_features=1)
+    assert sorted(k for share in shares_of_members(gated, 3) for k in share) == list(range(8))
+    with pytest.raises(TypeError, match="no members to be spread"):
+        shares_of_members(fiol.Learner(fiol.FIOL(fiol.Logistic())), 2)

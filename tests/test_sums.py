@@ -1,0 +1,66 @@
+"""What parts know together, put together block by block, is what `Together` makes of whole learners."""
+
+import numpy as np
+import pytest
+
+import fiol
+from fiol.models.sums import Summed, options_of, pooled_block, told_by
+from fiol.models.together import Together, learn_part, losses_on_the_way
+
+PARTS = 3
+
+
+def rows_of(kind, rng, n):
+    """Rows of a kind, with features that only some parts meet."""
+    y = rng.choice([-1.0, 1.0], n)
+    if kind == "named":
+        names = [f"f{k}" for k in range(40)]
+        rows = [{names[k]: float(rng.normal()) for k in rng.integers(0, 40, 4)} for _ in range(n)]
+        return [{**row, "far": 1000.0 + float(rng.normal())} for row in rows], y
+    X = rng.normal(size=(n, 30)) * (rng.random((n, 30)) < 0.2)
+    X[:, 0] = 500.0 + rng.normal(size=n)
+    return fiol.to_chunk(X[:, : int(rng.integers(20, 31))]), y
+
+
+CASES = {
+    "named": {},
+    "numbered": {},
+    "folded": {"bits": 6},
+    "a penalty": {"regularizer": fiol.L1(1e-2)},
+    "one learner": {"update": fiol.FIOL(fiol.Logistic(), fiol.Ridge(1e-3), fiol.ScaleFree(fiol.Curvature()))},
+    "all rounds": {"update": fiol.FTRLProximal(fiol.Logistic(), fiol.L1(1e-2))},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_blocks_of_features_are_the_whole(case):
+    rng = np.random.default_rng(5)
+    kind = "numbered" if case == "numbered" else "named"
+    base = fiol.Learner(**CASES[case], compiled=False)
+    base.learn(*rows_of(kind, rng, 40))
+    data = [rows_of(kind, rng, 12) for _ in range(PARTS)]
+    parts = [learn_part(base, X, y, parts=PARTS) for X, y in data]
+    for blocks in (1, 5):
+        shells, told = zip(*(told_by(base, part, blocks) for part in parts), strict=True)
+        pooled = [pooled_block(base.update, some, **options_of(base)) for some in zip(*told, strict=True)]
+        whole, summed = Together(base, parts), Summed(base, shells, pooled)
+        found = []
+        for one in (whole, summed):
+            losses = sum(losses_on_the_way(one.base, one.full, X, y, parts=PARTS) for X, y in data)
+            found.append(one.ended(losses))
+        assert found[1].names == found[0].names
+        assert found[1].rows == found[0].rows == 40 + 12 * PARTS
+        arrays = [one.arrays() for one in found]
+        assert arrays[0].keys() == arrays[1].keys()
+        for name, array in arrays[0].items():
+            np.testing.assert_allclose(arrays[1][name], array, rtol=1e-11, atol=1e-14, err_msg=name)
+        assert np.allclose(whole._pool.ways[0].cost, summed._pool.ways[0].cost, rtol=1e-12)
+    changed = sum(len(one.keys) for some in told for one in some)
+    assert 0 < changed <= PARTS * found[0].n_features
+
+
+def test_nothing_is_told_of_what_did_not_change():
+    base = fiol.Learner(fiol.FIOL(fiol.Logistic()), compiled=False)
+    base.learn([{f"f{k}": 1.0 for k in range(50)}], [1])
+    _, told = told_by(base, learn_part(base, [{"f3": 1.0, "new": 2.0}], [-1]), 4)
+    assert sorted(map(str, (key for one in told for key in one.keys))) == ["3", "new"]
