@@ -1,5 +1,6 @@
 """Rows learned from in parallel: what parts of a round know together, and how far it goes."""
 
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -73,7 +74,9 @@ def test_one_part_is_the_single_stream(name):
     update = UPDATES[name]
     y = targets(update)
     plain, rounds = (made(update, **({"classes": ["no", "yes"]} if name == "softmax" else {})) for _ in range(2))
-    expected, found = plain.learn(X, y), rounds.learn_parallel(X, y, parts=1)
+    expected, codes = plain.learn(X, y), plain.codes_of(y) if name == "softmax" else np.asarray(y)
+    rounds.take_in(X)
+    rounds.engine, found = pooling.learn_in_rounds(rounds.engine, fiol.to_chunk(X), codes, np.ones(len(X)), 1)
     np.testing.assert_allclose(rounds.weights, plain.weights, rtol=1e-7, atol=1e-10)
     np.testing.assert_allclose(rounds.intercept, plain.intercept, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
@@ -198,6 +201,95 @@ def test_an_ensemble_learned_in_parts_is_saved_and_goes_on(tmp_path):
         assert again.rows == 2 * len(X)
 
 
+MEMBERS = fiol.Ensemble(
+    [FIOL(Softmax(), step_size=ScaleFree(size)) for size in (AdaGrad(), AdaGrad(30.0), Curvature())]
+)
+
+
+def test_members_in_threads_change_no_bit(monkeypatch):
+    labels, workers, call = np.where(Y > 0, "yes", "no"), set(), pooling.Engine.call
+
+    def noted(engine, kernel, *arguments):
+        if kernel == "learn_rows":
+            workers.add(threading.current_thread().name)
+        return call(engine, kernel, *arguments)
+
+    monkeypatch.setattr(pooling.Engine, "call", noted)
+    plain, threads, whole = (made(MEMBERS, classes=["no", "yes"]) for _ in range(3))
+    expected = plain.learn(X, labels)
+    assert workers == {"MainThread"}
+    assert threads.parts_for(2) == 1
+    found = threads.learn_parallel(X, labels, parts=1, threads=3)
+    assert len(workers) > 1
+    assert found.tobytes() == expected.tobytes()
+    whole.take_in(X)
+    whole.learn_canonical(fiol.to_chunk(X), plain.codes_of(labels), np.ones(len(X)), jobs=2)
+    for model in (threads, whole):
+        arrays = model.arrays()
+        assert all(array.tobytes() == arrays[name].tobytes() for name, array in plain.arrays().items())
+    plain.learn(X, labels)  # and goes on without threads
+    threads.learn(X, labels)
+    assert plain.weights.tobytes() == threads.weights.tobytes()
+
+
+def test_an_interrupt_waits_for_members_in_other_threads():
+    """After one, the piece is ended: nobody makes its rounds twice, also if a thread is still about them."""
+    plain, engine = (made(MEMBERS, classes=["no", "yes"]).engine for _ in range(2))
+    rows, threads = (fiol.to_chunk(X), (Y > 0).astype(int), np.ones(len(X))), []
+    for one in (plain, engine):
+        one.fit_in(rows[0])
+
+    def interrupted(work, items):
+        items = list(items)
+        if not threads:
+            threads.extend(threading.Thread(target=work, args=(k,)) for k in items)
+            for thread in threads:
+                thread.start()
+            raise KeyboardInterrupt
+        return map(work, items)
+
+    plain.learn_piece(*rows)
+    engine.compiled, engine.call, engine.each = True, plain.call, interrupted  # as if no component could raise
+    with pytest.raises(KeyboardInterrupt):
+        engine.learn_piece(*rows)
+    for thread in threads:
+        thread.join()
+    assert engine.rounds == len(X)
+    kept = engine.arrays()
+    assert all(array.tobytes() == kept[name].tobytes() for name, array in plain.arrays().items())
+
+
+def test_stacks_are_judged_by_weights_they_have_not_learned_from():
+    model = made(Stacked(Logistic()))
+    model.learn(X[:60], Y[:60])
+    engine = model.engine
+    Z = np.random.default_rng(1).normal(size=(50, 7))
+    before, share = engine.mixed.v.copy(), engine.mixed.share.copy()
+    losses = np.array([np.logaddexp(0, -Y[:50] * (Z @ v)).sum() for v in before])
+    pooling.teach_stack(engine, 500, Z, Y[:50], np.ones(50))
+    common = min(0.5, 1.0 / 560)
+    expected = share * np.exp(-losses)
+    expected = (1 - common) * expected / expected.sum() + common / 3
+    np.testing.assert_allclose(engine.mixed.share, expected, rtol=1e-10)
+    assert (engine.rounds, np.abs(engine.mixed.v - before).max() > 0.01) == (560, True)
+    engine.mixed.v[1] = 1e200  # what cannot be said counts as bad, not as an error
+    with np.errstate(over="ignore"):
+        pooling.teach_stack(engine, 50, Z, Y[:50], np.ones(50))
+    assert np.isfinite(engine.mixed.share).all()
+    assert engine.mixed.share.sum() == pytest.approx(1.0)
+
+
+def test_rows_that_come_again_teach_the_stack_nothing_and_end():
+    model = made(Stacked(Logistic()))
+    model.learn_parallel(X, Y, parts=2)
+    before = model.mixing.copy()
+    with model.engine.rows_again():
+        model.learn_parallel(X, Y, parts=2)
+    np.testing.assert_array_equal(model.mixing, before)
+    model.learn_parallel(X, Y, parts=2)
+    assert not np.array_equal(model.mixing, before)
+
+
 def test_all_rows_or_none():
     model = made(UPDATES["default"])
     model.learn(X[:50], Y[:50])
@@ -222,3 +314,4 @@ def test_rounds_grow_with_the_rows():
     assert all(b - a <= max(0.1 * a, 1) for a, b in pairwise(ends))
     assert len(ends) < 100
     assert round_ends(0, 10_000) == [0]
+    assert max(np.diff(round_ends(10_000_000, 0))) == pooling.MOST_IN_ROUND

@@ -79,6 +79,8 @@ class Engine:
     centring: Centring | None = None
     #: Where rows are that such means were taken from.
     spare: Chunk | None = None
+    #: How many members of an ensemble do not go in lanes of one vector, and might as well go side by side; else 0.
+    apart: int = 0
 
     def __init__(
         self,

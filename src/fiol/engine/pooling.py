@@ -30,7 +30,7 @@ from fiol.engine.centring import Centring
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble import EnsembleEngine
 from fiol.engine.merging import at_means, change_members, mean_engine, members_of, shares_of
-from fiol.engine.stack_state import LAST, NEXT, T
+from fiol.engine.stack_state import AGAIN, LAST, NEXT, T
 from fiol.intake.chunk import Chunk
 from fiol.update.plan import Plan
 from fiol.update.state import START, Clock, State, Uncounted
@@ -59,7 +59,9 @@ class Pool:
     All engines have the same plan, features and scores, and are up to date (`Engine.placed`).
     """
 
-    def __init__(self, base: Engine, engines: Sequence[Engine], members: Sequence[Engine] | None = None) -> None:
+    def __init__(
+        self, base: Engine, engines: Sequence[Engine], members: Sequence[Engine] | None = None, each: Each = map
+    ) -> None:
         self.base, self.parts = base, len(engines)
         self.members = members_of(base) if members is None else members  #: the base's, for reading
         centred = base.centring is not None and base.centring.features.shape[0] > 0
@@ -67,8 +69,8 @@ class Pool:
             if centred:  # in the frame of the base
                 move_frame(engine, engine.centring.means, base.centring.means)  # type: ignore[union-attr]
                 engine.centring = base.centring
-        together = zip(*(members_of(engine) for engine in engines), strict=True)
-        self.ways = [way_of(own, list(others)) for own, others in zip(self.members, together, strict=True)]
+        together = list(zip(*each(members_of, engines), strict=True))
+        self.ways = list(each(lambda j: way_of(self.members[j], list(together[j])), range(len(together))))
 
     def losses(self, chunk: Chunk, y: Any, sample_weights: Floats) -> Floats:
         """[member, point of ALONG]: the sum of the losses of some rows, each times its sample weight.
@@ -192,8 +194,10 @@ def rows_of_members(engine: Engine, chunk: Chunk) -> Chunk:
 
 #: So many rows are learned from alone at first.
 ALONE = 2000
-#: A round has so many rows for every row before it.
+#: A round has so many rows for every row before it,
 GROWTH = 0.1
+#: and on one machine, whose memory holds them, at most so many.
+MOST_IN_ROUND = 2**18
 #: So many rows of a round, evenly spaced, say how far its weights go,
 SEARCH_ROWS = 16384
 #: and from so many the stack of an ensemble learns: it has few weights.
@@ -206,10 +210,23 @@ def round_ends(rows: int, before: int) -> list[int]:
     >>> round_ends(5000, 0), round_ends(1000, 5000), round_ends(900, 0)
     ([2000, 2200, 2420, 2662, 2928, 3220, 3542, 3896, 4285, 4713, 5000], [0, 500, 1000], [900])
     """
-    ends = [min(max(ALONE - before, 0), rows)]
+    ends, sizes = [0], rows_of_rounds(before)
     while ends[-1] < rows:
-        ends.append(min(ends[-1] + max(int(GROWTH * (before + ends[-1])), 1), rows))
-    return ends
+        ends.append(min(ends[-1] + next(sizes), rows))
+    return ends if before >= ALONE or not rows else ends[1:]
+
+
+def rows_of_rounds(before: int) -> Iterator[int]:
+    """How many rows the next rounds have, after so many others; those that are learned from alone are one.
+
+    >>> sizes = rows_of_rounds(0)
+    >>> next(sizes), next(sizes), next(sizes), next(rows_of_rounds(10**9))
+    (2000, 200, 220, 262144)
+    """
+    while True:
+        size = ALONE - before if before < ALONE else min(max(int(GROWTH * before), 1), MOST_IN_ROUND)
+        yield size
+        before += size
 
 
 def learn_in_rounds(
@@ -229,17 +246,24 @@ def learn_in_rounds(
     for start, stop in pairwise([first, *ends]):
         cuts = np.linspace(start, stop, min(parts, stop - start) + 1).astype(int)
         pieces = [(chunk.row_block(a, b), y[a:b], sample_weights[a:b]) for a, b in pairwise(cuts)]
-        engine.settle()
-        members = members_of(engine)
-        done = list(each(partial(part_of_round, engine, members, len(pieces)), pieces))
-        scores[start:stop] = np.concatenate([part.scores for part in done])
-        pool = Pool(engine, [part.engine for part in done], members)
-        losses = np.sum(list(each(partial(losses_of_some, pool), pieces)), axis=0)
-        means = None if engine.centring is None else pooled_means(engine.centring, [part.means for part in done])
-        engine, _ = pool.ended(losses, means)
-        shown = (np.concatenate(some) for some in zip(*(part.shown for part in done), strict=True))
-        teach_stack(engine, stop - start, *shown)
+        engine, scores[start:stop] = one_round(engine, pieces, each)
+    if isinstance(engine, EnsembleEngine):
+        engine.ticks[AGAIN] = 0.0  # who said that rows come again said so of the engine given
     return engine, scores
+
+
+def one_round(engine: Engine, pieces: Sequence[Given], each: Each = map) -> tuple[Engine, Floats]:
+    """The engine after a round whose parts are these, and the score of each row before; there must be room for them."""
+    engine.settle()
+    members = members_of(engine)
+    done = list(each(partial(part_of_round, engine, members, len(pieces)), pieces))
+    pool = Pool(engine, [part.engine for part in done], members, each)
+    losses = np.sum(list(each(partial(losses_of_some, pool), pieces)), axis=0)
+    means = None if engine.centring is None else pooled_means(engine.centring, [part.means for part in done])
+    new, _ = pool.ended(losses, means)
+    shown = (np.concatenate(some) for some in zip(*(part.shown for part in done), strict=True))
+    teach_stack(new, sum(piece[0].rows for piece in pieces), *shown)
+    return new, np.concatenate([part.scores for part in done])
 
 
 @contextmanager
@@ -300,7 +324,21 @@ def some_of(rows: Given, most: int) -> Given:
 
 
 def teach_stack(engine: Engine, rows: int, Z: Floats, y: Any, sample_weights: Floats) -> None:
-    """Let the stack of an ensemble learn from scores that its members gave some of so many rows; others have none."""
-    if isinstance(engine, EnsembleEngine):
-        engine.learn_stack(np.ascontiguousarray(Z), y, sample_weights)
-        engine.ticks[[T, LAST, NEXT]] += rows - len(y)  # what it has not seen, it need not forget
+    """Let the stack of an ensemble learn from scores that its members gave some of so many rows; others have none.
+
+    All of these rows have scores by the same weights, so whoever forgets fastest soon knows these weights, noise
+    included, and would win the round. But the next rows have other weights: a stack is judged by what it said before it
+    learned from any of the round (`StackKind.judged`).
+    """
+    if not isinstance(engine, EnsembleEngine):
+        return
+    Z, loss, before = np.ascontiguousarray(Z), engine.plan.problem.loss, engine.mixed
+    judged = engine.stacking.judged if not engine.ticks[AGAIN] else None
+    if judged is not None:
+        said = [np.ascontiguousarray((Z * before.live) @ v) for v in before.v]
+        losses = np.array([engine.call("total_loss", loss, z, IN_ORDER, y, sample_weights)[0] for z in said])
+        shares = before.share.copy()
+    engine.learn_stack(Z, y, sample_weights)
+    engine.ticks[[T, LAST, NEXT]] += rows - len(y)  # what it has not seen, it need not forget
+    if judged is not None:
+        engine.mixed.share[...] = judged(engine.stack, engine.mixed, shares, losses, loss.value_unit)

@@ -14,6 +14,8 @@ from fiol.components.stacks import Bayes, BestMember, NewtonStack
 #: of sample weights; 1 while rows come again, and there is nothing to learn from how members do.
 T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS, AGAIN = range(10)
 TICKS = 10
+#: What a sum of losses counts as that is not finite.
+LARGEST = 1e300
 
 
 class StackState(NamedTuple):
@@ -75,6 +77,18 @@ def merged_stacks(states: list[StackState], share: Any, t: float) -> StackState:
     new.ticks[T], new.ticks[LAST], new.ticks[NEXT] = t, t, t + 1.0
     live = np.min([state.live for state in states], axis=0)
     return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
+
+
+def judged_shares(stack: NewtonStack, state: StackState, share: Any, losses: Any, unit: float) -> Any:
+    """The shares that stacks have after rows of which these were the sums of their losses, by weights of one moment.
+
+    As after a row, with exp(-loss / d) in one; d is the `unit` of the loss, 0 where that is what the state knows.
+    """
+    if not unit:
+        unit = state.ticks[SQUARES] / state.ticks[CURVED] if state.ticks[CURVED] > 0.0 else inf
+    losses = np.where(np.isfinite(losses), losses, LARGEST)
+    new, common = share * np.exp((losses.min() - losses) / unit), stack.common_share(state.ticks[T])
+    return (1.0 - common) * new / new.sum() + common / len(new)
 
 
 # --- the best member --------------------------------------------------------------------------
@@ -157,6 +171,8 @@ class StackKind(NamedTuple):
     merged: Any  #: one state of several, their shares, and rounds
     rows: str
     joint_rows: str
+    #: Shares of its stacks, by losses of rows with scores of one moment; None if it has none.
+    judged: Any = None
     #: What pools the scores of members where that is not linear, and of many scores.
     scores: str = ""
     joint_scores: str = ""
@@ -164,7 +180,7 @@ class StackKind(NamedTuple):
 
 #: By `Stack.kind`.
 STACK_KINDS = {
-    "newton": StackKind(new_stack_state, mixing, merged_stacks, "stack_rows", "joint_stack_rows"),
+    "newton": StackKind(new_stack_state, mixing, merged_stacks, "stack_rows", "joint_stack_rows", judged_shares),
     "best": StackKind(new_choice_state, chosen_weights, merged_choices, "choice_rows", "joint_choice_rows"),
     "bayes": StackKind(
         new_bayes_state,
@@ -172,8 +188,8 @@ STACK_KINDS = {
         merged_weights,
         "bayes_rows",
         "joint_bayes_rows",
-        "bayes_scores",
-        "joint_bayes_scores",
+        scores="bayes_scores",
+        joint_scores="joint_bayes_scores",
     ),
 }
 
