@@ -14,6 +14,8 @@ from fiol.components.stacks import Bayes, BestMember, NewtonStack
 #: of sample weights; 1 while rows come again, and there is nothing to learn from how members do.
 T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS, AGAIN = range(10)
 TICKS = 10
+#: What stacks share, whatever their losses of rows of one moment were.
+BACK = 3e-3
 #: What a sum of losses counts as that is not finite.
 LARGEST = 1e300
 
@@ -79,16 +81,17 @@ def merged_stacks(states: list[StackState], share: Any, t: float) -> StackState:
     return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
 
 
-def judged_shares(stack: NewtonStack, state: StackState, share: Any, losses: Any, unit: float) -> Any:
+def judged_shares(state: StackState, share: Any, losses: Any, unit: float) -> Any:
     """The shares that stacks have after rows of which these were the sums of their losses, by weights of one moment.
 
-    As after a row, with exp(-loss / d) in one; d is the `unit` of the loss, 0 where that is what the state knows.
+    As after a row, with exp(-loss / d) in one; d is the `unit` of the loss, 0 where that is what the state knows. There
+    are few such moments, so what was bad comes back more easily: all stacks share `BACK`.
     """
     if not unit:
         unit = state.ticks[SQUARES] / state.ticks[CURVED] if state.ticks[CURVED] > 0.0 else inf
     losses = np.where(np.isfinite(losses), losses, LARGEST)
-    new, common = share * np.exp((losses.min() - losses) / unit), stack.common_share(state.ticks[T])
-    return (1.0 - common) * new / new.sum() + common / len(new)
+    new = share * np.exp((losses.min() - losses) / unit)
+    return (1.0 - BACK) * new / new.sum() + BACK / len(new)
 
 
 # --- the best member --------------------------------------------------------------------------
