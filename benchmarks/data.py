@@ -79,6 +79,56 @@ def text_like(rows: int, d: int, draws: int = 72, seed: int = 1) -> Rows:
     return made._replace(y=np.where(score + rng.standard_normal(rows) > 0.0, 1.0, -1.0))
 
 
+#: How many values the fields of `clicks` have.
+FIELDS: tuple[int, ...] = (
+    2,
+    3,
+    4,
+    5,
+    7,
+    10,
+    12,
+    15,
+    24,
+    31,
+    50,
+    80,
+    100,
+    200,
+    300,
+    500,
+    1000,
+    2000,
+    5000,
+    10_000,
+    20_000,
+    50_000,
+)
+FIELDS += (100_000, 200_000, 500_000, 1_000_000)
+
+
+def clicks(rows: int, bits: int = 16, seed: int = 1, block: int = 0) -> Rows:
+    """A stream of clicks: 26 categorical fields of 2 to a million values, hashed into 2^bits features.
+
+    A value's rank in a field of n is floor(n^u) for uniform u, a power law. The log-odds are the sum of a normal weight
+    per value, less what leaves a click in 20 rows or so. Nothing drifts; another `block` has other rows of the same
+    stream.
+    """
+    weights, rng = np.random.default_rng(seed), np.random.default_rng((seed, 1 + block))
+    columns, scores = np.empty((rows, len(FIELDS)), np.int32), np.full(rows, -6.0)
+    for k, n in enumerate(FIELDS):
+        rank = (float(n) ** rng.random(rows)).astype(np.int64)
+        scores += 0.45 * weights.standard_normal(n + 1)[rank]
+        mixed = (rank + np.int64(k + 1) * np.int64(1_000_003)) * np.int64(-7046029254386353131)  # modulo 2^64
+        columns[:, k] = (mixed.view(np.uint64) >> np.uint64(64 - bits)).astype(np.int32)
+    columns.sort(axis=1)
+    first = np.ones(columns.shape, bool)
+    first[:, 1:] = columns[:, 1:] > columns[:, :-1]
+    indptr, indices = np.append(0, np.cumsum(first.sum(axis=1))), columns[first]
+    y = np.where(rng.random(rows) * (1.0 + np.exp(-scores)) < 1.0, 1.0, -1.0)
+    return Rows("clicks", 2**bits, indptr, indices, np.ones(len(indices)), y)
+
+
 # --- files ------------------------------------------------------------------------------------
 
 

@@ -1,10 +1,13 @@
 """What parallel work costs in loss: rounds of K parts beside one stream, on rows held back.
 
     python -m benchmarks.parallel [--data DIR] [--json FILE] [--sets NAME ...] [--parts K ...] [--shuffles N] [--quick]
+    python -m benchmarks.parallel --clicks 10000000
 
 Rows are shuffled; four of five are learned from once, by `Learner.learn` (one stream) and by `Learner.learn_parallel`
 with K parts (simulated, one after the other: the result does not depend on threads). A number is the loss of the fifth
 part, in percent above that of the one stream with the same rows and learner: the mean over shuffles, and the worst.
+Of K = 4, 16 and 64 there is the first shuffle alone. `--clicks` is a made-up stream of so many rows (`data.clicks`),
+which is never whole in memory; the rows held back are as many as a block has.
 "mean" is what has to be beaten: K learners, each with its part of the rows, merged once in the end (`Learner.merge`).
 """
 
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,14 +24,20 @@ import numpy as np
 from benchmarks import data
 from benchmarks.data import Rows
 from benchmarks.report import header, progress, table
-from fiol import FIOL, Curvature, Learner, Logistic, ScaleFree, Squared, Stacked
+from fiol import FIOL, Chunk, Curvature, Learner, Logistic, ScaleFree, Squared, Stacked
+from fiol.engine.pooling import rows_of_rounds
+from fiol.training.rows import TargetRows, regrouped
 
 #: The learners, by what tables call them, of a loss.
 LEARNERS: dict[str, Callable[[Any], Any]] = {
     "Curvature": lambda loss: FIOL(loss, step_size=ScaleFree(Curvature())),
     "Stacked": Stacked,
 }
-PARTS = (2, 8, 32)
+PARTS = (2, 4, 8, 16, 32, 64)
+#: With these numbers of parts, all shuffles are learned from.
+SHUFFLED = (2, 8, 32)
+#: Clicks are made so many at a time.
+BLOCK = 250_000
 MEAN = "mean, K = 8"
 SOURCES = (*data.SOURCES, data.MORE_BINARY[1], *data.NUMBERS)
 #: Sets are cut to so many rows.
@@ -68,7 +77,7 @@ def measure(rows: Rows, shuffles: int, parts: tuple[int, ...], squared: bool) ->
             one = Learner(update)
             one.learn(X[seen], rows.y[seen])
             losses.append(loss_of(one))
-            for k in parts:
+            for k in (k for k in parts if seed == 0 or k in SHUFFLED):
                 progress(f"{rows.name}: {name}, shuffle {seed + 1}, {k} parts")
                 many = Learner(update)
                 many.learn_parallel(X[seen], rows.y[seen], parts=k, threads=1)
@@ -82,16 +91,46 @@ def measure(rows: Rows, shuffles: int, parts: tuple[int, ...], squared: bool) ->
     return found
 
 
+def measure_clicks(rows: int, parts: tuple[int, ...]) -> list[Costs]:
+    """Both learners on a made-up stream of clicks, each round in so many parts, or all rows alone."""
+    kept = data.clicks(min(BLOCK, rows), block=rows)
+    X, found = kept.matrix(), []
+    for name, make in LEARNERS.items():
+        learners = {k: Learner(make(Logistic()), n_features=kept.d) for k in (1, *parts)}
+        blocks = (
+            data.clicks(min(BLOCK, rows - start), block=number) for number, start in enumerate(range(0, rows, BLOCK))
+        )
+        chunks = (TargetRows(Chunk(b.indptr, b.indices, b.data), b.y, np.ones(b.size)) for b in blocks)
+        for block in regrouped(chunks, rows_of_rounds(0)):
+            progress(f"clicks: {name}, {learners[1].rows:,} rows")
+            for k, learner in learners.items():
+                learner.learn_parallel(*block, parts=k, threads=1)
+        losses = {k: held_out(learner, X, kept.y, squared=False) for k, learner in learners.items()}
+        percent = {f"K = {k}": [100.0 * (losses[k] / losses[1] - 1.0)] for k in parts}
+        found.append(Costs("clicks", rows, name, losses[1], percent))
+    progress("")
+    return found
+
+
 def report(found: list[Costs]) -> str:
     """All of it as a table: means over shuffles, and in brackets the worst."""
     names = list(found[0].percent)
     body = [
-        [c.name, f"{c.rows:,}", c.learner, f"{c.loss:.4g}"]
-        + [f"{np.mean(c.percent[name]):+.1f} ({max(c.percent[name]):+.1f})" for name in names]
+        [c.name, f"{c.rows:,}", c.learner, f"{c.loss:.4g}"] + [cell(c.percent.get(name, [])) for name in names]
         for c in found
     ]
     head = ["", "rows", "learner", "one stream", *names]
     return f"Loss of rows held back, percent above one stream: mean over shuffles (worst)\n{table(head, body)}"
+
+
+def cell(percent: list[float]) -> str:
+    """The mean, and the worst of several.
+
+    >>> cell([1.0, 2.0]), cell([1.0]), cell([])
+    ('+1.5 (+2.0)', '+1.0', '')
+    """
+    worst = f" ({max(percent):+.1f})" if len(percent) > 1 else ""
+    return f"{np.mean(percent):+.1f}{worst}" if percent else ""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -103,17 +142,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="of these only")
     parser.add_argument("--parts", nargs="+", type=int, default=list(PARTS), metavar="K")
     parser.add_argument("--shuffles", type=int, default=3, metavar="N")
+    parser.add_argument("--clicks", type=int, metavar="ROWS", help="a made-up stream of so many rows, instead of sets")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
     parser.add_argument("--quick", action="store_true", help="made-up rows, one shuffle")
     given = parser.parse_args(arguments)
     quick = given.quick or given.data is None
-    if quick:
+    sets: Iterator[Rows] = iter(())
+    if given.clicks is not None:
+        pass
+    elif quick:
         sets = iter([data.text_like(4000, 2000)._replace(name="made up")])
     else:
         sources = tuple(source for source in SOURCES if not given.sets or source.name in given.sets)
         sets = data.load(given.data, sources=sources)
     numbers = {source.name for source in data.NUMBERS}
-    found = []
+    found = [] if given.clicks is None else measure_clicks(given.clicks, tuple(given.parts))
     for rows in sets:
         found += measure(rows, 1 if quick else given.shuffles, tuple(given.parts), rows.name in numbers)
     if not found:

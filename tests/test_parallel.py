@@ -1,5 +1,6 @@
 """Rows learned from in parallel: what parts of a round know together, and how far it goes."""
 
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,8 @@ from fiol import (
     Squared,
     Stacked,
 )
-from fiol.engine import pooling
+from fiol.engine import lane_group, pooling, stack_state
+from fiol.engine.lane_pooling import pool_lanes
 from fiol.engine.pooling import ALONG, Pool, round_ends
 
 rng = np.random.default_rng(4)
@@ -73,7 +75,9 @@ def test_one_part_is_the_single_stream(name):
     update = UPDATES[name]
     y = targets(update)
     plain, rounds = (made(update, **({"classes": ["no", "yes"]} if name == "softmax" else {})) for _ in range(2))
-    expected, found = plain.learn(X, y), rounds.learn_parallel(X, y, parts=1)
+    expected, codes = plain.learn(X, y), plain.codes_of(y) if name == "softmax" else np.asarray(y)
+    rounds.take_in(X)
+    rounds.engine, found = pooling.learn_in_rounds(rounds.engine, fiol.to_chunk(X), codes, np.ones(len(X)), 1)
     np.testing.assert_allclose(rounds.weights, plain.weights, rtol=1e-7, atol=1e-10)
     np.testing.assert_allclose(rounds.intercept, plain.intercept, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
@@ -168,6 +172,24 @@ def test_order_of_parts_and_threads_do_not_matter():
     np.testing.assert_array_equal(models[0].mixing, models[1].mixing)
 
 
+def test_penalties_count_all_rounds():
+    """Of features that nobody saw they add up to 0, not beyond; where one part alone saw it, others' rounds count."""
+    base = made(FIOL(Logistic(), L1(0.01), AdaGrad()), n_features=3, intercept=False)
+    base.learn(np.eye(3)[[0, 1, 2, 0, 1, 2]], [1, 1, 1, 1, 1, 1])
+    base.engine.settle()
+    base.engine.state.w[:] = [1.0, 0.015, 1.0]
+    parts = [base.copy() for _ in range(4)]
+    for k, part in enumerate(parts):
+        part.learn(np.eye(3)[[2]] if k == 0 else np.zeros((1, 3)), [1])
+        part.engine.settle()
+    step = [base.weights - part.weights for part in parts[1:]]
+    assert all(0.015 > one[1] > 0.015 / 4 for one in step)
+    way = Pool(base.engine, [part.engine for part in parts]).ways[0]
+    np.testing.assert_allclose(way.engine.state.w[0], 1.0 - 4 * step[0][0], rtol=1e-12)
+    assert way.engine.state.w[1] == 0.0
+    np.testing.assert_allclose(way.engine.state.w[2], parts[0].weights[2] - 3 * step[0][2], rtol=1e-12)
+
+
 def test_weights_that_are_zero_with_most_stay_zero():
     base = made(UPDATES["l1"])
     base.learn(X[:60], Y[:60])
@@ -198,6 +220,131 @@ def test_an_ensemble_learned_in_parts_is_saved_and_goes_on(tmp_path):
         assert again.rows == 2 * len(X)
 
 
+MEMBERS = fiol.Ensemble(
+    [FIOL(Softmax(), step_size=ScaleFree(size)) for size in (AdaGrad(), AdaGrad(30.0), Curvature())]
+)
+
+
+def test_members_in_threads_change_no_bit(monkeypatch):
+    labels, workers, call = np.where(Y > 0, "yes", "no"), set(), pooling.Engine.call
+
+    def noted(engine, kernel, *arguments):
+        if kernel == "learn_rows":
+            workers.add(threading.current_thread().name)
+        return call(engine, kernel, *arguments)
+
+    monkeypatch.setattr(pooling.Engine, "call", noted)
+    plain, threads, whole = (made(MEMBERS, classes=["no", "yes"]) for _ in range(3))
+    expected = plain.learn(X, labels)
+    assert workers == {"MainThread"}
+    assert threads.parts_for(2) == 1
+    found = threads.learn_parallel(X, labels, parts=1, threads=3)
+    assert len(workers) > 1
+    assert found.tobytes() == expected.tobytes()
+    whole.take_in(X)
+    whole.learn_canonical(fiol.to_chunk(X), plain.codes_of(labels), np.ones(len(X)), jobs=2)
+    for model in (threads, whole):
+        arrays = model.arrays()
+        assert all(array.tobytes() == arrays[name].tobytes() for name, array in plain.arrays().items())
+    plain.learn(X, labels)  # and goes on without threads
+    threads.learn(X, labels)
+    assert plain.weights.tobytes() == threads.weights.tobytes()
+
+
+def test_an_interrupt_waits_for_members_in_other_threads():
+    """After one, the piece is ended: nobody makes its rounds twice, also if a thread is still about them."""
+    plain, engine = (made(MEMBERS, classes=["no", "yes"]).engine for _ in range(2))
+    rows, threads = (fiol.to_chunk(X), (Y > 0).astype(int), np.ones(len(X))), []
+    for one in (plain, engine):
+        one.fit_in(rows[0])
+
+    def interrupted(work, items):
+        items = list(items)
+        if not threads:
+            threads.extend(threading.Thread(target=work, args=(k,)) for k in items)
+            for thread in threads:
+                thread.start()
+            raise KeyboardInterrupt
+        return map(work, items)
+
+    plain.learn_piece(*rows)
+    engine.compiled, engine.call, engine.each = True, plain.call, interrupted  # as if no component could raise
+    with pytest.raises(KeyboardInterrupt):
+        engine.learn_piece(*rows)
+    for thread in threads:
+        thread.join()
+    assert engine.rounds == len(X)
+    kept = engine.arrays()
+    assert all(array.tobytes() == kept[name].tobytes() for name, array in plain.arrays().items())
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), fiol.Absolute()], ids=str)
+def test_lanes_know_together_what_members_do(loss, monkeypatch):
+    monkeypatch.setattr(lane_group, "INTERPRETED", True)
+    monkeypatch.setattr(pooling, "GROWTH", 0.3)
+    draw = np.random.default_rng(7)  # all parts see all features, and nobody is ever content
+    X = draw.normal(size=(160, 4)) * [1.0, 30.0, 1.0, 1.0] + [0.0, 0.0, 0.0, 50.0]
+    y = draw.choice([-1.0, 1.0], 160) if isinstance(loss, Logistic) else X[:, 0] + draw.normal(size=160)
+    together, apart = made(Stacked(loss)), made(Stacked(loss))
+    together.learn_parallel(X, y, parts=3, threads=1)
+    assert pooling.in_lanes(together.engine)
+    assert len(together.engine.centring.features) == 1
+    monkeypatch.setattr(pooling, "in_lanes", lambda engine: False)
+    apart.learn_parallel(X, y, parts=3, threads=1)
+    for one, other in zip(together.engine.members, apart.engine.members, strict=True):
+        for mine, theirs in ((one.state, other.state), (one.intercept, other.intercept)):
+            np.testing.assert_allclose(mine.w, theirs.w, rtol=1e-7, atol=1e-9)
+            np.testing.assert_allclose(mine.statistics, theirs.statistics, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(together.mixing, apart.mixing, rtol=1e-6, atol=1e-9)
+    assert (together.rows, together.rounds) == (apart.rows, apart.rounds)
+
+
+def test_who_has_not_seen_a_feature_does_not_count():
+    """Two parts, of which the first alone saw the feature: lanes of curvature, AdaGrad and normalized steps."""
+    rules = np.zeros((9, 4))
+    rules[0], rules[1] = 1.0, [2.0, 1.0, 0.0, 1.0]
+    rules[6, 0] = rules[2, 1] = rules[4, 2] = 1.0
+    base = np.array([[[1.0, 1.0, 1.0, 3.0], [4.0, 4.0, 0.0, 0.0]]])
+    seen = np.array([[[2.0, 3.0, 5.0, 3.0], [6.0, 7.0, 0.0, 0.0]]])
+    found, costs = pool_lanes(rules.ravel(), [base, seen, base], [np.ones(1, bool), np.zeros(1, bool)], np.ones(4))
+    np.testing.assert_allclose(
+        found[0, 0], [2.0, 3.0, 3.0, 3.0]
+    )  # 1 + (2 + 6) (2 - 1) / (2 + 6), 3, the mean, the peak
+    np.testing.assert_allclose(found[0, 1], [6.0, 7.0, 0.0, 0.0])
+    np.testing.assert_allclose(costs, [(2.0 + 4.0) * 1.0, 0.0, 0.0, 0.0])
+
+
+def test_stacks_are_judged_by_weights_they_have_not_learned_from():
+    model = made(Stacked(Logistic()))
+    model.learn(X[:60], Y[:60])
+    engine = model.engine
+    Z = np.random.default_rng(1).normal(size=(50, 7))
+    before, share = engine.mixed.v.copy(), engine.mixed.share.copy()
+    losses = np.array([np.logaddexp(0, -Y[:50] * (Z @ v)).sum() for v in before])
+    pooling.teach_stack(engine, 500, Z, Y[:50], np.ones(50))
+    common = stack_state.BACK
+    expected = share * np.exp(-losses)
+    expected = (1 - common) * expected / expected.sum() + common / 3
+    np.testing.assert_allclose(engine.mixed.share, expected, rtol=1e-10)
+    assert (engine.rounds, np.abs(engine.mixed.v - before).max() > 0.01) == (560, True)
+    engine.mixed.v[1] = 1e200  # what cannot be said counts as bad, not as an error
+    with np.errstate(over="ignore"):
+        pooling.teach_stack(engine, 50, Z, Y[:50], np.ones(50))
+    assert np.isfinite(engine.mixed.share).all()
+    assert engine.mixed.share.sum() == pytest.approx(1.0)
+
+
+def test_rows_that_come_again_teach_the_stack_nothing_and_end():
+    model = made(Stacked(Logistic()))
+    model.learn_parallel(X, Y, parts=2)
+    before = model.mixing.copy()
+    with model.engine.rows_again():
+        model.learn_parallel(X, Y, parts=2)
+    np.testing.assert_array_equal(model.mixing, before)
+    model.learn_parallel(X, Y, parts=2)
+    assert not np.array_equal(model.mixing, before)
+
+
 def test_all_rows_or_none():
     model = made(UPDATES["default"])
     model.learn(X[:50], Y[:50])
@@ -222,3 +369,4 @@ def test_rounds_grow_with_the_rows():
     assert all(b - a <= max(0.1 * a, 1) for a, b in pairwise(ends))
     assert len(ends) < 100
     assert round_ends(0, 10_000) == [0]
+    assert max(np.diff(round_ends(10_000_000, 0))) == pooling.MOST_IN_ROUND

@@ -8,7 +8,8 @@ import math
 import operator
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -315,10 +316,13 @@ class Learner:
         A round has a tenth of the rows so far, after 2,000 rows alone. Its parts go on from one learner, apart from
         each other; then what they know is put together (`fiol.engine.pooling`), and one more exact step finds how far
         all of it goes. So the learner is not the one of a single stream; docs/parallel.md tells how near it is. It
-        depends on `parts`, not on `threads` (by default as many, but no more than there are processors).
+        depends on `parts`, not on `threads` (by default as many as there is work for, but no more than processors).
+
+        One part is `learn`, to the bit, but that members of an ensemble go side by side in threads if they do not go
+        in lanes of one vector: those of a joint loss, or with penalties that lanes do not have.
 
         Returns the score of every row before it was learned from, by the part that did. All rows are learned from, or
-        none is.
+        none is; with one part an interrupt may come in between, as in `learn`.
 
         >>> from fiol import Learner
         >>> import numpy as np
@@ -329,26 +333,65 @@ class Learner:
         (5000, True)
         """
         parts = check_size("parts", parts)
-        threads = min(parts, os.cpu_count() or 1) if threads is None else check_size("threads", threads)
-        if self.max_features is not None or self.update.geometry != Euclidean() or self.ledger is not None:
-            raise TypeError(
-                "rows are not learned from in parallel with max_features, a geometry or a ledger: use learn"
-            )
+        if threads is not None:
+            check_size("threads", threads)
         X, rows = counted(X)
         if rows is None:
             raise TypeError("X must be rows that can be counted, not a generator: use learn")
+        if parts > 1 and not self.goes_in_parts:
+            raise TypeError(
+                "rows are not learned from in parallel with max_features, a geometry or a ledger: use learn"
+            )
         with self._turns, self._intake.transaction(learner=self):
             targets, sample_weights = self._targets(y, rows), check_sample_weights(sample_weight, rows)
-            chunk, engine = self._intake.take_in(X), self.engine.copy()
-            if self._intake.labels is not None:
-                targets, first = self._intake.labels.code(targets)
-                if first.size:  # known from the first row on: whoever learns side by side has to have the same classes
-                    engine.add_scores(np.arange(engine.trailing[0]), engine.trailing[0] + len(first))
-            with in_threads(threads) as each:
-                engine, scores = learn_in_rounds(engine, chunk, targets, sample_weights, parts, each)
+            if parts == 1:
+                with self._members_in_threads(threads):
+                    scores = self._learn_all(X, targets, sample_weights)
+            else:
+                chunk, labels, engine = self._intake.take_in(X), self._intake.labels, self.engine
+                if labels is not None:
+                    targets, first = labels.code(targets)
+                    if first.size:  # known from the first row on: all who learn side by side have the same classes
+                        engine = engine.copy()
+                        engine.add_scores(np.arange(engine.trailing[0]), engine.trailing[0] + len(first))
+                scores = self._learn_in_parts(engine, chunk, targets, sample_weights, parts, threads)
             self._watch(scores)
-            self.engine = engine
             return scores
+
+    def _learn_in_parts(
+        self, engine: Engine, chunk: Chunk, y: Any, sample_weights: Floats, parts: int, threads: int | None
+    ) -> Floats:
+        """Go on with what an engine knows after rows in so many parts; all of them, or none."""
+        with in_threads(min(threads or parts, parts, processors())) as each:
+            engine, scores = learn_in_rounds(engine.copy(), chunk, y, sample_weights, parts, each)
+        self.engine = engine
+        return scores
+
+    @contextmanager
+    def _members_in_threads(self, threads: int | None) -> Iterator[None]:
+        """Let members of an ensemble that do not go in lanes go side by side."""
+        engine: Any = self.engine
+        several = 1 if engine.observer is not None else engine.apart
+        with in_threads(min(threads or processors(), max(several, 1))) as each:
+            engine.each = each
+            try:
+                yield
+            finally:
+                engine.each = map
+
+    @property
+    def goes_in_parts(self) -> bool:
+        """Whether rows can be learned from in several parts."""
+        return self.max_features is None and self.update.geometry == Euclidean() and self.ledger is None
+
+    def parts_for(self, jobs: int) -> int:
+        """In how many parts of rows so many threads have enough to do: 1 if members keep them busy, which is exact.
+
+        >>> from fiol import FIOL, Learner, Logistic, Softmax, Stacked
+        >>> Learner().parts_for(2), Learner(FIOL(Logistic())).parts_for(2), Learner(Stacked(Softmax())).parts_for(2)
+        (2, 2, 1)
+        """
+        return jobs if self.goes_in_parts and self.engine.apart < 2 else 1
 
     def learn_chunk(self, chunk: Chunk, y: Any, sample_weight: Any = None, order: Any = None) -> Floats:
         """`learn` for a canonical chunk (`fiol.to_chunk`, `Chunk.from_bytes`) of numbered features: cheap checks only.
@@ -384,9 +427,22 @@ class Learner:
 
     # For the rest of the package: what has been checked before is not looked at again, and whose turn it is neither.
 
-    def learn_canonical(self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
-        """`learn_chunk` for rows of features there are, with checked targets, or codes of classes there are."""
-        scores = self.engine.learn(self._entered(chunk), y, sample_weights, order)
+    def learn_canonical(
+        self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER, jobs: int = 1
+    ) -> Floats:
+        """`learn_chunk` for rows of features there are, with checked targets, or codes of classes there are.
+
+        So many `jobs` do what `parts_for` says, each in a thread of its own.
+        """
+        parts = self.parts_for(jobs)
+        if parts == 1:
+            with self._members_in_threads(jobs):
+                scores = self.engine.learn(self._entered(chunk), y, sample_weights, order)
+        elif not len(order):
+            scores = self._learn_in_parts(self.engine, chunk, y, sample_weights, parts, jobs)
+        else:
+            rows = chunk.take(order), y[order], sample_weights[order]
+            scores = scattered(self._learn_in_parts(self.engine, *rows, parts, jobs), order, chunk.rows)
         self._watch(scores)
         return scores
 
@@ -1307,6 +1363,11 @@ def softmax(scores: Floats) -> Floats:
         return scores
     p: Floats = np.exp(scores - scores.max(axis=1, keepdims=True))
     return p / p.sum(axis=1, keepdims=True)
+
+
+def processors() -> int:
+    """How many there are."""
+    return os.cpu_count() or 1
 
 
 def check_flag(name: str, value: Any) -> None:

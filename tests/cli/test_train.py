@@ -18,6 +18,7 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol import cli
+from fiol.engine import pooling
 from fiol.training import run as loop
 
 SINGLE = ["--algorithm", "FIOL"]
@@ -268,6 +269,19 @@ def test_a_checkpoint_goes_on_to_the_same_file(two, tmp_path, monkeypatch, optio
     assert "nothing is left to do" in invoke(*command, "-o", broken, "--resume").output
     done = invoke(*command, "--seed", 2, "-o", broken, "--resume", code=2)
     assert "was made with --seed 1, not 2" in done.output
+
+
+def test_jobs_learn_as_learn_parallel_does(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(pooling, "ALONE", 60)
+    path, X, y = two
+    model, learner = tmp_path / "jobs.fiol", fiol.Learner(fiol.FIOL(fiol.Logistic()))
+    invoke("train", path, *SINGLE, "--jobs", 3, "-o", model)
+    learner.learn_parallel(X, 2.0 * y - 1.0, parts=3)
+    assert fiol.load(model).weights.tobytes() == learner.weights.tobytes()
+    done = invoke("train", path, *SINGLE, "--jobs", 2, "-o", model, "--resume", code=2)
+    assert "was made with --jobs 3, not 2" in done.output
+    done = invoke("train", path, *SINGLE, "--jobs", 2, "--max-features", 5, "-o", tmp_path / "none", code=2)
+    assert "--jobs and --max-features exclude each other" in done.output
 
 
 def test_info():

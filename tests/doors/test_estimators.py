@@ -38,6 +38,7 @@ import fiol
 from fiol import FIOLClassifier, FIOLRegressor
 from fiol.doors.fitting import held_back
 from fiol.doors.validation import LARGEST_SEED
+from fiol.engine import pooling
 from fiol.intake.chunk import loops
 
 ONE_PASS = {"max_iter": 1, "shuffle": False}
@@ -822,6 +823,26 @@ def test_n_jobs_changes_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         same(one, FIOLClassifier("log_loss", random_state=0, max_iter=3, tol=None, n_jobs=2).fit(X, codes))
+
+
+def test_n_jobs_of_one_learner_are_parts_of_its_rows(monkeypatch):
+    interpret(monkeypatch)
+    monkeypatch.setattr(pooling, "ALONE", 50)
+    X, codes = blobs(classes=2)
+    y, options = np.where(codes > 0, 1.0, -1.0), {"max_iter": 2, "tol": None, "random_state": 3}
+    by_hand, order = fiol.Learner(n_features=12), np.arange(len(y))
+    seed = check_random_state(3).randint(LARGEST_SEED)
+    for _ in range(2):
+        loops().shuffle(order, seed)
+        by_hand.learn_parallel(X[order], y[order], parts=3)
+    for model in (FIOLClassifier("log_loss", **options, n_jobs=3), FIOLRegressor(fiol.Logistic(), **options, n_jobs=3)):
+        model.fit(X, y)
+        assert model.coef_.tobytes() == by_hand.weights.tobytes()
+    alone = FIOLRegressor(fiol.Logistic(), **options).fit(X, y)
+    assert alone.coef_.tobytes() != by_hand.weights.tobytes()
+    for refused in ({"geometry": fiol.DiagonalMetric(np.ones(12))}, {"record_every": 10}):  # one thread learns
+        one, many = (FIOLRegressor(**options, **refused, n_jobs=k).fit(X, y) for k in (None, 2))
+        same(one, many)
 
 
 def test_a_ledger_on_request(monkeypatch):

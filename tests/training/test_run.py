@@ -13,6 +13,7 @@ from tests.material import LOSSES, name
 
 import fiol
 from fiol import Chunk, NamedRows, to_chunk
+from fiol.engine import pooling
 from fiol.readers.batch import Batch, Place
 from fiol.training import run
 from fiol.training.figures import Line, TargetTable
@@ -227,11 +228,13 @@ def test_later_passes_teach_a_stack_nothing(monkeypatch):
         Regime(),
         Regime(passes=2, shuffle=15, seed=4),
         Regime(passes=4, shuffle=10, holdout=0.3, patience=1),
+        Regime(passes=2, shuffle=15, seed=4, holdout=0.2, jobs=3),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("names", [False, True])
-def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, regime, names):
+def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, monkeypatch, regime, names):
+    monkeypatch.setattr(pooling, "ALONE", 20)
     X, y = make_rows(90)
     task, path = guessed_task(y), tmp_path / "model.fiol"
     whole = Training(new(), task, reader(X, y, names=names), regime)
@@ -249,6 +252,39 @@ def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, regime, 
         again.checkpoint()
         assert contents(again.learner) == contents(whole.learner)
         assert len(rest) <= len(events) - stop + 1
+
+
+@pytest.mark.parametrize("names", [False, True])
+@pytest.mark.parametrize("size", [7, 90])
+def test_jobs_learn_as_learn_parallel_does(monkeypatch, names, size):
+    monkeypatch.setattr(pooling, "ALONE", 30)
+    monkeypatch.setattr(run, "ROWS_FOR_STACKS", 50)
+    X, y = make_rows(90)
+    training = Training(fiol.Learner(), guessed_task(y), reader(X, y, size, names=names), Regime(passes=2, jobs=2))
+    lines = lines_of(training)
+    by_hand = fiol.Learner()
+    rows, given = named(X) if names else X, 2.0 * y - 1.0
+    scores = by_hand.learn_parallel(rows, given, parts=2)
+    loss = float(np.mean(np.logaddexp(0.0, -given * scores)))
+    with by_hand.engine.rows_again():
+        by_hand.learn_parallel(rows, given, parts=2)
+    assert training.learner.weights.tobytes() == by_hand.weights.tobytes()
+    assert [line.rows for line in lines] == [10, 20, 40, 80, 90] * 2
+    assert lines[4].loss == pytest.approx(loss, rel=1e-12)
+
+
+def test_jobs_of_members_are_those_of_one(monkeypatch):
+    X, y = make_rows(60)
+    labels = np.where(y > 0, "yes", "no")
+    task = guessed_task(labels, fiol.Softmax())
+    runs = [
+        Training(fiol.Learner(fiol.Stacked(fiol.Softmax())), task, reader(X, labels), Regime(jobs=jobs))
+        for jobs in (1, 3)
+    ]
+    for training in runs:
+        lines_of(training)
+    assert runs[0].learner.weights.tobytes() == runs[1].learner.weights.tobytes()
+    assert runs[1].parts == 1
 
 
 def test_checkpoints_come_every_so_many_rows(tmp_path):

@@ -92,6 +92,12 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     metavar="PASSES",
     help="Stop after so many passes without a better loss on the rows held out, and go back to the best pass.",
 )
+@repeating(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Learn in N threads: rows are shared out, and the model is not quite that of one thread [default: 1].",
+)
 @keeping("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="MODEL", help="The file to write.")
 @keeping("--force", is_flag=True, help="Replace MODEL if it exists.")
 @keeping("--checkpoint-rows", type=click.IntRange(1), metavar="N", help="Write MODEL every N rows.")
@@ -162,6 +168,8 @@ def check_numbers(options: dict[str, Any]) -> None:
         raise click.UsageError("--early-stop needs --holdout: rows that tell which pass was the best")
     if options["bits"] is not None and options["max_features"] is not None:
         raise click.UsageError("--bits and --max-features exclude each other")
+    if options["jobs"] is not None and options["max_features"] is not None:
+        raise click.UsageError("--jobs and --max-features exclude each other")
 
 
 class Job:
@@ -317,7 +325,7 @@ class Job:
         from fiol.training.stopping import Stopped
 
         o = self.options
-        regime = Regime(o["passes"], o["shuffle"], o["seed"], o["holdout"], o["early_stop"])
+        regime = Regime(o["passes"], o["shuffle"], o["seed"], o["holdout"], o["early_stop"], o["jobs"] or 1)
         watcher = None if report is None else Watcher(self.learner, self.task, bool(regime.holdout))
         self.training = training = Training(
             self.learner,

@@ -284,14 +284,13 @@ class StepSize(Component):
         `base` and `records` are [feature, statistic], w and `weights` [feature] or [feature, score], `unit` is the
         square of every feature's unit. By default, sums go on by what each has added. A weight goes as far as those
         who saw the feature went, on average: each of them went the whole way, and the sum of steps that are long
-        enough for one would overshoot. If nobody saw it, what a penalty did to it in the rounds of each adds up.
+        enough for one would overshoot. What a penalty did to it in the rounds of the others counts with the same part:
+        of a feature that few saw, these few had all rows, and the penalty all rounds. If nobody saw it, all adds up.
         """
         pairs = list(zip(records, weights, strict=True))
         seen = [np.any(record != base, axis=1) if record.shape[1] else ~same(own, w) for record, own in pairs]
-        among = np.sum(seen, axis=0)
-        alone = np.where(among == 0, 1.0, 0.0)
-        counts = [np.where(one, 1.0 / np.maximum(among, 1), alone) for one in seen]
-        change = sum(for_scores(count, own) * (own - w) for count, own in zip(counts, weights, strict=True))
+        part = 1.0 / np.maximum(np.sum(seen, axis=0), 1)
+        change = sum(for_scores(part, own) * (own - w) for own in weights)
         return Pooled(self.pooled_records(base, records), w, change, np.zeros(len(w)))
 
     def pooled_records(self, base: Any, records: list[Any]) -> Any:

@@ -27,7 +27,6 @@ from fiol.doors.fitting import accuracy, continued
 from fiol.doors.parameters import CLASSIFICATION, JOINT, component_named
 from fiol.doors.validation import (
     CSR_TYPES,
-    THREADS,
     all_or_nothing,
     check_labels,
     class_weights,
@@ -58,7 +57,6 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         parameter of the update but a penalty "l2" and the step size is given, otherwise log_loss.
     {parameters}
     class_weight : None, "balanced" or a dict: the weight of every row is multiplied by that of its class.
-    n_jobs : classes are learned in so many threads.
 
     `fit` with one pass and no shuffling, `partial_fit` in chunks of any size and `fiol.Learner.learn` give the
     same weights to the bit; for more than two classes if the loss is named, or the first `partial_fit` names the
@@ -90,7 +88,6 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         **LinearEstimator._parameter_constraints,
         "loss": [StrOptions({"auto", *CLASSIFICATION, *JOINT}), Loss, JointLoss],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "n_jobs": THREADS,
     }
     _kind = "classifier"
     _model: OneVsRest | Learner

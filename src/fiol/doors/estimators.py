@@ -40,7 +40,7 @@ from fiol.doors.parameters import (
     make_grid,
     make_update,
 )
-from fiol.doors.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, validate_data
+from fiol.doors.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, THREADS, parts_of, validate_data
 from fiol.intake.chunk import Chunk
 from fiol.intake.coding import Coding, needs_coding
 from fiol.intake.containers import to_chunk
@@ -93,6 +93,12 @@ PARAMETERS = """
         Seed of shuffling and holding out.
     warm_start : `fit` goes on from where the last one ended, with what has been learned about steps as well if no
         parameter of the update has changed.
+    n_jobs : so many threads learn in `fit`: None is 1, -1 all processors. Classes that are learned one against the rest
+        have a thread each, and so have members of an ensemble that learns all classes at once: that changes no bit.
+        Otherwise `fit` learns from rows in as many parts, and the model is that of `fiol.Learner.learn_parallel`: near
+        to that of one thread, and as good but for a percent or so (docs/parallel.md), but not the same; it depends on
+        the number, not on how many threads there really are. With a geometry or record_every, one thread learns. So it
+        does in `partial_fit`, but for one against the rest.
     coding : how the columns of a frame with texts, dates or missing values become features: a dict from columns to
         kinds ("number", "category", "words", "date", "skip", ...), a `fiol.Coding`, or None, which leaves it to the
         frame of the first fit (docs/columns.md). `coef_` has a column for each of `coef_names_` then.
@@ -115,6 +121,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         "average": ["boolean"],
         "positive": ["boolean"],
         "tune": [dict, None],
+        "n_jobs": THREADS,
         "record_every": [Interval(Integral, 1, None, closed="left"), None],
         **OF_PASSES,
     }
@@ -256,13 +263,15 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
             held_out, score = back, negative_loss
         rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
         courses, later = [], []
+        jobs = 1 if len(tasks) > 1 else parts_of(self.n_jobs)  # several learners have a thread each
         for learner, y in tasks:
             judge = None
             if rest is not None:
                 told = rest, y[held_out], sample_weights[held_out]
                 judge = partial(score, learner, *told)
-                later.append(partial(learner.learn_canonical, *told))
-            courses.append(Course(Passes(learner, chunk, y, sample_weights), judge, None if back is None else learner))
+                later.append(partial(learner.learn_canonical, *told, jobs=jobs))
+            passes = Passes(learner, chunk, y, sample_weights, jobs)
+            courses.append(Course(passes, judge, None if back is None else learner))
         stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change, relative=is_regressor(self))
         tell = Progress() if self.verbose else None
         kept = None if held_out is None else ~held_out

@@ -25,16 +25,17 @@ class Passes:
 
     Returns the mean loss of their scores before. From the second pass on, rows come again: see `Engine.rows_again`. A
     stack that has seen few rows goes on learning nevertheless: to know members too well is better than hardly at all.
+    So many `jobs` share a pass as `Learner.learn_canonical` has it.
     """
 
-    def __init__(self, learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> None:
-        self.learner, self.rows, self.made = learner, (chunk, y, sample_weights), 0
+    def __init__(self, learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats, jobs: int = 1) -> None:
+        self.learner, self.rows, self.jobs, self.made = learner, (chunk, y, sample_weights), jobs, 0
 
     def __call__(self, order: Any = IN_ORDER) -> float:
         chunk, y, sample_weights = self.rows
         again = self.made > 0 and self.learner.rounds >= ROWS_FOR_STACKS
         with self.learner.engine.rows_again() if again else nullcontext():
-            scores = self.learner.learn_canonical(chunk, y, sample_weights, order)
+            scores = self.learner.learn_canonical(chunk, y, sample_weights, order, self.jobs)
         self.made += 1
         return self.learner.mean_loss(scores, y, sample_weights, order if len(order) < chunk.rows else IN_ORDER)
 

@@ -85,6 +85,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         shuffle: bool = True,
         random_state: Any = None,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         coding: Any = None,
         record_every: int | None = None,
         tune: dict[str, Any] | None = None,
@@ -109,6 +110,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.shuffle = shuffle
         self.random_state = random_state
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.coding = coding
         self.record_every = record_every
         self.tune = tune

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
 from scipy import sparse
 from sklearn.utils import validation
 from sklearn.utils._param_validation import Interval
@@ -36,6 +37,19 @@ OF_PASSES: dict[str, list[Any]] = {
 
 #: What n_jobs may be.
 THREADS: list[Any] = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]
+
+
+def parts_of(n_jobs: int | None) -> int:
+    """In how many parts so many jobs share out rows: None is 1, -1 a part for every processor, -2 for all but one.
+
+    Unlike joblib's count, it does not depend on what else is running: the model depends on it.
+
+    >>> parts_of(None), parts_of(3), parts_of(-1) == cpu_count()
+    (1, 3, True)
+    """
+    if n_jobs is None:
+        return 1
+    return n_jobs if n_jobs > 0 else max(cpu_count() + 1 + n_jobs, 1)
 
 
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:

@@ -79,6 +79,8 @@ class Engine:
     centring: Centring | None = None
     #: Where rows are that such means were taken from.
     spare: Chunk | None = None
+    #: How many members of an ensemble do not go in lanes of one vector, and might as well go side by side; else 0.
+    apart: int = 0
 
     def __init__(
         self,
@@ -616,6 +618,7 @@ class Engine:
             gating,
             joint_stacking,
             lane_rounds,
+            lane_scores,
             lane_stack,
             lanes,
             reading,
@@ -626,7 +629,7 @@ class Engine:
 
         if isinstance(kernel, str):
             name, files = kernel.removeprefix("intercept: "), [rounds, reading, centred_rows, gating, stacking]
-            files += [joint_stacking, choosing, weighing, lanes, lane_stack, lane_rounds]
+            files += [joint_stacking, choosing, weighing, lanes, lane_stack, lane_rounds, lane_scores]
             kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)

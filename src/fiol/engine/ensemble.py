@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from fiol.engine.at_hand import NOTHING_AT_HAND, AtHand
 from fiol.engine.centring import NO_ROWS, Centring, centring_from
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.holding import limits
-from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, lanes_there
+from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, fits_lanes, lanes_there
 from fiol.engine.pacing import paced, piece_of
 from fiol.engine.stack_state import (
     AGAIN,
@@ -53,6 +54,7 @@ class Piece(NamedTuple):
     y: Floats
     sample_weights: Floats
     told: Any
+    turns: list[Any]  #: a lock for each who learns: after an interrupt, another thread may still be about its rounds
 
 
 #: So often a piece is ended after an interrupt, should others follow.
@@ -74,7 +76,12 @@ class EnsembleEngine(Engine):
     of the piece. A gate goes first, and the others see the entries that it lets pass. The stack's clock is that of the
     ensemble. A signal may come in between: then the piece is ended before it is heard, so that all members have
     learned from the same rows.
+
+    Members know nothing of each other, so they may go side by side, in threads (`each`), which changes no bit.
     """
+
+    #: Does something for everyone who learns: a `map`, perhaps one in threads.
+    each: Any = staticmethod(map)
 
     def __init__(
         self,
@@ -251,7 +258,8 @@ class EnsembleEngine(Engine):
         shape = chunk.rows, *self.trailing
         lanes = [] if self.group is None else [self.group.new_scores(chunk.rows)]
         found, scores = [*lanes, *(np.zeros(shape) for _ in self.beside)], np.zeros(shape)
-        piece = Piece(chunk, self.room_to_pass(chunk), y, sample_weights, told)
+        turns = [threading.Lock() for _ in found]
+        piece = Piece(chunk, self.room_to_pass(chunk), y, sample_weights, told, turns)
         try:
             self.end_piece(piece, found, scores, *ends)
         except BaseException:
@@ -281,13 +289,20 @@ class EnsembleEngine(Engine):
             gate, its_end, its_scores = runners.pop()
             if gate.rounds < its_end:
                 gate.call("gate_rows", *gate.plans, piece.rows, *targets, *gate.memory, its_scores, piece.passed)
-        for runner, its_end, its_scores in runners:
-            if runner.rounds < its_end:
+
+        def learn(k: int) -> None:
+            runner, its_end, its_scores = runners[k]
+            with piece.turns[k]:
+                if runner.rounds >= its_end:
+                    return
                 if isinstance(runner, LaneGroup):
                     runner.learn(piece.passed, *targets, its_scores)
                 else:
                     rows = *runner.plans, piece.passed, IN_ORDER, *targets
                     runner.call("learn_rows", *rows, *runner.memory, its_scores)
+
+        for _ in self.each(learn, range(len(runners))):
+            pass
         if self.rounds < end:
             Z = self.side_by_side(found)
             scores[...] = self.learn_stack(Z, *targets)
@@ -312,6 +327,12 @@ class EnsembleEngine(Engine):
         """What kernels of the stack take first: stack and loss, and a 0 for every lane if there are any."""
         parts = self.stack, self.plan.problem.loss
         return (*parts, (0.0,) * self.width, FOUR) if self.width else parts
+
+    @property
+    def apart(self) -> int:  # type: ignore[override]
+        # By the recipe, not by what this machine has: what is made of it depends on the answer (`Learner.parts_for`).
+        lanes = sum(fits_lanes(engine.plan) for engine in self.engines)
+        return 0 if lanes > 1 else len(self.ensemble.updates) - (self.gate >= 0)
 
     @property
     def all_in_lanes(self) -> bool:
@@ -552,7 +573,7 @@ class EnsembleEngine(Engine):
 
     def copy(self) -> EnsembleEngine:
         new = copy.copy(self)
-        new.spare = None
+        new.spare, new.each = None, map
         new.group = None if self.group is None else self.group.copy()
         new.beside = {k: member.copy() for k, member in self.beside.items()}
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))

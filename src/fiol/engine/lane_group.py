@@ -195,8 +195,7 @@ class LaneGroup:
 
     def copy(self) -> LaneGroup:
         """A group of its own with the same state."""
-        new = copy.copy(self)
-        new.engines = [engine.copy() for engine in self.engines]
+        new = copy.copy(self)  # with the same `engines`, which never change
         new.records, new.intercept, new.ticks = realigned(self.records), realigned(self.intercept), self.ticks.copy()
         new.steps, new.parts, new.spare = map(realigned, (self.steps, self.parts, self.spare))
         return new

@@ -29,8 +29,9 @@ from fiol.components.row import Floats
 from fiol.engine.centring import Centring
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble import EnsembleEngine
+from fiol.engine.lane_pooling import LanePool, lane_scores
 from fiol.engine.merging import at_means, change_members, mean_engine, members_of, shares_of
-from fiol.engine.stack_state import LAST, NEXT, T
+from fiol.engine.stack_state import AGAIN, LAST, NEXT, T
 from fiol.intake.chunk import Chunk
 from fiol.update.plan import Plan
 from fiol.update.state import START, Clock, State, Uncounted
@@ -87,9 +88,7 @@ class Pool:
 
     def ended(self, losses: Floats, means: Centring | None) -> tuple[Engine, Floats]:
         """The engine whose weights go as far as the losses of all rows say, by new means; and how far that is."""
-        costs = np.array([way.cost for way in self.ways])
-        along = np.where(np.isnan(losses), np.inf, losses) + 0.5 * np.outer(costs, ALONG**2)
-        chosen = np.maximum(ALONG[np.argmin(along, axis=1)], 1.0 / self.parts)
+        chosen = steps_chosen(losses, np.array([way.cost for way in self.ways]), self.parts)
         for s, way in zip(chosen, self.ways, strict=True):
             if way.straight and s < 1.0:
                 for state, start in zip((way.engine.state, way.engine.intercept), way.start, strict=True):
@@ -107,17 +106,53 @@ class Pool:
         return new, chosen
 
 
+class PoolInLanes(LanePool):
+    """`Pool` for engines whose members all are lanes: the same of all members at once."""
+
+    def losses(self, chunk: Chunk, y: Any, sample_weights: Floats) -> Floats:
+        """As of `Pool`."""
+        before, ahead = self.scores(chunk)
+        return np.array([losses_between(self.base, *z, y, sample_weights) for z in zip(before.T, ahead.T, strict=True)])
+
+    def ended(self, losses: Floats, means: Centring | None) -> tuple[Engine, Floats]:
+        """As of `Pool`."""
+        chosen = steps_chosen(losses, self.costs, self.parts)
+        return self.moved(chosen, means), chosen
+
+
+def pool_of(base: Engine, engines: Sequence[Engine], members: Sequence[Engine] | None = None) -> Pool | PoolInLanes:
+    """What the base and engines that went on from it know together, however they keep it."""
+    everyone: Any = [base, *engines]
+    if all(map(in_lanes, everyone)) and len({engine.group.records.shape for engine in everyone}) == 1:
+        return PoolInLanes(everyone[0], everyone[1:])
+    return Pool(base, engines, members)
+
+
+def in_lanes(engine: Engine) -> bool:
+    """Whether an engine has members that all are lanes."""
+    return isinstance(engine, EnsembleEngine) and engine.all_in_lanes
+
+
+def steps_chosen(losses: Floats, costs: Floats, parts: int) -> Floats:
+    """How far each member goes, by its losses along the way and what the way costs."""
+    along = np.where(np.isnan(losses), np.inf, losses) + 0.5 * np.outer(costs, ALONG**2)
+    return np.maximum(ALONG[np.argmin(along, axis=1)], 1.0 / parts)
+
+
+def losses_between(engine: Engine, z: Floats, far: Floats, y: Any, sample_weights: Floats) -> Floats:
+    """[point of ALONG]: the sums of losses on the way from these scores to those."""
+    loss, rows = engine.plan.problem.loss, (IN_ORDER, y, sample_weights)
+    return np.array([engine.call("total_loss", loss, z + s * (far - z), *rows)[0] for s in ALONG])
+
+
 def losses_along(
     base: Engine, members: Sequence[Engine], ahead: Sequence[Engine], chunk: Chunk, y: Any, sample_weights: Floats
 ) -> Floats:
     """[member, point of ALONG]: losses of rows on the way from the base's members to those that go all the way."""
-    chunk, loss = rows_of_members(base, chunk), base.plan.problem.loss
-    found = np.zeros((len(members), len(ALONG)))
+    chunk, found = rows_of_members(base, chunk), np.zeros((len(members), len(ALONG)))
     for j, (own, other) in enumerate(zip(members, ahead, strict=True)):
         if not own.plan.anchor.keeps_all_rounds:
-            z, far = own.scores(chunk), other.scores(chunk)
-            for k, s in enumerate(ALONG):
-                found[j, k] = base.call("total_loss", loss, z + s * (far - z), IN_ORDER, y, sample_weights)[0]
+            found[j] = losses_between(base, own.scores(chunk), other.scores(chunk), y, sample_weights)
     return found
 
 
@@ -149,6 +184,10 @@ def pool_state(new: State, plan: Plan, states: Sequence[State]) -> tuple[Any, fl
     records = [np.asarray(state.statistics, np.float64) for state in states]
     found = plan.step_size.pooled(records[0], records[1:], w[0], w[1:], np.ones(len(w[0])))
     new.w[...], new.statistics[...] = found.w + found.change, found.records
+    sums = {*plan.step_size.statistics()} - {"peak", "stride"}  # which change whenever a feature is seen
+    if sums and plan.regularizer.has_l1():  # penalties add up to 0, not beyond it, where nobody saw a feature
+        unseen = np.all([np.all(record == records[0], axis=1) for record in records[1:]], axis=0)
+        new.w[(new.w * found.w < 0.0) & (unseen if found.w.ndim == 1 else unseen[:, None])] = 0.0
     moved = found.change**2 if found.change.ndim == 1 else np.sum(found.change**2, axis=1)
     return w[0], float(found.stiffness @ moved)
 
@@ -180,6 +219,8 @@ def move_frame(engine: Engine, old: Floats, new: Floats) -> None:
 def scores_of_members(engine: Engine, members: Sequence[Engine], chunk: Chunk) -> Floats:
     """The scores of rows by every member of an engine, the last axis."""
     chunk = rows_of_members(engine, chunk)
+    if isinstance(engine, EnsembleEngine) and in_lanes(engine):
+        return lane_scores(engine, chunk)
     return np.stack([member.scores(chunk) for member in members], axis=-1)
 
 
@@ -192,10 +233,12 @@ def rows_of_members(engine: Engine, chunk: Chunk) -> Chunk:
 
 #: So many rows are learned from alone at first.
 ALONE = 2000
-#: A round has so many rows for every row before it.
+#: A round has so many rows for every row before it,
 GROWTH = 0.1
+#: and on one machine, whose memory holds them, at most so many.
+MOST_IN_ROUND = 2**18
 #: So many rows of a round, evenly spaced, say how far its weights go,
-SEARCH_ROWS = 16384
+SEARCH_ROWS = 4096
 #: and from so many the stack of an ensemble learns: it has few weights.
 STACK_ROWS = 4096
 
@@ -206,10 +249,23 @@ def round_ends(rows: int, before: int) -> list[int]:
     >>> round_ends(5000, 0), round_ends(1000, 5000), round_ends(900, 0)
     ([2000, 2200, 2420, 2662, 2928, 3220, 3542, 3896, 4285, 4713, 5000], [0, 500, 1000], [900])
     """
-    ends = [min(max(ALONE - before, 0), rows)]
+    ends, sizes = [0], rows_of_rounds(before)
     while ends[-1] < rows:
-        ends.append(min(ends[-1] + max(int(GROWTH * (before + ends[-1])), 1), rows))
-    return ends
+        ends.append(min(ends[-1] + next(sizes), rows))
+    return ends if before >= ALONE or not rows else ends[1:]
+
+
+def rows_of_rounds(before: int) -> Iterator[int]:
+    """How many rows the next rounds have, after so many others; those that are learned from alone are one.
+
+    >>> sizes = rows_of_rounds(0)
+    >>> next(sizes), next(sizes), next(sizes), next(rows_of_rounds(10**9))
+    (2000, 200, 220, 262144)
+    """
+    while True:
+        size = ALONE - before if before < ALONE else min(max(int(GROWTH * before), 1), MOST_IN_ROUND)
+        yield size
+        before += size
 
 
 def learn_in_rounds(
@@ -229,17 +285,24 @@ def learn_in_rounds(
     for start, stop in pairwise([first, *ends]):
         cuts = np.linspace(start, stop, min(parts, stop - start) + 1).astype(int)
         pieces = [(chunk.row_block(a, b), y[a:b], sample_weights[a:b]) for a, b in pairwise(cuts)]
-        engine.settle()
-        members = members_of(engine)
-        done = list(each(partial(part_of_round, engine, members, len(pieces)), pieces))
-        scores[start:stop] = np.concatenate([part.scores for part in done])
-        pool = Pool(engine, [part.engine for part in done], members)
-        losses = np.sum(list(each(partial(losses_of_some, pool), pieces)), axis=0)
-        means = None if engine.centring is None else pooled_means(engine.centring, [part.means for part in done])
-        engine, _ = pool.ended(losses, means)
-        shown = (np.concatenate(some) for some in zip(*(part.shown for part in done), strict=True))
-        teach_stack(engine, stop - start, *shown)
+        engine, scores[start:stop] = one_round(engine, pieces, each)
+    if isinstance(engine, EnsembleEngine):
+        engine.ticks[AGAIN] = 0.0  # who said that rows come again said so of the engine given
     return engine, scores
+
+
+def one_round(engine: Engine, pieces: Sequence[Given], each: Each = map) -> tuple[Engine, Floats]:
+    """The engine after a round whose parts are these, and the score of each row before; there must be room for them."""
+    engine.settle()
+    members = [] if in_lanes(engine) else members_of(engine)
+    done = list(each(partial(part_of_round, engine, members, len(pieces)), pieces))
+    pool = pool_of(engine, [part.engine for part in done], members or None)
+    losses = np.sum(list(each(partial(losses_of_some, pool), pieces)), axis=0)
+    means = None if engine.centring is None else pooled_means(engine.centring, [part.means for part in done])
+    new, _ = pool.ended(losses, means)
+    shown = (np.concatenate(some) for some in zip(*(part.shown for part in done), strict=True))
+    teach_stack(new, sum(piece[0].rows for piece in pieces), *shown)
+    return new, np.concatenate([part.scores for part in done])
 
 
 @contextmanager
@@ -283,7 +346,7 @@ def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Giv
     return PartOfRound(engine, engine.centring, scores, shown)
 
 
-def losses_of_some(pool: Pool, rows: Given) -> Floats:
+def losses_of_some(pool: Pool | PoolInLanes, rows: Given) -> Floats:
     """`Pool.losses`, of some of the rows for all of them."""
     chosen = some_of(rows, SEARCH_ROWS // pool.parts)
     return pool.losses(*chosen) * (rows[0].rows / max(chosen[0].rows, 1))
@@ -300,7 +363,21 @@ def some_of(rows: Given, most: int) -> Given:
 
 
 def teach_stack(engine: Engine, rows: int, Z: Floats, y: Any, sample_weights: Floats) -> None:
-    """Let the stack of an ensemble learn from scores that its members gave some of so many rows; others have none."""
-    if isinstance(engine, EnsembleEngine):
-        engine.learn_stack(np.ascontiguousarray(Z), y, sample_weights)
-        engine.ticks[[T, LAST, NEXT]] += rows - len(y)  # what it has not seen, it need not forget
+    """Let the stack of an ensemble learn from scores that its members gave some of so many rows; others have none.
+
+    All of these rows have scores by the same weights, so whoever forgets fastest soon knows these weights, noise
+    included, and would win the round. But the next rows have other weights: a stack is judged by what it said before it
+    learned from any of the round (`StackKind.judged`).
+    """
+    if not isinstance(engine, EnsembleEngine):
+        return
+    Z, loss, before = np.ascontiguousarray(Z), engine.plan.problem.loss, engine.mixed
+    judged = engine.stacking.judged if not engine.ticks[AGAIN] else None
+    if judged is not None:
+        said = [np.ascontiguousarray((Z * before.live) @ v) for v in before.v]
+        losses = np.array([engine.call("total_loss", loss, z, IN_ORDER, y, sample_weights)[0] for z in said])
+        shares = before.share.copy()
+    engine.learn_stack(Z, y, sample_weights)
+    engine.ticks[[T, LAST, NEXT]] += rows - len(y)  # what it has not seen, it need not forget
+    if judged is not None:
+        engine.mixed.share[...] = judged(engine.mixed, shares, losses, loss.value_unit)

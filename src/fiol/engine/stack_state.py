@@ -14,6 +14,10 @@ from fiol.components.stacks import Bayes, BestMember, NewtonStack
 #: of sample weights; 1 while rows come again, and there is nothing to learn from how members do.
 T, LAST, NEXT, SQUARES, CURVED, EXCESS, SLOPED, SHRUNK, MASS, AGAIN = range(10)
 TICKS = 10
+#: What stacks share, whatever their losses of rows of one moment were.
+BACK = 3e-3
+#: What a sum of losses counts as that is not finite.
+LARGEST = 1e300
 
 
 class StackState(NamedTuple):
@@ -75,6 +79,19 @@ def merged_stacks(states: list[StackState], share: Any, t: float) -> StackState:
     new.ticks[T], new.ticks[LAST], new.ticks[NEXT] = t, t, t + 1.0
     live = np.min([state.live for state in states], axis=0)
     return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
+
+
+def judged_shares(state: StackState, share: Any, losses: Any, unit: float) -> Any:
+    """The shares that stacks have after rows of which these were the sums of their losses, by weights of one moment.
+
+    As after a row, with exp(-loss / d) in one; d is the `unit` of the loss, 0 where that is what the state knows. There
+    are few such moments, so what was bad comes back more easily: all stacks share `BACK`.
+    """
+    if not unit:
+        unit = state.ticks[SQUARES] / state.ticks[CURVED] if state.ticks[CURVED] > 0.0 else inf
+    losses = np.where(np.isfinite(losses), losses, LARGEST)
+    new = share * np.exp((losses.min() - losses) / unit)
+    return (1.0 - BACK) * new / new.sum() + BACK / len(new)
 
 
 # --- the best member --------------------------------------------------------------------------
@@ -157,6 +174,8 @@ class StackKind(NamedTuple):
     merged: Any  #: one state of several, their shares, and rounds
     rows: str
     joint_rows: str
+    #: Shares of its stacks, by losses of rows with scores of one moment; None if it has none.
+    judged: Any = None
     #: What pools the scores of members where that is not linear, and of many scores.
     scores: str = ""
     joint_scores: str = ""
@@ -164,7 +183,7 @@ class StackKind(NamedTuple):
 
 #: By `Stack.kind`.
 STACK_KINDS = {
-    "newton": StackKind(new_stack_state, mixing, merged_stacks, "stack_rows", "joint_stack_rows"),
+    "newton": StackKind(new_stack_state, mixing, merged_stacks, "stack_rows", "joint_stack_rows", judged_shares),
     "best": StackKind(new_choice_state, chosen_weights, merged_choices, "choice_rows", "joint_choice_rows"),
     "bayes": StackKind(
         new_bayes_state,
@@ -172,8 +191,8 @@ STACK_KINDS = {
         merged_weights,
         "bayes_rows",
         "joint_bayes_rows",
-        "bayes_scores",
-        "joint_bayes_scores",
+        scores="bayes_scores",
+        joint_scores="joint_bayes_scores",
     ),
 }
 

@@ -25,8 +25,8 @@ from fiol.engine.merging import members_of
 from fiol.engine.pooling import (
     SEARCH_ROWS,
     STACK_ROWS,
-    Pool,
     losses_along,
+    pool_of,
     pooled_means,
     scores_of_members,
     some_of,
@@ -126,7 +126,7 @@ class Together:
         if len(set(chosen)) > 1:
             raise ValueError("parts have centred other columns than the base: let the base learn from more rows first")
         self._means = None if centrings[0] is None else pooled_means(centrings[0], centrings[1:])
-        self._pool, self._parts = Pool(engines[0], engines[1:]), parts
+        self._pool, self._parts = pool_of(engines[0], engines[1:]), parts
         #: The base, with the features of all; and the learner that goes all the way.
         self.base, self.full = base.copy(), base.copy()
         self.base._intake = self.full._intake = intake

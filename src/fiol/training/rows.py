@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,3 +87,25 @@ def rows_together(parts: Sequence[TargetRows]) -> TargetRows:
         own = np.array([numbers.setdefault(name, len(numbers)) for name in part.X.names], np.int32)
         indices.append(own[chunk.indices])
     return TargetRows(NamedRows(Chunk(indptr, np.concatenate(indices), data), list(numbers)), y, weights)
+
+
+def regrouped(blocks: Iterable[TargetRows], sizes: Iterator[int]) -> Iterator[TargetRows]:
+    """The rows of all blocks, one after the other, in blocks of these sizes; the last one may be smaller.
+
+    >>> from fiol import to_chunk
+    >>> blocks = (TargetRows(to_chunk(np.ones((n, 1))), np.ones(n), np.ones(n)) for n in (3, 4))
+    >>> [block.size for block in regrouped(blocks, iter([2, 2, 2, 2]))]
+    [2, 2, 2, 1]
+    """
+    waiting, count, size = list[TargetRows](), 0, next(sizes)
+    for block in blocks:
+        start = 0
+        while start < block.size:
+            stop = min(block.size, start + size - count)
+            waiting.append(block.part(start, stop))
+            count, start = count + stop - start, stop
+            if count == size:
+                yield rows_together(waiting)
+                waiting, count, size = [], 0, next(sizes)
+    if count:
+        yield rows_together(waiting)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.joint_losses import JointLoss
+from fiol.engine.pooling import one_round, rows_of_rounds
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.intake.named_rows import NamedRows
@@ -25,7 +26,7 @@ from fiol.models.epochs import ROWS_FOR_STACKS
 from fiol.readers.batch import Batch
 from fiol.training.figures import Figures, Line, mean_of_windows
 from fiol.training.guessing import Task, UnclearTargetError
-from fiol.training.rows import TargetRows
+from fiol.training.rows import TargetRows, regrouped
 from fiol.training.shuffling import held_out_rows, shuffled
 
 #: The first line of the table comes after so many rows, the others after twice as many each.
@@ -47,9 +48,10 @@ class Regime:
     patience: int | None = (
         None  #: stop after so many passes that were no better, and go back to the best; None never stops
     )
+    jobs: int = 1  #: rows are learned from in so many threads: see `fiol.Learner.learn_parallel`
 
     def __post_init__(self) -> None:
-        for name, least in (("passes", 1), ("shuffle", 0), ("seed", 0)):
+        for name, least in (("passes", 1), ("shuffle", 0), ("seed", 0), ("jobs", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
@@ -87,6 +89,10 @@ class Training:
     Losses are progressive: of every row before it is learned from, so that in the first pass they are losses on new
     rows. A row held out is scored after the others of its batch, once in every pass, by the model of that moment.
     Figures count from the beginning of the pass.
+
+    With several jobs, the model is that of `Learner.learn_parallel` with as many parts, of the rows of every pass:
+    rounds end where they would end there, whatever batches are, and checkpoints come between two of them. Where members
+    of an ensemble keep the threads busy (`Learner.parts_for`), rows are learned from as by one.
 
     >>> from fiol import FIOL, Learner, Squared, to_chunk
     >>> from fiol.readers.batch import Place
@@ -191,14 +197,16 @@ class Training:
         blocks, position = self._blocks(self.scored), 0
         if regime.shuffle:
             blocks = shuffled(blocks, regime.shuffle, regime.seed, self.number)
+        if self.parts > 1:
+            blocks = regrouped(blocks, rows_of_rounds(self.learner.rows - done))
         for block in blocks:
-            for start, stop in itertools.pairwise(self._cuts(block, position)):
+            cuts = self._cuts(block, position) if self.parts == 1 else [0, block.size]
+            for start, stop in itertools.pairwise(cuts):
                 if position + stop <= done:
                     continue
-                line = self._learn(block.part(start, stop))
+                lines = self._learn(block.part(start, stop))
                 yield Advance(self.number, self._bytes_learned(stop / block.size), self.rows)
-                if line is not None:
-                    yield line
+                yield from lines
                 if self._is_due():
                     self.checkpoint()
             position += block.size
@@ -217,17 +225,18 @@ class Training:
         """
         work = block.entries[1:] - block.entries[0] + np.arange(1, block.size + 1)
         pieces = work // self.piece
-        cuts = {0, block.size, *(np.flatnonzero(np.diff(pieces)) + 1).tolist()}
-        line = FIRST_LINE
-        while line < position + block.size:
-            if line > position:
-                cuts.add(line - position)
-            line *= 2
-        return sorted(cuts)
+        return sorted({*cuts_at_lines(position, block.size), *(np.flatnonzero(np.diff(pieces)) + 1).tolist()})
+
+    @property
+    def parts(self) -> int:
+        """In how many parts the rows of a round are learned from; 1 if there are no rounds."""
+        return self.learner.parts_for(self.regime.jobs)
 
     def _bytes_learned(self, share: float) -> int:
-        """The bytes of rows that were learned from; of those in a shuffling buffer all."""
-        return self.read if self.regime.shuffle else round(self.read_before + share * (self.read - self.read_before))
+        """The bytes of rows that were learned from; of those that wait for others, to be mixed or for a round, all."""
+        if self.regime.shuffle or self.parts > 1:
+            return self.read
+        return round(self.read_before + share * (self.read - self.read_before))
 
     def _blocks(self, scored: int) -> Iterator[TargetRows]:
         """The rows of the data to learn from; those held out are scored, but for the first `scored` of them."""
@@ -255,8 +264,8 @@ class Training:
             if aside is not None:  # after the others: a file of one batch is not to be judged by an empty model
                 self._score(aside)
 
-    def _learn(self, rows: TargetRows) -> Line | None:
-        """A round per row, and their figures: both or neither. Returns a line where the table has one."""
+    def _learn(self, rows: TargetRows) -> list[Line]:
+        """A round per row, and their figures: both or neither. Returns the lines that the table has of them."""
         learner = self.learner
         if not self._rehearsed:
             started = time.monotonic()
@@ -265,14 +274,21 @@ class Training:
         again = self.number > 1 and learner.rounds >= ROWS_FOR_STACKS
         with self.held():
             with learner.engine.rows_again() if again else nullcontext():
-                scores = learner.learn(*rows)
-            codes = self._codes(rows.y)
-            mean = mean_of_windows(learner, scores, codes, rows.weights, self.figures.windows)
-            self.figures.add(mean, codes, rows.weights)
+                if self.regime.jobs == 1:
+                    scores = learner.learn(*rows)
+                else:
+                    scores = learner.learn_parallel(*rows, parts=self.parts, threads=self.regime.jobs)
+            codes, lines = self._codes(rows.y), []
+            for start, stop in itertools.pairwise(cuts_at_lines(self.figures.rows, rows.size)):
+                part = codes[start:stop], rows.weights[start:stop]
+                mean = mean_of_windows(learner, scores[start:stop], *part, self.figures.windows)
+                self.figures.add(mean, *part)
+                if is_line(self.figures.rows):
+                    lines.append(self._line())
             self.rows += rows.size
             if self.watch is not None:
                 self.watch(self, scores, rows, False)
-            return self._line() if is_line(self.figures.rows) else None
+            return lines
 
     def _codes(self, y: Any) -> Any:
         """Targets as losses take them: codes of classes for a joint one."""
@@ -345,6 +361,8 @@ class Training:
         figures.add(mean_of_windows(twin, scores, codes, rows.weights, figures.windows), codes, rows.weights)
         figures.line(1, self.task.loss, twin)
         twin.scores(rows.X)
+        if self.parts > 1:
+            one_round(twin.engine, [(twin.read_in(rows.X), codes, rows.weights)])
 
 
 def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[TargetRows, Any]:
@@ -364,6 +382,20 @@ def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple
     X = batch.X if isinstance(batch.X, (Chunk, NamedRows)) else to_chunk(batch.X)
     weights = np.ones(batch.rows) if batch.weights is None else np.asarray(batch.weights, np.float64)
     return TargetRows(X, y, weights), there
+
+
+def cuts_at_lines(position: int, size: int) -> list[int]:
+    """Where so many rows, after `position` others of the pass, are cut by lines of the table; 0 and `size` included.
+
+    >>> cuts_at_lines(0, 2500), cuts_at_lines(2200, 2000), cuts_at_lines(4000, 10)
+    ([0, 1000, 2000, 2500], [0, 1800, 2000], [0, 10])
+    """
+    cuts, line = [0], FIRST_LINE
+    while line < position + size:
+        if line > position:
+            cuts.append(line - position)
+        line *= 2
+    return [*cuts, size]
 
 
 def is_line(rows: int) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 
-from fiol.training.rows import TargetRows, rows_together
+from fiol.training.rows import TargetRows, regrouped, rows_together
 
 
 def shuffled(blocks: Iterator[TargetRows], size: int, *seed: int) -> Iterator[TargetRows]:
@@ -26,20 +27,16 @@ def shuffled(blocks: Iterator[TargetRows], size: int, *seed: int) -> Iterator[Ta
     >>> bool((one == other).all()), bool((np.sort(one) == y).all()), bool((one == y).all())
     (True, True, False)
     """
-    random, waiting, count = np.random.default_rng(seed), list[TargetRows](), 0
-    for block in blocks:
-        start = 0
-        while start < block.size:
-            stop = min(block.size, start + 2 * size - count)
-            waiting.append(block.part(start, stop))
-            count, start = count + stop - start, stop
-            if count == 2 * size:
-                all_of_them, order = rows_together(waiting), random.permutation(count)
-                yield all_of_them.taken(order[:size])
-                waiting, count = [all_of_them.taken(order[size:])], size
-    if count:
-        all_of_them = rows_together(waiting)
-        yield all_of_them.taken(random.permutation(count))
+    random, waiting = np.random.default_rng(seed), list[TargetRows]()
+    for block in regrouped(blocks, chain([2 * size], repeat(size))):
+        rows = rows_together([*waiting, block])
+        waiting = [rows]
+        if rows.size == 2 * size:
+            order = random.permutation(rows.size)
+            yield rows.taken(order[:size])
+            waiting = [rows.taken(order[size:])]
+    for rows in waiting:
+        yield rows.taken(random.permutation(rows.size))
 
 
 def held_out_rows(start: int, stop: int, share: float, seed: int) -> Any:
