@@ -370,3 +370,29 @@ def test_arrays_that_do_not_fit_are_refused(change):
         learner.engine.restore({**arrays, **change})
     assert NO_ROWS.watches
     assert WINDOW == 32
+
+
+def test_a_member_alone_keeps_the_means():
+    X, y = rows()
+    steps = [fiol.ScaleFree(fiol.AdaGrad(1.0)), fiol.ScaleFree(fiol.AdaGrad(3.0))]
+    both = fiol.Learner(fiol.Ensemble([SQUARED.replace(step_size=step) for step in steps]), compiled=False)
+    single = fiol.Learner(SQUARED.replace(step_size=steps[1]), compiled=False)
+    both.learn(X, y)
+    single.learn(X, y)
+    alone = both.member(1)
+    assert alone.engine.centring.features.size
+    for model in (alone, alone.copy(), pickle.loads(pickle.dumps(alone))):
+        assert (model.scores(X) == single.scores(X)).all()
+        assert (model.learn(X, y) == single.copy().learn(X, y)).all()
+
+
+def test_a_member_of_an_ensemble_that_is_not_centred_goes_on_with_rows_as_they_are():
+    X, y = rows()
+    steps = [fiol.AdaGrad(1.0), fiol.ScaleFree(fiol.AdaGrad(3.0))]
+    both = fiol.Learner(fiol.Ensemble([SQUARED.replace(step_size=step) for step in steps]), compiled=False)
+    both.learn(X, y)
+    single = fiol.Learner(SQUARED.replace(step_size=steps[1].replace(centred=0)), compiled=False)
+    single.learn(X, y)
+    alone = both.member(1)
+    assert (alone.copy().scores(X) == single.scores(X)).all()
+    assert (alone.learn(X, y) == single.learn(X, y)).all()

@@ -102,6 +102,13 @@ class Centring(NamedTuple):
 NO_WINDOW = np.zeros((0, 5))
 #: Before the first row.
 NO_ROWS = Centring(np.zeros(1), NO_WINDOW, np.empty(0, np.int32), np.empty(0))
+#: It is decided that no feature is centred.
+AS_THEY_ARE = NO_ROWS._replace(so_far=np.array([float(WINDOW)]))
+
+
+def own_centring(centring: Centring) -> Centring:
+    """The same with arrays of its own: single events add to sums in place."""
+    return Centring._make(array.copy() for array in centring)
 
 
 def united_windows(parts: list[Centring], more: Any = ()) -> Floats:

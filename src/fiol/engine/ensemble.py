@@ -15,7 +15,7 @@ from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Constant
 from fiol.engine.at_hand import NOTHING_AT_HAND, AtHand
-from fiol.engine.centring import NO_ROWS, Centring, centring_from
+from fiol.engine.centring import AS_THEY_ARE, NO_ROWS, centring_from, own_centring
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.holding import limits
 from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, fits_lanes, lanes_there
@@ -399,7 +399,10 @@ class EnsembleEngine(Engine):
         return [Member(update, v, loss, not alive, nonzero) for update, v, loss, alive, nonzero in parts]
 
     def alone(self, k: int) -> Engine:
-        return self.beside[k].copy() if k in self.beside else self.members[k]
+        engine = self.beside[k].copy() if k in self.beside else self.members[k]
+        if self.has_intercept and self.ensemble.members[k].centres():  # whether or not the others do
+            engine.centring = own_centring(AS_THEY_ARE if self.centring is None else self.centring)
+        return engine
 
     @property
     def progressive_loss(self) -> float:
@@ -577,8 +580,7 @@ class EnsembleEngine(Engine):
         new.group = None if self.group is None else self.group.copy()
         new.beside = {k: member.copy() for k, member in self.beside.items()}
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
-        if self.centring is not None:  # single events add to its sums in place
-            new.centring = Centring._make(array.copy() for array in self.centring)
+        new.centring = None if self.centring is None else own_centring(self.centring)
         new.observer = None
         return new
 
