@@ -20,7 +20,7 @@ from fiol.intake.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
-from fiol.readers.formats import Format, is_truth
+from fiol.readers.formats import Format, is_true_or_false
 from fiol.readers.sources import START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Csv(Format):
         **dict.fromkeys(
             ("delimiter", "quote"), ("one plain character", lambda told: is_text(told) and len(told.encode()) == 1)
         ),
-        "header": ("true or false", is_truth),
+        "header": ("true or false", is_true_or_false),
         "names": ("different texts", lambda told: all(map(is_text, told)) and len(set(told)) == len(told)),
         "types": ("columns with what they hold", lambda told: {*told.values()} <= {"number", "whole", "truth", "text"}),
     }
