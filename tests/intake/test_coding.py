@@ -234,6 +234,8 @@ def test_errors_name_row_and_column(coding, table, message, library):
         (lambda: Coding.from_json({"columns": [{"name": "a", "kind": "words", "ngrams": True}]}), "ngrams must be"),
         (lambda: Coding.from_json({"columns": [], "pairs": [["a"]]}), "two or three"),
         (lambda: Coding.from_json([]), "must be a mapping"),
+        (lambda: Coding.from_json({"columns": {}}), "columns and pairs of a coding must be lists"),
+        (lambda: Coding((Column("a", "number"),), ((1, 2),), complete=False), "two or three names of columns"),
         (lambda: Coding((Column("a", "number"),), (("a", "b"),)), "'b', which is no column"),
         (lambda: Coding((Column("a", "number"), Column("a", "skip"))), "more than once"),
         (lambda: Column("a", "colour"), "its kind must be one of number"),

@@ -124,7 +124,7 @@ def load_trained(path: str) -> tuple[Learner, Reading, Task]:
     from fiol.learner import Learner
     from fiol.readers.reading import Reading
     from fiol.training.guessing import Task
-    from fiol.training.record import check_labels, check_record
+    from fiol.training.record import check_told_labels, check_training_record
 
     learner = fiol.load(path)
     if not isinstance(learner, Learner):
@@ -132,8 +132,8 @@ def load_trained(path: str) -> tuple[Learner, Reading, Task]:
     if "reading" not in learner.meta:
         raise ValueError(f"{path} does not say how its data are read: it was not made by fiol train")
     loss = learner.update.loss
-    check_record(learner.meta)
-    labels = check_labels(learner.meta, loss)
+    check_training_record(learner.meta)
+    labels = check_told_labels(learner.meta, loss)
     if labels is None and isinstance(loss, Binary) and not isinstance(loss, JointLoss):
         labels = [-1, 1]
     why = learner.meta.get("training", {}).get("why", "")

@@ -23,13 +23,13 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     """
     import fiol
     from fiol.learner import Learner
-    from fiol.training.record import check_labels, check_record
+    from fiol.training.record import check_told_labels, check_training_record
 
     learner = fiol.load(model, compiled=False)
     if not isinstance(learner, Learner):
         raise ValueError(f"{model} holds a {type(learner).__name__}, not a learner")
-    check_record(learner.meta)
-    check_labels(learner.meta, learner.update.loss)
+    check_training_record(learner.meta)
+    check_told_labels(learner.meta, learner.update.loss)
     found = facts_of_model(learner, top)
     if as_json:
         click.echo(json_text({"model": model, **found}))

@@ -21,7 +21,7 @@ from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, CellRows
 from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
-from fiol.readers.formats import Format, is_truth
+from fiol.readers.formats import Format, is_true_or_false
 from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
 from fiol.readers.sources import SPARE, START_SIZE, Block, Sources
 
@@ -58,7 +58,7 @@ class Csv(Format):
         **dict.fromkeys(
             ("delimiter", "quote"), ("one plain character", lambda told: is_text(told) and len(told.encode()) == 1)
         ),
-        "header": ("true or false", is_truth),
+        "header": ("true or false", is_true_or_false),
         "names": ("different texts", lambda told: all(map(is_text, told)) and len(set(told)) == len(told)),
         "types": ("columns with what they hold", lambda told: {*told.values()} <= {"number", "whole", "truth", "text"}),
     }

@@ -59,7 +59,7 @@ class Format:
         raise NotImplementedError
 
 
-def is_truth(value: Any) -> bool:
+def is_true_or_false(value: Any) -> bool:
     """Whether an option is a plain true or false."""
     return isinstance(value, bool)
 

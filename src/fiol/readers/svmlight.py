@@ -12,7 +12,7 @@ from fiol.components.row import Floats
 from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch
-from fiol.readers.formats import Format, is_truth
+from fiol.readers.formats import Format, is_true_or_false
 from fiol.readers.line_blocks import (
     VALUES,
     HardNumbers,
@@ -48,7 +48,7 @@ class Svmlight(Format):
 
     extensions = (".svm", ".svmlight", ".libsvm", ".libfm")
     options: Mapping[str, Any] = {"zero_based": None}
-    must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {"zero_based": ("true or false", is_truth)}
+    must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {"zero_based": ("true or false", is_true_or_false)}
     has_groups = False
 
     def recognises(self, start: bytes) -> bool:

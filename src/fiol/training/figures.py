@@ -101,8 +101,9 @@ class Windows:
     >>> windows = Windows(most=4, width=10)
     >>> for loss in range(5):
     ...     windows.add(10, float(loss), 10.0)
+    >>> windows.add(5, 7.0, 5.0)  # what is left of the last one
     >>> windows.width, [(window.rows, window.loss) for window in windows.all]
-    (20, [(20, 0.5), (20, 2.5), (10, 4.0)])
+    (20, [(20, 0.5), (20, 2.5), (15, 5.0)])
     """
 
     def __init__(self, most: int = MOST_WINDOWS, width: int = FIRST_WINDOW, all: Sequence[Sequence[Any]] = ()) -> None:

@@ -12,37 +12,41 @@ from fiol.components.losses import Binary
 from fiol.training.figures import Line
 from fiol.training.run import Regime
 
-Check = Callable[[Any], bool]
+RecordCheck = Callable[[Any], bool]
 
 
-def check_record(meta: Mapping[str, Any]) -> None:
+def check_training_record(meta: Mapping[str, Any]) -> None:
     """ValueError, with the place, if something is not as `Training.note` and the command write it.
 
-    >>> check_record({"history": [], "training": {"asked": {"data": ["a.csv"]}}})
-    >>> check_record({"training": {"regime": {"passes": 0}}})
+    >>> check_training_record({"history": [], "training": {"asked": {"data": ["a.csv"]}}})
+    >>> check_training_record({"training": {"regime": {"passes": 0}}})
     Traceback (most recent call last):
     ValueError: its training is not as fiol train writes it: regime = {'passes': 0}
-    >>> check_record({"history": [{"rows": 5}]})
+    >>> check_training_record({"history": [{"rows": 5}]})
     Traceback (most recent call last):
     ValueError: its history is not as fiol train writes it: number is missing
     """
     training, history = meta.get("training", {}), meta.get("history", [])
-    check_parts("training", training, STATE if isinstance(training, dict) and "regime" in training else ASKED)
+    check_told_parts(
+        "training", training, RUN_PARTS if isinstance(training, dict) and "regime" in training else ASKED_PARTS
+    )
     if not isinstance(history, list):
         raise ValueError(f"its history is not as fiol train writes it, but {reprlib.repr(history)}")
     for line in history:
-        check_parts("history", line, LINE)
-        if not line.keys() <= LINE.keys():
-            raise ValueError(f"its history is not as fiol train writes it: it has {sorted(line.keys() - LINE.keys())}")
+        check_told_parts("history", line, LINE_PARTS)
+        if not line.keys() <= LINE_PARTS.keys():
+            raise ValueError(
+                f"its history is not as fiol train writes it: it has {sorted(line.keys() - LINE_PARTS.keys())}"
+            )
 
 
-def check_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
+def check_told_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
     """The labels of two classes that a file keeps, the negative one first; None if there are none to keep.
 
     >>> from fiol import Logistic
-    >>> check_labels({"labels": ["no", "yes"]}, Logistic())
+    >>> check_told_labels({"labels": ["no", "yes"]}, Logistic())
     ['no', 'yes']
-    >>> check_labels({"labels": "yes"}, Logistic())
+    >>> check_told_labels({"labels": "yes"}, Logistic())
     Traceback (most recent call last):
     ValueError: its labels must be the two of a loss of two classes, got 'yes'
     """
@@ -55,38 +59,38 @@ def check_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
     return labels
 
 
-def check_parts(name: str, told: Any, parts: Mapping[str, Check]) -> None:
+def check_told_parts(name: str, told: Any, parts: Mapping[str, RecordCheck]) -> None:
     """ValueError unless a value is a mapping whose parts are what they should be."""
     if not isinstance(told, dict):
         raise ValueError(f"its {name} is not as fiol train writes it, but {reprlib.repr(told)}")
     for part, check in parts.items():
-        if part not in told and part not in LATER:
+        if part not in told and part not in PARTS_OF_LATER:
             raise ValueError(f"its {name} is not as fiol train writes it: {part} is missing")
         if part in told and not check(told[part]):
             raise ValueError(f"its {name} is not as fiol train writes it: {part} = {reprlib.repr(told[part])}")
 
 
-def whole(least: int) -> Check:
+def whole_from(least: int) -> RecordCheck:
     """Whether something is a whole number from here on."""
     return lambda told: type(told) is int and least <= told < 2**63
 
 
-def is_number(told: Any) -> bool:
+def is_finite_number(told: Any) -> bool:
     """Whether something is a finite number."""
     return type(told) in (int, float) and abs(told) < 2**1023 and math.isfinite(told)
 
 
 def is_total(told: Any) -> bool:
     """Whether something is a number as `figures.as_text` has them."""
-    return is_number(told) or told in ("inf", "-inf", "nan")
+    return is_finite_number(told) or told in ("inf", "-inf", "nan")
 
 
-def is_loss(told: Any) -> bool:
+def is_told_loss(told: Any) -> bool:
     """Whether something is a loss that may not be known."""
-    return told is None or is_number(told)
+    return told is None or is_finite_number(told)
 
 
-def made_of(*checks: Check) -> Check:
+def made_of(*checks: RecordCheck) -> RecordCheck:
     """Whether something is a list of just these."""
     return lambda told: (
         isinstance(told, list)
@@ -95,7 +99,7 @@ def made_of(*checks: Check) -> Check:
     )
 
 
-def many(check: Check) -> Check:
+def list_of(check: RecordCheck) -> RecordCheck:
     """Whether something is a list of any number of these."""
     return lambda told: isinstance(told, list) and all(map(check, told))
 
@@ -108,46 +112,48 @@ def is_regime(told: Any) -> bool:
         return False
 
 
-def is_table(told: Any) -> bool:
+def is_target_table(told: Any) -> bool:
     """Whether something is the targets so far, rising, and the weight of each."""
     return (
-        made_of(many(is_number), many(is_number))(told) and len(told[0]) == len(told[1]) and told[0] == sorted(told[0])
+        made_of(list_of(is_finite_number), list_of(is_finite_number))(told)
+        and len(told[0]) == len(told[1])
+        and told[0] == sorted(told[0])
     )
 
 
 def is_asked(told: Any) -> bool:
     """Whether something is a command as it was typed: options, and the names of files."""
-    return isinstance(told, dict) and many(lambda name: isinstance(name, str))(told.get("data", []))
+    return isinstance(told, dict) and list_of(lambda name: isinstance(name, str))(told.get("data", []))
 
 
 def are_figures(told: Any) -> bool:
     """Whether something is `Figures` as a mapping."""
     return isinstance(told, dict) and all(
-        check(told[part]) if part in told else part in LATER for part, check in FIGURES.items()
+        check(told[part]) if part in told else part in PARTS_OF_LATER for part, check in FIGURE_PARTS.items()
     )
 
 
 #: Parts that older files do not have, or that come later.
-LATER = ("windows", "members", "asked")
-ASKED: dict[str, Check] = {"asked": is_asked}
-FIGURES: dict[str, Check] = {
-    "rows": whole(0),
-    "targets": is_table,
-    "windows": made_of(whole(1), many(made_of(whole(0), is_number, is_total))),
-    **dict.fromkeys(("loss", "since", "held_out"), made_of(is_total, is_number)),
+PARTS_OF_LATER = ("windows", "members", "asked")
+ASKED_PARTS: dict[str, RecordCheck] = {"asked": is_asked}
+FIGURE_PARTS: dict[str, RecordCheck] = {
+    "rows": whole_from(0),
+    "targets": is_target_table,
+    "windows": made_of(whole_from(1), list_of(made_of(whole_from(0), is_finite_number, is_total))),
+    **dict.fromkeys(("loss", "since", "held_out"), made_of(is_total, is_finite_number)),
 }
-STATE: dict[str, Check] = {
-    **ASKED,
+RUN_PARTS: dict[str, RecordCheck] = {
+    **ASKED_PARTS,
     "regime": is_regime,
-    **dict.fromkeys(("pass", "piece"), whole(1)),
-    **dict.fromkeys(("rows", "scored", "missing"), whole(0)),
+    **dict.fromkeys(("pass", "piece"), whole_from(1)),
+    **dict.fromkeys(("rows", "scored", "missing"), whole_from(0)),
     "figures": are_figures,
-    "best": lambda told: told is None or made_of(whole(1), is_number)(told),
+    "best": lambda told: told is None or made_of(whole_from(1), is_finite_number)(told),
     "why": lambda told: isinstance(told, str),
     "finished": lambda told: type(told) is bool,
 }
-LINE: dict[str, Check] = {
-    **dict.fromkeys(Line._fields, is_loss),
-    **dict.fromkeys(("number", "rows", "nonzeros", "features"), whole(0)),
-    "members": many(is_loss),
+LINE_PARTS: dict[str, RecordCheck] = {
+    **dict.fromkeys(Line._fields, is_told_loss),
+    **dict.fromkeys(("number", "rows", "nonzeros", "features"), whole_from(0)),
+    "members": list_of(is_told_loss),
 }
