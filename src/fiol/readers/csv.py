@@ -420,7 +420,7 @@ class CsvLoop:
         text_of_block = (*bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.told["delimiter"]), quote)
         cells = (self.is_number, *fields, forms, numbers, self.cell_of)
         code, count, names, first = rows.run(size, functools.partial(loops.csv_rows, *text_of_block, *cells))
-        if code != loops.DONE:
+        if code != loops.DONE or not count:
             return None
         aside = {column.name: int(cell) for column, cell in zip(rows.columns, self.cell_of, strict=True)}
         there = {role: aside.get(getattr(self.reading, role), -1) >= 0 for role in ASIDE}
