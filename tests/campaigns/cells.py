@@ -211,7 +211,7 @@ def plain_json(text):
     """`plain_csv` for lines of JSON."""
     rows, refused, unclear = [], 0, False
     for line in text.split(b"\n"):
-        if line.strip(b" \t\r\x0b\x0c"):
+        if line.strip(b" \t\r"):
             try:
                 rows.append(json_row(line))
             except RefusedError:

@@ -70,7 +70,7 @@ class JsonLines(Format):
         found = list[dict[str, Any]]()
         for k, line in enumerate(lines):
             try:
-                found += [flat(line)] if line.strip() else []
+                found += [flat(line)] if not is_empty(line) else []
             except ValueError:
                 if k + 1 < len(lines):
                     continue  # the last one may be cut; others are bad lines when their turn comes
@@ -102,7 +102,7 @@ class JsonLines(Format):
             rows, lines = list[dict[str, Any]](), list[int]()
             for number, line in enumerate(lines_of(bytes(block.data[: block.size])), block.place.line):
                 try:
-                    rows += [flat(line)] if line.strip() else []
+                    rows += [flat(line)] if not is_empty(line) else []
                 except ValueError as error:
                     bad.note(BadLineError(Place(block.place.file, number), getattr(error, "column", 0), str(error)))
                 if len(lines) < len(rows):
@@ -291,6 +291,11 @@ def lines_of(data: bytes) -> Sequence[str | bytes]:
         return data.decode().split("\n")
     except UnicodeDecodeError:
         return data.split(b"\n")
+
+
+def is_empty(line: str | bytes) -> bool:
+    """Whether there is nothing in a line but what JSON has for blanks."""
+    return not (line.strip(" \t\r") if isinstance(line, str) else line.strip(b" \t\r"))
 
 
 def flat(line: str | bytes) -> dict[str, Any]:
