@@ -82,7 +82,7 @@ class Csv(Format):
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """A batch per block of about a megabyte."""
         reading = self.completed(reading, sources)
-        told, before = {**self.options, **reading.options}, 0
+        told, before = {**self.options, **reading.options}, sources.size or 0
         loop = CsvLoop(reading, told)
         for text, names in self.texts(reading, sources, bad):
             before += text.size

@@ -84,7 +84,7 @@ class JsonLines(Format):
             made = self.guess(*sources.start(), given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         coding, aside = coding_of(reading), aside_columns(reading)
-        loop, before = JsonLoop(reading), 0
+        loop, before = JsonLoop(reading), sources.size or 0
         for block in sources.blocks():
             before += block.size
             batch = loop(block) if before > LOOPED_FROM else None
