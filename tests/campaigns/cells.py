@@ -96,7 +96,7 @@ def csv_row(fields):
     """Features and target of the fields of a line."""
     if len(fields) != 5:
         raise RefusedError
-    n, c, d, t, y = (None if field in csv_reader.MISSING_WORDS else field for field in fields)
+    n, c, d, t, y = (None if field in csv_reader.missing_words() else field for field in fields)
     entries = []
     if n is None:
         entries += [("n is missing", 1.0)]

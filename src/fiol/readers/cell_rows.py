@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Files of fewer bytes, and the first bytes of a pipe, go the other way: nothing is compiled for little text.
 LOOPED_FROM = 2**22
+#: So many blocks in a row that the loop does not take are enough to try.
+MANY_STRANGE = 16
 #: As few slots as a table of names starts with.
 FEWEST_SLOTS = 2**12
 

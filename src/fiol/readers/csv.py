@@ -19,7 +19,7 @@ from fiol.intake.column_values import NUMERAL, ColumnValues, columns_of
 from fiol.intake.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import LOOPED_FROM, CellRows
+from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows
 from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
 from fiol.readers.formats import Format
 from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
@@ -30,16 +30,9 @@ if TYPE_CHECKING:
 
 #: Delimiters that are looked for.
 DELIMITERS = ",\t;|"
-#: Fields that say that a value is missing: those of pandas.
-MISSING_WORDS = [
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
-    "NULL", "NaN", "None", "n/a", "nan", "null",
-]  # fmt: skip
 TRUE_WORDS, FALSE_WORDS = ["True", "TRUE", "true"], ["False", "FALSE", "false"]
 #: A whole number.
 WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}\s*")
-#: So many texts in a row that the compiled loop does not take are enough to try.
-MANY_STRANGE = 16
 #: A byte that is no end of a line.
 NOT_EMPTY = re.compile(rb"[^\r\n]")
 #: A record of more bytes is a quote that nobody closed.
@@ -477,6 +470,12 @@ def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
 
 
 @functools.cache
+def missing_words() -> list[str]:
+    """Fields that say that a value is missing: those of pandas."""
+    return ["", *line_loops().MISSING_WORDS]
+
+
+@functools.cache
 def arrow_types() -> dict[str, Any]:
     """Types of Arrow by what columns hold."""
     arrow = arrow_module()
@@ -492,7 +491,7 @@ def read_table(
     if not data:
         return arrow.table({name: arrow.array([], kinds[name]) for name in wanted})
     convert = reader.ConvertOptions(
-        column_types=kinds, null_values=MISSING_WORDS, strings_can_be_null=True, true_values=TRUE_WORDS,
+        column_types=kinds, null_values=missing_words(), strings_can_be_null=True, true_values=TRUE_WORDS,
         false_values=FALSE_WORDS, include_columns=wanted,
     )  # fmt: skip
     parse = reader.ParseOptions(
@@ -548,14 +547,14 @@ def well_formed(
         reason = f"is no text in UTF-8: {error.reason} at byte {error.start + 1}"
     for name, field in zip(names, [] if reason else fields_of_record(record, told), strict=False):
         held = types.get(name, "text")
-        if name not in wanted or held == "text" or field in MISSING_WORDS:
+        if name not in wanted or held == "text" or field in missing_words():
             continue
         text = field.strip()
         number = WHOLE_NUMBER if held == "whole" else NUMERAL
         fine = text in (*TRUE_WORDS, *FALSE_WORDS) if held == "truth" else number.fullmatch(text)
         if (
             not fine
-            and text not in MISSING_WORDS
+            and text not in missing_words()
             and text.lower() not in ("inf", "-inf", "+inf", "infinity", "-infinity")
         ):
             wanted_is = {"truth": "true or false", "whole": "a whole number", "number": "a number"}[held]

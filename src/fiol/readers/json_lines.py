@@ -21,7 +21,7 @@ from fiol.intake.named_rows import NamedRows
 from fiol.intake.strands import Strand
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import LOOPED_FROM, CellRows, joined_names_of
+from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows, joined_names_of
 from fiol.readers.columns import ASIDE, Rows, aside_columns, batch_of, coding_of, guessed_fields
 from fiol.readers.formats import Format
 from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
@@ -31,13 +31,11 @@ if TYPE_CHECKING:
     from fiol.readers.reading import Reading
 
 #: What may stand between the parts of an object.
-BLANKS = re.compile(r"[ \t\r\n]*")
+JSON_BLANKS = re.compile(r"[ \t\r\n]*")
 #: Objects within objects, so deep at most.
 DEEPEST = 100
 #: So many patterns of objects are looked for by the loop.
 MOST_PATTERNS = 16
-#: So many blocks in a row that it does not take are enough to try.
-MANY_STRANGE = 16
 
 
 class NoObjectError(ValueError):
@@ -212,7 +210,7 @@ class JsonLoop:
     def targets(self, rows: CellRows, count: int) -> list[Any]:
         """The targets as JSON has them."""
         loops = line_loops()
-        kinds: dict[int, Any] = {loops.TRUE: bool, loops.NULL: int, loops.BARE: float}
+        kinds: dict[int, Any] = {loops.YES: bool, loops.NULL: int, loops.BARE: float}
         y, forms = rows.y[:count].tolist(), rows.y_forms[:count].tolist()
         labels = {code: rows.label(int(code)) for code, form in zip(y, forms, strict=True) if form == loops.TEXT}
         return [labels[v] if f == loops.TEXT else kinds[f](v) for v, f in zip(y, forms, strict=True)]
@@ -342,9 +340,9 @@ def value_spans(text: str) -> dict[str, tuple[int, int]]:
     """
     found: dict[str, tuple[int, int]] = {}
     inside = [""]
-    at = BLANKS.match(text, 0).end() + 1  # type: ignore[union-attr]
+    at = JSON_BLANKS.match(text, 0).end() + 1  # type: ignore[union-attr]
     while inside:
-        at = BLANKS.match(text, at).end()  # type: ignore[union-attr]
+        at = JSON_BLANKS.match(text, at).end()  # type: ignore[union-attr]
         if text[at] == "}":
             inside.pop()
             at += 1
@@ -352,8 +350,8 @@ def value_spans(text: str) -> dict[str, tuple[int, int]]:
             at += 1
         else:
             key, at = DECODER.raw_decode(text, at)
-            at = BLANKS.match(text, at).end() + 1  # type: ignore[union-attr]
-            at = BLANKS.match(text, at).end()  # type: ignore[union-attr]
+            at = JSON_BLANKS.match(text, at).end() + 1  # type: ignore[union-attr]
+            at = JSON_BLANKS.match(text, at).end()  # type: ignore[union-attr]
             if text[at] == "{":
                 inside.append(f"{inside[-1]}{key}.")
                 at += 1
