@@ -16,6 +16,6 @@ def test_mutated_cells_are_read_both_ways_alike_and_as_a_slow_loop_does(monkeypa
         monkeypatch.setattr(module, "LOOPED_FROM", module.LOOPED_FROM)  # put back at the end
     found = cells.run(4000, seed=3)
     for form in ("csv", "json"):
-        assert found[form, "read"] > 300
-        assert found[form, "refused"] > 50
-        assert found[form, "compared with the slow loop"] > 50
+        assert found[form, "read"] > 100
+        assert found[form, "refused"] > 20
+        assert found[form, "compared with the slow loop"] > 5
