@@ -18,7 +18,8 @@ strength, and as it comes; no cache, no output.
 **Memory.** The largest resident size of `fiol l1` that reads a pipe: the whole made-up text, and a tenth of it.
 
 **Parsing.** Processor seconds of one thread, the text in the cache of the system: our readers, `load_svmlight_file` on
-the same text, and pyarrow's CSV reader, without threads, on a table of numbers of the same size.
+the same text, and pyarrow's CSV reader, without threads, on a table of numbers of the same size, which ours reads to
+features, too, as CSV and as JSON lines.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ import numpy as np
 from benchmarks import data
 from benchmarks.report import Contestant, Target, header, progress, table, take_turns, verdicts
 from benchmarks.tuning import find_vw
-from fiol.readers.reading import Reading
+from fiol.readers.reading import Reading, guess
 
 CACHE = data.CACHE.parent / "files"
 #: What is parsed alone is at most so many bytes.
@@ -266,6 +267,17 @@ def write_table(path: Path, size: float) -> None:
             )
 
 
+def write_objects(table: Path, path: Path, size: float) -> None:
+    """The first rows of a table as objects, a line each."""
+    with open(table) as rows, open(path, "w") as file:
+        names = next(rows).rstrip().split(",")
+        for row in rows:
+            if file.tell() > size:
+                break
+            pairs = zip(names, row.rstrip().split(","), strict=True)
+            file.write("{" + ", ".join(f'"{name}": {value}' for name, value in pairs) + "}\n")
+
+
 def parse_alone(texts: Texts, rounds: int) -> dict[str, float]:
     """Bytes per processor second of every reader, its best of several rounds."""
     size = min(texts.size, PARSED)
@@ -276,10 +288,14 @@ def parse_alone(texts: Texts, rounds: int) -> dict[str, float]:
                 text = whole.read(int(size))
             paths[form].write_bytes(text[: text.rfind(b"\n") + 1])
         write_table(paths["csv"], size)
+        paths["json"] = Path(folder, "json")
+        write_objects(paths["csv"], paths["json"], size)
         contestants: dict[str, tuple[Path, Callable[[], Any]]] = {
             "fiol svmlight": (paths["svmlight"], of_reader(Reading("svmlight"), paths["svmlight"])),
             "fiol vw, names": (paths["vw"], of_reader(Reading("vw"), paths["vw"])),
             "fiol vw, hashed": (paths["vw"], of_reader(Reading("vw", options={"bits": BITS}), paths["vw"])),
+            "fiol csv, numbers": (paths["csv"], of_reader(guess(paths["csv"]), paths["csv"])),
+            "fiol json, numbers": (paths["json"], of_reader(guess(paths["json"]), paths["json"])),
             "load_svmlight_file": (paths["svmlight"], of_scikit_learn(paths["svmlight"])),
             "pyarrow csv": (paths["csv"], of_pyarrow(paths["csv"])),
         }

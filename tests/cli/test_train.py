@@ -507,3 +507,33 @@ def test_a_run_that_diverged_goes_on(two, tmp_path):
     wild = ["train", path, "--loss", "squared_error", "--algorithm", "SGD", "--step-size", "1e90", "-o", model]
     invoke(*wild)
     assert "is finished already" in invoke(*wild, "--resume").output
+
+
+def test_files_that_may_not_grow_leave_nothing_half(tmp_path):
+    """As on a disk that is full: no file may be larger than some bytes."""
+    resource = pytest.importorskip("resource")
+    pytest.importorskip("pyarrow")
+    data, model = tmp_path / "rows.csv", tmp_path / "rows.fiol"
+    data.write_text("x,c,y\n" + "".join(f"{k},c{k % 50},{k % 2}\n" for k in range(2000)))
+    invoke("train", data, "--target", "y", *SINGLE, "-o", model)
+    there, before = sorted(os.listdir(tmp_path)), model.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for arguments in [
+        ["train", data, "--target", "y", *SINGLE, "-o", tmp_path / "new.fiol"],
+        ["train", data, "--target", "y", *SINGLE, "-o", model, "--force"],
+        ["predict", model, data, "-o", tmp_path / "p.csv"],
+        ["evaluate", model, data, "--report", tmp_path / "page.html"],
+        ["export", model, "--to", "json", "-o", tmp_path / "m.json"],
+        ["convert", data, "-o", tmp_path / "rows.vw", "--target", "y"],
+        ["convert", data, "-o", tmp_path / "rows.json"],
+        ["convert", data, "-o", tmp_path / "rows.parquet"],
+    ]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        try:
+            done = invoke(*arguments, code=1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert "File too large" in done.output, arguments
+        assert "Traceback" not in done.output
+        assert sorted(os.listdir(tmp_path)) == there
+    assert model.read_bytes() == before

@@ -1,6 +1,6 @@
-"""A short version of the campaign of mutated lines: see tests/campaigns/lines.py."""
+"""Short versions of the campaigns of mutated lines: see tests/campaigns/lines.py and cells.py."""
 
-from campaigns import lines
+from campaigns import cells, lines
 
 
 def test_mutated_lines_are_read_as_a_slow_parser_does_or_refused():
@@ -9,3 +9,13 @@ def test_mutated_lines_are_read_as_a_slow_parser_does_or_refused():
     assert found["svmlight", "refused"] > 500
     assert found["vw", "read"] > 500
     assert found["vw", "refused"] > 300
+
+
+def test_mutated_cells_are_read_both_ways_alike_and_as_a_slow_loop_does(monkeypatch):
+    for module in (cells.csv_reader, cells.json_lines):
+        monkeypatch.setattr(module, "LOOPED_FROM", module.LOOPED_FROM)  # put back at the end
+    found = cells.run(4000, seed=3)
+    for form in ("csv", "json"):
+        assert found[form, "read"] > 100
+        assert found[form, "refused"] > 20
+        assert found[form, "compared with the slow loop"] > 5

@@ -476,3 +476,34 @@ def test_pipes(tmp_path, named):
             pipe.unlink()
     with pytest.raises(SourceError, match="an open file is no Parquet file that can be read"):
         guess(io.BytesIO(b"PAR1" + bytes(1000)), target="y")
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_awkward_files(kind):
+    lines = {
+        "csv": ["n,c,y", "1,x,1", "2,y,0"],
+        "json": ['{"n": 1, "c": "x", "y": 1}', '{"n":\t2,\t"c": "y", "y": 0}\t'],
+    }
+    text = "\n".join(lines[kind])
+    reading = guess(io.BytesIO(text.encode()), target="y")
+    assert reading.format == kind
+    right = [([("n", 1.0), ("c=x", 1.0)], 1), ([("n", 2.0), ("c=y", 1.0)], 0)]
+
+    def read(data):
+        batches = list(reading.batches(io.BytesIO(data)))
+        return list(zip(rows_of(batches), [y for batch in batches for y in values(batch.y)], strict=True))
+
+    for data in (text, text + "\n", text.replace("\n", "\r\n"), "\ufeff" + text, "\n\n" + text.replace("\n", "\n\n")):
+        assert read(data.encode()) == right
+    assert read(b"") == []
+    with pytest.raises(SourceError, match="is empty"):
+        guess(io.BytesIO(b""))
+    edge = {"csv": "{},x,1", "json": '{{"n": {}, "c": "x", "y": 1}}'}[kind]
+    for number, place in [("1.7976931348623157e308", "between"), ("1e-320", "between"), ("1e999", "finite")]:
+        with pytest.raises(BadLineError, match=f":3:[0-9]+: column 'n' must be .*{place}"):
+            read("\n".join([*lines[kind][:2], edge.format(number)]).encode())
+    garbage = np.random.default_rng(0).integers(0, 256, 3000, np.uint8).tobytes()
+    with pytest.raises((SourceError, BadLineError), match="an open file"):
+        read(text.encode() + b"\n" + garbage)
+    with pytest.raises((SourceError, BadLineError), match="an open file"):
+        guess(io.BytesIO(b"\x00" + garbage))

@@ -40,8 +40,8 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "columns",
             multiple=True,
             metavar="NAME=KIND",
-            help="What a column is: number, category, words, words:2 (pairs of words, too), tags, date, skip; may come "
-            "again [default: found out].",
+            help="What a column is: number, category, words, words:2 (pairs of words, too), tags, date, time, skip; "
+            "may come again [default: found out].",
         ),
         data(
             "--reader",

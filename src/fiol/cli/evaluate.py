@@ -39,7 +39,7 @@ MOST_SHOWN = 12
     "--plot",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Draw the ROC curve and the calibration (.png .svg .pdf).",
+    help="Draw the ROC curve and the calibration, the confusion, or the residuals (.png .svg .pdf).",
 )
 @click.option(
     "--report",
@@ -170,7 +170,7 @@ def load_pictures() -> Any:
 
 
 def draw(evaluation: Any, found: dict[str, Any], path: str) -> None:
-    """Draw what there is to see: ROC curve and calibration of two classes, or the confusion."""
+    """Draw what there is to see: ROC curve and calibration of two classes, the confusion, or residuals of numbers."""
     import numpy as np
 
     load_pictures()
@@ -192,7 +192,14 @@ def draw(evaluation: Any, found: dict[str, Any], path: str) -> None:
         axes[0].set_xticks(range(len(labels)), labels, rotation=45)
         axes[0].set_yticks(range(len(labels)), labels)
     else:
-        raise click.UsageError("--plot draws classes: there is nothing to see of numbers yet")
+        from fiol.reporting.run_page import residual_shares
+
+        shares = residual_shares(evaluation.residuals)
+        if shares is None:
+            raise ValueError("--plot needs eight rows with different residuals")
+        axes[0].stairs(100.0 * shares.shares, shares.edges, fill=True, color="tab:blue")
+        axes[0].set_title(shares.title.replace(", ", ",\n"), fontsize="medium")
+        axes[0].set(xlabel="target minus prediction", ylabel="% of rows")
     if "calibration" in found:
         parts = [part for part in found["calibration"] if part["weight"]]
         axes[1].plot([part["predicted"] for part in parts], [part["happened"] for part in parts], marker="o")

@@ -25,8 +25,10 @@ from fiol.readers.sources import BLOCK_SIZE, SPARE
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading
 
-#: The first bytes of a pass go the other way, so that nothing is compiled for small files.
+#: Files of fewer bytes, and the first bytes of a pipe, go the other way: nothing is compiled for little text.
 LOOPED_FROM = 2**22
+#: So many blocks in a row that the loop does not take are enough to try.
+MANY_STRANGE = 16
 #: As few slots as a table of names starts with.
 FEWEST_SLOTS = 2**12
 

@@ -19,7 +19,7 @@ from fiol.intake.column_values import NUMERAL, ColumnValues, columns_of
 from fiol.intake.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import LOOPED_FROM, CellRows
+from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows
 from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
 from fiol.readers.formats import Format, is_true_or_false
 from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
@@ -30,16 +30,9 @@ if TYPE_CHECKING:
 
 #: Delimiters that are looked for.
 DELIMITERS = ",\t;|"
-#: Fields that say that a value is missing: those of pandas.
-MISSING_WORDS = [
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
-    "NULL", "NaN", "None", "n/a", "nan", "null",
-]  # fmt: skip
 TRUE_WORDS, FALSE_WORDS = ["True", "TRUE", "true"], ["False", "FALSE", "false"]
 #: A whole number.
 WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}\s*")
-#: So many texts in a row that the compiled loop does not take are enough to try.
-MANY_STRANGE = 16
 #: A byte that is no end of a line.
 NOT_EMPTY = re.compile(rb"[^\r\n]")
 #: A record of more bytes is a quote that nobody closed.
@@ -90,7 +83,7 @@ class Csv(Format):
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """A batch per block of about a megabyte."""
         reading = self.completed(reading, sources)
-        told, before = {**self.options, **reading.options}, 0
+        told, before = {**self.options, **reading.options}, sources.size or 0
         loop = CsvLoop(reading, told)
         for text, names in self.texts(reading, sources, bad):
             before += text.size
@@ -433,7 +426,7 @@ class CsvLoop:
         text_of_block = (*bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.told["delimiter"]), quote)
         cells = (self.is_number, *fields, forms, numbers, self.cell_of)
         code, count, names, first = rows.run(size, functools.partial(loops.csv_rows, *text_of_block, *cells))
-        if code != loops.DONE:
+        if code != loops.DONE or not count:
             return None
         aside = {column.name: int(cell) for column, cell in zip(rows.columns, self.cell_of, strict=True)}
         there = {role: aside.get(getattr(self.reading, role), -1) >= 0 for role in ASIDE}
@@ -490,6 +483,12 @@ def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
 
 
 @functools.cache
+def missing_words() -> list[str]:
+    """Fields that say that a value is missing: those of pandas."""
+    return ["", *line_loops().MISSING_WORDS]
+
+
+@functools.cache
 def arrow_types() -> dict[str, Any]:
     """Types of Arrow by what columns hold."""
     arrow = arrow_module()
@@ -505,7 +504,7 @@ def read_table(
     if not data:
         return arrow.table({name: arrow.array([], kinds[name]) for name in wanted})
     convert = reader.ConvertOptions(
-        column_types=kinds, null_values=MISSING_WORDS, strings_can_be_null=True, true_values=TRUE_WORDS,
+        column_types=kinds, null_values=missing_words(), strings_can_be_null=True, true_values=TRUE_WORDS,
         false_values=FALSE_WORDS, include_columns=wanted,
     )  # fmt: skip
     parse = reader.ParseOptions(
@@ -561,14 +560,14 @@ def well_formed(
         reason = f"is no text in UTF-8: {error.reason} at byte {error.start + 1}"
     for name, field in zip(names, [] if reason else fields_of_record(record, told), strict=False):
         held = types.get(name, "text")
-        if name not in wanted or held == "text" or field in MISSING_WORDS:
+        if name not in wanted or held == "text" or field in missing_words():
             continue
         text = field.strip()
         number = WHOLE_NUMBER if held == "whole" else NUMERAL
         fine = text in (*TRUE_WORDS, *FALSE_WORDS) if held == "truth" else number.fullmatch(text)
         if (
             not fine
-            and text not in MISSING_WORDS
+            and text not in missing_words()
             and text.lower() not in ("inf", "-inf", "+inf", "infinity", "-infinity")
         ):
             wanted_is = {"truth": "true or false", "whole": "a whole number", "number": "a number"}[held]

@@ -21,7 +21,7 @@ from fiol.intake.named_rows import NamedRows
 from fiol.intake.strands import Strand
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import LOOPED_FROM, CellRows, joined_names_of
+from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows, joined_names_of
 from fiol.readers.columns import ASIDE, Rows, aside_columns, batch_of, coding_of, guessed_fields
 from fiol.readers.formats import Format
 from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
@@ -31,13 +31,11 @@ if TYPE_CHECKING:
     from fiol.readers.reading import Reading
 
 #: What may stand between the parts of an object.
-BLANKS = re.compile(r"[ \t\r\n]*")
+JSON_BLANKS = re.compile(r"[ \t\r\n]*")
 #: Objects within objects, so deep at most.
 DEEPEST = 100
 #: So many patterns of objects are looked for by the loop.
 MOST_PATTERNS = 16
-#: So many blocks in a row that it does not take are enough to try.
-MANY_STRANGE = 16
 
 
 class NoObjectError(ValueError):
@@ -70,7 +68,7 @@ class JsonLines(Format):
         found = list[dict[str, Any]]()
         for k, line in enumerate(lines):
             try:
-                found += [flat(line)] if line.strip() else []
+                found += [flat(line)] if not is_empty(line) else []
             except ValueError:
                 if k + 1 < len(lines):
                     continue  # the last one may be cut; others are bad lines when their turn comes
@@ -84,7 +82,7 @@ class JsonLines(Format):
             made = self.guess(*sources.start(), given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         coding, aside = coding_of(reading), aside_columns(reading)
-        loop, before = JsonLoop(reading), 0
+        loop, before = JsonLoop(reading), sources.size or 0
         for block in sources.blocks():
             before += block.size
             batch = loop(block) if before > LOOPED_FROM else None
@@ -102,7 +100,7 @@ class JsonLines(Format):
             rows, lines = list[dict[str, Any]](), list[int]()
             for number, line in enumerate(lines_of(bytes(block.data[: block.size])), block.place.line):
                 try:
-                    rows += [flat(line)] if line.strip() else []
+                    rows += [flat(line)] if not is_empty(line) else []
                 except ValueError as error:
                     bad.note(BadLineError(Place(block.place.file, number), getattr(error, "column", 0), str(error)))
                 if len(lines) < len(rows):
@@ -212,7 +210,7 @@ class JsonLoop:
     def targets(self, rows: CellRows, count: int) -> list[Any]:
         """The targets as JSON has them."""
         loops = line_loops()
-        kinds: dict[int, Any] = {loops.TRUE: bool, loops.NULL: int, loops.BARE: float}
+        kinds: dict[int, Any] = {loops.YES: bool, loops.NULL: int, loops.BARE: float}
         y, forms = rows.y[:count].tolist(), rows.y_forms[:count].tolist()
         labels = {code: rows.label(int(code)) for code, form in zip(y, forms, strict=True) if form == loops.TEXT}
         return [labels[v] if f == loops.TEXT else kinds[f](v) for v, f in zip(y, forms, strict=True)]
@@ -293,6 +291,11 @@ def lines_of(data: bytes) -> Sequence[str | bytes]:
         return data.split(b"\n")
 
 
+def is_empty(line: str | bytes) -> bool:
+    """Whether there is nothing in a line but what JSON has for blanks."""
+    return not (line.strip(" \t\r") if isinstance(line, str) else line.strip(b" \t\r"))
+
+
 def flat(line: str | bytes) -> dict[str, Any]:
     """The object of a line, with dotted names for objects within; ValueError if it is none.
 
@@ -337,9 +340,9 @@ def value_spans(text: str) -> dict[str, tuple[int, int]]:
     """
     found: dict[str, tuple[int, int]] = {}
     inside = [""]
-    at = BLANKS.match(text, 0).end() + 1  # type: ignore[union-attr]
+    at = JSON_BLANKS.match(text, 0).end() + 1  # type: ignore[union-attr]
     while inside:
-        at = BLANKS.match(text, at).end()  # type: ignore[union-attr]
+        at = JSON_BLANKS.match(text, at).end()  # type: ignore[union-attr]
         if text[at] == "}":
             inside.pop()
             at += 1
@@ -347,8 +350,8 @@ def value_spans(text: str) -> dict[str, tuple[int, int]]:
             at += 1
         else:
             key, at = DECODER.raw_decode(text, at)
-            at = BLANKS.match(text, at).end() + 1  # type: ignore[union-attr]
-            at = BLANKS.match(text, at).end()  # type: ignore[union-attr]
+            at = JSON_BLANKS.match(text, at).end() + 1  # type: ignore[union-attr]
+            at = JSON_BLANKS.match(text, at).end()  # type: ignore[union-attr]
             if text[at] == "{":
                 inside.append(f"{inside[-1]}{key}.")
                 at += 1

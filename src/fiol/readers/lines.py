@@ -25,7 +25,7 @@ STRANGE, OTHER_KEYS = 15, 16
 SKIPPED, NUMBER_CELL, TRUTH_CELL, CATEGORY_CELL, WORDS_CELL, DATE_CELL, TIME_CELL = range(7)
 TARGET_NUMBER, TARGET_WHOLE, TARGET_TRUTH, TARGET_TEXT, TARGET_ANY, WEIGHT_CELL, TAG_CELL = range(7, 14)
 #: What a cell is: a text (and any field of CSV), a number, true, false, null, or not there.
-TEXT, BARE, TRUE, FALSE, NULL, ABSENT = range(6)
+TEXT, BARE, YES, NO, NULL, ABSENT = range(6)
 
 LOW_7, HIGH, ZEROS = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080), np.uint64(0x3030303030303030)
 TO_HIGH, ONES = np.uint64(0x7676767676767676), np.uint64(0x0101010101010101)
@@ -378,7 +378,7 @@ def same_bytes(words, p, end, others, o):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def copied(source, k, stop, target, o):  # type: ignore[no-untyped-def]
+def appended(source, k, stop, target, o):  # type: ignore[no-untyped-def]
     """Where the bytes from k to stop of a source end once they are written to a target, from o on."""
     while k < stop:
         target[o] = source[k]
@@ -562,11 +562,11 @@ def vw_rows(  # type: ignore[no-untyped-def]
                     if names >= name_room or o + size > text_room:
                         return FULL, line, row, np.uint64(indptr[row]), names, kept, mask, hards
                     hashes[names], prefixes[names], slot_of[names] = h, prefix, slot
-                    o = copied(data, space, space_end, text, o)
+                    o = appended(data, space, space_end, text, o)
                     if prefix > U0:
                         text[o] = CARET
                         o += U1
-                    o = copied(source, start, stop, text, o)
+                    o = appended(source, start, stop, text, o)
                     names += U1
                     ends[names] = o
                     slots[slot] = names
@@ -686,7 +686,7 @@ def fixed_feature(f, fixed, table, names, mask):  # type: ignore[no-untyped-def]
         o, k, stop = about[names, U0], np.uint64(fixed_ends[f]), np.uint64(fixed_ends[f + 1])
         if names + U1 >= np.uint64(about.shape[0]) or o + stop - k + U16 > np.uint64(text.shape[0]):
             return U0, names, mask
-        o = copied(fixed_text, k, stop, text, o)
+        o = appended(fixed_text, k, stop, text, o)
         about[names, U1], about[names, U2] = np.uint64(f) * MIXER, np.uint64(f + f)
         names += U1
         about[names, U0] = o
@@ -722,7 +722,7 @@ def text_feature(data, words, start, stop, j, prefixes, table, names, mask):  # 
         o = about[names, U0]
         if names + U1 >= np.uint64(about.shape[0]) or o + size + U16 > np.uint64(text.shape[0]):
             return U0, names, mask
-        o = copied(data, start, stop, text, copied(prefix_text, k, prefix_end, text, o))
+        o = appended(data, start, stop, text, appended(prefix_text, k, prefix_end, text, o))
         about[names, U1], about[names, U2], about[names, U3] = h, owner, slot
         names += U1
         about[names, U0] = o
@@ -766,7 +766,7 @@ def add_cells(  # type: ignore[no-untyped-def]
         f, value, part = np.int64(-1), 1.0, 0  # a name that is known; what it is; the next part of a date
         days, month, micros = 0, 0, 0
         count, size, first, p, behind = 0, 1, 0, scratch, scratch  # words, those in a row, the first of them; written
-        if kind == NUMBER_CELL and form != NULL and form != TRUE and form != FALSE:
+        if kind == NUMBER_CELL and form != NULL and form != YES and form != NO:
             value, f = numbers[cell], bases[j]
             if form == TEXT:
                 if not is_csv or not is_missing_field(data, words, start, stop):
@@ -785,13 +785,11 @@ def add_cells(  # type: ignore[no-untyped-def]
                     continue
                 if form == NULL:
                     return STRANGE, n, names, mask
-                if kind == TARGET_TRUTH or form == TRUE or form == FALSE:  # noqa: SIM109 - compiled
-                    truth = form == TRUE or is_one_of(words, start, stop, TRUE_FIELDS)
-                    if kind == WEIGHT_CELL or not (
-                        truth or form == FALSE or is_one_of(words, start, stop, FALSE_FIELDS)
-                    ):
+                if kind == TARGET_TRUTH or form == YES or form == NO:  # noqa: SIM109 - compiled
+                    truth = form == YES or is_one_of(words, start, stop, TRUE_FIELDS)
+                    if kind == WEIGHT_CELL or not (truth or form == NO or is_one_of(words, start, stop, FALSE_FIELDS)):
                         return STRANGE, n, names, mask
-                    y[row], y_forms[row] = np.float64(truth), TRUE
+                    y[row], y_forms[row] = np.float64(truth), YES
                     continue
                 if kind != TARGET_TEXT and not (kind == TARGET_ANY and form == TEXT):
                     whole, k = stop - start <= U14, start
@@ -809,7 +807,7 @@ def add_cells(  # type: ignore[no-untyped-def]
             elif form == NULL:
                 f = bases[j] + 1
             elif kind == NUMBER_CELL or kind == TRUTH_CELL:  # noqa: SIM109 - compiled
-                f, value = bases[j], 1.0 if form == TRUE or is_one_of(words, start, stop, TRUE_FIELDS) else 0.0
+                f, value = bases[j], 1.0 if form == YES or is_one_of(words, start, stop, TRUE_FIELDS) else 0.0
                 if form == TEXT and value == 0.0 and not is_one_of(words, start, stop, FALSE_FIELDS):
                     return STRANGE, n, names, mask
             elif form != TEXT:
@@ -956,7 +954,7 @@ def csv_rows(  # type: ignore[no-untyped-def]
                     p += U1  # the first of two, which are one
                     if written + (p - start) + U16 > np.uint64(words.shape[0]):
                         return FULL, row, names, first
-                    written = copied(data, start, p, data, written)
+                    written = appended(data, start, p, data, written)
                     p += U1
                     start = p
                 stop = p
@@ -964,7 +962,7 @@ def csv_rows(  # type: ignore[no-untyped-def]
                 if written > scratch:
                     if written + (stop - start) + U16 > np.uint64(words.shape[0]):
                         return FULL, row, names, first
-                    written = copied(data, start, stop, data, written)
+                    written = appended(data, start, stop, data, written)
                     start, stop, scratch = scratch, written, written
             else:
                 word = words[p]
@@ -1003,7 +1001,7 @@ def csv_rows(  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def json_text(data, words, p, end, written):  # type: ignore[no-untyped-def]
+def text_of_json(data, words, p, end, written):  # type: ignore[no-untyped-def]
     """A text of JSON whose first byte is at p: where it starts and stops, where its quote is, and what was written.
 
     A text with escapes is written without them from `written` on. It stops at 0 if it is none, or one that another way
@@ -1024,7 +1022,7 @@ def json_text(data, words, p, end, written):  # type: ignore[no-untyped-def]
             break
         if written + (p - start) + U24 > np.uint64(words.shape[0]):
             return start, U0, p, written
-        written = copied(data, start, p, data, written)
+        written = appended(data, start, p, data, written)
         code = ESCAPES[data[p + U1]]
         p += U2
         if code == ESCAPED_NUMBER:
@@ -1054,7 +1052,7 @@ def json_text(data, words, p, end, written):  # type: ignore[no-untyped-def]
         return start, p, p, written
     if written + (p - start) + U24 > np.uint64(words.shape[0]):
         return start, U0, p, written
-    written = copied(data, start, p, data, written)
+    written = appended(data, start, p, data, written)
     return scratch, written, p, written
 
 
@@ -1121,7 +1119,7 @@ def json_rows(  # type: ignore[no-untyped-def]
                     break
                 c, start, stop, form = data[q], q, q, NULL
                 if c == DOUBLE_QUOTE:
-                    start, stop, q, scratch = json_text(data, words, q + U1, end, scratch)
+                    start, stop, q, scratch = text_of_json(data, words, q + U1, end, scratch)
                     if stop == U0:
                         return STRANGE, row, names, first, p
                     q, form = q + U1, TEXT
@@ -1131,11 +1129,11 @@ def json_rows(  # type: ignore[no-untyped-def]
                         return STRANGE, row, names, first, p
                     numbers[cell], form = value, BARE
                 elif words[q] & FIRST_BYTES[4] == WORD_TRUE:
-                    q, form = q + U4, TRUE
+                    q, form = q + U4, YES
                 elif words[q] & FIRST_BYTES[4] == WORD_NULL:
                     q += U4
                 elif words[q] & FIRST_BYTES[5] == WORD_FALSE:
-                    q, form = q + U5, FALSE
+                    q, form = q + U5, NO
                 else:
                     break
                 starts[cell], stops[cell], forms[cell] = start, q if form == BARE else stop, form

@@ -88,13 +88,12 @@ def svmlight_lines(batch: Batch, zero_based: bool = False) -> Iterator[str]:
     if batch.weights is not None:
         raise CannotWriteError(batch.place, "svmlight has no place for sample weights")
     base, (indptr, indices, data) = 0 if zero_based else 1, batch.X
-    ends, features, values = indptr.tolist(), (indices.astype(np.int64) + base).tolist(), data.tolist()
-    for row, (a, b) in enumerate(pairwise(ends)):
+    entries = joined_entries(indices, lambda i: f" {i + base}:", data, number_text)
+    for row, (a, b) in enumerate(pairwise(indptr.tolist())):
         target = written_target(batch, row)
         if target is None:
             raise CannotWriteError(batch.place, "a line of svmlight starts with a target", row)
-        entries = [f" {features[k]}:{number_text(values[k])}" for k in range(a, b)]
-        yield "".join([target, *entries, comment(batch.tags[row]) if batch.tags else "", "\n"])
+        yield "".join([target, *entries[a:b], comment(batch.tags[row]) if batch.tags else "", "\n"])
 
 
 def vw_lines(batch: Batch, escape: bool = False) -> Iterator[str]:
@@ -107,8 +106,22 @@ def vw_lines(batch: Batch, escape: bool = False) -> Iterator[str]:
     escaped: Callable[[str], str] = percent_encoded if escape else (lambda name: name)
     indptr, indices, data = batch.X.chunk if isinstance(batch.X, NamedRows) else batch.X
     names = batch.X.names if isinstance(batch.X, NamedRows) else Numerals()
-    ends, features, values = indptr.tolist(), indices.tolist(), data.tolist()
-    known: dict[int, tuple[str, str]] = {}
+    ends = indptr.tolist()
+    row_of = np.repeat(np.arange(len(ends) - 1), np.diff(indptr))
+    found, first = np.unique(indices, return_index=True)
+    called = [names[i] for i in found.tolist()]
+    if UNFIT.search("".join(called)) or "" in called:  # seldom
+        places = row_of[first].tolist()
+        called = [fit(escaped(name), "name", batch.place, k) for name, k in zip(called, places, strict=True)]
+    known = dict(zip(found.tolist(), map(spaced, called), strict=True))
+    entries = joined_entries(
+        indices, lambda i: f" {known[i][1]}", data, lambda x: "" if x == 1.0 else f":{number_text(x)}"
+    )
+    numbers = {space: k for k, space in enumerate(dict.fromkeys(space for space, _ in known.values()))}
+    spaces = np.array([numbers[known[i][0]] for i in found.tolist()], np.int64)[np.searchsorted(found, indices)]
+    is_first = np.diff(row_of, prepend=-1) != 0
+    for k in np.flatnonzero(is_first | (np.diff(spaces, prepend=-1) != 0)).tolist():  # another namespace
+        entries[k] = f"{'' if is_first[k] else ' '}|{known[int(indices[k])][0]}{entries[k]}"
     for row, (a, b) in enumerate(pairwise(ends)):
         target, weight = written_target(batch, row), 1.0 if batch.weights is None else float(batch.weights[row])
         tag = batch.tags[row] if batch.tags else ""
@@ -119,18 +132,19 @@ def vw_lines(batch: Batch, escape: bool = False) -> Iterator[str]:
             parts.append(number_text(weight))
         if tag:
             parts.append("'" + fit(escaped(tag), "tag", batch.place, row))
-        space, parts = None, [" ".join([*parts, ""])]
-        for k in range(a, b):
-            if features[k] not in known:
-                known[features[k]] = spaced(fit(escaped(names[features[k]]), "name", batch.place, row))
-            own, name = known[features[k]]
-            if own != space:
-                parts.append(f"|{own}" if space is None else f" |{own}")
-                space = own
-            parts.append(f" {name}" if values[k] == 1.0 else f" {name}:{number_text(values[k])}")
-        if space is None:
-            parts.append("|")
-        yield "".join([*parts, "\n"])
+        yield "".join([" ".join([*parts, ""]), *(entries[a:b] if b > a else "|"), "\n"])
+
+
+def joined_entries(features: Any, name: Callable[[int], str], values: Any, text: Callable[[float], str]) -> list[str]:
+    """The name of every feature and the text of its value, as one text; each is made once, however often it is there.
+
+    >>> joined_entries(np.array([0, 1, 0]), "xy".__getitem__, np.array([1.0, 1.0, 2.5]), number_text)
+    ['x1', 'y1', 'x2.5']
+    """
+    found, which = np.unique(features, return_inverse=True)
+    known, of_value = np.unique(values, return_inverse=True)
+    names, texts = [name(i) for i in found.tolist()], [text(x) for x in known.tolist()]
+    return [names[i] + texts[k] for i, k in zip(which.tolist(), of_value.tolist(), strict=True)]
 
 
 class Numerals:

@@ -351,24 +351,47 @@ def confusion_card(found: dict[str, Any], task: Task) -> Card | None:
     return Card(title, shaded_table(labels, counts.tolist()), remark)
 
 
-def residual_card(residuals: TargetTable) -> Card | None:
-    """How far predictions are off."""
+class ResidualShares(NamedTuple):
+    """How far predictions are off: what half and nine of ten are within, and the share of rows between edges."""
+
+    half: float
+    most: float
+    edges: Any
+    shares: Any
+
+    @property
+    def title(self) -> str:
+        """What they say."""
+        half, most = three_digits(self.half), three_digits(self.most)
+        return f"Half of the predictions are within ±{half}, nine of ten within ±{most}"
+
+
+def residual_shares(residuals: TargetTable) -> ResidualShares | None:
+    """Residuals in columns, the one in a hundred that is further off in the outer ones; None if there are too few."""
     values, masses = residuals.values, residuals.masses
     if len(values) < 8 or masses.sum() <= 0.0:
         return None
     order = np.argsort(np.abs(values))
     share = np.cumsum(masses[order]) / masses.sum()
     half, most = (float(np.abs(values)[order][np.searchsorted(share, q)]) for q in (0.5, 0.9))
-    title = f"Half of the predictions are within ±{three_digits(half)}, nine of ten within ±{three_digits(most)}"
     end = float(np.abs(values)[order][min(np.searchsorted(share, 0.99), len(values) - 1)])
     if end <= 0.0:
         return None
     edges = np.linspace(-end, end, COLUMNS + 1)
     heights, _ = np.histogram(np.clip(values, -end, end), edges, weights=masses / masses.sum())
-    across = Axis("target minus prediction", -end, end)
-    up = axis_for("", heights.tolist(), zero=True, unit="%")
-    picture = histogram(edges.tolist(), heights.tolist(), across, up, title)
-    return Card(title, picture, "Shares of all rows; the one in a hundred that is further off is in the outer columns.")
+    return ResidualShares(half, most, edges, heights)
+
+
+def residual_card(residuals: TargetTable) -> Card | None:
+    """How far predictions are off."""
+    found = residual_shares(residuals)
+    if found is None:
+        return None
+    across = Axis("target minus prediction", float(found.edges[0]), float(found.edges[-1]))
+    up = axis_for("", found.shares.tolist(), zero=True, unit="%")
+    picture = histogram(found.edges.tolist(), found.shares.tolist(), across, up, found.title)
+    remark = "Shares of all rows; the one in a hundred that is further off is in the outer columns."
+    return Card(found.title, picture, remark)
 
 
 # --- the model ------------------------------------------------------------------------------------
