@@ -124,5 +124,5 @@ $(OLDEST)/.ready: pyproject.toml
 $(SPARK)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
 	$(SPARK)/bin/python -m pip install -q --upgrade "pip>=25.1"
-	$(SPARK)/bin/python -m pip install -q -e ".[spark]" pytest hypothesis
+	$(SPARK)/bin/python -m pip install -q -e ".[spark]" pytest hypothesis dask ray
 	touch $@

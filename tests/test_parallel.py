@@ -287,9 +287,9 @@ def test_lanes_know_together_what_members_do(loss, monkeypatch):
     y = draw.choice([-1.0, 1.0], 160) if isinstance(loss, Logistic) else X[:, 0] + draw.normal(size=160)
     together, apart = made(Stacked(loss)), made(Stacked(loss))
     together.learn_parallel(X, y, parts=3, threads=1)
-    assert pooling.in_lanes(together.engine)
+    assert pooling.lanes_alone(together.engine)
     assert len(together.engine.centring.features) == 1
-    monkeypatch.setattr(pooling, "in_lanes", lambda engine: False)
+    monkeypatch.setattr(pooling, "lanes_alone", lambda engine: False)
     apart.learn_parallel(X, y, parts=3, threads=1)
     for one, other in zip(together.engine.members, apart.engine.members, strict=True):
         for mine, theirs in ((one.state, other.state), (one.intercept, other.intercept)):

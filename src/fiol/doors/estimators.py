@@ -40,7 +40,7 @@ from fiol.doors.parameters import (
     make_grid,
     make_update,
 )
-from fiol.doors.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, THREADS, parts_of, validate_data
+from fiol.doors.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, THREADS, parts_for_jobs, validate_data
 from fiol.intake.chunk import Chunk
 from fiol.intake.coding import Coding, needs_coding
 from fiol.intake.containers import to_chunk
@@ -263,7 +263,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
             held_out, score = back, negative_loss
         rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
         courses, later = [], []
-        jobs = 1 if len(tasks) > 1 else parts_of(self.n_jobs)  # several learners have a thread each
+        jobs = 1 if len(tasks) > 1 else parts_for_jobs(self.n_jobs)  # several learners have a thread each
         for learner, y in tasks:
             judge = None
             if rest is not None:

@@ -39,12 +39,12 @@ OF_PASSES: dict[str, list[Any]] = {
 THREADS: list[Any] = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]
 
 
-def parts_of(n_jobs: int | None) -> int:
+def parts_for_jobs(n_jobs: int | None) -> int:
     """In how many parts so many jobs share out rows: None is 1, -1 a part for every processor, -2 for all but one.
 
     Unlike joblib's count, it does not depend on what else is running: the model depends on it.
 
-    >>> parts_of(None), parts_of(3), parts_of(-1) == cpu_count()
+    >>> parts_for_jobs(None), parts_for_jobs(3), parts_for_jobs(-1) == cpu_count()
     (1, 3, True)
     """
     if n_jobs is None:

@@ -123,12 +123,12 @@ class PoolInLanes(LanePool):
 def pool_of(base: Engine, engines: Sequence[Engine], members: Sequence[Engine] | None = None) -> Pool | PoolInLanes:
     """What the base and engines that went on from it know together, however they keep it."""
     everyone: Any = [base, *engines]
-    if all(map(in_lanes, everyone)) and len({engine.group.records.shape for engine in everyone}) == 1:
+    if all(map(lanes_alone, everyone)) and len({engine.group.records.shape for engine in everyone}) == 1:
         return PoolInLanes(everyone[0], everyone[1:])
     return Pool(base, engines, members)
 
 
-def in_lanes(engine: Engine) -> bool:
+def lanes_alone(engine: Engine) -> bool:
     """Whether an engine has members that all are lanes."""
     return isinstance(engine, EnsembleEngine) and engine.all_in_lanes
 
@@ -219,7 +219,7 @@ def move_frame(engine: Engine, old: Floats, new: Floats) -> None:
 def scores_of_members(engine: Engine, members: Sequence[Engine], chunk: Chunk) -> Floats:
     """The scores of rows by every member of an engine, the last axis."""
     chunk = rows_of_members(engine, chunk)
-    if isinstance(engine, EnsembleEngine) and in_lanes(engine):
+    if isinstance(engine, EnsembleEngine) and lanes_alone(engine):
         return lane_scores(engine, chunk)
     return np.stack([member.scores(chunk) for member in members], axis=-1)
 
@@ -285,16 +285,16 @@ def learn_in_rounds(
     for start, stop in pairwise([first, *ends]):
         cuts = np.linspace(start, stop, min(parts, stop - start) + 1).astype(int)
         pieces = [(chunk.row_block(a, b), y[a:b], sample_weights[a:b]) for a, b in pairwise(cuts)]
-        engine, scores[start:stop] = one_round(engine, pieces, each)
+        engine, scores[start:stop] = round_in_parts(engine, pieces, each)
     if isinstance(engine, EnsembleEngine):
         engine.ticks[AGAIN] = 0.0  # who said that rows come again said so of the engine given
     return engine, scores
 
 
-def one_round(engine: Engine, pieces: Sequence[Given], each: Each = map) -> tuple[Engine, Floats]:
+def round_in_parts(engine: Engine, pieces: Sequence[Given], each: Each = map) -> tuple[Engine, Floats]:
     """The engine after a round whose parts are these, and the score of each row before; there must be room for them."""
     engine.settle()
-    members = [] if in_lanes(engine) else members_of(engine)
+    members = [] if lanes_alone(engine) else members_of(engine)
     done = list(each(partial(part_of_round, engine, members, len(pieces)), pieces))
     pool = pool_of(engine, [part.engine for part in done], members or None)
     losses = np.sum(list(each(partial(losses_of_some, pool), pieces)), axis=0)

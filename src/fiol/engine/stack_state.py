@@ -17,7 +17,7 @@ TICKS = 10
 #: What stacks share, whatever their losses of rows of one moment were.
 BACK = 3e-3
 #: What a sum of losses counts as that is not finite.
-LARGEST = 1e300
+WORST_SUM = 1e300
 
 
 class StackState(NamedTuple):
@@ -89,7 +89,7 @@ def judged_shares(state: StackState, share: Any, losses: Any, unit: float) -> An
     """
     if not unit:
         unit = state.ticks[SQUARES] / state.ticks[CURVED] if state.ticks[CURVED] > 0.0 else inf
-    losses = np.where(np.isfinite(losses), losses, LARGEST)
+    losses = np.where(np.isfinite(losses), losses, WORST_SUM)
     new = share * np.exp((losses.min() - losses) / unit)
     return (1.0 - BACK) * new / new.sum() + BACK / len(new)
 

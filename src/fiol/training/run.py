@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.joint_losses import JointLoss
-from fiol.engine.pooling import one_round, rows_of_rounds
+from fiol.engine.pooling import round_in_parts, rows_of_rounds
 from fiol.intake.chunk import Chunk
 from fiol.intake.containers import to_chunk
 from fiol.intake.named_rows import NamedRows
@@ -362,7 +362,7 @@ class Training:
         figures.line(1, self.task.loss, twin)
         twin.scores(rows.X)
         if self.parts > 1:
-            one_round(twin.engine, [(twin.read_in(rows.X), codes, rows.weights)])
+            round_in_parts(twin.engine, [(twin.read_in(rows.X), codes, rows.weights)])
 
 
 def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[TargetRows, Any]:
