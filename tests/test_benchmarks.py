@@ -980,6 +980,7 @@ def test_texts_hold_the_same_rows_and_a_quick_run_says_all_there_is(tmp_path, mo
     assert found["command"].startswith("python -m benchmarks.files --quick")
     assert {*found["parsing_bytes_per_second"]} == {
         "fiol svmlight", "fiol vw, names", "fiol vw, hashed", "load_svmlight_file", "pyarrow csv",
+        "fiol csv, numbers", "fiol json, numbers",
     }  # fmt: skip
     (timed,) = found["training"].values()
     assert [t["name"] for t in timed] == ["fiol l1", "fiol", "vw l1", "vw"]

@@ -367,3 +367,18 @@ def test_a_fork_in_the_middle_of_a_turn():
     done.set()
     thread.join()
     assert learner.learn(X, Y).shape == (3,)
+
+
+@pytest.mark.parametrize("kind", [fiol.OneVsRest, fiol.Learner])
+def test_labels_of_scores_are_those_of_the_classes_there_were(kind):
+    loss = fiol.Hinge() if kind is fiol.OneVsRest else fiol.CrammerSinger()
+    model = kind(fiol.FIOL(loss), compiled=False)
+    labels = model.labels_of if kind is fiol.OneVsRest else model.predictions
+    none = model.scores([[1.0]])
+    model.learn([[1.0], [-1.0]], ["a", "b"])
+    scores, before = model.scores([[1.0]]), model.predict([[1.0]])
+    model.learn([[0.5]], ["a much longer name"])  # as another thread may, between scores and labels
+    assert labels(scores).dtype == before.dtype
+    assert labels(scores).tolist() == before.tolist()
+    with pytest.raises(ValueError, match="there are no classes yet"):
+        labels(none)

@@ -810,9 +810,9 @@ class Learner:
         loss = self.update.loss
         if loss.link == "logit":
             return softmax(loss.link_factor * scores)
-        if not len(labels):
+        if not scores.shape[1]:
             raise ValueError("there are no classes yet")
-        return labels.array()[scores.argmax(axis=1)]
+        return labels.array(scores.shape[1])[scores.argmax(axis=1)]
 
     @property
     def counts_unseen(self) -> bool:

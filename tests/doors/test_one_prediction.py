@@ -224,7 +224,7 @@ def test_any_row_is_scored_alike_and_linearly(row, factor):
     assert ESTIMATOR.predict(X)[0] == RIVER.predict_one(dict(zip(NAMES, row, strict=True))) == shared
     assert SESSION.run(None, {"X": X})[0][0, 0] == near
     stretched = LEARNER.scores(factor * X)[0] - LEARNER.intercept
-    spread = 1e-14 * factor * np.abs(terms[:-1]).sum() + 1e-14 * abs(terms[-1])
+    spread = 1e-14 * (factor * np.abs(terms).sum() + abs(terms[-1]))
     assert stretched == pytest.approx(factor * (shared - LEARNER.intercept), rel=1e-12, abs=4 * spread)
 
 

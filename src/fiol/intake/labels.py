@@ -76,9 +76,9 @@ class Labels:
         # New classes are numbered as they appear, so the largest code so far reaches each of them at its first row.
         return codes, np.searchsorted(np.maximum.accumulate(codes), np.arange(before, before + len(new)))
 
-    def array(self) -> Any:
-        """The classes as an array: of one type if they have one, else of objects."""
-        classes = self.classes
+    def array(self, first: int | None = None) -> Any:
+        """The classes, or so many of the first, as an array: of one type if they have one, else of objects."""
+        classes = self.classes[:first]
         same = len({type(label) for label in classes}) == 1 and type(classes[0]) in LABEL_TYPES
         found = np.empty(len(classes), object)
         found[:] = classes

@@ -420,10 +420,10 @@ class OneVsRest:
         return self.labels_of(self.scores(X))
 
     def labels_of(self, scores: Floats) -> Any:
-        """The label of the highest of every row's scores."""
-        if not len(self.labels):
+        """The label of the highest of every row's scores, whatever classes another thread has added since."""
+        if not scores.shape[1]:
             raise ValueError("there are no classes yet")
-        return self.labels.array()[scores.argmax(axis=1)]
+        return self.labels.array(scores.shape[1])[scores.argmax(axis=1)]
 
     def probabilities(self, X: Any) -> Floats:
         """The probability of every class for every row: those of one against the rest, divided by their sum.

@@ -36,7 +36,7 @@ from fiol.models.together import PartLearned, Together
 from fiol.update.state import State
 
 #: So many features nobody tells of are looked at together.
-AT_ONCE = 2**16
+FEATURES_AT_ONCE = 2**16
 
 
 class MemberShell(NamedTuple):
@@ -58,7 +58,7 @@ class PartShell(NamedTuple):
     rows: int
 
 
-class Told(NamedTuple):
+class ToldBlock(NamedTuple):
     """What one part changed in one block of features."""
 
     members: list[MemberShell]
@@ -80,7 +80,7 @@ class PooledBlock(NamedTuple):
     zeros: list[Any]
 
 
-def told_by(base: Learner, part: PartLearned, blocks: int) -> tuple[PartShell, list[Told]]:
+def told_by(base: Learner, part: PartLearned, blocks: int) -> tuple[PartShell, list[ToldBlock]]:
     """What a part of a round that went on from a copy of the base has to tell, in so many blocks."""
     own, other = part.learner.engine, base.copy().engine
     centring = own.centring
@@ -101,14 +101,14 @@ def told_by(base: Learner, part: PartLearned, blocks: int) -> tuple[PartShell, l
                 changed |= differs(a, b)
     changed[base.n_features :] = True
     where = np.flatnonzero(changed)
-    keys = keys_of(part.learner, base.n_features, where)
+    keys = feature_keys(part.learner, base.n_features, where)
     block = np.array([key % blocks if isinstance(key, int) else crc32(str(key).encode()) % blocks for key in keys])
     told = []
     for k in range(blocks):
         chosen = np.flatnonzero(block == k)
         some = where[chosen]
         states = [[part_of_state(m.state, some) for m in engines] for engines in (before, members)]
-        told.append(Told(shells, old_shells, base.n_features, [keys[j] for j in chosen], some, *states))
+        told.append(ToldBlock(shells, old_shells, base.n_features, [keys[j] for j in chosen], some, *states))
     return PartShell(shells, centring, features, part.shown, part.rows), told
 
 
@@ -123,7 +123,7 @@ def differs(a: Any, b: Any) -> Any:
     return (a != b) if a.ndim == 1 else (a != b).any(axis=tuple(range(1, a.ndim)))
 
 
-def keys_of(learner: Learner, known: int, features: Any) -> list[Any]:
+def feature_keys(learner: Learner, known: int, features: Any) -> list[Any]:
     """The keys of features: numbers, but names of those that the base does not know, where there are names."""
     encoder = learner._intake.encoder
     if not isinstance(encoder, Vocabulary):
@@ -141,7 +141,7 @@ def part_of_state(state: State, features: Any) -> State:
     return State(*(a[features] if a.shape[0] else a for a in state))
 
 
-def pooled_block(update: Any, told: Sequence[Told], **options: Any) -> PooledBlock:
+def pooled_block(update: Any, told: Sequence[ToldBlock], **options: Any) -> PooledBlock:
     """What all parts know together of the features of a block, from what each told, in the order of the parts.
 
     `options` are those of the engine (`options_of`): intercept, average, dtype, compiled, scores.
@@ -248,8 +248,8 @@ class Summed(Together):
                 way.cost,
             )
             silent = shells[:1] if way.straight else shells  # who says nothing of a feature adds nothing
-            for start in range(0, features, AT_ONCE):
-                some = slice(start, start + AT_ONCE)
+            for start in range(0, features, FEATURES_AT_ONCE):
+                some = slice(start, start + FEATURES_AT_ONCE)
                 same = part_of_state(member.state, some)
                 told = [with_shell(member, shell.members[j], same) for shell in silent]
                 alone = way_of(with_shell(member, shells_of([member])[0], same), told)

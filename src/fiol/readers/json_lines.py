@@ -68,11 +68,11 @@ class JsonLines(Format):
         found = list[dict[str, Any]]()
         for k, line in enumerate(lines):
             try:
-                found += [flat(line)] if not is_empty(line) else []
+                found += [flat_object(line)] if not is_empty(line) else []
             except ValueError:
                 if k + 1 < len(lines):
                     continue  # the last one may be cut; others are bad lines when their turn comes
-        columns = [ListedValues(key, [row[key] for row in found if key in row]) for key in keys_of(found)]
+        columns = [ListedValues(key, [row[key] for row in found if key in row]) for key in all_keys(found)]
         return guessed_fields(columns, given)
 
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
@@ -100,7 +100,7 @@ class JsonLines(Format):
             rows, lines = list[dict[str, Any]](), list[int]()
             for number, line in enumerate(lines_of(bytes(block.data[: block.size])), block.place.line):
                 try:
-                    rows += [flat(line)] if not is_empty(line) else []
+                    rows += [flat_object(line)] if not is_empty(line) else []
                 except ValueError as error:
                     bad.note(BadLineError(Place(block.place.file, number), getattr(error, "column", 0), str(error)))
                 if len(lines) < len(rows):
@@ -177,7 +177,7 @@ class JsonLoop:
         """Whether an object has a pattern that the loop may look for; then it is known."""
         try:
             json.loads(line, object_pairs_hook=refuse_twins)
-            spans = value_spans(line.decode()) if flat(line) else {}
+            spans = value_spans(line.decode()) if flat_object(line) else {}
         except ValueError:
             return False
         text, literals, before = line.decode().rstrip("\r"), list[bytes](), 0
@@ -262,7 +262,7 @@ def columns_in(rows: list[dict[str, Any]]) -> dict[str, tuple[Any, list[Any]]]:
         columns = zip(*(row.values() for row in rows), strict=True)
         return {key: (everywhere, list(values)) for key, values in zip(rows[0], columns, strict=True)}
     found = {}
-    for key in keys_of(rows):
+    for key in all_keys(rows):
         there = [k for k, row in enumerate(rows) if key in row]
         found[key] = np.array(there, np.int64), [rows[k][key] for k in there]
     return found
@@ -278,7 +278,7 @@ def by_type(key: str, values: list[Any]) -> list[tuple[Column, Any]]:
     return [(Column(key, kind), places[kind]) for kind in sorted(places)]
 
 
-def keys_of(rows: list[dict[str, Any]]) -> list[str]:
+def all_keys(rows: list[dict[str, Any]]) -> list[str]:
     """All keys, in the order in which they first come."""
     return list(dict.fromkeys(key for row in rows for key in row))
 
@@ -296,12 +296,12 @@ def is_empty(line: str | bytes) -> bool:
     return not (line.strip(" \t\r") if isinstance(line, str) else line.strip(b" \t\r"))
 
 
-def flat(line: str | bytes) -> dict[str, Any]:
+def flat_object(line: str | bytes) -> dict[str, Any]:
     """The object of a line, with dotted names for objects within; ValueError if it is none.
 
-    >>> flat(b'{"user": {"age": 30, "tags": ["a", "b"]}, "city": null}')
+    >>> flat_object(b'{"user": {"age": 30, "tags": ["a", "b"]}, "city": null}')
     {'user.age': 30, 'user.tags': ['a', 'b'], 'city': None}
-    >>> flat(b'[1]')
+    >>> flat_object(b'[1]')
     Traceback (most recent call last):
     ValueError: must be an object {...}, got a list
     """
