@@ -1,6 +1,7 @@
 """What parallel work costs in loss: rounds of K parts beside one stream, on rows held back.
 
-    python -m benchmarks.parallel [--data DIR] [--json FILE] [--sets NAME ...] [--parts K ...] [--shuffles N] [--quick]
+    python -m benchmarks.parallel [--data DIR] [--json FILE] [--sets NAME ...] [--parts K ...] [--shuffles N]
+                                  [--first SEED] [--clicks ROWS] [--quick]
     python -m benchmarks.parallel --clicks 10000000
 
 Rows are shuffled; four of five are learned from once, by `Learner.learn` (one stream) and by `Learner.learn_parallel`
@@ -60,12 +61,12 @@ def held_out(learner: Learner, X: Any, y: Any, squared: bool) -> float:
     return float(np.mean((z - y) ** 2 if squared else np.logaddexp(0.0, -y * z)))
 
 
-def measure(rows: Rows, shuffles: int, parts: tuple[int, ...], squared: bool) -> list[Costs]:
+def measure(rows: Rows, shuffles: int, parts: tuple[int, ...], squared: bool, first: int = 0) -> list[Costs]:
     """Both learners on one set."""
     X, found = rows.matrix(), []
     for name, make in LEARNERS.items():
         losses, percent = [], dict[str, list[float]]()
-        for seed in range(shuffles):
+        for seed in range(first, first + shuffles):
             order = np.random.default_rng(seed).permutation(rows.size)[:MOST_ROWS]
             cut = int(0.8 * len(order))
             seen, kept = order[:cut], order[cut:]
@@ -77,7 +78,7 @@ def measure(rows: Rows, shuffles: int, parts: tuple[int, ...], squared: bool) ->
             one = Learner(update)
             one.learn(X[seen], rows.y[seen])
             losses.append(loss_of(one))
-            for k in (k for k in parts if seed == 0 or k in SHUFFLED):
+            for k in (k for k in parts if seed == first or k in SHUFFLED):
                 progress(f"{rows.name}: {name}, shuffle {seed + 1}, {k} parts")
                 many = Learner(update)
                 many.learn_parallel(X[seen], rows.y[seen], parts=k, threads=1)
@@ -142,6 +143,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="of these only")
     parser.add_argument("--parts", nargs="+", type=int, default=list(PARTS), metavar="K")
     parser.add_argument("--shuffles", type=int, default=3, metavar="N")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="of the first shuffle")
     parser.add_argument("--clicks", type=int, metavar="ROWS", help="a made-up stream of so many rows, instead of sets")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
     parser.add_argument("--quick", action="store_true", help="made-up rows, one shuffle")
@@ -158,7 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
     numbers = {source.name for source in data.NUMBERS}
     found = [] if given.clicks is None else measure_clicks(given.clicks, tuple(given.parts))
     for rows in sets:
-        found += measure(rows, 1 if quick else given.shuffles, tuple(given.parts), rows.name in numbers)
+        found += measure(rows, 1 if quick else given.shuffles, tuple(given.parts), rows.name in numbers, given.first)
     if not found:
         parser.error(f"{given.data} has none of the data sets")
     print(report(found))
