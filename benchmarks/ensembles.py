@@ -133,16 +133,16 @@ def of_base(rows: Rows, base: Path, folder: Path, cpu: bool) -> Iterator[Contest
 
 def of_vw(rows: Rows, vw: list[str], folder: Path) -> Contestant:
     """A process of Vowpal Wabbit that reads its cache of these rows."""
-    text, cache = folder / "rows.vw", folder / f"rows{rows.size}.cache"
+    text, cache = folder / f"rows{rows.size}.vw", folder / f"rows{rows.size}.cache"
     with open(text, "w") as file:
         for r in range(rows.size):
             a, b = rows.indptr[r], rows.indptr[r + 1]
             pairs = zip(rows.indices[a:b].tolist(), rows.data[a:b].tolist(), strict=True)
             file.write(f"{rows.y[r]:g} | " + " ".join(f"{i}:{x:.9g}" for i, x in pairs) + "\n")
-    shared = [*vw, "--loss_function", "logistic", "--quiet", "--no_stdin", "--cache_file", str(cache)]
-    run = partial(subprocess.run, check=True, capture_output=True)
-    run([*shared, "-d", str(text)])
-    return Contestant(lambda: partial(run, shared))
+    command = [*vw, "--loss_function", "logistic", "--quiet", "--no_stdin", "--cache_file", str(cache), "-d", str(text)]
+    run = partial(subprocess.run, command, check=True, capture_output=True)
+    run()  # writes the cache, which stands for the text from then on
+    return Contestant(lambda: run)
 
 
 def event_contestant(compiled: bool, events: int) -> Contestant:
