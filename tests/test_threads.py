@@ -134,7 +134,7 @@ def test_calls_of_rivers_models_are_those_of_one_thread_in_some_order(kind, monk
 
     def run(thread):
         barrier.wait()
-        for number in range(100 * thread, 100 * thread + 10):
+        for number in range(100 * thread, 100 * thread + 25):
             noted.local.call = number
             answers[number] = river_call(model, number, writing=number % 3 > 0)
             time.sleep(0)
@@ -152,7 +152,7 @@ def test_calls_of_rivers_models_are_those_of_one_thread_in_some_order(kind, monk
     other = RIVERS[kind]()
     river_call(other, 1, writing=True)
     last = {number: place for place, number in enumerate(noted.turns)}
-    assert len(answers) == len(last) == 80
+    assert len(answers) == len(last) == 200
     for number in sorted(last, key=last.get):
         assert river_call(other, number, writing=number % 3 > 0) == answers[number], number
     noted.local.call = None

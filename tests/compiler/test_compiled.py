@@ -8,7 +8,6 @@ import pytest
 from material import LOSSES, SOLVERS
 
 import fiol
-from fiol.components.geometries import Quadratic
 from fiol.components.problem import make_problem
 
 D = 5
@@ -40,12 +39,10 @@ def fits(parts):
 def pairs(parts):
     """Which two parts of regularizer, geometry and solver ask each other for anything.
 
-    A solver asks a regularizer for its kinks, if it walks along them, and for nothing else. Metrics differ by a factor
-    only, so that one of them meets the others.
+    A solver asks a regularizer for its kinks, if it walks along them, and for nothing else.
     """
     regularizer, geometry, solver = parts
     working = type(geometry.working())
-    working = Quadratic if issubclass(working, Quadratic) else working
     yield working, repr(regularizer)
     yield working, repr(solver)
     if isinstance(solver, (fiol.Sorting, fiol.Partition)) and regularizer.kinks():
@@ -58,7 +55,7 @@ def covering():
     A loss meets the rest only through numbers, so it is enough that each one appears. The first combinations are those
     of default solvers. In the tests of all these parts, `fiol.checks` compile no more (`interpreted.check_uncompiled`).
     """
-    known = [(regularizer, fiol.Euclidean()) for regularizer in REGULARIZERS[:3]]
+    known = [(regularizer, fiol.Euclidean()) for regularizer in REGULARIZERS]
     known += [(fiol.Unregularized(), geometry) for geometry in GEOMETRIES[1:]]
     chosen = [(fiol.Squared(), *parts, make_problem(fiol.Squared(), *parts).solver) for parts in known]
     valid = [parts for parts in itertools.product(REGULARIZERS, GEOMETRIES, SOLVERS) if fits(parts)]

@@ -244,7 +244,7 @@ def well(state, stack):
     return np.isfinite(state.v).all() and np.isfinite(state.losses).all()
 
 
-@pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Absolute()], ids=repr)
+@pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Squared(), fiol.Absolute()], ids=repr)
 @pytest.mark.parametrize("kind", ["alike", "collinear", "noiseless"])
 def test_collinear_members_for_long(loss, kind):
     rows = 200_000

@@ -245,14 +245,14 @@ def test_sums_agree_with_a_look_at_every_weight(seed, l1, l2, size, kind, densit
 def test_compiled_and_sparse_agree_with_the_interpreter():
     X, y, h, u = stream(2, d=200, rows=400, density=0.05)
     update = FIOL(Logistic(), L1(0.01), TUNING_FREE.replace(raw_penalty=1))
-    plain = Learner(update, n_features=200, compiled=False)
+    plain = Learner(update, n_features=200)
     plain.learn(scipy.sparse.csr_matrix(X), y, h)
     learner, slow = Learner(update, n_features=200), Learner(update, n_features=200, compiled=False)
     fast, ledger = measured(learner, scipy.sparse.csr_matrix(X), y, h, u, (0, 100, 101, 400))
     sure, _ = measured(slow, X, y, h, u, (0, 400))
     for column in Measurement._fields:
         close(fast[column], sure[column])
-    np.testing.assert_allclose(learner.weights, plain.weights, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(learner.weights, plain.weights, rtol=0, atol=1e-14)
     assert ledger.records.t[-1] == 400
     assert 0 < ledger.records.nonzeros[-1] < 200
 
