@@ -31,7 +31,7 @@ def changing_stream(events: int, seed: int = 0) -> Iterator[tuple[dict[str, floa
 def main(arguments: Sequence[str] | None = None) -> dict[str, list[float]]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few events")
-    events = 900 if parser.parse_args(arguments).quick else 9_000
+    events = 1_800 if parser.parse_args(arguments).quick else 9_000
     models = {
         "FIOL": FIOLClassifier(),
         "FIOL, one learner": FIOLClassifier(step_size="single"),
