@@ -269,7 +269,7 @@ def test_a_member_that_overflows_is_taken_out_and_nothing_else_changes():
         ),
         (lambda: Ensemble([FIOL(Logistic(), geometry=fiol.SignedEntropy())]), TypeError, "SignedEntropy"),
         (lambda: Learner(ensemble(), average=True), TypeError, "keeps no averages"),
-        (lambda: Learner(ensemble()).uncertainty([[1.0]]), TypeError, "uncertainty needs"),
+        (lambda: Learner(ensemble(fiol.Hinge())).uncertainty([[1.0]]), TypeError, "uncertainty needs"),
     ],
 )
 def test_what_cannot_be_is_refused(make, error, message):

@@ -257,7 +257,7 @@ def test_every_parameter_has_a_setter_and_a_getter(frame):
     some = model.transform(data).limit(20)
     assert some.columns == [*FEATURES, "clicked", "chance", "said", "unsure"]
     rows = table(some.drop("chance"))
-    assert rows.column("unsure").to_pylist() == model.learner.member(0).uncertainty(rows.select(FEATURES)).tolist()
+    assert rows.column("unsure").to_pylist() == model.learner.uncertainty(rows.select(FEATURES)).tolist()
     hinge = FIOLClassifier(labelCol="clicked", mode="one", stepSize="1.0", uncertaintyCol="unsure").fit(data)
     with pytest.raises(TypeError, match="uncertaintyCol"):
         hinge.transform(data)

@@ -92,7 +92,9 @@ class Prediction:
         self.has_probabilities = task.kind != "numbers" and learner.update.loss.link == "logit"
         if "probabilities" in wanted and not self.has_probabilities:
             raise click.UsageError("--probabilities needs a loss that has some: log_loss, exponential or softmax")
-        self.sure = surest(learner) if "uncertainty" in wanted else learner
+        if "uncertainty" in wanted and not learner.update.knows_variance():
+            brief = learner.update.brief()
+            raise click.UsageError(f"--uncertainty needs Curvature steps, which this model has not: {brief}")
         several = task.kind == "classes"
         self.classes = list(learner.classes or []) if several else []
         #: The columns that go without being asked for: whether the label, and whether its own probability.
@@ -137,18 +139,5 @@ class Prediction:
         if "scores" in self.wanted:
             columns += scores.T.tolist() if kind == "classes" else [scores.tolist()]
         if "uncertainty" in self.wanted:
-            columns.append(self.sure.uncertainty(X).tolist())
+            columns.append(self.learner.uncertainty(X).tolist())
         return columns
-
-
-def surest(learner: Any) -> Any:
-    """The learner itself if it knows how sure it is, or else the best member that does; UsageError if there is none."""
-    if learner.update.knows_variance():
-        return learner
-    members = [(m.loss, k) for k, m in enumerate(learner.members) if m.update.knows_variance() and not m.overflowed]
-    try:
-        if not members:
-            learner.uncertainty([])  # says what it would need
-        return learner.member(min(members)[1])
-    except TypeError as error:
-        raise click.UsageError(f"--uncertainty: {error}") from error

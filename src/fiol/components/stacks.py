@@ -7,6 +7,7 @@ sum_k v_k w_k. (`Bayes` takes the mean of probabilities instead, where scores ha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -38,6 +39,10 @@ class Stack(Component):
     def linear_for(self, loss: AnyLoss) -> bool:
         """Whether the score is linear in those of the members, with weights that do not depend on them."""
         return True
+
+    def variance_known_with(self, members: Sequence[bool]) -> bool:
+        """Whether variances of scores are known, where these members know those of their own."""
+        return False
 
 
 class NewtonStack(Stack):
@@ -121,6 +126,9 @@ class NewtonStack(Stack):
         found = min(self.doubt * max(1.0 / t, at(self.forgets, j)), 0.5)
         return found * (ABSURD / peak) ** 2 if peak > ABSURD else found
 
+    def variance_known_with(self, members: Sequence[bool]) -> bool:
+        return any(members)
+
     def common_share(self, t: float) -> float:
         """What all stacks share in round t, whatever they did."""
         return min(0.5, 1.0 / t)
@@ -177,3 +185,6 @@ class BestMember(Stack):
     """
 
     kind: ClassVar[str] = "best"
+
+    def variance_known_with(self, members: Sequence[bool]) -> bool:
+        return all(members)

@@ -460,8 +460,9 @@ class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[m
                 raise TypeError(
                     f"column {name!r} holds features as {kind}, the model was trained with {self.rows.kind}"
                 )
-        if self.getOrDefault("uncertaintyCol"):
-            who_knows(self.learner)
+        if self.getOrDefault("uncertaintyCol") and not self.learner.update.knows_variance():
+            brief = self.learner.update.brief()
+            raise TypeError(f"uncertaintyCol needs Curvature steps, which this model has not: {brief}")
         fields, columns = self._outputs()
         taken = [field.name for field in fields if field.name in dataset.columns]
         if taken:
@@ -549,7 +550,7 @@ class FIOLClassificationModel(_SparkModel, _ClassColumns):
             texts = isinstance(classes[0], str)
             labels = [classes[k] if texts else float(classes[k]) for k in chosen.tolist()]
             found.append(pa.array(labels, pa.string() if texts else pa.float64()))
-            return [*found, pa.array(uncertainty_by(learner, X))] if uncertain else found
+            return [*found, pa.array(learner.uncertainty(X))] if uncertain else found
 
         return compute
 
@@ -566,25 +567,9 @@ class FIOLRegressionModel(_SparkModel):
 
         def compute(learner: Any, X: Any) -> list[Any]:
             pa, found = arrow(), learner.predict(X)
-            return [pa.array(found), pa.array(uncertainty_by(learner, X))] if uncertain else [pa.array(found)]
+            return [pa.array(found), pa.array(learner.uncertainty(X))] if uncertain else [pa.array(found)]
 
         return compute
-
-
-def uncertainty_by(learner: Learner, X: Any) -> Any:
-    """The standard deviations of scores, as the learner knows them, or the first of its members that does."""
-    return learner.uncertainty(X) if (k := who_knows(learner)) < 0 else learner.member(k).uncertainty(X)
-
-
-def who_knows(learner: Learner) -> int:
-    """The member that knows variances of scores, -1 for the learner itself; TypeError if nobody does."""
-    if learner.update.knows_variance():
-        return -1
-    if getattr(learner.update, "gate", None) is None:  # members behind a gate are no models alone
-        for k, member in enumerate(learner.members):
-            if member.update.knows_variance():
-                return k
-    raise TypeError(f"uncertaintyCol needs Curvature steps, which this model has not: {learner.update.brief()}")
 
 
 def listed(values: Any) -> Any:

@@ -483,14 +483,41 @@ class EnsembleEngine(Engine):
         chunk = self.centred(chunk)
         if self.ensemble.is_linear():
             return self.linear_scores(chunk, self.mixing)
-        each, known = np.eye(len(self.ensemble.updates)), self.known_to_stack
-        Z = np.zeros((chunk.rows, *self.trailing, len(each)))
-        for k in np.flatnonzero(known.live):
-            Z[..., k] = self.linear_scores(chunk, each[k])
-        scores = np.empty((chunk.rows, *self.trailing))
+        Z, scores = self.scores_of_members(chunk), np.empty((chunk.rows, *self.trailing))
         kernel = self.stacking.joint_scores if self.trailing else self.stacking.scores
-        self.call(kernel, self.plan.problem.loss, Z, known, scores)
+        self.call(kernel, self.plan.problem.loss, Z, self.known_to_stack, scores)
         return scores
+
+    def scores_of_members(self, chunk: Chunk) -> Floats:
+        """The scores of rows that are centred by every member that is in, [row, ..., member]; 0 for the others."""
+        each = np.eye(len(self.ensemble.updates))
+        Z = np.zeros((chunk.rows, *self.trailing, len(each)))
+        for k in np.flatnonzero(self.known_to_stack.live[: len(each)]):
+            Z[..., k] = self.linear_scores(chunk, each[k])
+        return Z
+
+    def variances(self, chunk: Chunk) -> Floats:
+        """The variances of the scores of rows: of the best member that knows its own, and what the stack leaves open.
+
+        With several scores per row the latter is their mean. Infinite if no member is left that knows.
+        """
+        losses, live = self.mean_losses()[1:], self.mixed.live
+        knowing = [k for k, member in enumerate(self.ensemble.members) if live[k] > 0.0 and member.knows_variance()]
+        if not knowing:
+            return np.full(chunk.rows, np.inf)
+        chunk = self.centred(chunk)
+        seen = chunk._replace(data=np.where(self.passing(chunk.indices), chunk.data, 0.0)) if self.gate >= 0 else chunk
+        best = min(knowing, key=lambda k: losses[k])
+        if best in self.beside:
+            own = self.beside[best].variances(seen)
+        else:
+            features, places = np.unique(seen.indices, return_inverse=True)
+            group: Any = copy.copy(self.group)
+            group.select(features[features < group.features])  # the others come last, and are as if never seen
+            member = group.unpacked_member(self.in_lanes.index(best))
+            own = member.variances(seen._replace(indices=places.astype(np.int32)))
+        left = self.stacking.variances(self.mixed, self.scores_of_members(chunk))
+        return own + left.reshape(chunk.rows, -1).mean(axis=1)  # type: ignore[no-any-return]
 
     def linear_scores(self, chunk: Chunk, v: Floats) -> Floats:
         """The scores of rows that are centred by the linear model in which the members count with v."""

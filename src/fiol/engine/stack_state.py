@@ -67,6 +67,29 @@ def mixing(stack: NewtonStack, state: StackState) -> Any:
     return v
 
 
+def open_scores(state: StackState, Z: Any) -> Any:
+    """The variances of scores that stacks leave open, where the members have the scores Z [row, ..., member].
+
+    Of one of the stacks, drawn by shares, with weights drawn from the normal distribution that it knows them by: the
+    mean of z' P_j z, and that of the squared distance of z' v_j from the score of the whole.
+    """
+    z, total = np.moveaxis(Z * state.live, -1, 0), np.zeros(Z.shape[:-1])
+    own = [added(v, z) for v in state.v]
+    score = added(state.share, own)
+    for pi, P, s in zip(state.share, state.P, own, strict=True):
+        within = added(z, [added(row, z) for row in P])
+        total += pi * (np.maximum(within, 0.0) + (s - score) ** 2)
+    return total
+
+
+def added(c: Any, z: Any) -> Any:
+    """The sum of c_k z_k, one after the other: the same digits in whichever rows it stands."""
+    total = 0.0 * z[0]
+    for factor, part in zip(c, z, strict=True):
+        total = total + factor * part
+    return total
+
+
 def mean_losses(state: StackState) -> Any:
     """The mean progressive loss of the whole, and of each member while it was in; 0 before the first row."""
     return state.losses / max(state.ticks[MASS], 1e-300)
@@ -117,6 +140,11 @@ def chosen_weights(stack: BestMember, state: ChoiceState) -> Any:
     if np.isfinite(losses).any():
         v[losses.argmin()] = 1.0
     return v
+
+
+def nothing_open(state: ChoiceState, Z: Any) -> Any:
+    """The variances of scores that the choice leaves open: it is made."""
+    return np.zeros(Z.shape[:-1])
 
 
 def merged_choices(states: list[ChoiceState], share: Any, t: float) -> ChoiceState:
@@ -179,12 +207,29 @@ class StackKind(NamedTuple):
     #: What pools the scores of members where that is not linear, and of many scores.
     scores: str = ""
     joint_scores: str = ""
+    #: The variances of scores that it leaves open, of its state and the scores of members; None if it does not know.
+    variances: Any = None
 
 
 #: By `Stack.kind`.
 STACK_KINDS = {
-    "newton": StackKind(new_stack_state, mixing, merged_stacks, "stack_rows", "joint_stack_rows", judged_shares),
-    "best": StackKind(new_choice_state, chosen_weights, merged_choices, "choice_rows", "joint_choice_rows"),
+    "newton": StackKind(
+        new_stack_state,
+        mixing,
+        merged_stacks,
+        "stack_rows",
+        "joint_stack_rows",
+        judged_shares,
+        variances=open_scores,
+    ),
+    "best": StackKind(
+        new_choice_state,
+        chosen_weights,
+        merged_choices,
+        "choice_rows",
+        "joint_choice_rows",
+        variances=nothing_open,
+    ),
     "bayes": StackKind(
         new_bayes_state,
         member_weights,

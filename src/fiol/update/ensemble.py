@@ -93,8 +93,8 @@ class Ensemble(Component):
         return tuple(f"{k}/{name}" for k, member in enumerate(self.updates) for name in member.statistics())
 
     def knows_variance(self) -> bool:
-        """Whether variances of scores are known: members share what they know of a weight."""
-        return False
+        """Whether variances of scores are known: members know those of their weights, the stack that of its own."""
+        return self.stack.variance_known_with([member.knows_variance() for member in self.members])
 
     def starts_anywhere(self) -> bool:
         """Whether learning can begin from given weights."""
