@@ -6,25 +6,25 @@ import pytest
 import fiol
 from fiol.models.spread import Share, Stacking, shares_of_members
 
-ROWS = 700
+PIECE = 110
 
 
-def material(scores):
+def material(rows, scores):
     """Rows with a column far from 0, which is centred, holes, and a few numbers that no lane step is exact for."""
     rng = np.random.default_rng(3)
-    X = rng.standard_normal((ROWS, 6)) * (rng.random((ROWS, 6)) < 0.6)
-    X[:, 0] = 1000.0 + rng.standard_normal(ROWS)
-    X[:: ROWS // 7, 1] = 1e9
-    y = np.sign(X[:, 2] - X[:, 3] + 0.3 * rng.standard_normal(ROWS) + 1e-9)
-    return X, y if scores == 1 else rng.integers(0, scores, ROWS).tolist(), rng.choice([0.5, 1.0, 1e4], ROWS)
+    X = rng.standard_normal((rows, 6)) * (rng.random((rows, 6)) < 0.6)
+    X[:, 0] = 1000.0 + rng.standard_normal(rows)
+    X[:: rows // 7, 1] = 1e9
+    y = np.sign(X[:, 2] - X[:, 3] + 0.3 * rng.standard_normal(rows) + 1e-9)
+    return X, y if scores == 1 else rng.integers(0, scores, rows).tolist(), rng.choice([0.5, 1.0, 1e4], rows)
 
 
 def apart(base, X, y, weight, workers, passes=1):
     places = shares_of_members(base, workers)
     shares, stack, scores = [Share(base, some) for some in places], Stacking(base, places), []
     for number in range(passes):
-        for start in range(0, ROWS, 300):
-            rows = slice(start, start + 300)
+        for start in range(0, len(y), PIECE):
+            rows = slice(start, start + PIECE)
             said = [share.learn(X[rows], y[rows], weight[rows]) for share in shares]
             scores.append(stack.learn(said, again=number > 0))
     return stack.ended([share.known() for share in shares]), np.concatenate(scores[: len(scores) // passes])
@@ -39,18 +39,19 @@ def one(base, X, y, weight, passes):
     return learner, scores
 
 
+#: How a learner is made, rows (few in the interpreter), scores, passes.
 CASES = {
-    "lanes": (lambda: fiol.Learner(), 1, 2),
-    "a gate": (lambda: fiol.Learner(regularizer=fiol.L1(1e-2), compiled=False), 1, 1),
-    "classes": (lambda: fiol.Learner(loss=fiol.Softmax(), classes=[0, 1, 2], compiled=False), 3, 1),
-    "squared": (lambda: fiol.Learner(loss=fiol.Squared(), compiled=False), 1, 2),
+    "lanes": (lambda: fiol.Learner(), 700, 1, 2),
+    "a gate": (lambda: fiol.Learner(regularizer=fiol.L1(1e-2), compiled=False), 250, 1, 1),
+    "classes": (lambda: fiol.Learner(loss=fiol.Softmax(), classes=[0, 1, 2], compiled=False), 250, 3, 1),
+    "squared": (lambda: fiol.Learner(loss=fiol.Squared(), compiled=False), 250, 1, 2),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_apart_is_together_to_the_bit(name, tmp_path):
-    make, scores, passes = CASES[name]
-    X, y, weight = material(scores)
+    make, rows, scores, passes = CASES[name]
+    X, y, weight = material(rows, scores)
     base = make()
     base.learn(X[:20], y[:20])  # members need not begin with nothing
     whole, expected = one(base, X, y, weight, passes)

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import os
 import pickle
 import struct
 import subprocess
@@ -428,7 +429,8 @@ table = pa.table({"a": [1.0, 2.0]})
 model.learn_many(table, pa.array([1.0, 2.0]))
 print(type(model.predict_many(table)).__name__)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    uncompiled = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=uncompiled)
     assert done.stdout == "ChunkedArray\n"
 
 
