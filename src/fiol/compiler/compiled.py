@@ -6,7 +6,8 @@ also for classes defined in a script; an edit of a component, of a helper it cal
 the name and compiles anew; and reading the cache never imports a user's module.
 
 So a kernel that takes a component may call kernels of its own file and of all files in `CALLED`. A kernel that takes
-none may call kernels of its own file only: numba's cache notices edits of that file alone.
+none may call kernels of its own file only, since numba's cache notices edits of that file alone; if it is made by
+`jit_beside`, kernels of its folder.
 """
 
 from __future__ import annotations
@@ -141,6 +142,11 @@ def inlined_strictly(function: Callable[..., Any]) -> Any:
 def jit(function: Callable[..., Any]) -> Any:
     """Compile `function` on first call, cached on disk wherever a directory can be written."""
     return kept(njit(**OPTIONS)(function))
+
+
+def jit_beside(function: Callable[..., Any]) -> Any:
+    """`jit` for a kernel that calls kernels of other files of its folder: an edit of any of these compiles it anew."""
+    return kept(njit(**OPTIONS)(function), sorted(Path(function.__code__.co_filename).parent.glob("*.py")))
 
 
 @functools.cache

@@ -19,7 +19,8 @@ from fiol.intake.coding import DATED, PARTS, WEEKDAYS, Coding, Column
 from fiol.intake.crossing import crossed
 from fiol.intake.named_rows import NamedRows
 from fiol.readers.columns import ASIDE, coding_of
-from fiol.readers.line_blocks import bytes_and_words, decoded_names, line_loops, wrapping
+from fiol.readers.line_blocks import bytes_and_words, decoded_names, wrapping
+from fiol.readers.loops import codes
 from fiol.readers.sources import BLOCK_SIZE, SPARE
 
 if TYPE_CHECKING:
@@ -47,14 +48,13 @@ class CellColumn:
     @classmethod
     def of(cls, column: Column, held: str) -> CellColumn | None:
         """A column of features whose cells hold number, truth, or text; None if the loop does not know such columns."""
-        loops = line_loops()
         kinds = {
-            ("number", "number"): loops.NUMBER_CELL,
-            ("number", "truth"): loops.TRUTH_CELL,
-            ("category", "text"): loops.CATEGORY_CELL,
-            ("words", "text"): loops.WORDS_CELL,
-            ("date", "text"): loops.DATE_CELL,
-            ("time", "text"): loops.TIME_CELL,
+            ("number", "number"): codes.NUMBER_CELL,
+            ("number", "truth"): codes.TRUTH_CELL,
+            ("category", "text"): codes.CATEGORY_CELL,
+            ("words", "text"): codes.WORDS_CELL,
+            ("date", "text"): codes.DATE_CELL,
+            ("time", "text"): codes.TIME_CELL,
         }
         if (column.kind, held) not in kinds:
             return None
@@ -92,7 +92,7 @@ class CellRows:
 
         `targets` are the kinds that a target may have, by what it holds.
         """
-        loops, coding = line_loops(), coding_of(reading)
+        coding = coding_of(reading)
         aside = {getattr(reading, name): name for name in ASIDE if getattr(reading, name) is not None}
         found = list[CellColumn | None]()
         for column in coding.columns:
@@ -100,7 +100,7 @@ class CellRows:
                 found.append(CellColumn.of(column, held.get(column.name, "text")))
         for name, role in aside.items():
             holds = held.get(name, "text")
-            kinds = {"target": targets, "weight": {"number": loops.WEIGHT_CELL}, "tag": {"text": loops.TAG_CELL}}[role]
+            kinds = {"target": targets, "weight": {"number": codes.WEIGHT_CELL}, "tag": {"text": codes.TAG_CELL}}[role]
             found.append(CellColumn(name, kinds[holds], Column(name, "skip")) if holds in kinds else None)
         known = [column for column in found if column is not None]
         if len(known) < len(found) or len(aside) < sum(getattr(reading, name) is not None for name in ASIDE):
@@ -155,7 +155,7 @@ class CellRows:
             self.start()
             with wrapping():
                 found = tuple(map(int, call(*self.arguments)))
-            if found[0] != line_loops().FULL:
+            if found[0] != codes.FULL:
                 break
         return found
 
@@ -174,7 +174,7 @@ class CellRows:
     @property
     def first_aside(self) -> int:
         """The first column that is no feature."""
-        return int(np.count_nonzero(self.kinds < line_loops().TARGET_NUMBER))
+        return int(np.count_nonzero(self.kinds < codes.TARGET_NUMBER))
 
     def groups(self, owners: Any) -> list[str]:
         """The columns, or parts of dates, of names."""

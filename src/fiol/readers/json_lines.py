@@ -24,7 +24,8 @@ from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows, joined_names_of
 from fiol.readers.columns import ASIDE, Rows, aside_columns, batch_of, coding_of, guessed_fields
 from fiol.readers.formats import Format
-from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
+from fiol.readers.line_blocks import bytes_and_words, is_utf8
+from fiol.readers.loops import codes
 from fiol.readers.sources import Block, Sources
 
 if TYPE_CHECKING:
@@ -131,26 +132,28 @@ class JsonLoop:
             if self.reading.weight is not None:
                 held[self.reading.weight] = "number"
             held.pop(self.reading.target, None)
-            self.rows = CellRows.of(self.reading, held, {"text": line_loops().TARGET_ANY})
+            self.rows = CellRows.of(self.reading, held, {"text": codes.TARGET_ANY})
         batch = None if self.rows is None else self.batch(self.rows, block)
         self.strange = self.strange + 1 if batch is None else 0
         return batch
 
     def batch(self, rows: CellRows, block: Block) -> Batch | None:
         """The rows of a block; None if one of them is not for the loop."""
+        from fiol.readers.loops.json_rows import json_rows  # here: what only looks at files loads no compiler
+
         if not is_utf8(block.data, 0, block.size):
             return None
-        loops, data = line_loops(), rows.working_copy(block.data, 0, block.size)
+        data = rows.working_copy(block.data, 0, block.size)
         text = (*bytes_and_words(data), np.uint64(0), np.uint64(block.size))
         while True:
-            found = rows.run(block.size, functools.partial(loops.json_rows, *text, *self.cells(rows)))
+            found = rows.run(block.size, functools.partial(json_rows, *text, *self.cells(rows)))
             code, count, names, first, place = found
-            if code != loops.OTHER_KEYS:
+            if code != codes.OTHER_KEYS:
                 break
             end = data.index(b"\n", place)
             if len(self.patterns) >= MOST_PATTERNS or not self.learn(rows, bytes(data[place:end])):
                 return None
-        if code != loops.DONE or not count:
+        if code != codes.DONE or not count:
             return None
         there = {role: self.has(rows, role) for role in ASIDE}
         return Batch(
@@ -209,11 +212,10 @@ class JsonLoop:
 
     def targets(self, rows: CellRows, count: int) -> list[Any]:
         """The targets as JSON has them."""
-        loops = line_loops()
-        kinds: dict[int, Any] = {loops.YES: bool, loops.NULL: int, loops.BARE: float}
+        kinds: dict[int, Any] = {codes.YES: bool, codes.NULL: int, codes.BARE: float}
         y, forms = rows.y[:count].tolist(), rows.y_forms[:count].tolist()
-        labels = {code: rows.label(int(code)) for code, form in zip(y, forms, strict=True) if form == loops.TEXT}
-        return [labels[v] if f == loops.TEXT else kinds[f](v) for v, f in zip(y, forms, strict=True)]
+        labels = {code: rows.label(int(code)) for code, form in zip(y, forms, strict=True) if form == codes.TEXT}
+        return [labels[v] if f == codes.TEXT else kinds[f](v) for v, f in zip(y, forms, strict=True)]
 
 
 def dict_rows(rows: list[dict[str, Any]], lines: list[int], coding: Coding, aside: set[str], block: Block) -> Rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from itertools import pairwise
 from typing import Any
 
@@ -20,21 +19,13 @@ SHOWN_BYTES = 40
 VALUES = f"must be 0 or between {SMALLEST:g} and {LARGEST:g} in size"
 
 
-@functools.cache
-def line_loops() -> Any:
-    """The compiled loops."""
-    from fiol.readers import lines  # imported here: what only looks at files loads no compiler
-
-    return lines
-
-
 def wrapping() -> Any:
     """`with wrapping():` integers may wrap around, of which the interpreter, unlike compiled code, would warn."""
     return np.errstate(over="ignore")
 
 
 def bytes_and_words(data: bytearray) -> tuple[Any, Any]:
-    """The bytes of a block, and for every place the 8 bytes from it on as one integer: see `fiol.readers.lines`."""
+    """The bytes of a block, and for every place the 8 bytes from it on as one integer: see `loops/words.py`."""
     words = np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))
     return np.frombuffer(data, np.uint8), words
 

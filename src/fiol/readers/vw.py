@@ -24,11 +24,11 @@ from fiol.readers.line_blocks import (
     bytes_and_words,
     decoded_names,
     first_lines,
-    line_loops,
     next_line,
     shown_at,
     wrapping,
 )
+from fiol.readers.loops import codes
 from fiol.readers.namespaces import NamespaceChoice
 from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
@@ -140,7 +140,9 @@ class VwLines:
 
     def part(self, block: Block, place: int, end: int, count: LineCount, bad: BadLines) -> Iterator[Batch]:
         """Take in the lines from a place to the end, and give batches if there is no room for more names."""
-        loops, text, digits = line_loops(), bytes_and_words(block.data), bytes_and_words(self.digits)
+        from fiol.readers.loops.vw_rows import vw_rows  # here: what only looks at files loads no compiler
+
+        text, digits = bytes_and_words(block.data), bytes_and_words(self.digits)
         hard = HardNumbers()
         while place < end:
             rows = (self.y, self.weights, self.tags, self.indptr, self.indices, self.data)
@@ -149,12 +151,12 @@ class VwLines:
             names = map(np.uint64, (self.names, self.kept, self.mask))
             more = (*digits, *hard.arguments, SMALLEST, LARGEST)
             with wrapping():
-                found = map(int, loops.vw_rows(*text, *at, *rows, *names, *table, *more))
+                found = map(int, vw_rows(*text, *at, *rows, *names, *table, *more))
             code, stop, row, n, self.names, kept, self.mask, hards = found
             if not hard.read(block, hards, AFTER_NUMBER):
                 continue
             place, self.row, self.n, self.kept = stop, row, n, kept
-            if code == loops.FULL:
+            if code == codes.FULL:
                 hard = HardNumbers()
                 if self.row:
                     yield from self.batch(block, bad)
@@ -162,7 +164,7 @@ class VwLines:
                 else:  # a single line
                     self.start_batch(place)
                     self.text = bytearray(2 * len(self.text))
-            elif code != loops.DONE:
+            elif code != codes.DONE:
                 bad.note(count.bad(stop, self.reason(code, block, stop)))
                 place, hard = next_line(block, stop), HardNumbers()
 
@@ -215,26 +217,27 @@ class VwLines:
 
     def reason(self, code: int, block: Block, place: int) -> str:
         """Why the line with this place cannot be read."""
-        loops, token = line_loops(), shown_at(block, place, AFTER_NUMBER)
+        token = shown_at(block, place, AFTER_NUMBER)
         return {
-            loops.NO_LABEL: f"{token} is no finite number: before the bar are a target, a weight and a tag",
-            loops.NO_WEIGHT: f"{token} is no sample weight, which is between 0 and {HEAVIEST:g}",
-            loops.THIRD_NUMBER: f"{token} is a third number before the bar, a prediction to start from: leave it out",
-            loops.AFTER_TAG: f"{token} follows the tag, which is the last before the bar",
-            loops.NO_BAR: "there is no bar '|', which features follow",
-            loops.NO_NAMESPACE: f"{token} is no namespace: its name is missing",
-            loops.NO_VALUE: f"{token} is no finite number",
-            loops.OUT_OF_RANGE: f"{token} has a value, times that of its namespace, that {VALUES}",
-            loops.RETURN_INSIDE: "a carriage return in the middle of a line",
+            codes.NO_LABEL: f"{token} is no finite number: before the bar are a target, a weight and a tag",
+            codes.NO_WEIGHT: f"{token} is no sample weight, which is between 0 and {HEAVIEST:g}",
+            codes.THIRD_NUMBER: f"{token} is a third number before the bar, a prediction to start from: leave it out",
+            codes.AFTER_TAG: f"{token} follows the tag, which is the last before the bar",
+            codes.NO_BAR: "there is no bar '|', which features follow",
+            codes.NO_NAMESPACE: f"{token} is no namespace: its name is missing",
+            codes.NO_VALUE: f"{token} is no finite number",
+            codes.OUT_OF_RANGE: f"{token} has a value, times that of its namespace, that {VALUES}",
+            codes.RETURN_INSIDE: "a carriage return in the middle of a line",
         }[code]
 
 
 def sound_parts(block: Block) -> Iterator[tuple[int, int, int | None]]:
     """Parts of a block that are UTF-8, from where to where, each with the place in the line after it that is not.
 
-    >>> from fiol.readers.line_blocks import text_block
-    >>> list(sound_parts(text_block(b"| a\\n| \\xff\\n| b\\n", None)))
-    [(0, 4, 6), (8, 12, None)]
+        >>> from fiol.readers.loops import codes
+    from fiol.readers.line_blocks import text_block
+        >>> list(sound_parts(text_block(b"| a\\n| \\xff\\n| b\\n", None)))
+        [(0, 4, 6), (8, 12, None)]
     """
     start, data = 0, block.data
     if not data.isascii():
