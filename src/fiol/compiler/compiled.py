@@ -7,7 +7,7 @@ the name and compiles anew; and reading the cache never imports a user's module.
 
 So a kernel that takes a component may call kernels of its own file and of all files in `CALLED`. A kernel that takes
 none may call kernels of its own file only, since numba's cache notices edits of that file alone; if it is made by
-`jit_beside`, kernels of its folder.
+`jit_beside`, kernels of its folder and of `CALLED_BESIDE`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ FAST = {"nsz", "arcp", "contract", "reassoc"}
 #: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
 CALLED = ("compiler", "engine", "components/lanes.py", "components/row.py", "intake/scan.py", "update/state.py")
 #: Part of every type's name, so that an edit of any of these files compiles anew.
-LAYER = source_digest(Path(__file__).parents[1], CALLED)
+ROOT = Path(__file__).parents[1]
+LAYER = source_digest(ROOT, CALLED)
+#: Files that kernels made by `jit_beside` call into, beside those of their folder.
+CALLED_BESIDE = ("intake/murmur.py",)
 
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}
@@ -145,8 +148,9 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def jit_beside(function: Callable[..., Any]) -> Any:
-    """`jit` for a kernel that calls kernels of other files of its folder: an edit of any of these compiles it anew."""
-    return kept(njit(**OPTIONS)(function), sorted(Path(function.__code__.co_filename).parent.glob("*.py")))
+    """`jit` for a kernel that calls kernels of its folder, and of `CALLED_BESIDE`: an edit of any compiles it anew."""
+    files = *Path(function.__code__.co_filename).parent.glob("*.py"), *(ROOT / name for name in CALLED_BESIDE)
+    return kept(njit(**OPTIONS)(function), sorted(file for file in files if file.exists()))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from fiol.intake.coding import DATED, PARTS, WEEKDAYS, Coding, Column
 from fiol.intake.crossing import crossed
 from fiol.intake.named_rows import NamedRows
 from fiol.readers.columns import ASIDE, coding_of
-from fiol.readers.line_blocks import bytes_and_words, decoded_names, wrapping
+from fiol.readers.line_blocks import bytes_and_words, wrapping
 from fiol.readers.loops import codes
+from fiol.readers.name_table import NameTable
 from fiol.readers.sources import BLOCK_SIZE, SPARE
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 LOOPED_FROM = 2**22
 #: So many blocks in a row that the loop does not take are enough to try.
 MANY_STRANGE = 16
-#: As few slots as a table of names starts with.
-FEWEST_SLOTS = 2**12
 
 
 @dataclasses.dataclass
@@ -83,7 +82,7 @@ class CellRows:
         parts = [sum(1 << PARTS.index(part) for part in c.column.parts) for c in columns]
         self.parts, self.ngrams = np.array(parts, np.int64), np.array([c.column.ngrams for c in columns], np.int64)
         self.fixed_groups = [group for c in columns for group in c.groups]
-        self.work = bytearray()
+        self.work, self.table = bytearray(), NameTable(2**12, 2**16)
         self.longest = max([1, *self.ngrams.tolist()])
 
     @classmethod
@@ -120,9 +119,7 @@ class CellRows:
                 np.zeros((rows, 2), np.int64),
                 np.empty((size if self.longest > 1 else 1, 2), np.int64),
             )
-            self.slots = np.zeros(max(FEWEST_SLOTS, 1 << entries.bit_length()), np.int32)
-            self.about = np.zeros((entries, 4), np.uint64)
-            self.text = bytearray(4 * entries + 2**12)
+            self.table.make_room(entries // 2, 4 * entries + 2**12)
 
     def working_copy(self, data: bytearray, start: int, end: int) -> bytearray:
         """data[start:end] with zeros behind it, and twice as many bytes that the loop may write to."""
@@ -135,7 +132,7 @@ class CellRows:
 
     def start(self) -> None:
         """No names yet."""
-        self.slots[:FEWEST_SLOTS] = 0
+        self.table.start()
         self.known[:] = 0
 
     @property
@@ -143,31 +140,32 @@ class CellRows:
         """Of the loop, from columns on."""
         return (
             self.kinds, self.bases, self.parts, self.ngrams, self.spans, self.known, *self.fixed, *self.prefixes,
-            self.slots, self.about, *bytes_and_words(self.text), self.indices, self.values, self.y, self.y_forms,
-            self.weights, self.tags, self.indptr, np.uint64(FEWEST_SLOTS - 1), SMALLEST, LARGEST,
+            *self.table.arrays, self.indices, self.values, self.y, self.y_forms, self.weights, self.tags, self.indptr,
+            np.uint64(self.table.mask), SMALLEST, LARGEST,
         )  # fmt: skip
 
     def run(self, size: int, call: Callable[..., Any]) -> tuple[int, ...]:
-        """What a loop says that is called with `arguments`; again with more room if so many bytes need it."""
+        """What a loop says, but for names, that is called with `arguments`; again if so many bytes need more room."""
         found: tuple[int, ...] = ()
         for more in (1, 4, 16):
             self.make_room(size, more)
             self.start()
             with wrapping():
-                found = tuple(map(int, call(*self.arguments)))
-            if found[0] != codes.FULL:
+                code, rows, self.table.names, first, self.table.mask, *place = map(int, call(*self.arguments))
+            found = (code, rows, first, *place)
+            if code != codes.FULL:
                 break
         return found
 
-    def features(self, rows: int, names: int) -> NamedRows:
+    def features(self, rows: int) -> NamedRows:
         """What the loop has found, pairs included."""
-        n = int(self.indptr[rows])
-        indices, owners = self.indices[:n].copy(), self.about[:names, 2]
-        called = decoded_names(self.text, self.about[: names + 1, 0])
+        n, names = int(self.indptr[rows]), self.table.names
+        indices, owners = self.indices[:n].copy(), self.table.about[:names, 4]
+        called = self.table.texts(names)
         labels = (owners % 2 == 1) & (owners > 2 * self.first_aside)
         if labels.any():  # names of the target are none of features
             indices = (np.cumsum(~labels) - 1).astype(np.int32)[indices]
-            called = [name for name, label in zip(called, labels.tolist(), strict=True) if not label]
+            called = list(compress(called, (~labels).tolist()))
         found = NamedRows(Chunk(self.indptr[: rows + 1].copy(), indices, self.values[:n].copy()), called)
         return crossed(found, self.groups(owners[~labels]), self.pairs) if self.pairs else found
 
@@ -182,7 +180,8 @@ class CellRows:
 
     def label(self, name: int) -> str:
         """The text of a target."""
-        return self.text[self.about[name, 0] : self.about[name + 1, 0]].decode()
+        start, end = map(int, self.table.about[name : name + 2, 0])
+        return self.table.text[start : end - 1].decode()
 
 
 def may_be_one(columns: list[CellColumn]) -> bool:
@@ -196,6 +195,6 @@ def may_be_one(columns: list[CellColumn]) -> bool:
 
 
 def joined_names_of(names: list[bytes]) -> tuple[Any, Any]:
-    """Names one behind the other, and where each starts; the last number is where all end."""
+    """Names one behind the other, as words, and where each starts; the last number is where all end."""
     ends = np.cumsum([0, *map(len, names)]).astype(np.int64)
-    return np.frombuffer(bytearray(b"".join(names)) + bytearray(SPARE), np.uint8), ends
+    return bytes_and_words(bytearray(b"".join(names)) + bytearray(SPARE))[1], ends

@@ -147,7 +147,7 @@ class JsonLoop:
         text = (*bytes_and_words(data), np.uint64(0), np.uint64(block.size))
         while True:
             found = rows.run(block.size, functools.partial(json_rows, *text, *self.cells(rows)))
-            code, count, names, first, place = found
+            code, count, first, place = found
             if code != codes.OTHER_KEYS:
                 break
             end = data.index(b"\n", place)
@@ -157,7 +157,7 @@ class JsonLoop:
             return None
         there = {role: self.has(rows, role) for role in ASIDE}
         return Batch(
-            rows.features(count, names),
+            rows.features(count),
             self.targets(rows, count) if there["target"] else None,
             rows.weights[:count].copy() if there["weight"] else None,
             [data[a:b].decode() for a, b in rows.tags[:count].tolist()] if there["tag"] else None,
@@ -171,10 +171,9 @@ class JsonLoop:
         literals, ends = joined_names_of([literal for pattern in self.patterns for literal in pattern])
         firsts = np.cumsum([0, *map(len, self.patterns)]).astype(np.int64)
         width = max([1, *map(len, self.patterns)])
-        words = bytes_and_words(bytearray(literals.tobytes()))
         cells_of = np.array([*self.patterns.values()], np.int64).reshape(len(self.patterns), len(rows.columns))
         room = np.empty(width, np.uint64), np.empty(width, np.uint64), np.empty(width, np.int64), np.empty(width)
-        return (*words, ends, firsts, cells_of, *room, np.empty(len(rows.columns), np.int64))
+        return (literals, ends, firsts, cells_of, *room, np.empty(len(rows.columns), np.int64))
 
     def learn(self, rows: CellRows, line: bytes) -> bool:
         """Whether an object has a pattern that the loop may look for; then it is known."""
@@ -213,9 +212,16 @@ class JsonLoop:
     def targets(self, rows: CellRows, count: int) -> list[Any]:
         """The targets as JSON has them."""
         kinds: dict[int, Any] = {codes.YES: bool, codes.NULL: int, codes.BARE: float}
-        y, forms = rows.y[:count].tolist(), rows.y_forms[:count].tolist()
-        labels = {code: rows.label(int(code)) for code, form in zip(y, forms, strict=True) if form == codes.TEXT}
-        return [labels[v] if f == codes.TEXT else kinds[f](v) for v, f in zip(y, forms, strict=True)]
+        y, forms = rows.y[:count], rows.y_forms[:count]
+        texts, which = np.unique(y[forms == codes.TEXT].astype(np.int64), return_inverse=True)
+        labels = np.array([*map(rows.label, texts.tolist())], object)[which].tolist()
+        if len(labels) == count:  # as a rule, if one is a text
+            return labels
+        rest = iter(labels)
+        return [
+            next(rest) if form == codes.TEXT else kinds[form](value)
+            for value, form in zip(y.tolist(), forms.tolist(), strict=True)
+        ]
 
 
 def dict_rows(rows: list[dict[str, Any]], lines: list[int], coding: Coding, aside: set[str], block: Block) -> Rows:

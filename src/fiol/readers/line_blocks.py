@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,16 +80,6 @@ def shown_at(block: Block, position: int, ends: bytes) -> str:
     """What stands at a place, in quotes, for an error message; shortened if it is long."""
     token = token_at(block, position, ends)
     return repr(token[:SHOWN_BYTES].decode("utf-8", "replace")) + ("..." if len(token) > SHOWN_BYTES else "")
-
-
-def decoded_names(text: bytearray, ends: Any) -> list[str]:
-    """Names that are bytes of UTF-8, one behind the other."""
-    places = ends.tolist()
-    data = bytes(text[: places[-1]])
-    if data.isascii():
-        whole = data.decode("ascii")
-        return [whole[a:b] for a, b in pairwise(places)]
-    return [data[a:b].decode() for a, b in pairwise(places)]
 
 
 class LineCount:

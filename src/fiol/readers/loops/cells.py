@@ -28,24 +28,24 @@ from fiol.readers.loops.codes import (
     YES,
 )
 from fiol.readers.loops.dates import clock_at, moment_at
-from fiol.readers.loops.names import rehash
+from fiol.readers.loops.names import add_name, find_name, has_room
 from fiol.readers.loops.words import (
     DIGIT_0,
     DIGIT_9,
     FIRST_BYTES,
+    HALF,
     MINUS,
     MIXER,
+    NEWLINE,
     SPACE,
     U0,
     U1,
     U2,
-    U3,
+    U4,
     U8,
     U14,
     U16,
     appended,
-    hash_of,
-    same_bytes,
 )
 
 MISSING_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], np.uint64)
@@ -83,60 +83,46 @@ def is_missing_field(data, words, start, stop):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def fixed_feature(f, fixed, table, names, mask):  # type: ignore[no-untyped-def]
-    """The number, from 1, of a feature whose name is known beforehand; 0 if there is no room. And names, mask."""
-    known, fixed_text, fixed_ends = fixed
-    _slots, about, text, _text_words = table
+def fixed_feature(f, fixed, table, names):  # type: ignore[no-untyped-def]
+    """The number, from 1, of a feature whose name is known beforehand, 0 if there is no room; and how many names."""
+    known, fixed_words, fixed_ends = fixed
+    _slots, about, text, text_words = table
     found = np.uint64(known[f])
     if found == U0:
-        o, k, stop = about[names, U0], np.uint64(fixed_ends[f]), np.uint64(fixed_ends[f + 1])
-        if names + U1 >= np.uint64(about.shape[0]) or o + stop - k + U16 > np.uint64(text.shape[0]):
-            return U0, names, mask
-        o = appended(fixed_text, k, stop, text, o)
-        about[names, U1], about[names, U2] = np.uint64(f) * MIXER, np.uint64(f + f)
+        k, stop = np.uint64(fixed_ends[f]), np.uint64(fixed_ends[f + 1])
+        if not has_room(table, names, stop - k):
+            return U0, names
+        o = appended(fixed_words, k, stop, text_words, about[names, U0])
+        text[o] = NEWLINE
+        about[names, U1], about[names, U2], about[names, U4] = np.uint64(f) * MIXER, U0, np.uint64(f + f)
         names += U1
-        about[names, U0] = o
+        about[names, U0] = o + U1
         known[f] = names
         found = names
-    return found, names, mask
+    return found, names
 
 
 @inlined_strictly
-def text_feature(data, words, start, stop, j, prefixes, table, names, mask):  # type: ignore[no-untyped-def]
+def text_feature(words, start, stop, j, prefixes, table, names, mask):  # type: ignore[no-untyped-def]
     """The number, from 1, of the feature of column j that a text is; 0 if there is no room. And names, mask."""
-    prefix_text, prefix_ends = prefixes
-    slots, about, text, text_words = table
-    owner = np.uint64(j + j + 1)
-    h = hash_of(words, start, stop, owner * MIXER)
-    k, prefix_end = np.uint64(prefix_ends[j]), np.uint64(prefix_ends[j + 1])
-    prefix, size = prefix_end - k, prefix_end - k + stop - start
-    slot = h & mask
-    found = np.uint64(slots[slot])
-    while found > U0:
-        name = found - U1
-        o = about[name, U0]
-        if (
-            about[name, U1] == h
-            and about[name, U2] == owner
-            and about[found, U0] - o == size
-            and same_bytes(words, start, stop, text_words, o + prefix)
-        ):
-            break
-        slot = (slot + U1) & mask
-        found = np.uint64(slots[slot])
+    prefix_words, prefix_ends = prefixes
+    slots, about, _text, text_words = table
+    k, prefix_end, owner, size = (
+        np.uint64(prefix_ends[j]),
+        np.uint64(prefix_ends[j + 1]),
+        np.uint64(j + 1),
+        stop - start,
+    )
+    slot, h = find_name(words, start, stop, owner, (words, U0, U0), prefix_end - k, table, mask)
+    found = slots[slot, U1] & HALF
     if found == U0:
-        o = about[names, U0]
-        if names + U1 >= np.uint64(about.shape[0]) or o + size + U16 > np.uint64(text.shape[0]):
+        if not has_room(table, names, prefix_end - k + size):
             return U0, names, mask
-        o = appended(data, start, stop, text, appended(prefix_text, k, prefix_end, text, o))
-        about[names, U1], about[names, U2], about[names, U3] = h, owner, slot
-        names += U1
-        about[names, U0] = o
-        slots[slot] = names
-        found = names
-        if names + names > mask and mask + U1 < np.uint64(slots.shape[0]):
-            mask = mask + mask + U1
-            rehash(slots, about[:, 3], about[:, 1], names, mask)
+        o = appended(
+            words, start, stop, text_words, appended(prefix_words, k, prefix_end, text_words, about[names, U0])
+        )
+        found = names + U1
+        names, mask = add_name(slot, h, owner, size, np.uint64(j + j + 1), o, table, names, mask)
     return found, names, mask
 
 
@@ -159,18 +145,26 @@ def add_cells(  # type: ignore[no-untyped-def]
         kind, cell = kinds[j], cell_of[j]
         if kind == SKIPPED or cell < 0:
             continue
-        start, stop, form = np.uint64(starts[cell]), np.uint64(stops[cell]), forms[cell]
+        form = forms[cell]
+        if kind == NUMBER_CELL and form == BARE:  # as a rule
+            value = numbers[cell]
+            if low <= abs(value) <= high:
+                found, names = fixed_feature(bases[j], fixed, table, names)
+                if found == U0 or n >= room:
+                    return FULL, n, names, mask
+                indices[n], values[n] = np.int32(found - U1), value
+                n += U1
+            elif value != 0.0:
+                return STRANGE, n, names, mask
+            continue
+        start, stop = np.uint64(starts[cell]), np.uint64(stops[cell])
         f, value, part = np.int64(-1), 1.0, 0  # a name that is known; what it is; the next part of a date
         days, month, micros = 0, 0, 0
         count, size, first, p, behind = 0, 1, 0, scratch, scratch  # words, those in a row, the first of them; written
-        if kind == NUMBER_CELL and form != NULL and form != YES and form != NO:
-            value, f = numbers[cell], bases[j]
-            if form == TEXT:
-                if not is_csv or not is_missing_field(data, words, start, stop):
-                    return STRANGE, n, names, mask
-                value, f = 1.0, f + 1
-            elif not (low <= abs(value) <= high or value == 0.0):
+        if kind == NUMBER_CELL and form == TEXT:
+            if not is_csv or not is_missing_field(data, words, start, stop):
                 return STRANGE, n, names, mask
+            f = bases[j] + 1
         else:
             if is_csv and is_missing_field(data, words, start, stop):
                 form = NULL
@@ -271,9 +265,9 @@ def add_cells(  # type: ignore[no-untyped-def]
                 if n >= room:
                     return FULL, n, names, mask
                 if f >= 0:
-                    found, names, mask = fixed_feature(f, fixed, table, names, mask)
+                    found, names = fixed_feature(f, fixed, table, names)
                 else:
-                    found, names, mask = text_feature(data, words, begin, behind, j, prefixes, table, names, mask)
+                    found, names, mask = text_feature(words, begin, behind, j, prefixes, table, names, mask)
                 if found == U0:
                     return FULL, n, names, mask
                 if kind >= TARGET_NUMBER:

@@ -38,27 +38,27 @@ def blanks_at(data, p):  # type: ignore[no-untyped-def]
 @jit_beside
 def csv_rows(  # type: ignore[no-untyped-def]
     data, words, p, end, delimiter, quote, is_number, starts, stops, forms, numbers, cell_of,
-    kinds, bases, parts, ngrams, spans, known, fixed_text, fixed_ends, prefix_text, prefix_ends,
+    kinds, bases, parts, ngrams, spans, known, fixed_words, fixed_ends, prefix_words, prefix_ends,
     slots, about, text, text_words, indices, values, y, y_forms, weights, tags, indptr, mask, low, high,
 ):  # fmt: skip
     """Records of CSV from p to the end, all of which have one there, as rows of features.
 
     What is behind the `sources.SPARE` zeros after the end of `data` is used for texts that are written otherwise there.
-    Fields are as `csv_records.find_records` has them. Name i is text[about[i, 0]:about[i + 1, 0]]; about[i, 2] is 2 f
-    for the name that `fixed_text` has at place f, 2 j + 1 for a text of column j behind its prefix. about[i, 1] is its
-    hash, by which it is found as those of `vw_rows` are, about[i, 3] its slot.
+    Fields are as `csv_records.find_records` has them. For names see `names.py`: about[i, 4] is 2 f for the name that
+    `fixed_words` have at place f, 2 j + 1 for a text of column j behind its prefix.
 
-    Returns DONE, FULL or STRANGE (see `add_cells`), how many rows and names there are, and where the first row starts.
+    Returns DONE, FULL or STRANGE (see `add_cells`), how many rows and names there are, where the first row starts, and
+    the mask.
     """
     data, words, is_number, starts, stops = borrowed((data, words, is_number, starts, stops))
     forms, numbers, cell_of = borrowed((forms, numbers, cell_of))
     kinds, bases, parts, ngrams, spans = borrowed((kinds, bases, parts, ngrams, spans))
-    known, fixed_text, fixed_ends = borrowed((known, fixed_text, fixed_ends))
-    prefix_text, prefix_ends, slots, about = borrowed((prefix_text, prefix_ends, slots, about))
+    known, fixed_words, fixed_ends = borrowed((known, fixed_words, fixed_ends))
+    prefix_words, prefix_ends, slots, about = borrowed((prefix_words, prefix_ends, slots, about))
     text, text_words = borrowed((text, text_words))
     indices, values, y, y_forms, weights, tags, indptr = borrowed((indices, values, y, y_forms, weights, tags, indptr))
     cells, columns = (starts, stops, forms, numbers, cell_of, True), (kinds, bases, parts, ngrams, spans)
-    fixed, prefixes = (known, fixed_text, fixed_ends), (prefix_text, prefix_ends)
+    fixed, prefixes = (known, fixed_words, fixed_ends), (prefix_words, prefix_ends)
     table, rows = (slots, about, text, text_words), (indices, values, y, y_forms, weights, tags)
     delimiters, quotes = np.uint64(delimiter) * ONES, np.uint64(quote) * ONES
     width, tail, first = starts.shape[0], end + U16, end
@@ -71,12 +71,12 @@ def csv_rows(  # type: ignore[no-untyped-def]
             p += U2
             continue
         if row >= y.shape[0]:
-            return FULL, row, names, first
+            return FULL, row, names, first, mask
         first = min(first, p)
         cell, scratch = 0, tail
         while True:
             if cell >= width:
-                return STRANGE, row, names, first
+                return STRANGE, row, names, first, mask
             start, form = p, TEXT
             if is_number[cell]:
                 value, stop, code = number_at(data, words, p)
@@ -94,21 +94,21 @@ def csv_rows(  # type: ignore[no-untyped-def]
                         k = place_of(equal_bytes(words[p], quotes))
                     p += k
                     if p >= end:
-                        return STRANGE, row, names, first
+                        return STRANGE, row, names, first, mask
                     if data[p + U1] != quote:
                         break
                     p += U1  # the first of two, which are one
                     if written + (p - start) + U16 > np.uint64(words.shape[0]):
-                        return FULL, row, names, first
-                    written = appended(data, start, p, data, written)
+                        return FULL, row, names, first, mask
+                    written = appended(words, start, p, words, written)
                     p += U1
                     start = p
                 stop = p
                 p += U1
                 if written > scratch:
                     if written + (stop - start) + U16 > np.uint64(words.shape[0]):
-                        return FULL, row, names, first
-                    written = appended(data, start, stop, data, written)
+                        return FULL, row, names, first, mask
+                    written = appended(words, start, stop, words, written)
                     start, stop, scratch = scratch, written, written
             else:
                 word = words[p]
@@ -131,16 +131,42 @@ def csv_rows(  # type: ignore[no-untyped-def]
             if data[p] == RETURN:
                 p += U1
             if data[p] != NEWLINE:
-                return STRANGE, row, names, first
+                return STRANGE, row, names, first, mask
             p += U1
             break
         if cell != width:
-            return STRANGE, row, names, first
+            return STRANGE, row, names, first, mask
         code, n, names, mask = add_cells(
             data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high
         )
         if code != DONE:
-            return code, row, names, first
+            return code, row, names, first, mask
         row += 1
         indptr[row] = n
-    return DONE, row, names, first
+    return DONE, row, names, first, mask
+
+
+@jit_beside
+def ends_in_quotes(data, words, size, delimiter, quote):  # type: ignore[no-untyped-def]
+    """Whether a text that ends with a line ends within quotes, which count where a field begins."""
+    data, words = borrowed((data, words))
+    p, quotes, inside = U0, np.uint64(quote) * ONES, False
+    while True:
+        k = place_of(equal_bytes(words[p], quotes))
+        while k == U8 and p < size:
+            p += U8
+            k = place_of(equal_bytes(words[p], quotes))
+        p += k
+        if p >= size:
+            return inside
+        if inside:
+            if data[p + U1] == quote:
+                p += U1  # two are one
+            else:
+                inside = False
+        elif p == U0:
+            inside = True
+        else:
+            c = data[p - U1]
+            inside = c == delimiter or (c == NEWLINE) | (c == RETURN)
+        p += U1

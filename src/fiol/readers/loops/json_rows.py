@@ -67,7 +67,7 @@ def text_of_json(data, words, p, end, written):  # type: ignore[no-untyped-def]
             break
         if written + (p - start) + U24 > np.uint64(words.shape[0]):
             return start, U0, p, written
-        written = appended(data, start, p, data, written)
+        written = appended(words, start, p, words, written)
         code = ESCAPES[data[p + U1]]
         p += U2
         if code == ESCAPED_NUMBER:
@@ -97,7 +97,7 @@ def text_of_json(data, words, p, end, written):  # type: ignore[no-untyped-def]
         return start, p, p, written
     if written + (p - start) + U24 > np.uint64(words.shape[0]):
         return start, U0, p, written
-    written = appended(data, start, p, data, written)
+    written = appended(words, start, p, words, written)
     return scratch, written, p, written
 
 
@@ -116,9 +116,9 @@ def json_number(data, words, p):  # type: ignore[no-untyped-def]
 
 @jit_beside
 def json_rows(  # type: ignore[no-untyped-def]
-    data, words, p, end, literals, literal_words, literal_ends, firsts, cells_of,
+    data, words, p, end, literal_words, literal_ends, firsts, cells_of,
     starts, stops, forms, numbers, cell_of, kinds, bases, parts, ngrams, spans,
-    known, fixed_text, fixed_ends, prefix_text, prefix_ends,
+    known, fixed_words, fixed_ends, prefix_words, prefix_ends,
     slots, about, text, text_words, indices, values, y, y_forms, weights, tags, indptr, mask, low, high,
 ):  # fmt: skip
     """Lines of JSON from p to the end as rows of features, as `csv_rows` has them.
@@ -127,18 +127,18 @@ def json_rows(  # type: ignore[no-untyped-def]
     from firsts[t] to firsts[t + 1], a value behind each but the last; cells_of[t, j] is the value of column j.
 
     Returns DONE, FULL, STRANGE, or OTHER_KEYS for an object that looks otherwise; how many rows and names there are,
-    where the first row starts, and where it came to.
+    where the first row starts, the mask, and where it came to.
     """
-    data, words, literals, literal_words = borrowed((data, words, literals, literal_words))
+    data, words, literal_words = borrowed((data, words, literal_words))
     literal_ends, firsts, cells_of = borrowed((literal_ends, firsts, cells_of))
     starts, stops, forms, numbers, cell_of = borrowed((starts, stops, forms, numbers, cell_of))
     kinds, bases, parts, ngrams, spans = borrowed((kinds, bases, parts, ngrams, spans))
-    known, fixed_text, fixed_ends = borrowed((known, fixed_text, fixed_ends))
-    prefix_text, prefix_ends, slots, about = borrowed((prefix_text, prefix_ends, slots, about))
+    known, fixed_words, fixed_ends = borrowed((known, fixed_words, fixed_ends))
+    prefix_words, prefix_ends, slots, about = borrowed((prefix_words, prefix_ends, slots, about))
     text, text_words = borrowed((text, text_words))
     indices, values, y, y_forms, weights, tags, indptr = borrowed((indices, values, y, y_forms, weights, tags, indptr))
     cells, columns = (starts, stops, forms, numbers, cell_of, False), (kinds, bases, parts, ngrams, spans)
-    fixed, prefixes = (known, fixed_text, fixed_ends), (prefix_text, prefix_ends)
+    fixed, prefixes = (known, fixed_words, fixed_ends), (prefix_words, prefix_ends)
     table, rows = (slots, about, text, text_words), (indices, values, y, y_forms, weights, tags)
     tail, first, patterns = end + U16, end, firsts.shape[0] - 1
     row, n, names, t = 0, U0, U0, 0
@@ -147,7 +147,7 @@ def json_rows(  # type: ignore[no-untyped-def]
             p += U1
             continue
         if row >= y.shape[0]:
-            return FULL, row, names, first, p
+            return FULL, row, names, first, mask, p
         first = min(first, p)
         q, scratch, tries, matched = p, tail, 0, False
         while tries < patterns and not matched:
@@ -166,12 +166,12 @@ def json_rows(  # type: ignore[no-untyped-def]
                 if c == DOUBLE_QUOTE:
                     start, stop, q, scratch = text_of_json(data, words, q + U1, end, scratch)
                     if stop == U0:
-                        return STRANGE, row, names, first, p
+                        return STRANGE, row, names, first, mask, p
                     q, form = q + U1, TEXT
                 elif c == MINUS or DIGIT_0 <= c <= DIGIT_9:
                     value, q, fine = json_number(data, words, q)
                     if not fine:
-                        return STRANGE, row, names, first, p
+                        return STRANGE, row, names, first, mask, p
                     numbers[cell], form = value, BARE
                 elif words[q] & FIRST_BYTES[4] == WORD_TRUE:
                     q, form = q + U4, YES
@@ -187,15 +187,15 @@ def json_rows(  # type: ignore[no-untyped-def]
                 tries += 1
                 t = t + 1 if t + 1 < patterns else 0
         if not matched:
-            return OTHER_KEYS, row, names, first, p
+            return OTHER_KEYS, row, names, first, mask, p
         for j in range(cell_of.shape[0]):
             cell_of[j] = cells_of[t, j]
         code, n, names, mask = add_cells(
             data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high
         )
         if code != DONE:
-            return code, row, names, first, p
+            return code, row, names, first, mask, p
         row += 1
         indptr[row] = n
         p = q + U1
-    return DONE, row, names, first, p
+    return DONE, row, names, first, mask, p

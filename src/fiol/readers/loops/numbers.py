@@ -202,3 +202,16 @@ def number_at(data, words, p):  # type: ignore[no-untyped-def]
         if value < 0.0 or (dropped > 0 and value != nearest(w + U1, q)):
             return 1.0, p, HARD
     return -value if negative else value, p, DONE
+
+
+@inlined_strictly
+def told(value, code, start, hards, hard):  # type: ignore[no-untyped-def]
+    """A number found at `start`, or if it is HARD what Python says, its place written down; how many were HARD."""
+    hard_at, hard_values, known = hard
+    if code == HARD:
+        if hards < known:
+            value = hard_values[hards]
+        elif hards < np.uint64(hard_at.shape[0]):
+            hard_at[hards] = start
+        hards += U1
+    return value, hards

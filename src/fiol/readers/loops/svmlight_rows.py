@@ -4,8 +4,8 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly, jit_beside
 from fiol.components.component import borrowed
-from fiol.readers.loops.codes import DONE, HARD, LARGE_INDEX, NO_INDEX, NO_LABEL, NO_VALUE, OUT_OF_RANGE, ZERO_INDEX
-from fiol.readers.loops.numbers import number_at
+from fiol.readers.loops.codes import DONE, LARGE_INDEX, NO_INDEX, NO_LABEL, NO_VALUE, OUT_OF_RANGE, ZERO_INDEX
+from fiol.readers.loops.numbers import number_at, told
 from fiol.readers.loops.words import (
     COLON,
     DIGIT_0,
@@ -62,7 +62,7 @@ def svmlight_rows(  # type: ignore[no-untyped-def]
     """
     data, words, y, indptr, indices, values = borrowed((data, words, y, indptr, indices, values))
     hard_at, hard_values = borrowed((hard_at, hard_values))
-    hards = U0
+    hards, hard = U0, (hard_at, hard_values, known)
     while p < end:
         while data[p] == SPACE or data[p] == TAB or data[p] == RETURN:
             p += U1
@@ -71,14 +71,9 @@ def svmlight_rows(  # type: ignore[no-untyped-def]
             target, p, code = number_at(data, words, p)
             if code == NO_VALUE or not ends_token(data[p]):
                 return NO_LABEL, start, row, np.uint64(indptr[row]), hards
-            if code == HARD:
-                if hards < known:
-                    target = hard_values[hards]
-                elif hards < np.uint64(hard_at.shape[0]):
-                    hard_at[hards] = start
-                hards += U1
-                if not abs(target) < np.inf:
-                    return NO_LABEL, start, row, np.uint64(indptr[row]), hards
+            target, hards = told(target, code, start, hards, hard)
+            if not abs(target) < np.inf:
+                return NO_LABEL, start, row, np.uint64(indptr[row]), hards
             while True:
                 while data[p] == SPACE or data[p] == TAB or data[p] == RETURN:
                     p += U1
@@ -109,12 +104,7 @@ def svmlight_rows(  # type: ignore[no-untyped-def]
                     value, p, code = number_at(data, words, p)
                     if code == NO_VALUE or not ends_token(data[p]):
                         return NO_VALUE, start, row, np.uint64(indptr[row]), hards
-                    if code == HARD:
-                        if hards < known:
-                            value = hard_values[hards]
-                        elif hards < np.uint64(hard_at.shape[0]):
-                            hard_at[hards] = start
-                        hards += U1
+                    value, hards = told(value, code, start, hards, hard)
                 if not (low <= abs(value) <= high or value == 0.0):
                     return OUT_OF_RANGE, start, row, np.uint64(indptr[row]), hards
                 indices[n] = np.int32(index - base)

@@ -4,11 +4,11 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly, jit_beside
 from fiol.components.component import borrowed
+from fiol.intake.murmur import finished, stirred
 from fiol.readers.loops.codes import (
     AFTER_TAG,
     DONE,
     FULL,
-    HARD,
     NO_BAR,
     NO_LABEL,
     NO_NAMESPACE,
@@ -18,14 +18,17 @@ from fiol.readers.loops.codes import (
     RETURN_INSIDE,
     THIRD_NUMBER,
 )
-from fiol.readers.loops.names import rehash
-from fiol.readers.loops.numbers import number_at
+from fiol.readers.loops.names import MOST_OWNER, add_name, find_name, has_room, take_back
+from fiol.readers.loops.numbers import number_at, told
 from fiol.readers.loops.words import (
     BAR,
     CARET,
     COLON,
     DIGIT_0,
+    FIRST_BYTES,
+    HALF,
     NEWLINE,
+    ONES,
     QUOTE,
     RETURN,
     SPACE,
@@ -33,17 +36,31 @@ from fiol.readers.loops.words import (
     U0,
     U1,
     U2,
+    U4,
+    U16,
     U24,
     appended,
-    hash_of,
-    same_bytes,
+    equal_bytes,
+    low_bytes,
+    place_of,
 )
+
+#: Bytes that end a name, and those to look for eight at a time: two, and all below the least of the others.
+ENDS_NAME = np.isin(np.arange(256), [SPACE, COLON, BAR, NEWLINE, TAB, RETURN])
+COLONS, BARS, LEAST = np.uint64(COLON) * ONES, np.uint64(BAR) * ONES, np.uint64(SPACE + 1) * ONES
 
 
 @inlined_strictly
-def ends_name(c):  # type: ignore[no-untyped-def]
-    """Whether a byte of Vowpal Wabbit's text ends the name before it."""
-    return (c == SPACE) | (c == COLON) | (c == BAR) | (c == NEWLINE) | (c == TAB) | (c == RETURN)
+def name_end(data, words, p):  # type: ignore[no-untyped-def]
+    """Where the name ends that starts at p."""
+    while True:
+        word = words[p]
+        hit = low_bytes(word, LEAST) | equal_bytes(word, COLONS) | equal_bytes(word, BARS)
+        p += place_of(hit)
+        if hit != U0:
+            if ENDS_NAME[data[p]]:
+                return p
+            p += U1  # another control character
 
 
 @inlined_strictly
@@ -52,32 +69,44 @@ def ends_number(c):  # type: ignore[no-untyped-def]
     return c == SPACE or (c == NEWLINE) | (c == BAR) | (c == TAB) | (c == RETURN)
 
 
+@inlined_strictly
+def murmur3_of_words(words, p, end):  # type: ignore[no-untyped-def]
+    """Murmur3 of the bytes from p to the end."""
+    h, size = U0, end - p
+    while p + U4 <= end:
+        h = stirred(h, words[p] & HALF)
+        p += U4
+    return finished(h, words[p] & FIRST_BYTES[end - p], size)
+
+
 @jit_beside
 def vw_rows(  # type: ignore[no-untyped-def]
     data, words, p, end, row, n, y, weights, tags, indptr, indices, values,
-    names, kept, mask, slots, slot_of, hashes, prefixes, ends, text, text_words, digits, digit_words,
+    modulus, names, kept, mask, slots, about, text, text_words,
+    spaces, space_slots, space_about, space_text, space_words, digits, digit_words,
     hard_at, hard_values, known, low, high,
 ):  # fmt: skip
     """Rows of Vowpal Wabbit's text from p to the end, written behind the `row` rows and `n` entries that are there.
 
     `tags[row]` is where the tag starts and ends, both 0 without one, and where the line starts; a target is NaN where
     there is none, a weight 1.
-    Names are numbered as they appear with a value that is not 0: name i is text[ends[i]:ends[i + 1]], of which the
-    first prefixes[i] bytes are a namespace and ^. There are `names` of them, of which only the first `kept` count:
-    those of a line that could not be read are taken back. They are found by their hashes in the first mask + 1 `slots`,
-    each of which is 0 or one more than a name.
+    Features are numbered by the hash of their names if there is a `modulus`, not 0, and by their names (see `names.py`)
+    otherwise, as these appear with a value that is not 0. There are `names` of them, of which only the first `kept`
+    count: those of a line that could not be read are taken back. Of namespaces there are `spaces` in a small table of
+    their own, which need not be all.
 
     Returns what was found (DONE at the end, FULL if there is no room for more names), where, how many rows and entries
-    there are, how many names, how many of them count, the mask, and how many numbers were HARD: see `svmlight_rows`.
+    there are, how many names, how many of them count, the mask, how many namespaces, and how many numbers were HARD
+    (see `svmlight_rows`).
     """
     data, words, y, weights, tags = borrowed((data, words, y, weights, tags))
     indptr, indices, values, digits, digit_words = borrowed((indptr, indices, values, digits, digit_words))
-    slots, slot_of, hashes, prefixes, ends = borrowed((slots, slot_of, hashes, prefixes, ends))
-    text, text_words, hard_at, hard_values = borrowed((text, text_words, hard_at, hard_values))
-    hards, name_room, text_room = U0, np.uint64(slot_of.shape[0]), np.uint64(text.shape[0] - 16)
-    while names > kept:
-        names -= U1
-        slots[slot_of[names]] = 0
+    slots, about, text, text_words = borrowed((slots, about, text, text_words))
+    space_slots, space_about, space_text = borrowed((space_slots, space_about, space_text))
+    space_words, hard_at, hard_values = borrowed((space_words, hard_at, hard_values))
+    table, space_table = (slots, about, text, text_words), (space_slots, space_about, space_text, space_words)
+    hards, hard, space_mask = U0, (hard_at, hard_values, known), np.uint64(space_slots.shape[0] - 1)
+    names, text_room = take_back(table, names, kept), np.uint64(text.shape[0])
     while p < end:
         line, kept = p, names
         while data[p] == SPACE or data[p] == TAB:
@@ -91,9 +120,9 @@ def vw_rows(  # type: ignore[no-untyped-def]
         while data[p] != BAR:
             start = p
             if data[p] == NEWLINE or data[p] == RETURN:
-                return NO_BAR, line, row, np.uint64(indptr[row]), names, kept, mask, hards
+                return NO_BAR, line, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
             if tag_end > U0:
-                return AFTER_TAG, start, row, np.uint64(indptr[row]), names, kept, mask, hards
+                return AFTER_TAG, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
             while not ends_number(data[p]):
                 p += U1
             if data[start] == QUOTE or data[p] == BAR:
@@ -103,50 +132,54 @@ def vw_rows(  # type: ignore[no-untyped-def]
             else:
                 value, stop, code = number_at(data, words, start)
                 if code == NO_VALUE or stop != p:
-                    return NO_LABEL, start, row, np.uint64(indptr[row]), names, kept, mask, hards
-                if code == HARD:
-                    if hards < known:
-                        value = hard_values[hards]
-                    elif hards < np.uint64(hard_at.shape[0]):
-                        hard_at[hards] = start
-                    hards += U1
+                    return NO_LABEL, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
+                value, hards = told(value, code, start, hards, hard)
                 if not abs(value) < np.inf:
-                    return NO_LABEL, start, row, np.uint64(indptr[row]), names, kept, mask, hards
+                    return NO_LABEL, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
                 if count == 0:
                     target = value
                 elif count == 1:
                     weight = value
                     if not 0.0 <= weight <= 1e30:
-                        return NO_WEIGHT, start, row, np.uint64(indptr[row]), names, kept, mask, hards
+                        return NO_WEIGHT, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
                 else:
-                    return THIRD_NUMBER, start, row, np.uint64(indptr[row]), names, kept, mask, hards
+                    return THIRD_NUMBER, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
                 count += 1
             while data[p] == SPACE or data[p] == TAB:
                 p += U1
         while data[p] == BAR:
             p += U1
             space, anonymous, factor = p, 0, 1.0  # a namespace
-            while not ends_name(data[p]):
-                p += U1
-            space_end = p
+            p = space_end = name_end(data, words, p)
             if data[p] == COLON:
                 if space == p:
-                    return NO_NAMESPACE, space, row, np.uint64(indptr[row]), names, kept, mask, hards
+                    return NO_NAMESPACE, space, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
                 p += U1
                 start = p
                 factor, p, code = number_at(data, words, p)
                 if code == NO_VALUE or not ends_number(data[p]):
-                    return NO_VALUE, start, row, np.uint64(indptr[row]), names, kept, mask, hards
-                if code == HARD:
-                    if hards < known:
-                        factor = hard_values[hards]
-                    elif hards < np.uint64(hard_at.shape[0]):
-                        hard_at[hards] = start
-                    hards += U1
-                    if not abs(factor) < np.inf:
-                        return NO_VALUE, start, row, np.uint64(indptr[row]), names, kept, mask, hards
-            prefix = space_end - space
-            space_hash = hash_of(words, space, space_end, U0)
+                    return NO_VALUE, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
+                factor, hards = told(factor, code, start, hards, hard)
+                if not abs(factor) < np.inf:
+                    return NO_VALUE, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
+            owner, prefix, written = U0, space_end - space, U0
+            if prefix > U0:
+                prefix += U1  # with what is between it and the name
+                if modulus > U0:
+                    if prefix + U16 > text_room:
+                        return FULL, line, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
+                    written = appended(words, space, space_end, text_words, U0)
+                    text[written] = CARET
+                    written += U1
+                else:
+                    slot, h = find_name(words, space, space_end, U0, (words, U0, U0), U0, space_table, space_mask)
+                    owner = space_slots[slot, U1] & HALF
+                    if owner == U0:
+                        owner = MOST_OWNER
+                        if spaces + spaces <= space_mask and has_room(space_table, spaces, prefix):
+                            o = appended(words, space, space_end, space_words, space_about[spaces, U0])
+                            spaces, _ = add_name(slot, h, U0, prefix - U1, U0, o, space_table, spaces, space_mask)
+                            owner = spaces
             while True:
                 while data[p] == SPACE or data[p] == TAB:
                     p += U1
@@ -154,29 +187,23 @@ def vw_rows(  # type: ignore[no-untyped-def]
                     break
                 if data[p] == RETURN:
                     if data[p + U1] != NEWLINE:
-                        return RETURN_INSIDE, p, row, np.uint64(indptr[row]), names, kept, mask, hards
+                        return RETURN_INSIDE, p, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
                     p += U1
                     break
                 start = token = p
-                while not ends_name(data[p]):
-                    p += U1
-                stop, value = p, 1.0
+                p = stop = name_end(data, words, p)
+                value = 1.0
                 if data[p] == COLON:
                     p += U1
                     begin = p
                     value, p, code = number_at(data, words, p)
                     if code == NO_VALUE or not ends_number(data[p]):
-                        return NO_VALUE, begin, row, np.uint64(indptr[row]), names, kept, mask, hards
-                    if code == HARD:
-                        if hards < known:
-                            value = hard_values[hards]
-                        elif hards < np.uint64(hard_at.shape[0]):
-                            hard_at[hards] = begin
-                        hards += U1
+                        return NO_VALUE, begin, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
+                    value, hards = told(value, code, begin, hards, hard)
                 value = value * factor
-                source, source_words = data, words
+                source_words = words
                 if stop == start:  # called by its place among those without a name
-                    source, source_words, start, stop, left = digits, digit_words, U24, U24, anonymous
+                    source_words, start, stop, left = digit_words, U24, U24, anonymous
                     anonymous += 1
                     while left > 0 or start == stop:
                         start -= U1
@@ -185,48 +212,35 @@ def vw_rows(  # type: ignore[no-untyped-def]
                 if not (low <= abs(value) <= high):
                     if value == 0.0:
                         continue
-                    return OUT_OF_RANGE, token, row, np.uint64(indptr[row]), names, kept, mask, hards
-                h = hash_of(source_words, start, stop, space_hash)
+                    return OUT_OF_RANGE, token, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
                 size = stop - start
-                if prefix > U0:
-                    size += prefix + U1
-                slot = h & mask
-                found = np.uint64(slots[slot])
-                while found > U0:
-                    name = found - U1
-                    o = np.uint64(ends[name])
-                    if (
-                        hashes[name] == h
-                        and prefixes[name] == prefix
-                        and np.uint64(ends[found]) - o == size
-                        and same_bytes(words, space, space_end, text_words, o)
-                        and same_bytes(source_words, start, stop, text_words, o + size - (stop - start))
-                    ):
-                        break
-                    slot = (slot + U1) & mask
-                    found = np.uint64(slots[slot])
-                if found == U0:
-                    o = np.uint64(ends[names])
-                    if names >= name_room or o + size > text_room:
-                        return FULL, line, row, np.uint64(indptr[row]), names, kept, mask, hards
-                    hashes[names], prefixes[names], slot_of[names] = h, prefix, slot
-                    o = appended(data, space, space_end, text, o)
-                    if prefix > U0:
-                        text[o] = CARET
-                        o += U1
-                    o = appended(source, start, stop, text, o)
-                    names += U1
-                    ends[names] = o
-                    slots[slot] = names
-                    found = names
-                    if names + names > mask and mask + U1 < np.uint64(slots.shape[0]):
-                        mask = mask + mask + U1
-                        rehash(slots, slot_of, hashes, names, mask)
-                indices[n] = np.int32(found - U1)
+                if modulus > U0:
+                    if written > U0:  # behind its namespace
+                        if written + size + U16 > text_room:
+                            return FULL, line, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
+                        stop = appended(source_words, start, stop, text_words, written)
+                        source_words, start = text_words, U0
+                    indices[n] = np.int32(murmur3_of_words(source_words, start, stop) % modulus)
+                else:
+                    front = (words, space, space_end)
+                    slot, h = find_name(source_words, start, stop, owner, front, prefix, table, mask)
+                    found = slots[slot, U1] & HALF
+                    if found == U0:
+                        if not has_room(table, names, prefix + size):
+                            return FULL, line, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
+                        o = about[names, U0]
+                        if prefix > U0:
+                            o = appended(words, space, space_end, text_words, o)
+                            text[o] = CARET
+                            o += U1
+                        o = appended(source_words, start, stop, text_words, o)
+                        found = names + U1
+                        names, mask = add_name(slot, h, owner, size, prefix, o, table, names, mask)
+                    indices[n] = np.int32(found - U1)
                 values[n] = value
                 n += U1
         y[row], weights[row], tags[row, U0], tags[row, U1], tags[row, U2] = target, weight, tag, tag_end, line
         row += U1
         indptr[row] = n
         p += U1
-    return DONE, p, row, n, names, names, mask, hards
+    return DONE, p, row, n, names, names, mask, spaces, hards

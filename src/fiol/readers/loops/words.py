@@ -12,7 +12,7 @@ LOW_7, HIGH = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
 ONES = np.uint64(0x0101010101010101)
 U0, U1, U2, U3, U4, U5, U7, U8, U9 = (np.uint64(n) for n in (0, 1, 2, 3, 4, 5, 7, 8, 9))
 U11, U13, U14, U17, U19 = (np.uint64(n) for n in (11, 13, 14, 17, 19))
-U10, U16, U18, U24, U32, U56, U63 = (np.uint64(n) for n in (10, 16, 18, 24, 32, 56, 63))
+U10, U16, U18, U24, U32, U40, U56, U63 = (np.uint64(n) for n in (10, 16, 18, 24, 32, 40, 56, 63))
 HALF = np.uint64(0xFFFFFFFF)
 SPACE, TAB, NEWLINE, RETURN, SHARP, COLON, BAR, QUOTE, CARET = (ord(c) for c in " \t\n\r#:|'^")
 POINT, MINUS, PLUS, DIGIT_0, DIGIT_9, LETTER_E, LETTER_T = (ord(c) for c in ".-+09eT")
@@ -35,6 +35,12 @@ def equal_bytes(word, pattern):  # type: ignore[no-untyped-def]
     """The high bits of those of 8 bytes that are those of the pattern; others behind the first such one may be set."""
     v = word ^ pattern
     return (v - ONES) & ~v & HIGH
+
+
+@inlined_strictly
+def low_bytes(word, least):  # type: ignore[no-untyped-def]
+    """The high bits of those of 8 bytes that are below the least, at most 128, as `equal_bytes` has them."""
+    return (word - least) & ~word & HIGH
 
 
 @inlined_strictly
@@ -61,10 +67,10 @@ def same_bytes(words, p, end, others, o):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def appended(source, k, stop, target, o):  # type: ignore[no-untyped-def]
-    """Where the bytes from k to stop of a source end once they are written to a target, from o on."""
+def appended(words, k, stop, target_words, o):  # type: ignore[no-untyped-def]
+    """Where the bytes from k to stop end once they are written to a target, from o on; what is behind may change."""
     while k < stop:
-        target[o] = source[k]
-        o += U1
-        k += U1
-    return o
+        target_words[o] = words[k]
+        o += U8
+        k += U8
+    return o - (k - stop)
