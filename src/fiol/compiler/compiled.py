@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import dis
 import functools
-import inspect
 import itertools
 import math
 import types as python_types
@@ -230,7 +229,8 @@ def _register_helper(helper: python_types.FunctionType) -> None:
 
 def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
     """Note how many arguments a verb takes; TypeError if another class has the same verb with another number."""
-    arity, owner = len(inspect.signature(method).parameters), f"{cls.__module__}.{cls.__qualname__}"
+    code = method.__code__
+    arity, owner = code.co_argcount + code.co_kwonlyargcount, f"{cls.__module__}.{cls.__qualname__}"
     known, first = _verbs.setdefault(verb, (arity, owner))
     if arity != known:
         if owner != first:

@@ -104,7 +104,7 @@ class CellRows:
         known = [column for column in found if column is not None]
         if len(known) < len(found) or len(aside) < sum(getattr(reading, name) is not None for name in ASIDE):
             return None
-        return None if may_be_one(known) else cls(known, coding)
+        return None if may_be_one(known) or not all(is_text(column.name) for column in known) else cls(known, coding)
 
     def make_room(self, size: int, more: int = 1) -> None:
         """Arrays for what so many bytes hold as a rule, and `more` times that."""
@@ -182,6 +182,15 @@ class CellRows:
         """The text of a target."""
         start, end = map(int, self.table.about[name : name + 2, 0])
         return self.table.text[start : end - 1].decode()
+
+
+def is_text(name: str) -> bool:
+    """Whether a name can be written as UTF-8, which half of a pair of surrogates, as JSON may have it, can not.
+
+    >>> is_text("größe"), is_text("\\ud800")
+    (True, False)
+    """
+    return not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def may_be_one(columns: list[CellColumn]) -> bool:
