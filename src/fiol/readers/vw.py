@@ -167,7 +167,10 @@ class VwLines:
     def batch(self, block: Block, bad: BadLines) -> Iterator[Batch]:
         """The rows so far, if there are any."""
         rows, n, names = self.row, self.n, self.kept
-        chunk = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n].copy(), self.data[:n].copy())
+        found = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n], self.data[:n])
+        chunk = canonical(found, spot) if self.modulus else found  # sorted rows are copies
+        if chunk is found:
+            chunk = Chunk(found.indptr, found.indices.copy(), found.data.copy())
         y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows, :2]
         X: Any
         if self.pairs or self.choice is not None:
@@ -177,10 +180,8 @@ class VwLines:
             X, order = self.with_pairs(named, groups, block, bad)
             y, weights, tags, rows = y[order], weights[order], tags[order], len(order)
             X = X if self.hashing is None else X.encoded(self.hashing)
-        elif self.hashing is None:
-            X = NamedRows(chunk, self.table.texts(names))
         else:
-            X = canonical(chunk, spot)
+            X = chunk if self.modulus else NamedRows(chunk, self.table.texts(names))
         if rows:
             yield Batch(
                 X,
