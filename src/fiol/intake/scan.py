@@ -3,7 +3,6 @@
 import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
-from fiol.components.component import borrowed
 
 #: Digits of indices by which long rows are sorted: as many as keep their counts few beside the entries of a row.
 DIGIT_BITS = 7
@@ -187,7 +186,6 @@ def sort_rows(indptr, indices, data):  # type: ignore[no-untyped-def]
     for r in range(indptr.shape[0] - 1):
         longest = max(longest, indptr[r + 1] - indptr[r])
     room = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest), np.empty(DIGITS + 1, np.int64)
-    own = borrowed(room)
     for r in range(indptr.shape[0] - 1):
         start, n, falls, top = indptr[r], indptr[r + 1] - indptr[r], 0, 0
         for k in range(start, start + n):
@@ -195,7 +193,7 @@ def sort_rows(indptr, indices, data):  # type: ignore[no-untyped-def]
             top = max(top, indices[k])
         if falls > 0:
             if n > 32:
-                sort_by_digits(indices, data, start, n, top, own)
+                sort_by_digits(indices, data, start, n, top, room)
             else:
                 sort_by_insertion(indices[start : start + n], data[start : start + n], n)
         for k in range(start + 1, start + n):
