@@ -536,3 +536,21 @@ def test_files_that_may_not_grow_leave_nothing_half(tmp_path):
         assert "Traceback" not in done.output
         assert sorted(os.listdir(tmp_path)) == there
     assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [["train", "{}", "--target", "y", "-o"], ["convert", "{}", "--target", "y", "--format", "csv", "-o"]]
+)
+def test_a_folder_that_cannot_be_written_to_is_told_before_the_work(tmp_path, monkeypatch, arguments):
+    data = tmp_path / "rows.csv"
+    data.write_text("x,y\n1,0\n2,1\n")
+
+    def refused(dir):
+        raise PermissionError(13, "Permission denied", str(dir))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refused)
+    monkeypatch.setattr("fiol.readers.sources.Sources.blocks", lambda *_: pytest.fail("rows were read"))
+    output = tmp_path / "model.svm"
+    done = CliRunner().invoke(cli.main, [a.format(data) for a in arguments] + [str(output)])
+    assert done.exit_code == 2
+    assert f"no file can be written to the folder of {output}: Permission denied" in done.output

@@ -1,5 +1,6 @@
 """Compiled code against the interpreter, on combinations in which every pair of parts meets."""
 
+import dis
 import itertools
 import pickle
 
@@ -8,6 +9,7 @@ import pytest
 from material import LOSSES, SOLVERS
 
 import fiol
+from fiol.compiler.fingerprint import global_names
 from fiol.components.problem import make_problem
 
 D = 5
@@ -87,3 +89,16 @@ def test_compiled_equals_interpreted(parts):
         assert not np.shares_memory(fast.w, w)
         np.testing.assert_allclose(fast.w, slow.w, rtol=1e-9, atol=1e-12)
         assert fast.residual <= 1e-9 * (1 + abs(fast.beta) + abs(fast.z))
+
+
+def test_global_names_are_those_of_dis():
+    """Of all functions of two large modules, the longest of which has numbers of more than a byte."""
+    many = {f"name_{k}": k for k in range(300)}
+    exec("def long(): return " + " + ".join(many), many)
+    functions = [f for module in (fiol.learner, fiol.components.losses) for f in vars(module).values()]
+    functions += [f for cls in functions if isinstance(cls, type) for f in vars(cls).values()]
+    codes = [f.__code__ for f in [*functions, many["long"]] if hasattr(f, "__code__")]
+    assert len(codes) > 100
+    for code in codes:
+        named = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
+        assert global_names(code) == named

@@ -8,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 from campaigns import damage, kills
+from click.testing import CliRunner
 from tests.interpreted import interpret_all
 
 import fiol
+from fiol.cli.inspect import inspect_model
 from fiol.files import model_file
 from fiol.files.model_file import ModelFileError
 
@@ -76,6 +78,23 @@ def test_more_features_than_there_is_memory_for(tmp_path):
     path.write_bytes(damage.signed(header, body))
     with pytest.raises(ModelFileError, match="it has 3 features, but its options say 2147483646"):
         fiol.load(path, compiled=False)
+
+
+def test_features_that_nobody_has_seen_are_refused_if_there_is_no_memory_for_them(tmp_path, monkeypatch):
+    """By `load`, and by `fiol inspect`, which needs more than that."""
+    path = tmp_path / "model"
+    learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), n_features=10**6, compiled=False)
+    learner.learn(fiol.Chunk(np.array([0, 1]), np.array([7], np.int32), np.ones(1)), [1.0])
+    learner.save(path)
+    monkeypatch.setattr("fiol.files.memory.free_memory", lambda: 4e6)
+    with pytest.raises(ModelFileError, match=r"a model of 1,000,000 features takes .* of which 0.0 GiB are free"):
+        fiol.load(path, compiled=False)
+    monkeypatch.setattr("fiol.files.memory.free_memory", lambda: 1e8)
+    assert fiol.load(path, compiled=False).n_features == 10**6
+    monkeypatch.setattr("fiol.files.memory.free_memory", lambda: 31e6)
+    done = CliRunner().invoke(inspect_model, [str(path)])
+    assert done.exit_code != 0
+    assert "1,000,000 features takes" in done.output
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -215,3 +215,14 @@ def test_objects_are_those_of_the_other_way(given, monkeypatch):
         took_all += took
     if given == {"target": "y"}:
         assert sum(took_all) >= 6
+
+
+@pytest.mark.parametrize("looped", [True, False])
+def test_half_a_pair_of_surrogates_is_no_date_and_may_be_a_name(looped, monkeypatch):
+    lines = [json.dumps({"d": f"2024-03-{k:02}", "\ud800": k, "y": k % 2}) for k in range(1, 20)]
+    bad = json.dumps({"d": "2024-03-0\ud800", "\ud800": 1, "y": 1})
+    text = "\n".join([*lines, bad, lines[0]]).encode()
+    reading = guess(io.BytesIO(lines[0].encode()), format="json", target="y")
+    batches, *_ = batches_of(reading, text, monkeypatch, looped, "skip")
+    assert sum(batch.rows for batch in batches) == 20
+    assert "\ud800" in batches[0].X.names

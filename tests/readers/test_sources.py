@@ -188,3 +188,18 @@ def test_nothing_and_what_nobody_knows_is_not_guessed(tmp_path):
         (tmp_path / "x").write_bytes(data)
         with pytest.raises(SourceError, match=message):
             guess(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "said"),
+    [
+        (b"\x89fiol\r\n\x1a and more", "model.csv", "model.csv is a model of fiol, not data"),
+        (b"PK\x03\x04 xl/workbook.xml", "book.xlsx", "save it as CSV if it is a workbook"),
+        (b"a,b\n1,2\n\0\0\0,,,\n3\n", "rows.csv", "rows.csv is no text of csv: there are bytes in it that are 0"),
+        (b"\x01\x02\x03", "what.bin", r"say which format it is \(--format\), one of"),
+    ],
+)
+def test_files_that_are_no_data_are_told_as_what_they_are(tmp_path, content, name, said):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=said):
+        guess(tmp_path / name, target="b")

@@ -14,8 +14,8 @@ from sklearn.datasets import load_svmlight_file
 from tests.readers.plain import plain_rows, plain_svmlight
 
 import fiol
-from fiol.readers import lines
 from fiol.readers.batch import BadLineError
+from fiol.readers.loops import numbers
 from fiol.readers.reading import Reading, guess
 
 
@@ -85,7 +85,7 @@ def test_products_of_128_bits_decide_as_python_does():
     draw, undecided = random.Random(7), 0
     for _ in range(20_000):
         w, q = draw.getrandbits(draw.randint(1, 64)) or 1, draw.randint(-330, 300)
-        found = lines.nearest_double(np.uint64(w), q)
+        found = numbers.nearest_double(np.uint64(w), q)
         if found >= 0.0:
             assert found == float(f"{w}e{q}"), (w, q)
         undecided += found < 0.0 and -290 < q < 270

@@ -132,7 +132,7 @@ def many_lines(rows, seed=3):
 
 def test_same_weights_as_from_dicts_and_by_hashes(monkeypatch):
     """With a table of names that has to grow, and by `bits` as through names."""
-    monkeypatch.setattr("fiol.readers.vw.FEW_SLOTS", 64)
+    monkeypatch.setattr("fiol.readers.name_table.FEW_SLOTS", 64)
     text = "".join(many_lines(400)).encode()
     (batch,) = batches_of(text)
     assert len(batch.X.names) > 500
@@ -158,7 +158,7 @@ def test_same_weights_as_from_dicts_and_by_hashes(monkeypatch):
 
 def test_names_that_take_more_room_than_the_text_make_more_batches(monkeypatch):
     """A long namespace is part of every name in it; a single line that has no room gets more of it."""
-    monkeypatch.setattr("fiol.readers.vw.BLOCK_SIZE", 2**10)
+    monkeypatch.setattr("fiol.readers.vw.MOST_TEXT", 2**13)
     space = "s" * 1500
     text = (
         "".join(f"1 |{space} {' '.join(f'f{k}_{j}' for j in range(5))}\n" for k in range(9))
@@ -171,6 +171,40 @@ def test_names_that_take_more_room_than_the_text_make_more_batches(monkeypatch):
     assert len(made) > 1
     lines = [batch.place.line for batch in made]
     assert lines == [1 + sum(batch.rows for batch in made[:k]) for k in range(len(made))]
+
+
+@pytest.mark.parametrize("bits", [None, 22])
+@pytest.mark.parametrize("room", [2, 1000])
+def test_namespaces_of_any_number_and_names_of_any_length(monkeypatch, room, bits):
+    """Whether there is room for all namespaces among those with a number or not, and whatever is equal of two names."""
+    monkeypatch.setattr("fiol.readers.vw.MOST_SPACES", room)
+    pieces = ["a", "aa", "a^a", "abcdefgh", "abcdefghi", "abcdefgh^", "x" * 254, "x" * 255, "x" * 256, "x" * 300]
+    draw = np.random.default_rng(4)
+    line = " ".join(f"|{draw.choice(pieces)} {draw.choice(pieces)} {draw.choice(pieces)}:2 :3" for _ in range(60))
+    text = f"1 {line} | {' '.join(pieces)}\n1 {line}\n| a:x\n1 {line}\n".encode()
+    options = {} if bits is None else {"bits": bits}
+    batches = list(Reading("vw", options=options).batches(io.BytesIO(text), "skip", ahead=False))
+    expected = [entries for _, _, _, entries in plain_rows(text, plain_vw)[0]]
+    if bits is None:
+        assert [entries for _, _, _, entries in rows_of(batches)] == expected
+        named = next(iter(Reading("vw", pairs=(("a", "aa"),)).batches(io.BytesIO(text), "skip")))
+        assert {name.split("*")[0][:2] for name in named.X.names if "*" in name} == {"a^"}
+    else:
+        sums = [{} for _ in expected]
+        for row, entries in zip(sums, expected, strict=True):
+            for name, value in entries:
+                row[name] = row.get(name, 0.0) + value
+        assert repr(batches[0].X) == repr(Hashing(bits).encode(sums))
+
+
+def test_a_line_whose_hashed_names_need_more_room_gets_it(monkeypatch):
+    monkeypatch.setattr("fiol.readers.vw.MOST_TEXT", 64)
+    text = f"1 |f a\n1 |{'s' * 50} {'n' * 500}\n1 |{'t' * 700} b\n".encode()
+    hashed = list(batches_of(text, bits=20))
+    assert sum(batch.rows for batch in hashed) == 3
+    expected, _ = plain_rows(text, plain_vw)
+    rows = [Hashing(20).encode([dict(entries)]) for _, _, _, entries in expected]
+    assert [int(i) for batch in hashed for i in batch.X.indices] == [int(row.indices[0]) for row in rows]
 
 
 def test_lines_without_targets_weights_and_tags():

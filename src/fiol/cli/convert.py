@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import click
@@ -65,8 +64,6 @@ def convert_data(
     for path in (output, names):
         if path is not None:
             refuse_existing(path, force)
-            if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-                raise click.UsageError(f"the folder of {path} is not there")
     on_error = options["on_error"]
     files = Sources(list(sources))
     reading = guess(files, **given_reading(options))

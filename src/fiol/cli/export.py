@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import click
@@ -119,8 +118,6 @@ def import_model(file: str, output: str, force: bool, as_json: bool, signals: An
     refuse_existing(output, force)
     from fiol.exports.json_model import load_json
 
-    if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
-        raise click.UsageError(f"the folder of {output} is not there")
     learner = load_json(file, compiled=False)
     learner.save(output)
     facts = {"model": output, "features": learner.n_features, "nonzeros": learner.n_nonzero, "rounds": learner.rounds}

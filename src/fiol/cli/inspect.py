@@ -8,6 +8,9 @@ import click
 
 from fiol.cli.outcome import answering, json_text
 
+#: So many arrays of all weights are in memory at once, what they are made of included.
+WEIGHTS = 4
+
 
 @click.command("inspect")
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
@@ -22,6 +25,7 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     fiol inspect clicks.fiol --top 100 --json
     """
     import fiol
+    from fiol.files.memory import check_memory
     from fiol.learner import Learner
     from fiol.training.record import check_told_labels, check_training_record
 
@@ -30,6 +34,7 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
         raise ValueError(f"{model} holds a {type(learner).__name__}, not a learner")
     check_training_record(learner.meta)
     check_told_labels(learner.meta, learner.update.loss)
+    check_memory(WEIGHTS * 8.0 * learner.n_features, f"to look at the weights of {learner.n_features:,} features")
     found = facts_of_model(learner, top)
     if as_json:
         click.echo(json_text({"model": model, **found}))

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -76,11 +77,26 @@ def one_line(error: BaseException) -> str:
 
 
 def refuse_existing(path: str, force: bool) -> None:
-    """UsageError if something is at `path` that nobody allowed to be replaced."""
+    """UsageError if something is at `path` that nobody allowed to be replaced, or if nothing can be written there."""
     if os.path.isdir(path):
         raise click.UsageError(f"{path} is a folder")
     if os.path.exists(path) and not force:
         raise click.UsageError(f"{path} exists: --force replaces it")
+    check_folder(path)
+
+
+def check_folder(path: str) -> None:
+    """UsageError if no file can be written at `path`: found out before the work, not after it."""
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe, a device
+        return
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"the folder of {path} is not there")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise click.UsageError(f"no file can be written to the folder of {path}: {error.strerror}") from error
 
 
 @contextmanager

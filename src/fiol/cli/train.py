@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from fiol.cli.data import given_reading, reading_options, tell_skipped
-from fiol.cli.outcome import answering, json_text, refuse_existing, tell_page, whole_file
+from fiol.cli.outcome import answering, check_folder, json_text, refuse_existing, tell_page, whole_file
 from fiol.cli.sections import OptionSections, option_in, typed_command
 
 #: While all targets are the same, so many batches of rows are looked at for another one.
@@ -144,13 +144,12 @@ def train(
     """
     rows, seconds = options.pop("checkpoint_rows"), options.pop("checkpoint_seconds")
     check_numbers(options)
-    if not (resume and os.path.exists(output)):
+    if resume and os.path.exists(output):
+        check_folder(output)
+    else:
         refuse_existing(output, force)
     if report is not None:
         refuse_existing(report, force)
-    for path in filter(None, (output, report)):
-        if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-            raise click.UsageError(f"the folder of {path} is not there")
     job = Job(list(sources), output, options)
     if resume and os.path.exists(output):
         job.go_on()

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ class Kept(FunctionCache):
 
     lock: Any = None
     timer: threading.Timer | None = None
+
+    def __init__(self, function: Any, files: Iterable[Path] = ()) -> None:
+        super().__init__(function)
+        stamps = [(file.name, file.stat().st_mtime, file.stat().st_size) for file in files]
+        if stamps:  # beside that of its own file, which is numba's
+            self._cache_file._source_stamp = (self._cache_file._source_stamp, *stamps)
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         found = self.read(signature, context)
@@ -110,12 +117,15 @@ class Kept(FunctionCache):
             self.lock = None
 
 
-def kept(kernel: Any) -> Any:
-    """The same kernel, whose compiled code is kept on disk wherever a directory can be written."""
+def kept(kernel: Any, files: Iterable[Path] = ()) -> Any:
+    """The same kernel, whose compiled code is kept on disk wherever a directory can be written.
+
+    An edit of its own file, or of one of these `files`, compiles it anew.
+    """
     if not hasattr(kernel, "compile"):  # the compiler is switched off
         return kernel
     try:
-        cache = kernel._cache = Kept(kernel.py_func)
+        cache = kernel._cache = Kept(kernel.py_func, files)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise

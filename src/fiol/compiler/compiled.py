@@ -6,7 +6,8 @@ also for classes defined in a script; an edit of a component, of a helper it cal
 the name and compiles anew; and reading the cache never imports a user's module.
 
 So a kernel that takes a component may call kernels of its own file and of all files in `CALLED`. A kernel that takes
-none may call kernels of its own file only: numba's cache notices edits of that file alone.
+none may call kernels of its own file only, since numba's cache notices edits of that file alone; if it is made by
+`jit_beside`, kernels of its folder and of `CALLED_BESIDE`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import dis
 import functools
-import inspect
 import itertools
 import math
 import types as python_types
@@ -96,7 +96,10 @@ FAST = {"nsz", "arcp", "contract", "reassoc"}
 #: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
 CALLED = ("compiler", "engine", "components/lanes.py", "components/row.py", "intake/scan.py", "update/state.py")
 #: Part of every type's name, so that an edit of any of these files compiles anew.
-LAYER = source_digest(Path(__file__).parents[1], CALLED)
+ROOT = Path(__file__).parents[1]
+LAYER = source_digest(ROOT, CALLED)
+#: Files that kernels made by `jit_beside` call into, beside those of their folder.
+CALLED_BESIDE = ("intake/murmur.py",)
 
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}
@@ -141,6 +144,12 @@ def inlined_strictly(function: Callable[..., Any]) -> Any:
 def jit(function: Callable[..., Any]) -> Any:
     """Compile `function` on first call, cached on disk wherever a directory can be written."""
     return kept(njit(**OPTIONS)(function))
+
+
+def jit_beside(function: Callable[..., Any]) -> Any:
+    """`jit` for a kernel that calls kernels of its folder, and of `CALLED_BESIDE`: an edit of any compiles it anew."""
+    files = *Path(function.__code__.co_filename).parent.glob("*.py"), *(ROOT / name for name in CALLED_BESIDE)
+    return kept(njit(**OPTIONS)(function), sorted(file for file in files if file.exists()))
 
 
 @functools.cache
@@ -220,7 +229,8 @@ def _register_helper(helper: python_types.FunctionType) -> None:
 
 def _register(verb: str, method: python_types.FunctionType, cls: type) -> None:
     """Note how many arguments a verb takes; TypeError if another class has the same verb with another number."""
-    arity, owner = len(inspect.signature(method).parameters), f"{cls.__module__}.{cls.__qualname__}"
+    code = method.__code__
+    arity, owner = code.co_argcount + code.co_kwonlyargcount, f"{cls.__module__}.{cls.__qualname__}"
     known, first = _verbs.setdefault(verb, (arity, owner))
     if arity != known:
         if owner != first:

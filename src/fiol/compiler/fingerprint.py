@@ -12,7 +12,9 @@ import functools
 import hashlib
 import inspect
 import numbers
+import sys
 import types
+from collections import ChainMap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,10 @@ import numpy as np
 
 from fiol.components.component import BY_KIND, Component
 from fiol.components.lanes import BY_LANES
+
+LOAD_GLOBAL, EXTENDED_ARG = dis.opmap["LOAD_GLOBAL"], dis.EXTENDED_ARG
+#: Since Python 3.11 the last bit of a global's number says something else.
+SHIFTED = int(sys.version_info >= (3, 11))
 
 
 def own_methods(cls: type) -> list[tuple[str, types.FunctionType]]:
@@ -77,9 +83,10 @@ def code_parts(function: types.FunctionType, reached: set[types.FunctionType]) -
     reached.add(function)
     names, attributes = set[str](), set[str]()
     yield from bytecode(function.__code__, names, attributes)
-    scope = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    nonlocals = inspect.getclosurevars(function).nonlocals if function.__closure__ else {}
+    scope = ChainMap(dict(nonlocals), function.__globals__)
     yield from value_parts("defaults", function.__defaults__, attributes, reached)
-    for name in sorted(names & scope.keys()):
+    for name in sorted(name for name in names if name in scope):
         yield from value_parts(name, scope[name], attributes, reached)
 
 
@@ -107,8 +114,18 @@ def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.
 
 @functools.cache
 def global_names(code: types.CodeType) -> frozenset[str]:
-    """The names that `code` looks up among the globals."""
-    return frozenset(i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
+    """The names that `code` looks up among the globals; `dis` says the same in ten times the time.
+
+    >>> sorted(global_names((lambda x: len(x) + abs(x.real)).__code__))
+    ['abs', 'len']
+    """
+    found, high = set[str](), 0
+    for operation, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        number = high | low
+        high = number << 8 if operation == EXTENDED_ARG else 0
+        if operation == LOAD_GLOBAL:
+            found.add(code.co_names[number >> SHIFTED])
+    return frozenset(found)
 
 
 def bytecode(code: types.CodeType, names: set[str], attributes: set[str]) -> Iterator[bytes]:

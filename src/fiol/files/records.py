@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from fiol.files.memory import check_memory
 from fiol.files.model_file import CHUNK, Array, Selected
 
 #: Names of arrays: whose they are, which part, which statistic.
@@ -68,7 +69,10 @@ def unpack(arrays: dict[str, Array]) -> dict[str, Array]:
     for owner in [name.removesuffix("seen") for name in arrays if name == "seen" or name.endswith("/seen")]:
         n, seen = arrays.pop(f"{owner}features", None), arrays.pop(f"{owner}seen")
         check_seen(owner, n, seen)
-        for x in owners(arrays, "seen").get(owner, ()):
+        found = owners(arrays, "seen").get(owner, ())
+        record = sum(arrays[f"{owner}fresh.{x}"].nbytes for x in found)
+        check_memory(float(record) * int(n[0]), f"a model of {n[0]:,} features")  # type: ignore[index]
+        for x in found:
             records, fresh = arrays.pop(f"{owner}seen.{x}"), arrays[f"{owner}fresh.{x}"]
             if records.shape[0] != seen.shape[0]:
                 raise ValueError(f"array '{owner}seen.{x}' has not one record for each feature of '{owner}seen'")

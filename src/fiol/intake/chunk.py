@@ -191,10 +191,12 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
     if wrong:
         k = first_wrong(data)
         refuse_value(where(row_of(indptr, k), int(indices[k])), float(data[k]))
-    if falls:
-        indices, data = sorted_rows(chunk)
     if not (falls or zeros):
         return chunk
+    if falls:
+        indices, data, twins = sorted_rows(chunk)
+        if not (twins or zeros):
+            return Chunk(indptr, indices, data)
     new = Chunk(np.empty_like(indptr), np.empty_like(indices), np.empty_like(data))
     new.indptr[0] = left = row = 0
     for some in pieces(Chunk(indptr, indices, data)):
@@ -207,16 +209,15 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
     return canonical(new, where) if falls else new  # sums may leave the range
 
 
-def sorted_rows(chunk: Chunk) -> tuple[Indices, Floats]:
-    """Indices and values with the indices of every row in order; equal ones stay in theirs.
+def sorted_rows(chunk: Chunk) -> tuple[Indices, Floats, int]:
+    """Indices and values with the indices of every row in order, equal ones in theirs; and how many are equal.
 
     >>> sorted_rows(Chunk(np.array([0, 1, 3]), np.array([5, 2, 1], np.int32), np.array([1.0, 2.0, 3.0])))
-    (array([5, 1, 2], dtype=int32), array([1., 3., 2.]))
+    (array([5, 1, 2], dtype=int32), array([1., 3., 2.]), 0)
     """
     indices, data = chunk.indices.copy(), chunk.data.copy()
-    for some in pieces(Chunk(chunk.indptr, indices, data)):  # they share the entries
-        loops().sort_rows(*some)
-    return indices, data
+    some = pieces(Chunk(chunk.indptr, indices, data))  # they share the entries
+    return indices, data, sum(loops().sort_rows(*piece) for piece in some)
 
 
 def pieces(chunk: Chunk) -> Iterator[Chunk]:

@@ -414,8 +414,10 @@ def moments_alike(texts: Sequence[str]) -> Any:
     width = len(texts[0]) if texts else 0
     if width not in ISO_LAYOUTS or {*map(len, texts)} != {width}:
         return None
-    data = "".join(texts).encode()
-    return moments_in(np.frombuffer(data, np.uint8).reshape(-1, width)) if len(data) == width * len(texts) else None
+    whole = "".join(texts)
+    if not whole.isascii():
+        return None
+    return moments_in(np.frombuffer(whole.encode(), np.uint8).reshape(-1, width))
 
 
 def moments_in(text: Any) -> Any:

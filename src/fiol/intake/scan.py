@@ -4,6 +4,10 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 
+#: Digits of indices by which long rows are sorted: as many as keep their counts few beside the entries of a row.
+DIGIT_BITS = 7
+DIGITS = 1 << DIGIT_BITS
+
 
 @jit
 def survey(data, low, high):  # type: ignore[no-untyped-def]
@@ -111,26 +115,31 @@ def sort_by_insertion(indices, data, n):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sort_by_digits(indices, data, n, top):  # type: ignore[no-untyped-def]
-    """`sort_by_insertion` for longer rows, by the bytes of indices up to `top`: no comparison to be guessed wrong."""
-    a, x, b, y = indices[:n], data[:n], np.empty(n, np.int32), np.empty(n)
-    starts, shift = np.empty(257, np.int64), 0
-    while top >> shift > 0:
-        for digit in range(257):  # loops: assignments to slices take seconds to compile
+def sort_by_digits(indices, data, start, n, top, room):  # type: ignore[no-untyped-def]
+    """`sort_by_insertion` for longer rows, by digits of indices up to `top`: no comparison to be guessed wrong.
+
+    Of `room` the first two hold the index and the place of every entry as one number, the third the values.
+    """
+    a, b, values, starts = room
+    for k in range(n):
+        a[k] = (np.int64(indices[start + k]) << 32) | k
+        values[k] = data[start + k]
+    shift = 32
+    while (np.int64(top) << 32) >> shift > 0:
+        for digit in range(DIGITS + 1):  # loops: assignments to slices take seconds to compile
             starts[digit] = 0
         for k in range(n):
-            starts[((a[k] >> shift) & 255) + 1] += 1
-        for digit in range(256):
+            starts[((a[k] >> shift) & (DIGITS - 1)) + 1] += 1
+        for digit in range(DIGITS):
             starts[digit + 1] += starts[digit]
         for k in range(n):
-            digit = (a[k] >> shift) & 255
-            b[starts[digit]], y[starts[digit]] = a[k], x[k]
+            digit = (a[k] >> shift) & (DIGITS - 1)
+            b[starts[digit]] = a[k]
             starts[digit] += 1
-        a, x, b, y = b, y, a, x
-        shift += 8
-    if (shift // 8) % 2:  # they are in the other arrays
-        for k in range(n):
-            b[k], y[k] = a[k], x[k]
+        a, b = b, a
+        shift += DIGIT_BITS
+    for k in range(n):
+        indices[start + k], data[start + k] = a[k] >> 32, values[a[k] & 0xFFFFFFFF]
 
 
 @jit
@@ -151,7 +160,8 @@ def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
     if falls == 0:
         return n
     if n > 32:
-        sort_by_digits(indices, data, n, top)
+        room = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(DIGITS + 1, np.int64)
+        sort_by_digits(indices, data, 0, n, top, room)
     else:
         sort_by_insertion(indices, data, n)
     left, k = 0, 0
@@ -171,7 +181,11 @@ def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
 
 @jit
 def sort_rows(indptr, indices, data):  # type: ignore[no-untyped-def]
-    """Sort the entries of every row by index in place, stably."""
+    """Sort the entries of every row by index in place, stably; return how many have the index of the one before."""
+    longest, twins = 0, 0
+    for r in range(indptr.shape[0] - 1):
+        longest = max(longest, indptr[r + 1] - indptr[r])
+    room = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest), np.empty(DIGITS + 1, np.int64)
     for r in range(indptr.shape[0] - 1):
         start, n, falls, top = indptr[r], indptr[r + 1] - indptr[r], 0, 0
         for k in range(start, start + n):
@@ -179,9 +193,12 @@ def sort_rows(indptr, indices, data):  # type: ignore[no-untyped-def]
             top = max(top, indices[k])
         if falls > 0:
             if n > 32:
-                sort_by_digits(indices[start : start + n], data[start : start + n], n, top)
+                sort_by_digits(indices, data, start, n, top, room)
             else:
                 sort_by_insertion(indices[start : start + n], data[start : start + n], n)
+        for k in range(start + 1, start + n):
+            twins += indices[k] == indices[k - 1]
+    return twins
 
 
 @jit

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from fiol.intake.coding import DATED, PARTS, WEEKDAYS, Coding, Column
 from fiol.intake.crossing import crossed
 from fiol.intake.named_rows import NamedRows
 from fiol.readers.columns import ASIDE, coding_of
-from fiol.readers.line_blocks import bytes_and_words, decoded_names, line_loops, wrapping
+from fiol.readers.line_blocks import bytes_and_words, wrapping
+from fiol.readers.loops import codes
+from fiol.readers.name_table import NameTable
 from fiol.readers.sources import BLOCK_SIZE, SPARE
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 LOOPED_FROM = 2**22
 #: So many blocks in a row that the loop does not take are enough to try.
 MANY_STRANGE = 16
-#: As few slots as a table of names starts with.
-FEWEST_SLOTS = 2**12
 
 
 @dataclasses.dataclass
@@ -47,14 +47,13 @@ class CellColumn:
     @classmethod
     def of(cls, column: Column, held: str) -> CellColumn | None:
         """A column of features whose cells hold number, truth, or text; None if the loop does not know such columns."""
-        loops = line_loops()
         kinds = {
-            ("number", "number"): loops.NUMBER_CELL,
-            ("number", "truth"): loops.TRUTH_CELL,
-            ("category", "text"): loops.CATEGORY_CELL,
-            ("words", "text"): loops.WORDS_CELL,
-            ("date", "text"): loops.DATE_CELL,
-            ("time", "text"): loops.TIME_CELL,
+            ("number", "number"): codes.NUMBER_CELL,
+            ("number", "truth"): codes.TRUTH_CELL,
+            ("category", "text"): codes.CATEGORY_CELL,
+            ("words", "text"): codes.WORDS_CELL,
+            ("date", "text"): codes.DATE_CELL,
+            ("time", "text"): codes.TIME_CELL,
         }
         if (column.kind, held) not in kinds:
             return None
@@ -83,7 +82,7 @@ class CellRows:
         parts = [sum(1 << PARTS.index(part) for part in c.column.parts) for c in columns]
         self.parts, self.ngrams = np.array(parts, np.int64), np.array([c.column.ngrams for c in columns], np.int64)
         self.fixed_groups = [group for c in columns for group in c.groups]
-        self.work = bytearray()
+        self.work, self.table = bytearray(), NameTable(2**12, 2**16)
         self.longest = max([1, *self.ngrams.tolist()])
 
     @classmethod
@@ -92,7 +91,7 @@ class CellRows:
 
         `targets` are the kinds that a target may have, by what it holds.
         """
-        loops, coding = line_loops(), coding_of(reading)
+        coding = coding_of(reading)
         aside = {getattr(reading, name): name for name in ASIDE if getattr(reading, name) is not None}
         found = list[CellColumn | None]()
         for column in coding.columns:
@@ -100,12 +99,12 @@ class CellRows:
                 found.append(CellColumn.of(column, held.get(column.name, "text")))
         for name, role in aside.items():
             holds = held.get(name, "text")
-            kinds = {"target": targets, "weight": {"number": loops.WEIGHT_CELL}, "tag": {"text": loops.TAG_CELL}}[role]
+            kinds = {"target": targets, "weight": {"number": codes.WEIGHT_CELL}, "tag": {"text": codes.TAG_CELL}}[role]
             found.append(CellColumn(name, kinds[holds], Column(name, "skip")) if holds in kinds else None)
         known = [column for column in found if column is not None]
         if len(known) < len(found) or len(aside) < sum(getattr(reading, name) is not None for name in ASIDE):
             return None
-        return None if may_be_one(known) else cls(known, coding)
+        return None if may_be_one(known) or not all(is_text(column.name) for column in known) else cls(known, coding)
 
     def make_room(self, size: int, more: int = 1) -> None:
         """Arrays for what so many bytes hold as a rule, and `more` times that."""
@@ -120,9 +119,7 @@ class CellRows:
                 np.zeros((rows, 2), np.int64),
                 np.empty((size if self.longest > 1 else 1, 2), np.int64),
             )
-            self.slots = np.zeros(max(FEWEST_SLOTS, 1 << entries.bit_length()), np.int32)
-            self.about = np.zeros((entries, 4), np.uint64)
-            self.text = bytearray(4 * entries + 2**12)
+            self.table.make_room(entries // 2, 4 * entries + 2**12)
 
     def working_copy(self, data: bytearray, start: int, end: int) -> bytearray:
         """data[start:end] with zeros behind it, and twice as many bytes that the loop may write to."""
@@ -135,7 +132,7 @@ class CellRows:
 
     def start(self) -> None:
         """No names yet."""
-        self.slots[:FEWEST_SLOTS] = 0
+        self.table.start()
         self.known[:] = 0
 
     @property
@@ -143,38 +140,39 @@ class CellRows:
         """Of the loop, from columns on."""
         return (
             self.kinds, self.bases, self.parts, self.ngrams, self.spans, self.known, *self.fixed, *self.prefixes,
-            self.slots, self.about, *bytes_and_words(self.text), self.indices, self.values, self.y, self.y_forms,
-            self.weights, self.tags, self.indptr, np.uint64(FEWEST_SLOTS - 1), SMALLEST, LARGEST,
+            *self.table.arrays, self.indices, self.values, self.y, self.y_forms, self.weights, self.tags, self.indptr,
+            np.uint64(self.table.mask), SMALLEST, LARGEST,
         )  # fmt: skip
 
     def run(self, size: int, call: Callable[..., Any]) -> tuple[int, ...]:
-        """What a loop says that is called with `arguments`; again with more room if so many bytes need it."""
+        """What a loop says, but for names, that is called with `arguments`; again if so many bytes need more room."""
         found: tuple[int, ...] = ()
         for more in (1, 4, 16):
             self.make_room(size, more)
             self.start()
             with wrapping():
-                found = tuple(map(int, call(*self.arguments)))
-            if found[0] != line_loops().FULL:
+                code, rows, self.table.names, first, self.table.mask, *place = map(int, call(*self.arguments))
+            found = (code, rows, first, *place)
+            if code != codes.FULL:
                 break
         return found
 
-    def features(self, rows: int, names: int) -> NamedRows:
+    def features(self, rows: int) -> NamedRows:
         """What the loop has found, pairs included."""
-        n = int(self.indptr[rows])
-        indices, owners = self.indices[:n].copy(), self.about[:names, 2]
-        called = decoded_names(self.text, self.about[: names + 1, 0])
+        n, names = int(self.indptr[rows]), self.table.names
+        indices, owners = self.indices[:n].copy(), self.table.about[:names, 4]
+        called = self.table.texts(names)
         labels = (owners % 2 == 1) & (owners > 2 * self.first_aside)
         if labels.any():  # names of the target are none of features
             indices = (np.cumsum(~labels) - 1).astype(np.int32)[indices]
-            called = [name for name, label in zip(called, labels.tolist(), strict=True) if not label]
+            called = list(compress(called, (~labels).tolist()))
         found = NamedRows(Chunk(self.indptr[: rows + 1].copy(), indices, self.values[:n].copy()), called)
         return crossed(found, self.groups(owners[~labels]), self.pairs) if self.pairs else found
 
     @property
     def first_aside(self) -> int:
         """The first column that is no feature."""
-        return int(np.count_nonzero(self.kinds < line_loops().TARGET_NUMBER))
+        return int(np.count_nonzero(self.kinds < codes.TARGET_NUMBER))
 
     def groups(self, owners: Any) -> list[str]:
         """The columns, or parts of dates, of names."""
@@ -182,7 +180,17 @@ class CellRows:
 
     def label(self, name: int) -> str:
         """The text of a target."""
-        return self.text[self.about[name, 0] : self.about[name + 1, 0]].decode()
+        start, end = map(int, self.table.about[name : name + 2, 0])
+        return self.table.text[start : end - 1].decode()
+
+
+def is_text(name: str) -> bool:
+    """Whether a name can be written as UTF-8, which half of a pair of surrogates, as JSON may have it, can not.
+
+    >>> is_text("größe"), is_text("\\ud800")
+    (True, False)
+    """
+    return not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def may_be_one(columns: list[CellColumn]) -> bool:
@@ -196,6 +204,6 @@ def may_be_one(columns: list[CellColumn]) -> bool:
 
 
 def joined_names_of(names: list[bytes]) -> tuple[Any, Any]:
-    """Names one behind the other, and where each starts; the last number is where all end."""
+    """Names one behind the other, as words, and where each starts; the last number is where all end."""
     ends = np.cumsum([0, *map(len, names)]).astype(np.int64)
-    return np.frombuffer(bytearray(b"".join(names)) + bytearray(SPARE), np.uint8), ends
+    return bytes_and_words(bytearray(b"".join(names)) + bytearray(SPARE))[1], ends

@@ -22,7 +22,8 @@ from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows
 from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
 from fiol.readers.formats import Format, is_true_or_false
-from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
+from fiol.readers.line_blocks import bytes_and_words, is_utf8, wrapping
+from fiol.readers.loops import codes
 from fiol.readers.sources import SPARE, START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def text_blocks(sources: Sources, told: Mapping[str, Any], bad: BadLines) -> Ite
             line, file, first = 1, block.place.file, True
         data, size, read = bytearray(rest) + block.data if rest else block.data, len(rest) + block.size, block.read
         end = size
-        if quote and data.find(quote, 0, size) >= 0:  # a record may go on in the next block
+        if quote and data.find(quote, 0, size) >= 0 and in_quotes(data, size, told):  # goes on in the next block
             end = records_of(bytes(data[:size]), told)[3][0]
         rest = bytes(data[end:size])
         if NOT_EMPTY.search(data, 0, end):
@@ -264,8 +265,10 @@ def count_lines(data: bytearray, start: int, end: int) -> int:
     >>> count_lines(bytearray(b"a\\r\\nb\\nc\\r"), 0, 7)
     3
     """
-    returns = data.count(b"\r", start, end)
-    return data.count(b"\n", start, end) + (returns - data.count(b"\r\n", start, end) if returns else 0)
+    ends = int(np.count_nonzero(np.frombuffer(data, np.uint8, end - start, start) == ord("\n"))) if end > start else 0
+    if data.find(b"\r", start, end) < 0:  # as a rule
+        return ends
+    return ends + data.count(b"\r", start, end) - data.count(b"\r\n", start, end)
 
 
 def with_end(blocks: Iterator[Block]) -> Iterator[Block | None]:
@@ -280,6 +283,20 @@ def records_of(data: bytes, told: Mapping[str, Any]) -> Any:
 
     quote = ord(told["quote"]) if told["quote"] else -1
     return records_in(data, len(data), ord(told["delimiter"]), quote)
+
+
+def in_quotes(data: bytearray, size: int, told: Mapping[str, Any]) -> bool:
+    """Whether a record is not ended where data[:size], which is whole lines, ends.
+
+    >>> comma = {"delimiter": ",", "quote": '"'}
+    >>> [in_quotes(bytearray(text + bytes(16)), len(text), comma) for text in (b'a,"b\\n', b'a"b,"c"\\n', b'"a""\\n')]
+    [True, False, True]
+    """
+    from fiol.readers.loops.csv_rows import ends_in_quotes  # loaded here: it is compiled
+
+    with wrapping():
+        delimiter, quote = ord(told["delimiter"]), ord(told["quote"])
+        return bool(ends_in_quotes(*bytes_and_words(data), np.uint64(size), delimiter, quote))
 
 
 def first_records(start: bytes, told: Mapping[str, Any]) -> CsvRecords:
@@ -397,26 +414,28 @@ class CsvLoop:
 
     def begin(self, names: list[str]) -> None:
         """Be ready for a file with these columns."""
-        loops, types = line_loops(), dict(self.told["types"] or {})
+        types = dict(self.told["types"] or {})
         for column in coding_of(self.reading).columns:
             if column.kind == "numeral" and types.get(column.name, "text") == "text":
                 return  # texts that are numbers have rules of their own
         targets = {
-            "number": loops.TARGET_NUMBER, "whole": loops.TARGET_WHOLE, "truth": loops.TARGET_TRUTH,
-            "text": loops.TARGET_TEXT,
+            "number": codes.TARGET_NUMBER, "whole": codes.TARGET_WHOLE, "truth": codes.TARGET_TRUTH,
+            "text": codes.TARGET_TEXT,
         }  # fmt: skip
         self.rows, self.names = CellRows.of(self.reading, types, targets), names
         self.known = self.rows is not None
         if self.rows is not None:
             places = {name: k for k, name in enumerate(names)}
             self.cell_of = np.array([places.get(column.name, -1) for column in self.rows.columns], np.int64)
-            numeric = (loops.NUMBER_CELL, loops.TARGET_NUMBER, loops.TARGET_WHOLE, loops.WEIGHT_CELL)
+            numeric = (codes.NUMBER_CELL, codes.TARGET_NUMBER, codes.TARGET_WHOLE, codes.WEIGHT_CELL)
             self.is_number = np.zeros(len(names), bool)
             self.is_number[self.cell_of[np.isin(self.rows.kinds, numeric) & (self.cell_of >= 0)]] = True
 
     def batch(self, rows: CellRows, text: CsvText) -> Batch | None:
         """The rows of a text; None if one of them is not for the loop."""
-        loops, size = line_loops(), text.size - text.start
+        from fiol.readers.loops.csv_rows import csv_rows  # here: what only looks at files loads no compiler
+
+        size = text.size - text.start
         data = rows.working_copy(text.data, text.start, text.size)
         if not is_utf8(text.data, text.start, text.size):
             return None
@@ -425,13 +444,13 @@ class CsvLoop:
         quote = ord(self.told["quote"]) if self.told["quote"] else 256
         text_of_block = (*bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.told["delimiter"]), quote)
         cells = (self.is_number, *fields, forms, numbers, self.cell_of)
-        code, count, names, first = rows.run(size, functools.partial(loops.csv_rows, *text_of_block, *cells))
-        if code != loops.DONE or not count:
+        code, count, first = rows.run(size, functools.partial(csv_rows, *text_of_block, *cells))
+        if code != codes.DONE or not count:
             return None
         aside = {column.name: int(cell) for column, cell in zip(rows.columns, self.cell_of, strict=True)}
         there = {role: aside.get(getattr(self.reading, role), -1) >= 0 for role in ASIDE}
         return Batch(
-            rows.features(count, names),
+            rows.features(count),
             self.targets(rows, count) if there["target"] else None,
             rows.weights[:count].copy() if there["weight"] else None,
             [data[a:b].decode() for a, b in rows.tags[:count].tolist()] if there["tag"] else None,
@@ -485,7 +504,7 @@ def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
 @functools.cache
 def missing_words() -> list[str]:
     """Fields that say that a value is missing: those of pandas."""
-    return ["", *line_loops().MISSING_WORDS]
+    return ["", *codes.MISSING_WORDS]
 
 
 @functools.cache

@@ -24,7 +24,8 @@ from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows, joined_names_of
 from fiol.readers.columns import ASIDE, Rows, aside_columns, batch_of, coding_of, guessed_fields
 from fiol.readers.formats import Format
-from fiol.readers.line_blocks import bytes_and_words, is_utf8, line_loops
+from fiol.readers.line_blocks import bytes_and_words, is_utf8
+from fiol.readers.loops import codes
 from fiol.readers.sources import Block, Sources
 
 if TYPE_CHECKING:
@@ -131,30 +132,32 @@ class JsonLoop:
             if self.reading.weight is not None:
                 held[self.reading.weight] = "number"
             held.pop(self.reading.target, None)
-            self.rows = CellRows.of(self.reading, held, {"text": line_loops().TARGET_ANY})
+            self.rows = CellRows.of(self.reading, held, {"text": codes.TARGET_ANY})
         batch = None if self.rows is None else self.batch(self.rows, block)
         self.strange = self.strange + 1 if batch is None else 0
         return batch
 
     def batch(self, rows: CellRows, block: Block) -> Batch | None:
         """The rows of a block; None if one of them is not for the loop."""
+        from fiol.readers.loops.json_rows import json_rows  # here: what only looks at files loads no compiler
+
         if not is_utf8(block.data, 0, block.size):
             return None
-        loops, data = line_loops(), rows.working_copy(block.data, 0, block.size)
+        data = rows.working_copy(block.data, 0, block.size)
         text = (*bytes_and_words(data), np.uint64(0), np.uint64(block.size))
         while True:
-            found = rows.run(block.size, functools.partial(loops.json_rows, *text, *self.cells(rows)))
-            code, count, names, first, place = found
-            if code != loops.OTHER_KEYS:
+            found = rows.run(block.size, functools.partial(json_rows, *text, *self.cells(rows)))
+            code, count, first, place = found
+            if code != codes.OTHER_KEYS:
                 break
             end = data.index(b"\n", place)
             if len(self.patterns) >= MOST_PATTERNS or not self.learn(rows, bytes(data[place:end])):
                 return None
-        if code != loops.DONE or not count:
+        if code != codes.DONE or not count:
             return None
         there = {role: self.has(rows, role) for role in ASIDE}
         return Batch(
-            rows.features(count, names),
+            rows.features(count),
             self.targets(rows, count) if there["target"] else None,
             rows.weights[:count].copy() if there["weight"] else None,
             [data[a:b].decode() for a, b in rows.tags[:count].tolist()] if there["tag"] else None,
@@ -168,10 +171,9 @@ class JsonLoop:
         literals, ends = joined_names_of([literal for pattern in self.patterns for literal in pattern])
         firsts = np.cumsum([0, *map(len, self.patterns)]).astype(np.int64)
         width = max([1, *map(len, self.patterns)])
-        words = bytes_and_words(bytearray(literals.tobytes()))
         cells_of = np.array([*self.patterns.values()], np.int64).reshape(len(self.patterns), len(rows.columns))
         room = np.empty(width, np.uint64), np.empty(width, np.uint64), np.empty(width, np.int64), np.empty(width)
-        return (*words, ends, firsts, cells_of, *room, np.empty(len(rows.columns), np.int64))
+        return (literals, ends, firsts, cells_of, *room, np.empty(len(rows.columns), np.int64))
 
     def learn(self, rows: CellRows, line: bytes) -> bool:
         """Whether an object has a pattern that the loop may look for; then it is known."""
@@ -209,11 +211,17 @@ class JsonLoop:
 
     def targets(self, rows: CellRows, count: int) -> list[Any]:
         """The targets as JSON has them."""
-        loops = line_loops()
-        kinds: dict[int, Any] = {loops.YES: bool, loops.NULL: int, loops.BARE: float}
-        y, forms = rows.y[:count].tolist(), rows.y_forms[:count].tolist()
-        labels = {code: rows.label(int(code)) for code, form in zip(y, forms, strict=True) if form == loops.TEXT}
-        return [labels[v] if f == loops.TEXT else kinds[f](v) for v, f in zip(y, forms, strict=True)]
+        kinds: dict[int, Any] = {codes.YES: bool, codes.NULL: int, codes.BARE: float}
+        y, forms = rows.y[:count], rows.y_forms[:count]
+        texts, which = np.unique(y[forms == codes.TEXT].astype(np.int64), return_inverse=True)
+        labels = np.array([*map(rows.label, texts.tolist())], object)[which].tolist()
+        if len(labels) == count:  # as a rule, if one is a text
+            return labels
+        rest = iter(labels)
+        return [
+            next(rest) if form == codes.TEXT else kinds[form](value)
+            for value, form in zip(y.tolist(), forms.tolist(), strict=True)
+        ]
 
 
 def dict_rows(rows: list[dict[str, Any]], lines: list[int], coding: Coding, aside: set[str], block: Block) -> Rows:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,21 +18,13 @@ SHOWN_BYTES = 40
 VALUES = f"must be 0 or between {SMALLEST:g} and {LARGEST:g} in size"
 
 
-@functools.cache
-def line_loops() -> Any:
-    """The compiled loops."""
-    from fiol.readers import lines  # imported here: what only looks at files loads no compiler
-
-    return lines
-
-
 def wrapping() -> Any:
     """`with wrapping():` integers may wrap around, of which the interpreter, unlike compiled code, would warn."""
     return np.errstate(over="ignore")
 
 
 def bytes_and_words(data: bytearray) -> tuple[Any, Any]:
-    """The bytes of a block, and for every place the 8 bytes from it on as one integer: see `fiol.readers.lines`."""
+    """The bytes of a block, and for every place the 8 bytes from it on as one integer: see `loops/words.py`."""
     words = np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))
     return np.frombuffer(data, np.uint8), words
 
@@ -90,16 +80,6 @@ def shown_at(block: Block, position: int, ends: bytes) -> str:
     """What stands at a place, in quotes, for an error message; shortened if it is long."""
     token = token_at(block, position, ends)
     return repr(token[:SHOWN_BYTES].decode("utf-8", "replace")) + ("..." if len(token) > SHOWN_BYTES else "")
-
-
-def decoded_names(text: bytearray, ends: Any) -> list[str]:
-    """Names that are bytes of UTF-8, one behind the other."""
-    places = ends.tolist()
-    data = bytes(text[: places[-1]])
-    if data.isascii():
-        whole = data.decode("ascii")
-        return [whole[a:b] for a, b in pairwise(places)]
-    return [data[a:b].decode() for a, b in pairwise(places)]
 
 
 class LineCount:

@@ -15,6 +15,15 @@ from fiol.readers.sources import START_SIZE, SourceError, Sources
 
 #: Endings that compression adds to the names of files.
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+#: Formats that are no text.
+BINARY = ("parquet", "arrow")
+#: How files begin that people have, and that are no data.
+OTHER_FILES = {
+    b"\x89fiol": "a model of fiol, not data",
+    b"PK\x03\x04": "a zip archive: unpack it, or save it as CSV if it is a workbook of Excel",
+    b"%PDF": "a PDF, not data",
+    b"SQLite format 3": "a database of SQLite: export the table as CSV",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,14 +212,19 @@ def format_of(start: bytes, name: str) -> str:
     for found in FORMATS:
         if format_called(found).recognises(start):
             return found
+    for beginning, what in OTHER_FILES.items():
+        if start.startswith(beginning):
+            raise SourceError(f"{name} is {what}")
     plain = name.lower()
     for ending in COMPRESSED_ENDINGS:
         plain = plain.removesuffix(ending)
     for found in FORMATS:
         if plain.endswith(format_called(found).extensions):
+            if b"\0" in start and found not in BINARY:
+                raise SourceError(f"{name} is no text of {found}: there are bytes in it that are 0")
             return found
     what = "is empty" if not start else "is in no format that could be recognised"
-    raise SourceError(f"{name} {what}: say which format it is, one of {', '.join(FORMATS)}")
+    raise SourceError(f"{name} {what}: say which format it is (--format), one of {', '.join(FORMATS)}")
 
 
 def as_sources(sources: Any) -> Sources:

@@ -19,10 +19,10 @@ from fiol.readers.line_blocks import (
     LineCount,
     bytes_and_words,
     first_lines,
-    line_loops,
     next_line,
     shown_at,
 )
+from fiol.readers.loops import codes
 from fiol.readers.sources import BLOCK_SIZE, START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
@@ -100,18 +100,20 @@ class SvmlightLines:
     def __call__(self, block: Block, bad: BadLines) -> tuple[Chunk, Floats]:
         """The rows and targets of a block; lines that cannot be read go to `bad.note`."""
         self.make_room(block.size)
-        loops, text = line_loops(), bytes_and_words(block.data)
+        from fiol.readers.loops.svmlight_rows import svmlight_rows  # here: what only looks at files loads no compiler
+
+        text = bytes_and_words(block.data)
         room = (self.y, self.indptr, self.indices, self.data)
         end, place, row, n = np.uint64(block.size), 0, 0, 0
         hard, count = HardNumbers(), LineCount(block)
         while place < block.size:
             start = np.uint64(place), end, self.base, np.uint64(row), np.uint64(n)
-            found = loops.svmlight_rows(*text, *start, *room, *hard.arguments, SMALLEST, LARGEST)
+            found = svmlight_rows(*text, *start, *room, *hard.arguments, SMALLEST, LARGEST)
             code, stop, rows, entries, hards = map(int, found)
             if not hard.read(block, hards, BLANKS):
                 continue
             place, row, n = stop, rows, entries
-            if code != loops.DONE:
+            if code != codes.DONE:
                 bad.note(count.bad(stop, self.reason(code, block, stop)))
                 place, hard = next_line(block, stop), HardNumbers()
         chunk = Chunk(self.indptr[: row + 1].copy(), self.indices[:n].copy(), self.data[:n].copy())
@@ -119,12 +121,12 @@ class SvmlightLines:
 
     def reason(self, code: int, block: Block, place: int) -> str:
         """Why the line with this place cannot be read."""
-        loops, token = line_loops(), shown_at(block, place, BLANKS)
+        token = shown_at(block, place, BLANKS)
         return {
-            loops.NO_LABEL: f"{token} is no finite number, which a line starts with: its target",
-            loops.NO_INDEX: f"{token} is not a feature number, a colon and a value",
-            loops.NO_VALUE: f"{token} is no finite number",
-            loops.ZERO_INDEX: f"{token} is feature 0, but features are numbered from 1: zero_based=True counts from 0",
-            loops.LARGE_INDEX: f"{token} is beyond the largest feature number there is, {MOST_FEATURES - 1}",
-            loops.OUT_OF_RANGE: f"{token} is a value that {VALUES}",
+            codes.NO_LABEL: f"{token} is no finite number, which a line starts with: its target",
+            codes.NO_INDEX: f"{token} is not a feature number, a colon and a value",
+            codes.NO_VALUE: f"{token} is no finite number",
+            codes.ZERO_INDEX: f"{token} is feature 0, but features are numbered from 1: zero_based=True counts from 0",
+            codes.LARGE_INDEX: f"{token} is beyond the largest feature number there is, {MOST_FEATURES - 1}",
+            codes.OUT_OF_RANGE: f"{token} is a value that {VALUES}",
         }[code]

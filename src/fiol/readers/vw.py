@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fiol.intake.capacity import renumbered
-from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk
+from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, canonical, spot
 from fiol.intake.column_values import BadValueError
 from fiol.intake.crossing import crossed
 from fiol.intake.hashing import Hashing
@@ -22,13 +21,13 @@ from fiol.readers.line_blocks import (
     HardNumbers,
     LineCount,
     bytes_and_words,
-    decoded_names,
     first_lines,
-    line_loops,
     next_line,
     shown_at,
     wrapping,
 )
+from fiol.readers.loops import codes
+from fiol.readers.name_table import NameTable
 from fiol.readers.namespaces import NamespaceChoice
 from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
 AFTER_NUMBER = b" \t\r\n|"
 #: What stands before the first bar: numbers, and a tag that a quote or a number before it tells from a column.
 VW_LINE = re.compile(rb"(?:%s[ \t]+){0,3}(?:'[^ \t|]*[ \t]*)?\|.*|(?:%s[ \t]+){1,3}[^ \t|]+\|.*" % (NUMBER, NUMBER))
-#: As few slots as a table of names starts with.
-FEW_SLOTS = 2**12
+#: So many names there can be in a batch, of so many bytes, unless a single row has more; and namespaces with a number.
+MOST_NAMES, MOST_TEXT, MOST_SPACES = 2**19, 2**22, 2**9
 #: About so many bytes are decoded at a time.
 DECODED = 2**12
 
@@ -104,6 +103,8 @@ class VwLines:
         choice: NamespaceChoice | None = None,
     ) -> None:
         self.hashing, self.pairs, self.size, self.choice = hashing, pairs, -1, choice
+        self.table, self.spaces = NameTable(MOST_NAMES, MOST_TEXT), NameTable(MOST_SPACES, 2**14, 2 * MOST_SPACES)
+        self.modulus = np.uint64(hashing.size if hashing is not None and not pairs and choice is None else 0)
         self.digits = bytearray(48)  # of a feature's place, ending at 24
 
     def make_room(self, size: int) -> None:
@@ -115,10 +116,6 @@ class VwLines:
             self.indptr = np.empty(rows + 1, np.int64)
             self.indptr[0] = 0
             self.indices, self.data = np.empty(entries, np.int32), np.empty(entries)
-            self.slots = np.zeros(max(FEW_SLOTS, 1 << (2 * entries).bit_length()), np.int32)
-            self.slot_of, self.hashes = np.empty(entries, np.uint64), np.empty(entries, np.uint64)
-            self.prefixes, self.ends = np.empty(entries, np.uint64), np.zeros(entries + 1, np.int64)
-            self.text = bytearray(4 * size + 2**12)
 
     def __call__(self, block: Block, bad: BadLines) -> Iterator[Batch]:
         """The batches of a block, one as a rule; lines that cannot be read go to `bad.note`."""
@@ -133,56 +130,58 @@ class VwLines:
             yield from self.batch(block, bad)
 
     def start_batch(self, place: int) -> None:
-        """No rows and no names yet; the next rows start at this place of the block."""
-        self.row = self.n = self.names = self.kept = 0
-        self.mask, self.first = FEW_SLOTS - 1, place
-        self.slots[:FEW_SLOTS] = 0
+        """No rows yet; the next ones start at this place of the block."""
+        self.row = self.n = self.kept = 0
+        self.first = place
+        self.table.start()
+        self.spaces.start()
 
     def part(self, block: Block, place: int, end: int, count: LineCount, bad: BadLines) -> Iterator[Batch]:
         """Take in the lines from a place to the end, and give batches if there is no room for more names."""
-        loops, text, digits = line_loops(), bytes_and_words(block.data), bytes_and_words(self.digits)
+        from fiol.readers.loops.vw_rows import vw_rows  # here: what only looks at files loads no compiler
+
+        text, digits = bytes_and_words(block.data), bytes_and_words(self.digits)
         hard = HardNumbers()
         while place < end:
             rows = (self.y, self.weights, self.tags, self.indptr, self.indices, self.data)
-            table = (self.slots, self.slot_of, self.hashes, self.prefixes, self.ends, *bytes_and_words(self.text))
-            at = map(np.uint64, (place, end, self.row, self.n))
-            names = map(np.uint64, (self.names, self.kept, self.mask))
-            more = (*digits, *hard.arguments, SMALLEST, LARGEST)
+            table, spaces, at = self.table, self.spaces, map(np.uint64, (place, end, self.row, self.n))
+            names = (self.modulus, *map(np.uint64, (table.names, self.kept, table.mask)), *table.arrays)
+            more = (np.uint64(spaces.names), *spaces.arrays, *digits, *hard.arguments, SMALLEST, LARGEST)
             with wrapping():
-                found = map(int, loops.vw_rows(*text, *at, *rows, *names, *table, *more))
-            code, stop, row, n, self.names, kept, self.mask, hards = found
+                found = map(int, vw_rows(*text, *at, *rows, *names, *more))
+            code, stop, row, n, table.names, kept, table.mask, spaces.names, hards = found
             if not hard.read(block, hards, AFTER_NUMBER):
                 continue
             place, self.row, self.n, self.kept = stop, row, n, kept
-            if code == loops.FULL:
+            if code == codes.FULL:
                 hard = HardNumbers()
                 if self.row:
                     yield from self.batch(block, bad)
-                    self.start_batch(place)
                 else:  # a single line
-                    self.start_batch(place)
-                    self.text = bytearray(2 * len(self.text))
-            elif code != loops.DONE:
+                    table.make_room(*(2 * room for room in table.room))
+                self.start_batch(place)
+            elif code != codes.DONE:
                 bad.note(count.bad(stop, self.reason(code, block, stop)))
                 place, hard = next_line(block, stop), HardNumbers()
 
     def batch(self, block: Block, bad: BadLines) -> Iterator[Batch]:
         """The rows so far, if there are any."""
         rows, n, names = self.row, self.n, self.kept
-        chunk = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n].copy(), self.data[:n].copy())
+        found = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n], self.data[:n])
+        chunk = canonical(found, spot) if self.modulus else found  # sorted rows are copies
+        if chunk is found:
+            chunk = Chunk(found.indptr, found.indices.copy(), found.data.copy())
         y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows, :2]
         X: Any
         if self.pairs or self.choice is not None:
-            named, groups = NamedRows(chunk, decoded_names(self.text, self.ends[: names + 1])), self.groups(names)
+            named, groups = NamedRows(chunk, self.table.texts(names)), self.groups(names)
             if self.choice is not None:
                 named, groups = self.choice.applied(named, groups)
             X, order = self.with_pairs(named, groups, block, bad)
             y, weights, tags, rows = y[order], weights[order], tags[order], len(order)
             X = X if self.hashing is None else X.encoded(self.hashing)
-        elif self.hashing is None:
-            X = NamedRows(chunk, decoded_names(self.text, self.ends[: names + 1]))
         else:
-            X = renumbered(chunk, self.hashing.numbers_of(np.frombuffer(self.text, np.uint8), self.ends[: names + 1]))
+            X = chunk if self.modulus else NamedRows(chunk, self.table.texts(names))
         if rows:
             yield Batch(
                 X,
@@ -210,31 +209,32 @@ class VwLines:
 
     def groups(self, names: int) -> list[str]:
         """The namespaces of names."""
-        sizes, ends = self.prefixes[:names].tolist(), self.ends[:names].tolist()
-        return [self.text[end : end + size].decode() for size, end in zip(sizes, ends, strict=True)]
+        places = self.table.about[:names, [0, 4]].tolist()
+        return [self.table.text[start : start + max(size - 1, 0)].decode() for start, size in places]
 
     def reason(self, code: int, block: Block, place: int) -> str:
         """Why the line with this place cannot be read."""
-        loops, token = line_loops(), shown_at(block, place, AFTER_NUMBER)
+        token = shown_at(block, place, AFTER_NUMBER)
         return {
-            loops.NO_LABEL: f"{token} is no finite number: before the bar are a target, a weight and a tag",
-            loops.NO_WEIGHT: f"{token} is no sample weight, which is between 0 and {HEAVIEST:g}",
-            loops.THIRD_NUMBER: f"{token} is a third number before the bar, a prediction to start from: leave it out",
-            loops.AFTER_TAG: f"{token} follows the tag, which is the last before the bar",
-            loops.NO_BAR: "there is no bar '|', which features follow",
-            loops.NO_NAMESPACE: f"{token} is no namespace: its name is missing",
-            loops.NO_VALUE: f"{token} is no finite number",
-            loops.OUT_OF_RANGE: f"{token} has a value, times that of its namespace, that {VALUES}",
-            loops.RETURN_INSIDE: "a carriage return in the middle of a line",
+            codes.NO_LABEL: f"{token} is no finite number: before the bar are a target, a weight and a tag",
+            codes.NO_WEIGHT: f"{token} is no sample weight, which is between 0 and {HEAVIEST:g}",
+            codes.THIRD_NUMBER: f"{token} is a third number before the bar, a prediction to start from: leave it out",
+            codes.AFTER_TAG: f"{token} follows the tag, which is the last before the bar",
+            codes.NO_BAR: "there is no bar '|', which features follow",
+            codes.NO_NAMESPACE: f"{token} is no namespace: its name is missing",
+            codes.NO_VALUE: f"{token} is no finite number",
+            codes.OUT_OF_RANGE: f"{token} has a value, times that of its namespace, that {VALUES}",
+            codes.RETURN_INSIDE: "a carriage return in the middle of a line",
         }[code]
 
 
 def sound_parts(block: Block) -> Iterator[tuple[int, int, int | None]]:
     """Parts of a block that are UTF-8, from where to where, each with the place in the line after it that is not.
 
-    >>> from fiol.readers.line_blocks import text_block
-    >>> list(sound_parts(text_block(b"| a\\n| \\xff\\n| b\\n", None)))
-    [(0, 4, 6), (8, 12, None)]
+        >>> from fiol.readers.loops import codes
+    from fiol.readers.line_blocks import text_block
+        >>> list(sound_parts(text_block(b"| a\\n| \\xff\\n| b\\n", None)))
+        [(0, 4, 6), (8, 12, None)]
     """
     start, data = 0, block.data
     if not data.isascii():

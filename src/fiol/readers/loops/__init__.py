@@ -1,0 +1,1 @@
+"""Compiled loops over the bytes of text: the rows of every format."""

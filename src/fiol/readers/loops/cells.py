@@ -1,0 +1,280 @@
+"""Rows of cells, which are fields of CSV or values of JSON, as features."""
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined_strictly
+from fiol.readers.loops.codes import (
+    BARE,
+    DATE_CELL,
+    DONE,
+    FULL,
+    MISSING_WORDS,
+    NO,
+    NULL,
+    NUMBER_CELL,
+    SKIPPED,
+    STRANGE,
+    TAG_CELL,
+    TARGET_ANY,
+    TARGET_NUMBER,
+    TARGET_TEXT,
+    TARGET_TRUTH,
+    TARGET_WHOLE,
+    TEXT,
+    TIME_CELL,
+    TRUTH_CELL,
+    WEIGHT_CELL,
+    WORDS_CELL,
+    YES,
+)
+from fiol.readers.loops.dates import clock_at, moment_at
+from fiol.readers.loops.names import add_name, find_name, has_room
+from fiol.readers.loops.words import (
+    DIGIT_0,
+    DIGIT_9,
+    FIRST_BYTES,
+    HALF,
+    MINUS,
+    MIXER,
+    NEWLINE,
+    SPACE,
+    U0,
+    U1,
+    U2,
+    U4,
+    U8,
+    U14,
+    U16,
+    appended,
+)
+
+MISSING_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], np.uint64)
+MAY_BE_MISSING = np.isin(np.arange(256), [ord(word[0]) for word in MISSING_WORDS])
+TRUE_FIELDS = np.array([int.from_bytes(word, "little") for word in (b"True", b"TRUE", b"true")], np.uint64)
+FALSE_FIELDS = np.array([int.from_bytes(word, "little") for word in (b"False", b"FALSE", b"false")], np.uint64)
+#: For every byte of a word what it is in lower case; 0 for those between words, 255 for those that are no ASCII.
+LOWERED = np.array(
+    [255 if c > 127 else ord(chr(c).lower()) * (chr(c).isalnum() or c == 95) for c in range(256)], np.uint8
+)
+NO_ASCII = 255
+
+
+@inlined_strictly
+def is_one_of(words, start, stop, fields):  # type: ignore[no-untyped-def]
+    """Whether a cell is one of these fields of at most 8 bytes."""
+    if stop - start > U8 or stop == start:
+        return False
+    word = words[start] & FIRST_BYTES[stop - start]
+    for k in range(fields.shape[0]):  # noqa: SIM110 - compiled
+        if word == fields[k]:
+            return True
+    return False
+
+
+@inlined_strictly
+def is_missing_field(data, words, start, stop):  # type: ignore[no-untyped-def]
+    """Whether a field of CSV says that a value is missing."""
+    size = stop - start
+    if size == U0:
+        return True
+    if size > U8 or not MAY_BE_MISSING[data[start]]:
+        return False
+    return is_one_of(words, start, stop, MISSING_FIELDS)
+
+
+@inlined_strictly
+def fixed_feature(f, fixed, table, names):  # type: ignore[no-untyped-def]
+    """The number, from 1, of a feature whose name is known beforehand, 0 if there is no room; and how many names."""
+    known, fixed_words, fixed_ends = fixed
+    _slots, about, text, text_words = table
+    found = np.uint64(known[f])
+    if found == U0:
+        k, stop = np.uint64(fixed_ends[f]), np.uint64(fixed_ends[f + 1])
+        if not has_room(table, names, stop - k):
+            return U0, names
+        o = appended(fixed_words, k, stop, text_words, about[names, U0])
+        text[o] = NEWLINE
+        about[names, U1], about[names, U2], about[names, U4] = np.uint64(f) * MIXER, U0, np.uint64(f + f)
+        names += U1
+        about[names, U0] = o + U1
+        known[f] = names
+        found = names
+    return found, names
+
+
+@inlined_strictly
+def text_feature(words, start, stop, j, prefixes, table, names, mask):  # type: ignore[no-untyped-def]
+    """The number, from 1, of the feature of column j that a text is; 0 if there is no room. And names, mask."""
+    prefix_words, prefix_ends = prefixes
+    slots, about, _text, text_words = table
+    k, prefix_end, owner, size = (
+        np.uint64(prefix_ends[j]),
+        np.uint64(prefix_ends[j + 1]),
+        np.uint64(j + 1),
+        stop - start,
+    )
+    slot, h = find_name(words, start, stop, owner, (words, U0, U0), prefix_end - k, table, mask)
+    found = slots[slot, U1] & HALF
+    if found == U0:
+        if not has_room(table, names, prefix_end - k + size):
+            return U0, names, mask
+        o = appended(
+            words, start, stop, text_words, appended(prefix_words, k, prefix_end, text_words, about[names, U0])
+        )
+        found = names + U1
+        names, mask = add_name(slot, h, owner, size, np.uint64(j + j + 1), o, table, names, mask)
+    return found, names, mask
+
+
+@inlined_strictly
+def add_cells(  # type: ignore[no-untyped-def]
+    data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high
+):
+    """The features of one row of cells, column by column, behind the `n` entries that are there.
+
+    `cells` are where every cell starts and stops in `data`, its form, its number if it is one, the cell of every column
+    (-1 for none), and whether they are of CSV, where texts may say that a value is missing. What is behind `scratch`
+    may be written to. Returns DONE, FULL without room for them, or STRANGE for a row that another way has to look at;
+    how many entries and names there are, and the mask.
+    """
+    starts, stops, forms, numbers, cell_of, is_csv = cells
+    kinds, bases, parts, ngrams, spans = columns
+    indices, values, y, y_forms, weights, tags = rows
+    room = np.uint64(indices.shape[0])
+    for j in range(kinds.shape[0]):
+        kind, cell = kinds[j], cell_of[j]
+        if kind == SKIPPED or cell < 0:
+            continue
+        form = forms[cell]
+        if kind == NUMBER_CELL and form == BARE:  # as a rule
+            value = numbers[cell]
+            if low <= abs(value) <= high:
+                found, names = fixed_feature(bases[j], fixed, table, names)
+                if found == U0 or n >= room:
+                    return FULL, n, names, mask
+                indices[n], values[n] = np.int32(found - U1), value
+                n += U1
+            elif value != 0.0:
+                return STRANGE, n, names, mask
+            continue
+        start, stop = np.uint64(starts[cell]), np.uint64(stops[cell])
+        f, value, part = np.int64(-1), 1.0, 0  # a name that is known; what it is; the next part of a date
+        days, month, micros = 0, 0, 0
+        count, size, first, p, behind = 0, 1, 0, scratch, scratch  # words, those in a row, the first of them; written
+        if kind == NUMBER_CELL and form == TEXT:
+            if not is_csv or not is_missing_field(data, words, start, stop):
+                return STRANGE, n, names, mask
+            f = bases[j] + 1
+        else:
+            if is_csv and is_missing_field(data, words, start, stop):
+                form = NULL
+            if kind >= TARGET_NUMBER:
+                if kind == TAG_CELL:
+                    if (form != NULL and form != TEXT) or start >= end:
+                        return STRANGE, n, names, mask
+                    tags[row, U0], tags[row, U1] = start, start if form == NULL else stop
+                    continue
+                if form == NULL:
+                    return STRANGE, n, names, mask
+                if kind == TARGET_TRUTH or form == YES or form == NO:  # noqa: SIM109 - compiled
+                    truth = form == YES or is_one_of(words, start, stop, TRUE_FIELDS)
+                    if kind == WEIGHT_CELL or not (truth or form == NO or is_one_of(words, start, stop, FALSE_FIELDS)):
+                        return STRANGE, n, names, mask
+                    y[row], y_forms[row] = np.float64(truth), YES
+                    continue
+                if kind != TARGET_TEXT and not (kind == TARGET_ANY and form == TEXT):
+                    whole, k = stop - start <= U14, start
+                    while k < stop:
+                        whole &= DIGIT_0 <= data[k] <= DIGIT_9 or (data[k] == MINUS and k == start)
+                        k += U1
+                    long = not is_csv and stop - start > U14  # whole or not: not decided here
+                    if form != BARE or long or (kind == TARGET_WHOLE and not whole):
+                        return STRANGE, n, names, mask
+                    if kind == WEIGHT_CELL:
+                        weights[row] = numbers[cell]
+                    else:
+                        y[row], y_forms[row] = numbers[cell], NULL if whole else BARE
+                    continue
+            elif form == NULL:
+                f = bases[j] + 1
+            elif kind == NUMBER_CELL or kind == TRUTH_CELL:  # noqa: SIM109 - compiled
+                f, value = bases[j], 1.0 if form == YES or is_one_of(words, start, stop, TRUE_FIELDS) else 0.0
+                if form == TEXT and value == 0.0 and not is_one_of(words, start, stop, FALSE_FIELDS):
+                    return STRANGE, n, names, mask
+            elif form != TEXT:
+                return STRANGE, n, names, mask
+            elif kind == DATE_CELL or kind == TIME_CELL:  # noqa: SIM109 - compiled
+                if kind == DATE_CELL:
+                    days, month, micros = moment_at(data, start, stop)
+                else:
+                    days, month, micros = clock_at(data, start, stop)
+                if month == 0:
+                    return STRANGE, n, names, mask
+            elif kind == WORDS_CELL and p + U2 * (stop - start) + U16 > np.uint64(words.shape[0]):
+                return FULL, n, names, mask
+        k = start
+        while True:  # every feature of the cell; one as a rule
+            begin, more = start, False
+            if month > 0:
+                while part < 4 and not parts[j] >> part & 1:
+                    part += 1
+                if part == 4:
+                    break
+                f, value, more = bases[j], 1.0, True
+                if part == 0:
+                    value = np.float64((days - 10957) * 86400000000 + micros) / 86400000000.0  # since 2000
+                elif part == 1:
+                    f += 1 + month
+                elif part == 2:
+                    f += 14 + (days + 3 + 7 * 200000) % 7
+                else:
+                    f += 21 + micros // 3600000000
+                part += 1
+            elif kind == WORDS_CELL and f < 0:
+                more = True
+                while size == 1 and k < stop and LOWERED[data[k]] == 0:
+                    k += U1
+                if size == 1 and k < stop:
+                    begin = p
+                    c = LOWERED[data[k]]
+                    while c != 0 and k < stop:
+                        if c == NO_ASCII:
+                            return STRANGE, n, names, mask
+                        data[p] = c
+                        p += U1
+                        k += U1
+                        c = LOWERED[data[k]]
+                    stop_of_word = p
+                    if ngrams[j] > 1:
+                        spans[count, 0], spans[count, 1] = begin, p
+                        count += 1
+                        data[p] = SPACE
+                        p += U1
+                else:
+                    size = max(size, 2)
+                    while first + size > count and size <= ngrams[j]:
+                        size, first = size + 1, 0
+                    if size > ngrams[j]:
+                        break
+                    begin, stop_of_word = np.uint64(spans[first, 0]), np.uint64(spans[first + size - 1, 1])
+                    first += 1
+                behind = stop_of_word
+            else:
+                behind = stop
+            if value != 0.0:
+                if n >= room:
+                    return FULL, n, names, mask
+                if f >= 0:
+                    found, names = fixed_feature(f, fixed, table, names)
+                else:
+                    found, names, mask = text_feature(words, begin, behind, j, prefixes, table, names, mask)
+                if found == U0:
+                    return FULL, n, names, mask
+                if kind >= TARGET_NUMBER:
+                    y[row], y_forms[row] = np.float64(np.int64(found - U1)), TEXT
+                else:
+                    indices[n], values[n] = np.int32(found - U1), value
+                    n += U1
+            if not more:
+                break
+    return DONE, n, names, mask

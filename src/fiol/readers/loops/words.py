@@ -1,0 +1,76 @@
+"""Bytes eight at a time: `words[p]` are those from p on as one integer, the first byte the lowest.
+
+`data` are the bytes of a block, which ends with a line's end and has `sources.SPARE` zeros behind it. Places are
+unsigned, as all indices of arrays in these loops: a sign would be looked at for every byte.
+"""
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined_strictly
+
+LOW_7, HIGH = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
+ONES = np.uint64(0x0101010101010101)
+U0, U1, U2, U3, U4, U5, U7, U8, U9 = (np.uint64(n) for n in (0, 1, 2, 3, 4, 5, 7, 8, 9))
+U11, U13, U14, U17, U19 = (np.uint64(n) for n in (11, 13, 14, 17, 19))
+U10, U16, U18, U24, U32, U40, U56, U63 = (np.uint64(n) for n in (10, 16, 18, 24, 32, 40, 56, 63))
+HALF = np.uint64(0xFFFFFFFF)
+SPACE, TAB, NEWLINE, RETURN, SHARP, COLON, BAR, QUOTE, CARET = (ord(c) for c in " \t\n\r#:|'^")
+POINT, MINUS, PLUS, DIGIT_0, DIGIT_9, LETTER_E, LETTER_T = (ord(c) for c in ".-+09eT")
+#: The first k of 8 bytes.
+FIRST_BYTES = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)
+#: Ends of lines, eight times.
+NEWLINES, RETURNS = np.uint64(NEWLINE) * ONES, np.uint64(RETURN) * ONES
+#: An odd number without a pattern in its bits, which hashes are multiplied with.
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@inlined_strictly
+def place_of(hit):  # type: ignore[no-untyped-def]
+    """Which of 8 bytes, from the first, is the first whose high bit is set; 8 if none is."""
+    return U8 if hit == U0 else (((((hit & (~hit + U1)) >> U7) - U1) & ONES) * ONES) >> U56
+
+
+@inlined_strictly
+def equal_bytes(word, pattern):  # type: ignore[no-untyped-def]
+    """The high bits of those of 8 bytes that are those of the pattern; others behind the first such one may be set."""
+    v = word ^ pattern
+    return (v - ONES) & ~v & HIGH
+
+
+@inlined_strictly
+def low_bytes(word, least):  # type: ignore[no-untyped-def]
+    """The high bits of those of 8 bytes that are below the least, at most 128, as `equal_bytes` has them."""
+    return (word - least) & ~word & HIGH
+
+
+@inlined_strictly
+def hash_of(words, p, end, h):  # type: ignore[no-untyped-def]
+    """A hash of 64 bits of the bytes from p to the end, from the hash h of what is before them."""
+    h = (h ^ (end - p)) * MIXER
+    while p + U8 <= end:
+        h = (h ^ words[p]) * MIXER
+        h = h ^ (h >> U32)
+        p += U8
+    h = (h ^ (words[p] & FIRST_BYTES[end - p])) * MIXER
+    return h ^ (h >> U32)
+
+
+@inlined_strictly
+def same_bytes(words, p, end, others, o):  # type: ignore[no-untyped-def]
+    """Whether the bytes from p to the end are those from o on in others."""
+    while p + U8 <= end:
+        if words[p] != others[o]:
+            return False
+        p += U8
+        o += U8
+    return (words[p] ^ others[o]) & FIRST_BYTES[end - p] == U0
+
+
+@inlined_strictly
+def appended(words, k, stop, target_words, o):  # type: ignore[no-untyped-def]
+    """Where the bytes from k to stop end once they are written to a target, from o on; what is behind may change."""
+    while k < stop:
+        target_words[o] = words[k]
+        o += U8
+        k += U8
+    return o - (k - stop)

@@ -1,0 +1,51 @@
+"""The names that a compiled loop has found, as arrays that it takes: see `fiol.readers.loops.names`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fiol.readers.line_blocks import bytes_and_words
+from fiol.readers.sources import SPARE
+
+#: As few slots as there are to begin with.
+FEW_SLOTS = 2**12
+
+
+class NameTable:
+    """Slots, names and their texts, with room for so many names of so many bytes."""
+
+    def __init__(self, names: int, size: int, slots: int | None = None) -> None:
+        self.fewest, self.names = slots or FEW_SLOTS, 0
+        self.make_room(names, size)
+
+    def make_room(self, names: int, size: int) -> None:
+        """Room for so many names; those that are there are forgotten."""
+        self.room = names, size
+        self.slots = np.zeros((max(self.fewest, 1 << (2 * names - 1).bit_length()), 2), np.uint64)
+        self.about, self.text = np.zeros((names + 1, 5), np.uint64), bytearray(size + SPARE)
+        self.mask = self.fewest - 1
+        self.start()
+
+    def start(self) -> None:
+        """No names, and as many slots as there were at last, but for those that were far too many."""
+        while self.mask >= self.fewest and 8 * self.names < self.mask:
+            self.mask //= 2
+        self.slots[: self.mask + 1, 1] = 0
+        self.names = 0
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """As the loops take them."""
+        return (self.slots, self.about, *bytes_and_words(self.text))
+
+    def texts(self, names: int) -> list[str]:
+        """The first names, as texts."""
+        whole = self.text[: int(self.about[names, 0])]
+        found = whole.decode().split("\n")[:-1]
+        if len(found) == names:
+            return found
+        places = pairwise(self.about[: names + 1, 0].tolist())  # some have line ends inside
+        return [whole[start : end - 1].decode() for start, end in places]
