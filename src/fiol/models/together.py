@@ -24,7 +24,6 @@ from fiol.components.row import Floats
 from fiol.engine.merging import members_of
 from fiol.engine.pooling import (
     SEARCH_ROWS,
-    STACK_ROWS,
     losses_along,
     pool_of,
     pooled_means,
@@ -62,7 +61,7 @@ def learn_part(base: Learner, X: Any, y: Any, sample_weight: Any = None, parts: 
     shown: tuple[Any, Any, Any] = np.empty((0, 0)), codes[:0], weights[:0]
     members = base.engine.report(0)
     if members and rows:
-        chosen, *beside = some_of((base._intake.read(X), codes, weights), STACK_ROWS // parts)
+        chosen, *beside = some_of((base._intake.read(X), codes, weights), SEARCH_ROWS // parts)
         shown = (scores_of_members(base.engine, members_of(base.engine), chosen), *beside)
     loss = learner.engine.mean_loss(scores, codes, weights) * float(weights.sum()) if rows else 0.0
     return PartLearned(learner, shown, rows, loss)
@@ -79,7 +78,7 @@ def losses_on_the_way(
     weights = check_sample_weights(sample_weight, rows)
     given = base._intake.read(X), targets_of(base, y, rows), weights
     chosen = some_of(given, SEARCH_ROWS // parts)
-    found = losses_along(base.engine, members_of(base.engine), members_of(full.engine), *chosen)
+    found = losses_along(base.engine, full.engine, *chosen, parts)
     return found * (rows / max(chosen[0].rows, 1))
 
 
