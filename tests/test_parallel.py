@@ -191,6 +191,21 @@ def test_penalties_count_all_rounds():
     np.testing.assert_allclose(way.engine.state.w[2], parts[0].weights[2] - 3 * step[0][2], rtol=1e-12)
 
 
+def test_squares_of_all_make_steps_shorter():
+    """Of four parts, three saw the feature: the way of each counts 1 / sqrt(3), the penalty's in the fourth, too."""
+    base = made(FIOL(Logistic(), L1(1e-3), AdaGrad()), n_features=1, intercept=False)
+    base.learn(np.ones((5, 1)), np.ones(5))
+    base.engine.settle()
+    parts = [base.copy() for _ in range(4)]
+    for k, part in enumerate(parts):
+        part.learn(np.zeros((3, 1)) if k == 3 else np.full((3, 1), 1.0 + k), [1, -1, 1])
+        part.engine.settle()
+    way = Pool(base.engine, [part.engine for part in parts]).ways[0]
+    moved = sum(part.weights[0] - base.weights[0] for part in parts)
+    assert parts[3].weights[0] < base.weights[0]
+    np.testing.assert_allclose(way.engine.state.w[0] - base.weights[0], moved / np.sqrt(3.0), rtol=1e-12)
+
+
 def test_weights_that_are_zero_with_most_stay_zero():
     base = made(UPDATES["l1"])
     base.learn(X[:60], Y[:60])
@@ -303,16 +318,16 @@ def test_lanes_know_together_what_members_do(loss, monkeypatch):
 def pooled(rules, base, parts, strides):
     """What the kernel makes of records [feature, 2, lane], and the costs."""
     new, costs, tables = base.copy().ravel(), np.zeros(base.shape[2]), np.concatenate([one.ravel() for one in parts])
-    known = (0.0,) * base.shape[2], rules.ravel(), strides, base.ravel(), tables
-    interpreted(pool_records)(*known, np.zeros(len(parts)), new, costs)
+    known = (0.0,) * base.shape[2], rules.ravel(), strides, len(parts), base.ravel(), tables
+    interpreted(pool_records)(*known, new, costs)
     return new.reshape(base.shape), costs
 
 
 def test_who_has_not_seen_a_feature_does_not_count():
-    """Two parts, of which the first alone saw the feature: lanes of curvature, AdaGrad and normalized steps."""
+    """Two parts, of which the first alone saw the feature: lanes of curvature, constant and normalized steps."""
     rules = np.zeros((9, 4))
     rules[0], rules[1] = 1.0, [2.0, 1.0, 0.0, 1.0]
-    rules[6, 0] = rules[2, 1] = rules[4, 2] = 1.0
+    rules[6, 0] = rules[4, 2] = 1.0
     base = np.array([[[1.0, 1.0, 1.0, 3.0], [4.0, 4.0, 0.0, 0.0]]])
     seen = np.array([[[2.0, 3.0, 5.0, 3.0], [6.0, 7.0, 0.0, 0.0]]])
     found, costs = pooled(rules, base, [seen, base], np.ones(4))
@@ -328,7 +343,7 @@ def test_records_of_lanes_know_together_what_the_formulas_say():
     draw = np.random.default_rng(3)
     rules, strides = np.zeros((9, 8)), draw.uniform(0.5, 2.0, 8)
     rules[0], rules[1] = draw.uniform(0.5, 2.0, 8), draw.uniform(0.5, 2.0, 8)
-    rules[6, :3] = rules[4, 3:5] = rules[2, 5:7] = rules[8, [0, 1, 3, 5]] = 1.0
+    rules[6, :2] = rules[4, 2:4] = rules[2, 4:6] = rules[8, [0, 2, 4]] = 1.0  # the last member has constant steps
     base = draw.uniform(0.5, 2.0, (20, 2, 8))
     saw = draw.random((3, 20)) < 0.5
     saw[:, 4] = False
@@ -341,7 +356,9 @@ def test_records_of_lanes_know_together_what_the_formulas_say():
     natural = sum((unit + one[:, 1]) * (mine - w[0]) for one, mine in zip(parts, w[1:], strict=True)) / (unit + sums)
     mean_of_all = sum(mine - w[0] for mine in w[1:]) / 3.0
     mean_of_seers = sum(mine - w[0] for mine in w[1:]) / np.maximum(saw.sum(axis=0), 1)[:, None]
-    change = np.where(rules[6] > 0.0, natural, np.where(rules[4] > 0.0, mean_of_all, mean_of_seers))
+    roots = mean_of_seers * np.sqrt(np.maximum(saw.sum(axis=0), 1))[:, None]
+    change = np.where(rules[4] > 0.0, mean_of_all, np.where(rules[2] > 0.0, roots, mean_of_seers))
+    change = np.where(rules[6] > 0.0, natural, change)
     some = saw.any(axis=0)
     np.testing.assert_allclose(found[some, 0, :-1], (w[0] + change)[some, :-1], rtol=1e-12)
     np.testing.assert_allclose(found[some, 1, :-1], sums[some, :-1], rtol=1e-12)

@@ -587,7 +587,10 @@ class EnsembleEngine(Engine):
 
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> EnsembleEngine:
         new = self.copy()
-        new.members = [member.placed(places, features, score_places, scores) for member in self.members]
+        if new.group is not None and self.all_in_lanes:  # which have one score
+            new.group.place(places, features)
+        else:
+            new.members = [member.placed(places, features, score_places, scores) for member in self.members]
         if new.centring is not None:
             new.centring = new.centring.placed(places)
         return new

@@ -50,9 +50,7 @@ class LanePool:
     With a room, in which the engines have their records, the base is nobody's after the pool has `moved`.
     """
 
-    def __init__(
-        self, base: EnsembleEngine, engines: Sequence[EnsembleEngine], room: LaneRoom | None = None
-    ) -> None:
+    def __init__(self, base: EnsembleEngine, engines: Sequence[EnsembleEngine], room: LaneRoom | None = None) -> None:
         self.base, self.parts, self.room = base, len(engines), room
         if base.centring is not None and base.centring.features.shape[0]:
             for engine in engines:  # in the frame of the base
@@ -66,11 +64,11 @@ class LanePool:
         self.ahead = base.copy(aligned(size, own.dtype) if room is None else room.taken(base))
         new: Any = self.ahead.group
         strides, costs = strides_of([own, *groups]), np.zeros(own.width)
-        pooled = own.zero, own.rules, strides
-        base.call("pool_records", *pooled, own.records, tables, np.zeros(self.parts), new.records, costs)
+        pooled = own.zero, own.rules, strides, self.parts
+        base.call("pool_records", *pooled, own.records, tables, new.records, costs)
         if own.has_intercept:
             ones = np.concatenate([group.intercept for group in groups])
-            base.call("pool_records", *pooled, own.intercept, ones, np.zeros(self.parts), new.intercept, costs)
+            base.call("pool_records", *pooled, own.intercept, ones, new.intercept, costs)
         n = 1 + own.width
         new.ticks[:n] = own.ticks[:n] + sum(group.ticks[:n] - own.ticks[:n] for group in groups)
         new.ticks[n:] = np.max([group.ticks[n:] for group in groups], axis=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 
@@ -13,18 +15,17 @@ def in_unit(w, own, peak, free):  # type: ignore[no-untyped-def]
 
 
 @jit
-def pool_records(zero, rules, strides, base, tables, seen, new, costs):  # type: ignore[no-untyped-def]
+def pool_records(zero, rules, strides, parts, base, tables, new, costs):  # type: ignore[no-untyped-def]
     """Write what all parts know, which went on from the base, into `new`, records like the base's; add up `costs`.
 
-    `tables` has the records of one part after those of another, `seen` room for a number of each part: whether it has
-    seen the feature, which then has another record than the base's. Lanes whose sums are curvatures add natural
-    parameters, others go the mean way of those who saw the feature: `StepSize.pooled`. Steps by the length of rows
-    never end, so their weights are noisy: they go the mean way of all parts, and have less noise. `strides` are the
-    units of steps. The cost of a lane is the sum of h d^2.
+    `tables` has the records of one part after those of another. A part that has seen a feature has another record of it
+    than the base; one that has not moves nothing. Lanes with curvatures add natural parameters, others go a part of the
+    way of those who saw the feature: `StepSize.pooled`. Steps by the length of rows never end, so their weights are
+    noisy: they go the mean way of all parts, and have less noise. `strides` are the units of steps. The cost of a lane
+    is the sum of h d^2, where h are curvatures.
     """
     rules, strides, base, tables = borrowed(rules), borrowed(strides), borrowed(base), borrowed(tables)
-    seen, new, costs, width, parts = borrowed(seen), borrowed(new), borrowed(costs), len(zero), seen.shape[0]
-    last, size = width - 1, base.shape[0]
+    new, costs, width, last, size = borrowed(new), borrowed(costs), len(zero), len(zero) - 1, base.shape[0]
     for at in range(0, size, 2 * width):
         among, own = 0.0, base[at + last]
         peak = own
@@ -32,29 +33,29 @@ def pool_records(zero, rules, strides, base, tables, seen, new, costs):  # type:
             part, other = k * size + at, False
             for j in range(2 * width):
                 other |= tables[part + j] != base[at + j]
-            seen[k] = 1.0 if other else 0.0
-            among += seen[k]
+            among += 1.0 if other else 0.0
             peak = max(peak, tables[part + last])
         if among == 0.0:
             continue
         new[at + last] = peak
         for j in range(last):
-            size_of_steps, prior, curved, free = rules[j], rules[width + j], rules[6 * width + j], rules[8 * width + j]
+            prior, root, length = rules[width + j], rules[2 * width + j], rules[4 * width + j]
+            curved, free = rules[6 * width + j], rules[8 * width + j]
             unit, sums = prior * (peak * peak if free > 0.0 else 1.0), base[at + width + j]
             more, change, w = 0.0, 0.0, in_unit(base[at + j], own, peak, free)
             for k in range(parts):
                 more += tables[k * size + at + width + j] - sums
-            known = unit + (sums + more)
+            known, part_of_way = unit + (sums + more), 1.0 / (sqrt(among) if root > 0.0 else among)
             for k in range(parts):
                 part = k * size + at
                 if curved > 0.0:
                     share = (unit + tables[part + width + j]) / known if known > 0.0 else 0.0
                 else:
-                    share = 1.0 / parts if rules[4 * width + j] > 0.0 else seen[k] / among
+                    share = 1.0 / parts if length > 0.0 else part_of_way
                 change += share * (in_unit(tables[part + j], tables[part + last], peak, free) - w)
             new[at + j], new[at + width + j] = w + change, sums + more
             if curved > 0.0:
-                costs[j] += (unit + sums) / size_of_steps / strides[j] * change * change
+                costs[j] += (unit + sums) / rules[j] / strides[j] * change * change
 
 
 @jit

@@ -164,9 +164,7 @@ def losses_along(
     Points that so many parts do not choose are infinite: losses are convex, and there are others nearer to the best.
     """
     if not (lanes_alone(base) and lanes_alone(ahead)):
-        return losses_of_members(
-            base, members_of(base), members_of(ahead), chunk, y, sample_weights, parts, before
-        )
+        return losses_of_members(base, members_of(base), members_of(ahead), chunk, y, sample_weights, parts, before)
     rows, found = rows_of_members(base, chunk), no_losses(len(base.ensemble.updates), parts)  # type: ignore[attr-defined]
     scores = lane_scores(base, rows) if before is None else before, lane_scores(ahead, rows)  # type: ignore[arg-type]
     loss, given = base.plan.problem.loss, (ALONG, first_point(parts), y, sample_weights)
@@ -407,10 +405,15 @@ def losses_of_some(pool: Pool | PoolInLanes, part: PartOfRound) -> Floats:
     return pool.losses(*part.some, part.said) * (len(part.scores) / max(part.some[0].rows, 1))
 
 
-def some_of(rows: Given, most: int) -> Given:
+def spacing(rows: int, most: float) -> int:
+    """Every how many rows one is chosen, for about so many of them."""
+    return max(int(rows // max(most, 1.0)), 1)
+
+
+def some_of(rows: Given, most: float) -> Given:
     """About so many of the rows, evenly spaced; all if there are fewer than twice as many."""
     chunk, y, sample_weights = rows
-    step = max(chunk.rows // max(most, 1), 1)
+    step = spacing(chunk.rows, most)
     if step == 1:
         return rows
     some = np.arange(0, chunk.rows, step)
