@@ -3,28 +3,35 @@
     python -m benchmarks.spark [--rows N] [--features N] [--turns N] [--json FILE] [--quick]
 
 Every run is a process of its own, with a cluster of its own on this machine: one or two executors with one core each.
-It writes no rows; those it learns from are in a Parquet file, arrays of numbers with targets of -1 and 1. After a fit
-of few rows, which loads compiled code, it measures `FIOLClassifier(mode="rows").fit` and what that consists of:
+Java and Python of an executor share that core (on Linux they are pinned to it), as they do on a cluster where a worker
+has one; the driver may use any. It writes no rows; those it learns from are in a Parquet file, arrays of numbers with
+targets of -1 and 1. After a fit of few rows, which loads compiled code, it measures
+`FIOLClassifier(mode="rows").fit` and what that consists of:
 
 | part | what it is |
 |---|---|
 | start | a session, its executors, and Python with compiled code in them |
-| prepare | reading the file, shuffling rows into rounds, and keeping them, all workers together |
-| parse | Arrow batches to rows, in tasks, a row |
-| learn | the rounds of rows, in tasks, a row |
-| job | a job of Spark's, a round |
+| read | counting, reading, dealing rows out to rounds and workers, and keeping them |
+| parse | Arrow batches to rows, in tasks |
+| learn | the rounds of rows, in tasks |
+| job | what else a round takes: planning, sending a learner, starting tasks, answers |
 | sum | what the driver does in a round: put learners together, and search along the way |
 
-One and two workers take turns; of each the best turn counts, since others may use the machine. The model of cost is
+One and two workers take turns; of each the best turn counts, since others may use the machine. Where they do, wall time
+says little; so there is the processor time, too, of the driver D and of all executors E, and by that two workers gain
+(D1 + E1) / (D2 + E2 / 2), as if nothing else ran and nothing waited. The model of cost is
 
-    T(n, W) = start + n (prepare + parse + learn) / W + R(n) (job + W take + search),  R(n) = log(n / alone) / log(1.1)
+    T(n, W) = start + n read / W + a(n) row + (n - a(n)) row / W + R(n) (job + W take + search)
 
-where `take` is what the driver needs for the learner of one more worker, and `search` for the rest of the sum.
+with row = parse + learn, the rows a(n) that one task learns from alone, the number R(n) of rounds, `take` for what the
+driver needs for the learner of one more worker, and `search` for the rest of the sum.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import math
 import os
@@ -38,6 +45,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.report import Target, header, progress, table, verdicts
+from fiol.doors.spark_rounds import rows_alone
+from fiol.engine.pooling import GROWTH
 
 #: What two workers are to gain.
 GAIN = 1.6
@@ -55,12 +64,14 @@ class SparkRun(NamedTuple):
     rounds: int
     start: float
     fit: float  #: the whole call
-    prepare: float  #: before the first round
+    read: float  #: until the first rows are learned from
     parse: float  #: in tasks, all of them together
     learn: float  #: in tasks, all of them together
+    jobs: float  #: the rest of the rounds
     sums: float  #: in the driver
     take: float  #: of these, what grows with the number of learners
-    jobs: float  #: the rest of the rounds
+    driver: float  #: processor time of the driver, Java and Python
+    executors: float  #: and of all executors
 
 
 def write_rows(path: Path, rows: int, features: int) -> None:
@@ -81,12 +92,64 @@ def write_rows(path: Path, rows: int, features: int) -> None:
             writer.write_table(pa.table([lists, pa.array(y)], schema=schema))
 
 
+class Processes(NamedTuple):
+    """The processes of a session on this machine: Java of the driver, and every executor with its Python."""
+
+    driver: int
+    executors: list[list[int]]
+
+    def seconds(self) -> tuple[float, float]:
+        """Processor time of the driver, with this process, and of all executors."""
+        here = sum(os.times()[:2])
+        return here + spent_by(self.driver), sum(spent_by(pid) for one in self.executors for pid in one)
+
+    def pin(self) -> None:
+        """Give every executor a core of its own, as far as there are any."""
+        for one, core in zip(self.executors, itertools.cycle(sorted(os.sched_getaffinity(0)))):
+            for thread in (thread for pid in one for thread in os.listdir(f"/proc/{pid}/task")):
+                with contextlib.suppress(OSError):  # it has ended
+                    os.sched_setaffinity(int(thread), {core})
+
+
+def processes(session: Any) -> Processes | None:
+    """The processes of a session; None where there is no /proc."""
+    if not os.path.isdir("/proc/self"):
+        return None
+    parents, lines = dict[int, int](), dict[int, str]()
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(OSError):
+            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            lines[pid] = Path(f"/proc/{pid}/cmdline").read_text()
+
+    def family(pid: int) -> list[int]:
+        return [pid, *(one for child, parent in parents.items() if parent == pid for one in family(child))]
+
+    everybody = [pid for pid in family(session.sparkContext._gateway.proc.pid) if pid in lines]
+    executors = [pid for pid in everybody if "CoarseGrainedExecutorBackend" in lines[pid]]
+    driver = next(pid for pid in everybody if "java" in lines[pid] and pid not in executors)
+    return Processes(driver, [family(pid) for pid in executors])
+
+
+def seconds_of(session: Any) -> tuple[float, float]:
+    """`Processes.seconds`, or nothing."""
+    everybody = processes(session)
+    return (math.nan, math.nan) if everybody is None else everybody.seconds()
+
+
+def spent_by(pid: int) -> float:
+    """The processor time of a process, in seconds; 0 if it has ended."""
+    with contextlib.suppress(OSError):
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def run_here(path: str, workers: int) -> SparkRun:
     """Measure one fit in this process."""
     began = time.perf_counter()
     from pyspark.sql import SparkSession
 
-    from fiol.doors import spark_training
+    from fiol.doors import spark_rounds
     from fiol.spark import FIOLClassifier
 
     session = (
@@ -114,30 +177,46 @@ def run_here(path: str, workers: int) -> SparkRun:
     frame = session.read.parquet(path)
     estimator = FIOLClassifier(featuresCol="features", mode="rows", numWorkers=workers)
     estimator.fit(frame.limit(3000))  # compiled code is there, in all processes
+    everybody = processes(session)
+    if everybody is not None:
+        everybody.pin()
     started = time.perf_counter() - began
-    module: Any = spark_training
+    module: Any = spark_rounds
     module.Together = timed("take", module.Together)
     module.losses_on_the_way = timed("sums", module.losses_on_the_way)
-    module.one_round, module.first_round = (timed("rounds", f) for f in (module.one_round, module.first_round))
+    first, whole = list[float](), module.one_round
+
+    def one_round(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        found = whole(*arguments)
+        took = time.perf_counter() - start
+        if first:
+            spent["rounds"] += took
+        else:  # which reads all rows
+            first.append(took)
+        return found
+
+    module.one_round = one_round
+    before = seconds_of(session)
     begins = time.perf_counter()
     model = estimator.fit(frame)
     fit = time.perf_counter() - begins
+    after = seconds_of(session)
     figures = model._figures
-    rounds = 1 + max(one.round for one in figures)
-    learned = sum(one.seconds for one in figures)
-    parse = measured_parse(session, path, model)
-    rows = model.learner.rows
-    slowest = sum(max(one.seconds for one in figures if one.round == k) for k in {one.round for one in figures})
+    later = {one.round for one in figures} - {0}
+    worked, rows = sum(one.seconds for one in figures), model.learner.rows
+    parse = min(measured_parse(path, model) * rows, worked)
+    slowest = sum(max(one.seconds for one in figures if one.round == k) for k in later)
+    alone = sum(one.seconds for one in figures if one.round == 0)
     sums = spent["sums"] + spent["take"]
-    jobs = spent["rounds"] - sums - slowest
     session.stop()
     return SparkRun(
-        workers, rows, rounds, started, fit, fit - spent["rounds"], parse * rows, learned - parse * rows, sums,
-        spent["take"], jobs,
+        workers, rows, len(later), started, fit, fit - spent["rounds"] - alone, parse, worked - parse,
+        spent["rounds"] - sums - slowest, sums, spent["take"], after[0] - before[0], after[1] - before[1],
     )  # fmt: skip
 
 
-def measured_parse(session: Any, path: str, model: Any) -> float:
+def measured_parse(path: str, model: Any) -> float:
     """Seconds for a row to come from an Arrow batch, measured in this process."""
     import pyarrow.parquet as pq
 
@@ -174,50 +253,55 @@ class CostModel(NamedTuple):
     """Seconds, fitted to the measured parts: see the module."""
 
     start: float
-    row: float  #: prepare, parse and learn, of one worker
+    read: float  #: a row, by one worker
+    row: float  #: parse and learn, a row
     job: float
     take: float
     search: float
-    alone: float = 1e5
 
     def rounds(self, rows: float) -> float:
-        """How many rounds so many rows have."""
-        return math.log(max(rows / self.alone, 1.0)) / math.log(1.1)
+        """How many rounds so many rows have after those that are learned from alone."""
+        return math.log(max(rows / rows_alone(int(rows)), 1.0)) / math.log1p(GROWTH)
 
     def seconds(self, rows: float, workers: float) -> float:
         """How long so many workers need."""
-        return (
-            self.start + rows * self.row / workers + self.rounds(rows) * (self.job + workers * self.take + self.search)
-        )
+        alone = min(rows_alone(int(rows)), rows)
+        shared = (rows * self.read + (rows - alone) * self.row) / workers
+        each = self.job + workers * self.take + self.search
+        return self.start + shared + alone * self.row + self.rounds(rows) * each
 
     def most_workers(self, rows: float) -> float:
-        """From how many workers on one more costs more than it gains: rows row / W = rounds take W."""
-        return math.sqrt(rows * self.row / (self.rounds(rows) * self.take))
+        """From how many workers on one more costs more than it gains: rows (read + row) / W = rounds take W."""
+        return math.sqrt(rows * (self.read + self.row) / (self.rounds(rows) * self.take))
 
 
 def fitted(one: SparkRun, two: SparkRun) -> CostModel:
     """The model of cost: parts of a row from the work of both runs, those of a round from their rounds."""
     both = one, two
-    row = np.mean([(run.prepare * run.workers + run.parse + run.learn) / run.rows for run in both])
+    read = np.mean([run.read * run.workers / run.rows for run in both])
+    row = np.mean([(run.parse + run.learn) / run.rows for run in both])
     job = np.mean([run.jobs / run.rounds for run in both])
     take = np.mean([run.take / run.rounds / run.workers for run in both])
     search = np.mean([(run.sums - run.take) / run.rounds for run in both])
-    return CostModel(min(one.start, two.start), float(row), float(job), float(take), float(search))
+    return CostModel(min(one.start, two.start), *map(float, (read, row, job, take, search)))
 
 
 def report(one: SparkRun, two: SparkRun, cost: CostModel, judged: bool) -> str:
     """All of it as tables."""
-    parts = ["start", "prepare", "parse", "learn", "jobs", "sums", "take", "fit"]
+    parts = ["start", "read", "parse", "learn", "jobs", "sums", "fit", "driver", "executors"]
     body = [[name, *(f"{getattr(run, name):.2f}" for run in (one, two))] for name in parts]
     body.append(["rows per second", *(f"{run.rows / run.fit:,.0f}" for run in (one, two))])
-    gain = one.fit / two.fit
+    gain, alone = one.fit / two.fit, (one.driver + one.executors) / (two.driver + two.executors / 2.0)
     lines = [f"{one.rows:,} rows, {one.rounds} rounds; seconds", table(["", "1 worker", "2 workers"], body)]
+    lines += [f"two workers are {gain:.2f} times one, by processor time {alone:.2f} times"]
     lines += [verdicts([Target(f"two workers at least {GAIN} times one", f"{gain:.2f}", gain >= GAIN)], judged)]
     hours = [
         [f"{workers:,}", f"{cost.seconds(MANY_ROWS, workers) / 3600.0:.2f}",
          f"{cost.seconds(MANY_ROWS, 1) / cost.seconds(MANY_ROWS, workers):.1f}"] for workers in WORKERS
     ]  # fmt: skip
-    lines += [f"predicted for {MANY_ROWS:.0e} rows", table(["workers", "hours", "times one"], hours)]
+    names = [f"{name} {value:.3g}" for name, value in cost._asdict().items()]
+    lines += [f"predicted for {MANY_ROWS:.0e} rows, seconds: {', '.join(names)}"]
+    lines += [table(["workers", "hours", "times one"], hours)]
     lines += [f"more workers stop paying at {cost.most_workers(MANY_ROWS):,.0f}"]
     return "\n".join(lines)
 

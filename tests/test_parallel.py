@@ -25,8 +25,9 @@ from fiol import (
     Squared,
     Stacked,
 )
+from fiol.compiler.compiled import interpreted
 from fiol.engine import lane_group, pooling, stack_state
-from fiol.engine.lane_pooling import pool_lanes
+from fiol.engine.lane_ways import go_part_way, pool_records
 from fiol.engine.pooling import ALONG, Pool, round_ends
 
 rng = np.random.default_rng(4)
@@ -190,6 +191,21 @@ def test_penalties_count_all_rounds():
     np.testing.assert_allclose(way.engine.state.w[2], parts[0].weights[2] - 3 * step[0][2], rtol=1e-12)
 
 
+def test_squares_of_all_make_steps_shorter():
+    """Of four parts, three saw the feature: the way of each counts 1 / sqrt(3), the penalty's in the fourth, too."""
+    base = made(FIOL(Logistic(), L1(1e-3), AdaGrad()), n_features=1, intercept=False)
+    base.learn(np.ones((5, 1)), np.ones(5))
+    base.engine.settle()
+    parts = [base.copy() for _ in range(4)]
+    for k, part in enumerate(parts):
+        part.learn(np.zeros((3, 1)) if k == 3 else np.full((3, 1), 1.0 + k), [1, -1, 1])
+        part.engine.settle()
+    way = Pool(base.engine, [part.engine for part in parts]).ways[0]
+    moved = sum(part.weights[0] - base.weights[0] for part in parts)
+    assert parts[3].weights[0] < base.weights[0]
+    np.testing.assert_allclose(way.engine.state.w[0] - base.weights[0], moved / np.sqrt(3.0), rtol=1e-12)
+
+
 def test_weights_that_are_zero_with_most_stay_zero():
     base = made(UPDATES["l1"])
     base.learn(X[:60], Y[:60])
@@ -299,19 +315,82 @@ def test_lanes_know_together_what_members_do(loss, monkeypatch):
     assert (together.rows, together.rounds) == (apart.rows, apart.rounds)
 
 
+def pooled(rules, base, parts, strides):
+    """What the kernel makes of records [feature, 2, lane], and the costs."""
+    new, costs, tables = base.copy().ravel(), np.zeros(base.shape[2]), np.concatenate([one.ravel() for one in parts])
+    known = (0.0,) * base.shape[2], rules.ravel(), strides, len(parts), base.ravel(), tables
+    interpreted(pool_records)(*known, new, costs)
+    return new.reshape(base.shape), costs
+
+
 def test_who_has_not_seen_a_feature_does_not_count():
-    """Two parts, of which the first alone saw the feature: lanes of curvature, AdaGrad and normalized steps."""
+    """Two parts, of which the first alone saw the feature: lanes of curvature, constant and normalized steps."""
     rules = np.zeros((9, 4))
     rules[0], rules[1] = 1.0, [2.0, 1.0, 0.0, 1.0]
-    rules[6, 0] = rules[2, 1] = rules[4, 2] = 1.0
+    rules[6, 0] = rules[4, 2] = 1.0
     base = np.array([[[1.0, 1.0, 1.0, 3.0], [4.0, 4.0, 0.0, 0.0]]])
     seen = np.array([[[2.0, 3.0, 5.0, 3.0], [6.0, 7.0, 0.0, 0.0]]])
-    found, costs = pool_lanes(rules.ravel(), [base, seen, base], [np.ones(1, bool), np.zeros(1, bool)], np.ones(4))
+    found, costs = pooled(rules, base, [seen, base], np.ones(4))
     np.testing.assert_allclose(
         found[0, 0], [2.0, 3.0, 3.0, 3.0]
     )  # 1 + (2 + 6) (2 - 1) / (2 + 6), 3, the mean, the peak
     np.testing.assert_allclose(found[0, 1], [6.0, 7.0, 0.0, 0.0])
     np.testing.assert_allclose(costs, [(2.0 + 4.0) * 1.0, 0.0, 0.0, 0.0])
+
+
+def test_records_of_lanes_know_together_what_the_formulas_say():
+    """An oracle of arrays: three parts, scale-free lanes of every kind, larger values met, features nobody saw."""
+    draw = np.random.default_rng(3)
+    rules, strides = np.zeros((9, 8)), draw.uniform(0.5, 2.0, 8)
+    rules[0], rules[1] = draw.uniform(0.5, 2.0, 8), draw.uniform(0.5, 2.0, 8)
+    rules[6, :2] = rules[4, 2:4] = rules[2, 4:6] = rules[8, [0, 2, 4]] = 1.0  # the last member has constant steps
+    base = draw.uniform(0.5, 2.0, (20, 2, 8))
+    saw = draw.random((3, 20)) < 0.5
+    saw[:, 4] = False
+    parts = [np.where(one[:, None, None], base + draw.uniform(0.0, 1.0, base.shape), base) for one in saw]
+    found, costs = pooled(rules, base, parts, strides)
+    peak = np.max([one[:, 0, -1] for one in (base, *parts)], axis=0)
+    w = [np.where(rules[8] > 0.0, one[:, 0] * (one[:, 0, -1] / peak)[:, None], one[:, 0]) for one in (base, *parts)]
+    unit = rules[1] * np.where(rules[8] > 0.0, peak[:, None] ** 2, 1.0)
+    sums = base[:, 1] + sum(one[:, 1] - base[:, 1] for one in parts)
+    natural = sum((unit + one[:, 1]) * (mine - w[0]) for one, mine in zip(parts, w[1:], strict=True)) / (unit + sums)
+    mean_of_all = sum(mine - w[0] for mine in w[1:]) / 3.0
+    mean_of_seers = sum(mine - w[0] for mine in w[1:]) / np.maximum(saw.sum(axis=0), 1)[:, None]
+    roots = mean_of_seers * np.sqrt(np.maximum(saw.sum(axis=0), 1))[:, None]
+    change = np.where(rules[4] > 0.0, mean_of_all, np.where(rules[2] > 0.0, roots, mean_of_seers))
+    change = np.where(rules[6] > 0.0, natural, change)
+    some = saw.any(axis=0)
+    np.testing.assert_allclose(found[some, 0, :-1], (w[0] + change)[some, :-1], rtol=1e-12)
+    np.testing.assert_allclose(found[some, 1, :-1], sums[some, :-1], rtol=1e-12)
+    np.testing.assert_array_equal(found[:, 0, -1], peak)
+    np.testing.assert_array_equal(found[~some], base[~some])
+    stiff = (unit + base[:, 1]) / rules[0] / strides
+    expected = np.where(rules[6] > 0.0, (stiff * change**2)[some].sum(axis=0), 0.0)
+    np.testing.assert_allclose(costs, expected, rtol=1e-12)
+    near, steps = found.copy().ravel(), draw.random(8)
+    interpreted(go_part_way)((0.0,) * 8, base.ravel(), steps, near)
+    way = base[:, 0, :-1] + steps[:-1] * (found - base)[:, 0, :-1]
+    np.testing.assert_allclose(near.reshape(base.shape)[:, 0, :-1], way, rtol=1e-12)
+    np.testing.assert_array_equal(near.reshape(base.shape)[:, 1], found[:, 1])
+
+
+def test_points_that_are_not_computed_would_not_have_been_chosen():
+    """Losses are convex: of those that so many parts may choose, the nearest to the best of all is the best."""
+    base = made(Stacked(Logistic()))
+    base.learn(X[:60], Y[:60])
+    parts = [base.copy() for _ in range(4)]
+    for k, part in enumerate(parts):
+        part.learn(X[60 + 40 * k : 100 + 40 * k], Y[60 + 40 * k : 100 + 40 * k])
+    pool = Pool(base.engine, [part.engine for part in parts])
+    rows = fiol.to_chunk(X[60:220]), Y[60:220], np.ones(160)
+    losses = pool.losses(*rows)
+    pool.parts = 100
+    everywhere, costs = pool.losses(*rows), np.array([way.cost for way in pool.ways])
+    assert np.isinf(losses[:, :4]).all()
+    assert np.isfinite(everywhere).all()
+    np.testing.assert_array_equal(losses[:, 4:], everywhere[:, 4:])
+    chosen = [pooling.steps_chosen(found, costs, 4) for found in (losses, everywhere)]
+    np.testing.assert_array_equal(*chosen)
 
 
 def test_stacks_are_judged_by_weights_they_have_not_learned_from():

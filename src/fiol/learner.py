@@ -524,6 +524,13 @@ class Learner:
         new._intake = intake
         return new
 
+    def with_engine(self: Self, engine: Engine, intake: Intake) -> Self:
+        """A learner of the same recipe that knows what this engine does, of the features of this intake."""
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)  # `copy.copy` would copy the engine
+        new.engine, new._intake, new._turns, new.meta = engine, intake, Turns(), copy.deepcopy(self.meta)
+        return new
+
     def extend(self, features: int) -> None:
         """Have at least so many features, unless their number is fixed."""
         if self._intake.width is None:

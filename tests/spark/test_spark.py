@@ -18,7 +18,7 @@ from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
 
 import fiol
-from fiol.doors import spark_training
+from fiol.doors import spark_rounds
 from fiol.intake.coding import Coding
 from fiol.spark import (
     FIOLClassificationModel,
@@ -308,15 +308,15 @@ def executors(spark):
 def test_a_killed_executor_changes_nothing(spark, frame, monkeypatch):
     """One of two executors is killed while a round is under way, with the rows it held: the model is the same."""
     data = frame.na.drop().select("size", "price").repartition(3, "size")  # rows come by a shuffle, in any order
-    calm, killed, whole = fitted(data), [], spark_training.one_round
+    calm, killed, whole = fitted(data), [], spark_rounds.one_round
 
-    def deadly_round(some, rows, base, number, how):
-        if number == 3:
+    def deadly_round(some, rows, base, this, how):
+        if this.number == 3:
             killed.append(executors(spark)[0])
             threading.Timer(0.05, os.kill, (killed[0], signal.SIGKILL)).start()
-        return whole(some, rows, base, number, how)
+        return whole(some, rows, base, this, how)
 
-    monkeypatch.setattr(spark_training, "one_round", deadly_round)
+    monkeypatch.setattr(spark_rounds, "one_round", deadly_round)
     assert fitted(data) == calm
     assert killed[0] not in executors(spark)
 

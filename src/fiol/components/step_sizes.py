@@ -282,16 +282,20 @@ class StepSize(Component):
         """What learners that went on from one, the base, each with rows of its own, know together.
 
         `base` and `records` are [feature, statistic], w and `weights` [feature] or [feature, score], `unit` is the
-        square of every feature's unit. By default, sums go on by what each has added. A weight goes as far as those
-        who saw the feature went, on average: each of them went the whole way, and the sum of steps that are long
+        square of every feature's unit. By default, sums go on by what each has added. A weight goes a part of the sum
+        of all ways (`pooled_part`): each who saw the feature went the whole way, and the sum of steps that are long
         enough for one would overshoot. What a penalty did to it in the rounds of the others counts with the same part:
         of a feature that few saw, these few had all rows, and the penalty all rounds. If nobody saw it, all adds up.
         """
         pairs = list(zip(records, weights, strict=True))
         seen = [np.any(record != base, axis=1) if record.shape[1] else ~same(own, w) for record, own in pairs]
-        part = 1.0 / np.maximum(np.sum(seen, axis=0), 1)
+        part = self.pooled_part(np.maximum(np.sum(seen, axis=0), 1))
         change = sum(for_scores(part, own) * (own - w) for own in weights)
         return Pooled(self.pooled_records(base, records), w, change, np.zeros(len(w)))
+
+    def pooled_part(self, seen: Any) -> Any:
+        """Which part of the sum of ways a weight goes whose feature so many have seen, at least 1: the mean way."""
+        return 1.0 / seen
 
     def pooled_records(self, base: Any, records: list[Any]) -> Any:
         """The records of a learner that has seen what several have seen beyond a base."""
@@ -552,6 +556,10 @@ class AdaGrad(Adaptive):
 
     def observe(self, s: Floats, x: float, square: float) -> None:
         s[0] = min(s[0] + square * (x * x), LARGEST_SUM)
+
+    def pooled_part(self, seen: Any) -> Any:
+        """1 / sqrt(n): with the squares of all n known, steps are so much shorter, and there are n times as many."""
+        return 1.0 / np.sqrt(seen)
 
 
 class Normalized(Adaptive):

@@ -57,18 +57,9 @@ except ImportError as error:
     raise ImportError("fiol.spark needs PySpark: pip install fiol[spark]") from error
 
 from fiol.doors.parameters import CLASSIFICATION, JOINT, REGRESSION, component_named, make_update
+from fiol.doors.spark_rounds import SUMMED, Rounds, train_in_rounds
 from fiol.doors.spark_rows import OF_ARRAYS, OF_MAPS, OF_VECTORS, PLAIN_COLUMNS, SparkRows
-from fiol.doors.spark_training import (
-    ROWS_FOR_CODING,
-    SUMMED,
-    PartFigures,
-    Rounds,
-    first_rows,
-    quoted,
-    train_in_one,
-    train_in_rounds,
-    train_members,
-)
+from fiol.doors.spark_training import ROWS_FOR_CODING, PartFigures, first_rows, quoted, train_in_one, train_members
 from fiol.files.model import load
 from fiol.intake.coding import Coding
 from fiol.intake.frames import arrow

@@ -128,15 +128,15 @@ def rows_from(lengths: Any, indices: Any, values: Any) -> Chunk:
 # --- between tasks ----------------------------------------------------------------------------
 
 
-def to_ipc(batch: Any) -> bytes:
-    """An Arrow batch as bytes."""
+def to_ipc(rows: Any) -> bytes:
+    """An Arrow batch or table as bytes."""
     pa = arrow()
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def from_ipc(data: bytes) -> Any:
+def from_ipc(data: Any) -> Any:
     """The table of such bytes."""
     return arrow().ipc.open_stream(data).read_all()

@@ -1,4 +1,4 @@
-"""Training on Spark: one task learns from all rows, members of an ensemble learn apart, or parts of rows in rounds.
+"""Training on Spark to the bits of one stream: one task learns from all rows, or members of an ensemble learn apart.
 
 Tasks are functions of a learner and of rows, so that a task that fails and is tried again counts no row twice. Between
 tasks go Arrow batches and pickled learners, through `DataFrame.mapInArrow` alone: no RDD, no server.
@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fiol.doors.spark_rows import SparkRows, from_ipc, to_ipc
-from fiol.engine.pooling import ALONE, GROWTH, SEARCH_ROWS
 from fiol.intake.frames import arrow
 from fiol.learner import Learner
 from fiol.models.spread import Known, Said, Share, Stacking, shares_of_members
-from fiol.models.sums import PooledBlock, Summed, options_of, pooled_block, told_by
-from fiol.models.together import Together, learn_part, losses_on_the_way
 
-#: Columns of our own beside the user's.
-ROUND, CHANCE = "__fiol_round", "__fiol_chance"
 #: So many of the first rows say how columns are coded.
 ROWS_FOR_CODING = 1000
 
@@ -218,194 +212,3 @@ def only_answer(found: list[Any]) -> Any:
     if not found:
         raise ValueError("there are no rows to learn from")
     return pickle.loads(bytes(found[0].answer))
-
-
-# --- parts in rounds --------------------------------------------------------------------------
-
-
-class Answered(NamedTuple):
-    """What a part of a round sends back: what it learned, and some of its rows to search along the way."""
-
-    part: Any  #: a `PartLearned`, or a `PartShell` where features are put together elsewhere
-    some: list[bytes]  #: Arrow batches
-    kept: int  #: rows in them
-    figures: PartFigures
-
-
-class Rounds(NamedTuple):
-    """How rounds are made."""
-
-    workers: int
-    seed: int
-    summed: str  #: who puts together what parts know: one of `SUMMED`
-    tell: Callable[[PartFigures], None]
-
-
-def train_in_rounds(frame: Any, rows: SparkRows, learner: Learner, how: Rounds) -> Learner:
-    """Let partitions learn side by side in rounds: see `fiol.models.together`.
-
-    Rows get rounds by chance, so that every round is a fair sample: after `rows_alone` rows, which one task learns
-    from, a round has `GROWTH` times the rows before it. A part of a round sends its learner back, and some of its rows,
-    of which those of all parts say how far what was learned goes. Chances depend on the seed and on which rows are in
-    which partition of the frame.
-    """
-    from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
-
-    rows_at_all = frame.count()
-    if not rows_at_all:
-        raise ValueError("there are no rows to learn from")
-    alone = rows_alone(rows_at_all)
-    chance = F.col(CHANCE) * F.lit(float(rows_at_all))
-    growing = F.floor(F.log(chance / F.lit(float(alone))) / F.lit(float(np.log1p(GROWTH)))) + F.lit(1)
-    number = F.when(chance <= F.lit(float(alone)), F.lit(0)).otherwise(growing).cast("int")
-    data = (
-        in_some_order(frame.select(*quoted(rows.columns)))
-        .withColumn(CHANCE, F.rand(how.seed))
-        .withColumn(ROUND, number)
-        .repartition(how.workers)
-        .sortWithinPartitions(ROUND, CHANCE)
-        .persist()
-    )
-    try:
-        last = 0
-        if rows_at_all > alone:
-            last = int(np.floor(np.log(rows_at_all / alone) / np.log1p(GROWTH))) + 1
-        for k in range(last + 1):
-            some = data.where(F.col(ROUND) == F.lit(k)).select(*quoted(rows.columns))
-            learner = first_round(some, rows, learner, how) if k == 0 else one_round(some, rows, learner, k, how)
-    finally:
-        data.unpersist()
-    return learner
-
-
-def in_some_order(frame: Any) -> Any:
-    """The same rows in an order within each partition that depends on nothing but the rows.
-
-    After a shuffle rows come as they arrive. A partition that is computed anew, since whoever had it has gone, must
-    give every row the same chance again; equal rows may change places.
-    """
-    from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
-
-    hashed = [
-        F.map_entries(name) if field.dataType.typeName() == "map" else F.col(name)
-        for name, field in zip(quoted(frame.columns), frame.schema.fields, strict=True)
-    ]
-    return frame.sortWithinPartitions(F.xxhash64(*hashed))
-
-
-def rows_alone(rows: int) -> int:
-    """How many of so many rows one task learns from alone: a round costs a job, and one stream learns best.
-
-    A twentieth, at least `ALONE` and at most 100,000, after which a round has 10,000.
-
-    >>> rows_alone(1000), rows_alone(10**6), rows_alone(10**9)
-    (2000, 50000, 100000)
-    """
-    return min(max(ALONE, rows // 20), 100_000)
-
-
-def first_round(some: Any, rows: SparkRows, learner: Learner, how: Rounds) -> Learner:
-    """One task learns from the first rows alone; there may be none, of a frame with few rows."""
-    found = in_one_task(some, rows, learner, 1)
-    if not found:
-        return learner
-    learner, figures = only_answer(found)
-    how.tell(figures[0]._replace(partition=-1))
-    return learner
-
-
-def one_round(some: Any, rows: SparkRows, base: Learner, number: int, how: Rounds) -> Learner:
-    """All partitions learn from their rows of a round with copies of the base, and what they know is put together."""
-    start, workers = pickle.dumps(base), how.workers
-
-    def learn(batches: Iterator[Any]) -> Answered | None:
-        pa, began = arrow(), time.perf_counter()
-        there = [batch for batch in batches if batch.num_rows]
-        if not there:
-            return None
-        table = pa.Table.from_batches(there)
-        X, y, weights = rows.of(table)
-        part = learn_part(pickle.loads(start), X, y, weights, parts=workers)
-        step = max(table.num_rows // max(SEARCH_ROWS // workers, 1), 1)
-        kept = table.take(pa.array(np.arange(0, table.num_rows, step)))
-        figures = PartFigures(
-            number, partition_id(), part.rows, part.loss / max(part.rows, 1), time.perf_counter() - began
-        )
-        return Answered(part, [to_ipc(batch) for batch in kept.to_batches()], kept.num_rows, figures)
-
-    large = base.nbytes * workers > MOST_BYTES
-    if how.summed == "cluster" or (how.summed == "auto" and large):
-        found, pooled = in_blocks(some, base, learn, workers)
-    else:
-
-        def learn_whole(batches: Iterator[Any]) -> Iterator[Any]:
-            found = learn(batches)
-            if found is not None:
-                yield answer(found)
-
-        found, pooled = (
-            [pickle.loads(bytes(row.answer)) for row in some.mapInArrow(learn_whole, ANSWER).collect()],
-            None,
-        )
-    found.sort(key=lambda one: one.figures.partition)
-    if not found:
-        return base
-    parts, losses = [one.part for one in found], 0.0
-    together = Together(base, parts) if pooled is None else Summed(base, parts, pooled)
-    for one in found:
-        for block in one.some:
-            X, y, weights = rows.of(from_ipc(block))
-            losses = losses + losses_on_the_way(together.base, together.full, X, y, weights, workers) * (
-                one.part.rows / one.kept
-            )
-        how.tell(one.figures)
-    return together.ended(losses)  # type: ignore[arg-type]
-
-
-# --- models that are too large for the driver to have many of ---------------------------------
-
-#: Who puts together what parts know: tasks, if there is more of it than the driver should have; the driver; tasks.
-SUMMED = ("auto", "driver", "cluster")
-#: So many bytes of learners the driver takes in a round: Spark's own limit for results of a job is 1 GiB.
-MOST_BYTES = 2**28
-#: What parts tell of blocks of features, and in block -1 of themselves.
-IN_BLOCKS = "block int, part int, value binary"
-
-
-def in_blocks(
-    some: Any, base: Learner, learn: Callable[[Iterator[Any]], Answered | None], workers: int
-) -> tuple[list[Answered], list[PooledBlock]]:
-    """A round in which tasks put together what parts know, block by block of features: see `fiol.models.sums`.
-
-    What every part has to say beside, and every block: the driver has one model of that, however many parts there are.
-    """
-    start, update, options = pickle.dumps(base), base.update, options_of(base)
-    blocks = 2 * workers
-
-    def tell(batches: Iterator[Any]) -> Iterator[Any]:
-        found = learn(batches)
-        if found is not None:
-            shell, told = told_by(pickle.loads(start), found.part, blocks)
-            number = found.figures.partition
-            yield block_row(-1, number, found._replace(part=shell))
-            for k, one in enumerate(told):
-                yield block_row(k, number, one)
-
-    def put_together(batches: Iterator[Any]) -> Iterator[Any]:
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for block, some in groupby(rows, key=lambda row: row["block"]):
-            if block < 0:
-                yield from (block_row(block, row["part"], pickle.loads(row["value"])) for row in some)
-            else:
-                yield block_row(block, 0, pooled_block(update, [pickle.loads(row["value"]) for row in some], **options))
-
-    told = some.mapInArrow(tell, IN_BLOCKS).repartition(workers, "block").sortWithinPartitions("block", "part")
-    found = [(row.block, pickle.loads(bytes(row.value))) for row in told.mapInArrow(put_together, IN_BLOCKS).collect()]
-    return [one for block, one in found if block < 0], [one for block, one in found if block >= 0]
-
-
-def block_row(block: int, part: int, value: Any) -> Any:
-    """A row of `IN_BLOCKS`."""
-    pa = arrow()
-    columns = pa.array([block], pa.int32()), pa.array([part], pa.int32()), pa.array([pickle.dumps(value)], pa.binary())
-    return pa.RecordBatch.from_arrays(list(columns), ["block", "part", "value"])

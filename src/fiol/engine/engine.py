@@ -620,6 +620,7 @@ class Engine:
             lane_rounds,
             lane_scores,
             lane_stack,
+            lane_ways,
             lanes,
             reading,
             rounds,
@@ -629,7 +630,7 @@ class Engine:
 
         if isinstance(kernel, str):
             name, files = kernel.removeprefix("intercept: "), [rounds, reading, centred_rows, gating, stacking]
-            files += [joint_stacking, choosing, weighing, lanes, lane_stack, lane_rounds, lane_scores]
+            files += [joint_stacking, choosing, weighing, lanes, lane_stack, lane_rounds, lane_scores, lane_ways]
             kernel = next(getattr(file, name) for file in files if hasattr(file, name))
         if self.compiled and hasattr(kernel, "py_func"):
             return compiled.bind(kernel, *arguments)

@@ -601,10 +601,11 @@ class EnsembleEngine(Engine):
         if self.observer is not None and "mark" in arrays:
             self.observer.rewind(arrays["mark"])
 
-    def copy(self) -> EnsembleEngine:
+    def copy(self, records: Any = None) -> EnsembleEngine:
+        """An engine of its own with the same state; records of lanes go there, if that is given."""
         new = copy.copy(self)
         new.spare, new.each = None, map
-        new.group = None if self.group is None else self.group.copy()
+        new.group = None if self.group is None else self.group.copy(records)
         new.beside = {k: member.copy() for k, member in self.beside.items()}
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))
         new.centring = None if self.centring is None else own_centring(self.centring)
@@ -613,7 +614,10 @@ class EnsembleEngine(Engine):
 
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> EnsembleEngine:
         new = self.copy()
-        new.members = [member.placed(places, features, score_places, scores) for member in self.members]
+        if new.group is not None and self.all_in_lanes:  # which have one score
+            new.group.place(places, features)
+        else:
+            new.members = [member.placed(places, features, score_places, scores) for member in self.members]
         if new.centring is not None:
             new.centring = new.centring.placed(places)
         return new

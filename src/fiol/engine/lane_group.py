@@ -193,10 +193,19 @@ class LaneGroup:
         """Keep these features only, in this order."""
         self.records = realigned(self.records.reshape(-1, 2 * self.width)[kept].reshape(-1))
 
-    def copy(self) -> LaneGroup:
-        """A group of its own with the same state."""
+    def place(self, places: Any, features: int) -> None:
+        """Have so many features, of which places[i] is what was feature i; the others were never seen."""
+        self.grow(len(places))
+        table = self.records.reshape(-1, 2 * self.width)[: len(places)]
+        self.records = aligned(features * 2 * self.width, self.dtype)
+        self.records.reshape(-1, 2 * self.width)[places] = table
+
+    def copy(self, records: Any = None) -> LaneGroup:
+        """A group of its own with the same state, whose records go there, if that is given."""
         new = copy.copy(self)  # with the same `engines`, which never change
-        new.records, new.intercept, new.ticks = realigned(self.records), realigned(self.intercept), self.ticks.copy()
+        new.records = aligned(self.records.shape, self.dtype) if records is None else records
+        new.records[...] = self.records
+        new.intercept, new.ticks = realigned(self.intercept), self.ticks.copy()
         new.steps, new.parts, new.spare = map(realigned, (self.steps, self.parts, self.spare))
         return new
 

@@ -29,7 +29,7 @@ from fiol.components.row import Floats
 from fiol.engine.centring import Centring
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble import EnsembleEngine
-from fiol.engine.lane_pooling import LanePool, lane_scores
+from fiol.engine.lane_pooling import LanePool, LaneRoom, lane_scores
 from fiol.engine.merging import at_means, change_members, mean_engine, members_of, shares_of
 from fiol.engine.stack_state import AGAIN, LAST, NEXT, T
 from fiol.intake.chunk import Chunk
@@ -71,12 +71,13 @@ class Pool:
         together = zip(*(members_of(engine) for engine in engines), strict=True)
         self.ways = [way_of(own, list(others)) for own, others in zip(self.members, together, strict=True)]
 
-    def losses(self, chunk: Chunk, y: Any, sample_weights: Floats) -> Floats:
+    def losses(self, chunk: Chunk, y: Any, sample_weights: Floats, before: Floats | None = None) -> Floats:
         """[member, point of ALONG]: the sum of the losses of some rows, each times its sample weight.
 
-        y are targets, or codes of classes.
+        y are targets, or codes of classes; `before` the scores by the base's members, if they are known.
         """
-        return losses_along(self.base, self.members, [way.engine for way in self.ways], chunk, y, sample_weights)
+        ahead, rows = [way.engine for way in self.ways], (chunk, y, sample_weights)
+        return losses_of_members(self.base, self.members, ahead, *rows, self.parts, before)
 
     def full(self) -> Engine:
         """The engine whose weights go all the way, for whoever computes `losses_along` elsewhere."""
@@ -109,10 +110,9 @@ class Pool:
 class PoolInLanes(LanePool):
     """`Pool` for engines whose members all are lanes: the same of all members at once."""
 
-    def losses(self, chunk: Chunk, y: Any, sample_weights: Floats) -> Floats:
+    def losses(self, chunk: Chunk, y: Any, sample_weights: Floats, before: Floats | None = None) -> Floats:
         """As of `Pool`."""
-        before, ahead = self.scores(chunk)
-        return np.array([losses_between(self.base, *z, y, sample_weights) for z in zip(before.T, ahead.T, strict=True)])
+        return losses_along(self.base, self.ahead, chunk, y, sample_weights, self.parts, before)
 
     def ended(self, losses: Floats, means: Centring | None) -> tuple[Engine, Floats]:
         """As of `Pool`."""
@@ -120,11 +120,13 @@ class PoolInLanes(LanePool):
         return self.moved(chosen, means), chosen
 
 
-def pool_of(base: Engine, engines: Sequence[Engine], members: Sequence[Engine] | None = None) -> Pool | PoolInLanes:
+def pool_of(
+    base: Engine, engines: Sequence[Engine], members: Sequence[Engine] | None = None, room: LaneRoom | None = None
+) -> Pool | PoolInLanes:
     """What the base and engines that went on from it know together, however they keep it."""
     everyone: Any = [base, *engines]
     if all(map(lanes_alone, everyone)) and len({engine.group.records.shape for engine in everyone}) == 1:
-        return PoolInLanes(everyone[0], everyone[1:])
+        return PoolInLanes(everyone[0], everyone[1:], room)
     return Pool(base, engines, members)
 
 
@@ -139,20 +141,62 @@ def steps_chosen(losses: Floats, costs: Floats, parts: int) -> Floats:
     return np.maximum(ALONG[np.argmin(along, axis=1)], 1.0 / parts)
 
 
-def losses_between(engine: Engine, z: Floats, far: Floats, y: Any, sample_weights: Floats) -> Floats:
-    """[point of ALONG]: the sums of losses on the way from these scores to those."""
-    loss, rows = engine.plan.problem.loss, (IN_ORDER, y, sample_weights)
-    return np.array([engine.call("total_loss", loss, z + s * (far - z), *rows)[0] for s in ALONG])
+def first_point(parts: int) -> int:
+    """The first point of `ALONG` that so many parts may choose: the last that is not beyond 1/K.
+
+    >>> [first_point(parts) for parts in (1, 2, 3, 8, 32)]
+    [16, 8, 5, 2, 0]
+    """
+    return (len(ALONG) - 1) // parts
 
 
 def losses_along(
-    base: Engine, members: Sequence[Engine], ahead: Sequence[Engine], chunk: Chunk, y: Any, sample_weights: Floats
+    base: Engine,
+    ahead: Engine,
+    chunk: Chunk,
+    y: Any,
+    sample_weights: Floats,
+    parts: int,
+    before: Floats | None = None,
 ) -> Floats:
-    """[member, point of ALONG]: losses of rows on the way from the base's members to those that go all the way."""
-    chunk, found = rows_of_members(base, chunk), np.zeros((len(members), len(ALONG)))
+    """[member, point of ALONG]: losses of rows on the way from the base to the engine that goes all of it.
+
+    Points that so many parts do not choose are infinite: losses are convex, and there are others nearer to the best.
+    """
+    if not (lanes_alone(base) and lanes_alone(ahead)):
+        return losses_of_members(base, members_of(base), members_of(ahead), chunk, y, sample_weights, parts, before)
+    rows, found = rows_of_members(base, chunk), no_losses(len(base.ensemble.updates), parts)  # type: ignore[attr-defined]
+    scores = lane_scores(base, rows) if before is None else before, lane_scores(ahead, rows)  # type: ignore[arg-type]
+    loss, given = base.plan.problem.loss, (ALONG, first_point(parts), y, sample_weights)
+    base.call("losses_of_lanes", loss, *map(np.ascontiguousarray, scores), *given, found)
+    return found
+
+
+def no_losses(members: int, parts: int) -> Floats:
+    """[member, point of ALONG]: 0 at the points that parts may choose."""
+    found = np.full((members, len(ALONG)), np.inf)
+    found[:, first_point(parts) :] = 0.0
+    return found
+
+
+def losses_of_members(
+    base: Engine,
+    members: Sequence[Engine],
+    ahead: Sequence[Engine],
+    chunk: Chunk,
+    y: Any,
+    sample_weights: Floats,
+    parts: int,
+    before: Floats | None = None,
+) -> Floats:
+    """`losses_along` for members that are engines, those of the base and those that go all the way."""
+    chunk, found, loss = rows_of_members(base, chunk), no_losses(len(members), parts), base.plan.problem.loss
     for j, (own, other) in enumerate(zip(members, ahead, strict=True)):
         if not own.plan.anchor.keeps_all_rounds:
-            found[j] = losses_between(base, own.scores(chunk), other.scores(chunk), y, sample_weights)
+            z = own.scores(chunk) if before is None else np.ascontiguousarray(before[..., j])
+            way, given = other.scores(chunk) - z, (IN_ORDER, y, sample_weights)
+            for p in range(first_point(parts), len(ALONG)):
+                found[j, p] = base.call("total_loss", loss, z + ALONG[p] * way, *given)[0]
     return found
 
 
@@ -237,10 +281,8 @@ ALONE = 2000
 GROWTH = 0.1
 #: and on one machine, whose memory holds them, at most so many.
 MOST_IN_ROUND = 2**18
-#: So many rows of a round, evenly spaced, say how far its weights go,
+#: So many rows of a round, evenly spaced, say how far its weights go, and teach the stack, which has few weights.
 SEARCH_ROWS = 4096
-#: and from so many the stack of an ensemble learns: it has few weights.
-STACK_ROWS = 4096
 
 
 def round_ends(rows: int, before: int) -> list[int]:
@@ -282,26 +324,36 @@ def learn_in_rounds(
     if first:
         rows = slice(0, first)
         scores[rows] = engine.learn(chunk.row_block(0, first), y[rows], sample_weights[rows])
+    room = LaneRoom()
     for start, stop in pairwise([first, *ends]):
         cuts = np.linspace(start, stop, min(parts, stop - start) + 1).astype(int)
         pieces = [(chunk.row_block(a, b), y[a:b], sample_weights[a:b]) for a, b in pairwise(cuts)]
-        engine, scores[start:stop] = round_in_parts(engine, pieces, each)
+        engine, scores[start:stop] = round_in_parts(engine, pieces, each, room)
     if isinstance(engine, EnsembleEngine):
         engine.ticks[AGAIN] = 0.0  # who said that rows come again said so of the engine given
     return engine, scores
 
 
-def round_in_parts(engine: Engine, pieces: Sequence[Given], each: Each = map) -> tuple[Engine, Floats]:
-    """The engine after a round whose parts are these, and the score of each row before; there must be room for them."""
+def round_in_parts(
+    engine: Engine, pieces: Sequence[Given], each: Each = map, room: LaneRoom | None = None
+) -> tuple[Engine, Floats]:
+    """The engine after a round whose parts are these, and the score of each row before; there must be room for them.
+
+    With memory for its parts, the round takes that of the engine in return.
+    """
     engine.settle()
-    members = [] if lanes_alone(engine) else members_of(engine)
-    done = list(each(partial(part_of_round, engine, members, len(pieces)), pieces))
-    pool = pool_of(engine, [part.engine for part in done], members or None)
-    losses = np.sum(list(each(partial(losses_of_some, pool), pieces)), axis=0)
+    lanes: Any = engine if lanes_alone(engine) else None
+    members = members_of(engine) if lanes is None else []
+    places = [None] * len(pieces) if room is None or lanes is None else room.make(lanes, len(pieces))
+    work = partial(part_of_round, engine, members, len(pieces))
+    done = list(each(lambda k: work(pieces[k], places[k]), range(len(pieces))))
+    pool = pool_of(engine, [part.engine for part in done], members or None, room)
+    losses = np.sum(list(each(partial(losses_of_some, pool), done)), axis=0)
     means = None if engine.centring is None else pooled_means(engine.centring, [part.means for part in done])
     new, _ = pool.ended(losses, means)
-    shown = (np.concatenate(some) for some in zip(*(part.shown for part in done), strict=True))
-    teach_stack(new, sum(piece[0].rows for piece in pieces), *shown)
+    if isinstance(new, EnsembleEngine):
+        shown = (np.concatenate(some) for some in zip(*((p.said, *p.some[1:]) for p in done), strict=True))
+        teach_stack(new, sum(piece[0].rows for piece in pieces), *shown)
     return new, np.concatenate([part.scores for part in done])
 
 
@@ -331,31 +383,37 @@ class PartOfRound(NamedTuple):
     engine: Engine
     means: Centring | None  #: the engine's own
     scores: Floats  #: of the rows, each before it was learned from
-    shown: tuple[Any, Any, Any]  #: for the stack: scores of members, targets, sample weights
+    some: Given  #: rows that say how far weights go, and teach the stack
+    said: Floats  #: the scores of these, by members of the base
 
 
-def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Given) -> PartOfRound:
-    """Learn from some rows, one of so many parts of a round, with a copy of the base, which has these members."""
-    engine, (chunk, y, sample_weights) = base.copy(), rows
-    shown = np.empty((0, 0)), y[:0], sample_weights[:0]
-    if isinstance(base, EnsembleEngine):
-        chosen, *beside = some_of(rows, STACK_ROWS // parts)
-        shown = scores_of_members(base, members, chosen), *beside
-    scores = engine.learn(chunk, y, sample_weights)
+def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Given, records: Any = None) -> PartOfRound:
+    """Learn from some rows, one of so many parts of a round, with a copy of the base, which has these members.
+
+    The copy has its records there, if that is given.
+    """
+    engine = base.copy() if records is None else base.copy(records)  # type: ignore[call-arg]
+    some = some_of(rows, SEARCH_ROWS // parts)
+    said = scores_of_members(base, members, some[0])
+    scores = engine.learn(*rows)
     engine.settle()
-    return PartOfRound(engine, engine.centring, scores, shown)
+    return PartOfRound(engine, engine.centring, scores, some, said)
 
 
-def losses_of_some(pool: Pool | PoolInLanes, rows: Given) -> Floats:
+def losses_of_some(pool: Pool | PoolInLanes, part: PartOfRound) -> Floats:
     """`Pool.losses`, of some of the rows for all of them."""
-    chosen = some_of(rows, SEARCH_ROWS // pool.parts)
-    return pool.losses(*chosen) * (rows[0].rows / max(chosen[0].rows, 1))
+    return pool.losses(*part.some, part.said) * (len(part.scores) / max(part.some[0].rows, 1))
 
 
-def some_of(rows: Given, most: int) -> Given:
+def spacing(rows: int, most: float) -> int:
+    """Every how many rows one is chosen, for about so many of them."""
+    return max(int(rows // max(most, 1.0)), 1)
+
+
+def some_of(rows: Given, most: float) -> Given:
     """About so many of the rows, evenly spaced; all if there are fewer than twice as many."""
     chunk, y, sample_weights = rows
-    step = max(chunk.rows // max(most, 1), 1)
+    step = spacing(chunk.rows, most)
     if step == 1:
         return rows
     some = np.arange(0, chunk.rows, step)

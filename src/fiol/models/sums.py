@@ -263,9 +263,7 @@ class Summed(Together):
             way.engine.state, way.engine.centring = state, member.centring
             pool.ways.append(Way(way.engine, (member.state.w, way.start[1]), cost, zeros, way.straight))
         self._parts = [PartLearned(base, shell.shown, shell.rows, 0.0) for shell in shells]
-        self.base, self.full = base.copy(), base.copy()
-        self.base._intake = self.full._intake = intake
-        self.base.engine, self.full.engine = engine, pool.full()
+        self.base, self.full = base.with_engine(engine, intake), base.with_engine(pool.full(), intake)
 
 
 def with_intercept(member: Engine, shell: MemberShell, state: State) -> Engine:

@@ -15,16 +15,17 @@ few numbers. Rows stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.engine.ensemble import EnsembleEngine
 from fiol.engine.merging import members_of
 from fiol.engine.pooling import (
     SEARCH_ROWS,
-    STACK_ROWS,
+    lanes_alone,
     losses_along,
     pool_of,
     pooled_means,
@@ -54,18 +55,38 @@ def learn_part(base: Learner, X: Any, y: Any, sample_weight: Any = None, parts: 
     >>> part.learner.names, part.rows
     (['a', 'b'], 2)
     """
-    learner = base.copy()
-    X, rows = rows_there(X)
-    weights = check_sample_weights(sample_weight, rows)
-    scores = learner.learn(X, y, weights)
-    codes = targets_of(learner, y, rows)
-    shown: tuple[Any, Any, Any] = np.empty((0, 0)), codes[:0], weights[:0]
-    members = base.engine.report(0)
-    if members and rows:
-        chosen, *beside = some_of((base._intake.read(X), codes, weights), STACK_ROWS // parts)
-        shown = (scores_of_members(base.engine, members_of(base.engine), chosen), *beside)
-    loss = learner.engine.mean_loss(scores, codes, weights) * float(weights.sum()) if rows else 0.0
-    return PartLearned(learner, shown, rows, loss)
+    return learn_pieces(base, [(X, y, sample_weight)], parts)
+
+
+def learn_pieces(
+    base: Learner, pieces: Iterable[tuple[Any, Any, Any]], parts: int = 1, rows: float | None = None
+) -> PartLearned:
+    """`learn_part` from rows that come piece by piece, each X, y and sample weights; about so many in all.
+
+    Without that number, the first piece is taken for all.
+
+    >>> part = learn_pieces(Learner(), [([{"a": 1.0}], [1], None), ([{"b": 1.0}], [-1], None)])
+    >>> part.learner.names, part.rows
+    (['a', 'b'], 2)
+    """
+    learner, known = base.copy(), [] if lanes_alone(base.engine) else members_of(base.engine)
+    shown, seen, loss = list[tuple[Any, Any, Any]](), 0, 0.0
+    for X, y, sample_weight in pieces:
+        X, n = rows_there(X)
+        weights = check_sample_weights(sample_weight, n)
+        scores = learner.learn(X, y, weights)
+        if not n:
+            continue
+        codes = targets_of(learner, y, n)
+        rows = rows or n
+        if isinstance(base.engine, EnsembleEngine):
+            chosen, *beside = some_of((base._intake.read(X), codes, weights), SEARCH_ROWS // parts * (n / rows))
+            shown.append((scores_of_members(base.engine, known, chosen), *beside))
+        loss += learner.engine.mean_loss(scores, codes, weights) * float(weights.sum())
+        seen += n
+    nothing = np.empty((0, 0)), np.empty(0), np.empty(0)
+    together: Any = tuple(map(np.concatenate, zip(*shown, strict=True))) if shown else nothing
+    return PartLearned(learner, together, seen, loss)
 
 
 def losses_on_the_way(
@@ -79,7 +100,7 @@ def losses_on_the_way(
     weights = check_sample_weights(sample_weight, rows)
     given = base._intake.read(X), targets_of(base, y, rows), weights
     chosen = some_of(given, SEARCH_ROWS // parts)
-    found = losses_along(base.engine, members_of(base.engine), members_of(full.engine), *chosen)
+    found = losses_along(base.engine, full.engine, *chosen, parts)
     return found * (rows / max(chosen[0].rows, 1))
 
 
@@ -128,14 +149,12 @@ class Together:
         self._means = None if centrings[0] is None else pooled_means(centrings[0], centrings[1:])
         self._pool, self._parts = pool_of(engines[0], engines[1:]), parts
         #: The base, with the features of all; and the learner that goes all the way.
-        self.base, self.full = base.copy(), base.copy()
-        self.base._intake = self.full._intake = intake
-        self.base.engine, self.full.engine = engines[0], self._pool.full()
+        self.base, self.full = base.with_engine(engines[0], intake), base.with_engine(self._pool.full(), intake)
 
     def ended(self, losses: Floats) -> Learner:
-        """The learner that has learned from the rows of all parts, as far as their losses say."""
-        new = self.base.copy()
-        new.engine, self.steps = self._pool.ended(losses, self._means)  #: how far each member went, from 0 to 1
+        """The learner that has learned from the rows of all parts, as far as losses say; it has their features."""
+        engine, self.steps = self._pool.ended(losses, self._means)  #: how far each member went, from 0 to 1
+        new = self.base.with_engine(engine, self.base._intake)
         shown = (np.concatenate(some) for some in zip(*(part.shown for part in self._parts if part.rows), strict=True))
         rows = sum(part.rows for part in self._parts)
         if rows:
