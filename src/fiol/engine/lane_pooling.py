@@ -1,6 +1,6 @@
 """What engines know together whose members all are lanes: as `fiol.engine.pooling`, for all members at once.
 
-Members in lanes have no penalties and see the same rows: a feature that a part has not seen has the record of the base.
+These members have no penalties and see the same rows: a feature that a part has not seen has the record of the base.
 So what follows is about features that some part has seen, and a few operations on arrays [feature, lane].
 """
 
@@ -85,7 +85,7 @@ def pool_lanes(rules: Floats, records: Sequence[Floats], seen: Sequence[Any], st
     curvatures add natural parameters, others go the mean way of those who saw the feature: `StepSize.pooled`. Steps by
     the length of rows never end, so their weights are noisy: they go the mean way of all parts, and have less noise.
     """
-    size, prior, _, _, length, _, bends, _, free = rules.reshape(9, -1)
+    size, prior, _, _, length, _, bends, _, free, _ = rules.reshape(10, -1)
     curved, short, scaled, base = bends > 0.0, length > 0.0, free > 0.0, records[0]
     peak = np.max([one[:, 0, -1] for one in records], axis=0)
 
