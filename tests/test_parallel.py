@@ -325,7 +325,7 @@ def pooled(rules, base, parts, strides):
 
 def test_who_has_not_seen_a_feature_does_not_count():
     """Two parts, of which the first alone saw the feature: lanes of curvature, constant and normalized steps."""
-    rules = np.zeros((9, 4))
+    rules = np.zeros((10, 4))
     rules[0], rules[1] = 1.0, [2.0, 1.0, 0.0, 1.0]
     rules[6, 0] = rules[4, 2] = 1.0
     base = np.array([[[1.0, 1.0, 1.0, 3.0], [4.0, 4.0, 0.0, 0.0]]])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fiol
+from fiol.engine import lane_group
 from fiol.models.spread import Share, Stacking, shares_of_members
 
 PIECE = 110
@@ -39,9 +40,14 @@ def one(base, X, y, weight, passes):
     return learner, scores
 
 
+#: One of them has none, but is among lanes that have.
+RIDGED = [
+    fiol.FIOL(fiol.Logistic(), fiol.Ridge(lam), fiol.ScaleFree(fiol.Curvature())) for lam in (0.1, 0.0, 1e-3, 1.0)
+]
 #: How a learner is made, rows (few in the interpreter), scores, passes.
 CASES = {
     "lanes": (lambda: fiol.Learner(), 700, 1, 2),
+    "a ridge": (lambda: fiol.Learner(fiol.Ensemble(RIDGED), compiled=False), 250, 1, 1),
     "a gate": (lambda: fiol.Learner(regularizer=fiol.L1(1e-2), compiled=False), 250, 1, 1),
     "classes": (lambda: fiol.Learner(loss=fiol.Softmax(), classes=[0, 1, 2], compiled=False), 250, 3, 1),
     "squared": (lambda: fiol.Learner(loss=fiol.Squared(), compiled=False), 250, 1, 2),
@@ -49,7 +55,8 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_apart_is_together_to_the_bit(name, tmp_path):
+def test_apart_is_together_to_the_bit(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(lane_group, "INTERPRETED", name == "a ridge")
     make, rows, scores, passes = CASES[name]
     X, y, weight = material(rows, scores)
     base = make()

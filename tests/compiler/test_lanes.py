@@ -11,6 +11,7 @@ from fiol.components.lanes import (
     exponential,
     is_short,
     lane,
+    lane_decay,
     lane_exponential,
     lanes,
     larger,
@@ -98,3 +99,34 @@ def test_exponentials_in_lanes_are_exact_to_the_last_digit():
     off = np.log2(abs(x) + 1e-300) - found[len(x) : 2 * len(x)]
     assert ((off > -1e-5) & (off < 0.0861)).all()
     assert (lane_exponential(np.array([-800.0, -1e300])) < 1e-303).all()
+
+
+@jit
+def decays(zero, pull, h, n, out):  # type: ignore[no-untyped-def]
+    """`lane_decay`, a number of rounds for as many numbers as there are lanes."""
+    like = lanes(zero)
+    for k in range(n.shape[0]):
+        place = k * len(zero)
+        store(out, place, lane_decay(load_lanes(pull, place, like), load_lanes(h, place, like), n[k]))
+
+
+def test_what_missed_rounds_leave_in_lanes_is_exact():
+    rng = np.random.default_rng(0)
+    n = np.append(np.arange(1.0, 65.0), np.round(np.exp(rng.uniform(0.0, 25.0, 240))))
+    pull, h = np.exp(rng.uniform(-30.0, 8.0, (2, len(n), 8)))
+    pull[:, 0], h[:, 1] = 0.0, 1.0
+    pull[:, 2], pull[:, 3] = h[:, 2], h[:, 3] / n  # just half in every round, and about a third in all
+    found = np.zeros(pull.size)
+    decays((0.0,) * 8, pull.ravel(), h.ravel(), n, found)
+    slow = np.array([lane_decay(a, b, c) for a, b, c in zip(pull, h, n, strict=True)])
+    triples = zip(pull.ravel(), h.ravel(), np.repeat(n, 8), strict=True)
+    with mp.workdps(40):
+        exact = [float((1 + mp.mpf(a) / mp.mpf(b)) ** -int(c)) for a, b, c in triples]
+    for values in (found.reshape(-1, 8), slow):
+        np.testing.assert_allclose(values, np.reshape(exact, (-1, 8)), rtol=2e-13, atol=1e-15)
+        assert (values[:, 0] == 1.0).all()
+        assert ((values >= 0.0) & (values <= 1.0)).all()
+    alone = np.zeros((8, *pull.shape))  # what is in other lanes does not matter to the last bit
+    for k in range(8):
+        decays((0.0,) * 8, np.where(np.arange(8) == k, pull, 0.0).ravel(), h.ravel(), n, alone[k].reshape(-1))
+        assert (alone[k, :, k] == found.reshape(-1, 8)[:, k]).all()

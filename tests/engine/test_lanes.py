@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 import fiol
-from fiol import FIOL, AdaGrad, Constant, Curvature, Ensemble, Learner, Logistic, ScaleFree, Squared
+from fiol import FIOL, AdaGrad, Constant, Curvature, Ensemble, Learner, Logistic, Ridge, ScaleFree, Squared
 from fiol.compiler.compiled import interpreted
 from fiol.engine import lane_group
 from fiol.engine.engine import Engine
@@ -35,8 +36,15 @@ def in_the_interpreter(monkeypatch):
     monkeypatch.setattr(lane_group, "INTERPRETED", True)
 
 
-def engines(loss, steps, features, intercept=True, dtype="float64", compiled=False):
-    plans = [make_plan(FIOL(loss, step_size=step)) for step in steps]
+def plans_of(loss, steps, strengths):
+    """Plans with a ridge of the strength that is beside, where lanes have such a ridge."""
+    found = [make_plan(FIOL(loss, Ridge(lam), step)) for step, lam in zip(steps, strengths, strict=False)]
+    plain = [make_plan(FIOL(loss, step_size=step)) for step in steps]
+    return [one if fits_lanes(one) else other for one, other in zip(found, plain, strict=True)]
+
+
+def engines(loss, steps, features, intercept=True, dtype="float64", compiled=False, strengths=(0.0,) * 7):
+    plans = plans_of(loss, steps, strengths)
     return [Engine(plan, features, 0.0, intercept, False, dtype, compiled) for plan in plans]
 
 
@@ -64,14 +72,16 @@ def agree(found, expected, part=1e-12):
 @given(
     st.sampled_from(BINARY + REAL),
     st.lists(st.sampled_from(STEPS), min_size=1, max_size=7),
+    st.one_of(st.just([0.0] * 7), st.lists(st.sampled_from([0.0, 1e-4, 0.05, 20.0]), min_size=7, max_size=7)),
     st.booleans(),
     st.integers(0, 10**6),
 )
-def test_lanes_are_members_beside_each_other(loss, steps, intercept, seed):
+def test_lanes_are_members_beside_each_other(loss, steps, strengths, intercept, seed):
     rng = np.random.default_rng(seed)
     chunk, y, weight = rows(rng, 40, 5, loss)
-    alone = engines(loss, steps, 5, intercept)
+    alone = engines(loss, steps, 5, intercept, strengths=strengths)
     group = LaneGroup(alone)
+    assert group.with_ridge == any(engine.plan.regularizer.has_ridge() for engine in alone)
     assert group.pack(alone)
     group.make_place(5, 5)
     found = group.new_scores(40)
@@ -83,7 +93,8 @@ def test_lanes_are_members_beside_each_other(loss, steps, intercept, seed):
         for name in mine:
             assert mine[name].shape == theirs[name].shape
             assert mine[name].dtype == theirs[name].dtype
-            if name.partition(".")[2] not in ("bends", "pending", "stride", "length"):
+            own = group.with_ridge and name.startswith("state.")  # then each feature has what its last step was made of
+            if own or name.partition(".")[2] not in ("bends", "pending", "stride", "length"):
                 np.testing.assert_allclose(
                     mine[name], theirs[name], rtol=1e-9, atol=1e-12 * (1e-6 + abs(theirs[name]).max(initial=0.0))
                 )
@@ -149,9 +160,15 @@ def test_which_members_are_lanes(in_the_interpreter):
         return make_plan(FIOL(loss or Logistic(), penalty or fiol.Unregularized(), step or AdaGrad(), **rest))
 
     assert all(fits_lanes(plan(loss, step=step)) for loss in BINARY + REAL for step in STEPS)
+    smooth = [*BINARY, Squared(), fiol.Huber(0.7)]
+    assert all(fits_lanes(plan(loss, Ridge(0.1), step)) for loss in smooth for step in STEPS if step != Constant(0.3))
     others = [plan(Own()), plan(fiol.Poisson()), plan(fiol.Softmax()), plan(step=Warm()), plan(step=fiol.Polynomial())]
     others += [plan(step=ScaleFree(Curvature(noise=0.1))), plan(step=Curvature(noise=0.1))]
-    others += [plan(penalty=fiol.L1(0.1)), plan(penalty=fiol.Ridge(0.1)), plan(geometry=fiol.DiagonalMetric([2.0]))]
+    others += [plan(penalty=fiol.L1(0.1)), plan(geometry=fiol.DiagonalMetric([2.0]))]
+    others += [plan(penalty=Ridge([0.1, 0.2])), plan(penalty=Ridge(0.1), step=Constant(0.1))]  # by a common factor
+    others += [plan(penalty=fiol.ElasticNet(0.0, 0.1)), plan(penalty=fiol.Box(Ridge(0.1), 0.0))]
+    others += [plan(penalty=Ridge(0.1), step=ScaleFree(AdaGrad(), raw_penalty=1)), plan(penalty=Ridge(1e300))]
+    others += [plan(fiol.Absolute(), Ridge(0.1))]
     others += [plan(penalty=fiol.Box(fiol.Unregularized(), 0.0)), make_plan(fiol.SGD(Logistic(), step_size=AdaGrad()))]
     others += [make_plan(fiol.FTRLProximal(Logistic()))]
     assert not any(map(fits_lanes, others))
@@ -167,6 +184,9 @@ def test_which_members_are_lanes(in_the_interpreter):
 
 MIXED = [FIOL(Logistic(), step_size=STEPS[k]) for k in (0, 1, 2, 5, 6, 8, 9, 10)]  # 8 members, 7 of which are lanes
 MIXED.insert(2, FIOL(Logistic(), fiol.L1(0.01), AdaGrad()))
+#: The same with a ridge, which one of the seven has not.
+RIDGED = [FIOL(Logistic(), Ridge(0.02), STEPS[k]) for k in (0, 2, 3, 5, 6, 9, 10)]
+RIDGED[4:4] = [FIOL(Logistic(), step_size=STEPS[8]), FIOL(Logistic(), fiol.L1(0.01), AdaGrad())]
 
 
 def stream(n=60, d=5, seed=0):
@@ -175,16 +195,18 @@ def stream(n=60, d=5, seed=0):
     return X, np.where(X @ rng.normal(size=d) + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0)
 
 
-def model(monkeypatch, lanes, **options):
+def model(monkeypatch, lanes, members=MIXED, **options):
     monkeypatch.setattr(lane_group, "INTERPRETED", lanes)
-    found = Learner(Ensemble(MIXED), compiled=False, **options)
+    found = Learner(Ensemble(members), compiled=False, **options)
     assert len(found.engine.in_lanes) == 7 * lanes
     return found
 
 
+@pytest.mark.parametrize("members", [MIXED, RIDGED], ids=["no penalty", "ridge"])
 @pytest.mark.parametrize("options", [{}, {"dtype": "float32"}, {"intercept": False}, {"bits": 8}], ids=repr)
-def test_models_of_lanes_are_models_of_members_beside_each_other(monkeypatch, tmp_path, options):
+def test_models_of_lanes_are_models_of_members_beside_each_other(monkeypatch, tmp_path, options, members):
     X, y = stream()
+    options = {**options, "members": members}
     beside = model(monkeypatch, False, **options)
     near = {"rtol": 1e-3, "atol": 1e-4} if "dtype" in options else {"rtol": 1e-9, "atol": 1e-11}
     expected, weights = beside.learn(X, y), beside.weights
@@ -193,45 +215,160 @@ def test_models_of_lanes_are_models_of_members_beside_each_other(monkeypatch, tm
     np.testing.assert_allclose(lanes.weights, weights, **near)
     assert lanes.intercept == pytest.approx(beside.intercept, rel=1e-3 if "dtype" in options else 1e-9)
     assert lanes.arrays().keys() == beside.arrays().keys()
+    assert [member.nonzero for member in lanes.members] == [member.nonzero for member in beside.members]
+    np.testing.assert_allclose(lanes.scores(X), beside.scores(X), **near)
     lanes.save(tmp_path / "lanes.fiol")
     beside.save(tmp_path / "beside.fiol")
     exchanged = fiol.load(tmp_path / "beside.fiol", compiled=False)  # into lanes
     assert len(exchanged.engine.in_lanes) == 7
     again = fiol.load(tmp_path / "lanes.fiol", compiled=False)
+    assert all(a.tobytes() == lanes.arrays()[name].tobytes() for name, a in again.arrays().items())
     scores = lanes.learn(X, y)
-    assert (again.learn(X, y) == scores).all()
+    assert (again.learn(X[:23], y[:23]) == scores[:23]).all()
+    again.weights  # reading brings nothing up to date
+    assert (again.learn(X[23:], y[23:]) == scores[23:]).all()
     np.testing.assert_allclose(exchanged.learn(X, y), scores, **near)
     monkeypatch.setattr(lane_group, "INTERPRETED", False)
     apart = fiol.load(tmp_path / "lanes.fiol", compiled=False)
     np.testing.assert_allclose(apart.learn(X, y), scores, **near)
 
 
-def test_lanes_copied_merged_and_cut_go_on(monkeypatch):
+@pytest.mark.parametrize("members", [MIXED, RIDGED], ids=["no penalty", "ridge"])
+def test_lanes_copied_merged_and_cut_go_on(monkeypatch, members):
     X, y = stream(90)
     names = [{f"f{i}": float(v) for i, v in enumerate(row) if v} for row in X]
     found = []
     for in_lanes in (False, True):
-        parts = [model(monkeypatch, in_lanes) for _ in range(2)]
+        parts = [model(monkeypatch, in_lanes, members) for _ in range(2)]
         parts[0].learn(names[:40], y[:40])
         parts[1].learn(names[20:60], y[20:60])
         merged = Learner.merge([parts[0].copy(), parts[1]])
-        cut = model(monkeypatch, in_lanes, n_features=5)
+        cut = model(monkeypatch, in_lanes, members, n_features=5)
         cut.learn(X[:30], y[:30])
         cut.engine.select(np.array([4, 0, 2]))
-        found.append([merged.learn(names[60:], y[60:]), merged.weights, cut.engine.weights(3, False)])
+        pooled = model(monkeypatch, in_lanes, members)
+        pooled.learn_parallel(X, y, parts=3, threads=1)
+        found.append([merged.learn(names[60:], y[60:]), merged.weights, cut.engine.weights(3, False), pooled.weights])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
 
 
-def test_lanes_start_from_weights_also_of_features_never_seen(monkeypatch):
+@pytest.mark.parametrize("members", [MIXED, RIDGED], ids=["no penalty", "ridge"])
+def test_lanes_start_from_weights_also_of_features_never_seen(monkeypatch, members):
     X, y = stream()
     found = []
     for in_lanes in (False, True):
-        warm = model(monkeypatch, in_lanes, n_features=5)
+        warm = model(monkeypatch, in_lanes, members, n_features=5)
         warm.engine.start_from(np.arange(5.0), 0.5)
         np.testing.assert_allclose(warm.weights, np.arange(5.0), rtol=1e-12)
         found.append(warm.learn(X, y))
     np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-11)
+
+
+def by_hand(X, y, size, lam, kappa=0.1):
+    """Scores of scale-free AdaGrad with a ridge in units of features: all weights take part in every round."""
+    d = X.shape[1]
+    u, sums, peak, bias, own, scores = np.zeros(d), np.zeros(d), np.zeros(d), 0.0, 0.0, []  # u is a weight times peak
+    for x, target in zip(X, y, strict=True):
+        peak = np.maximum(peak, abs(x))
+        a = np.divide(x, peak, out=np.zeros(d), where=peak > 0.0)  # u stays: weights shrink as peaks grow
+        z = a @ u + bias
+        square = (1.0 / (1.0 + np.exp(target * z))) ** 2 / 16.0 * (1.0 + a @ a)
+        sums, own = sums + square * x * x, own + square
+        root = np.divide(np.sqrt(sums), peak, out=np.zeros(d), where=peak > 0.0)
+        step, lift = size / (kappa + root), size / (kappa + np.sqrt(own))
+        kept = np.where(peak > 0.0, 1.0 / (1.0 + lam * step), 1.0)
+
+        def off(beta, a=a, u=u, bias=bias, step=step, kept=kept, lift=lift, target=target):
+            after = a @ (kept * (u + step * beta * a)) + bias + lift * beta
+            return beta - target / (1.0 + np.exp(target * after))
+
+        beta = brentq(off, -1.0, 1.0, xtol=1e-16, rtol=1e-15)
+        u, bias = kept * (u + step * beta * a), bias + lift * beta
+        scores.append(z)
+    return np.array(scores), u / np.where(peak > 0.0, peak, 1.0)
+
+
+def test_a_ridge_in_lanes_is_that_of_a_loop_over_all_weights(in_the_interpreter):
+    X, y = stream(120, 6)
+    X[10:90, :3] = 0.0  # features that are away for long
+    sizes, strengths = (1.0, 30.0, 1.0), (0.01, 0.001, 3.0)
+    updates = [
+        FIOL(Logistic(), Ridge(lam), ScaleFree(AdaGrad(size), centred=0))
+        for size, lam in zip(sizes, strengths, strict=True)
+    ]
+    learner = Learner(Ensemble(updates), n_features=6, compiled=False)
+    assert learner.engine.all_in_lanes
+    told = np.zeros((len(y), 4))
+    chunk = Chunk(np.arange(0, 6 * len(y) + 1, 6), np.tile(np.arange(6, dtype=np.int32), len(y)), X.ravel())
+    there = chunk.data != 0.0
+    chunk = Chunk(np.append(0, np.cumsum(there.reshape(-1, 6).sum(axis=1))), chunk.indices[there], chunk.data[there])
+    learner.engine.learn_plainly(chunk, y, np.ones(len(y)), told=told)
+    for k, (size, lam) in enumerate(zip(sizes, strengths, strict=True)):
+        scores, weights = by_hand(X, y, size, lam)
+        np.testing.assert_allclose(told[:, k], scores, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(learner.engine.group.weights(6)[:, k], weights, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_marks_of_lanes_are_exact_for_as_many_rounds_as_there_may_be(dtype):
+    """Beyond 2^24 rounds, which are the whole numbers of a float."""
+    rng = np.random.default_rng(4)
+    chunk, y, weight = rows(rng, 30, 5, Logistic())
+    alone = engines(Logistic(), STEPS[6:11], 5, dtype=dtype, strengths=(1e-5,) * 5)
+    for engine in alone:
+        engine.learn(chunk, y, weight)
+        engine.ticks[0] += 3.0 * 2**24 + 7.0
+        engine.state.mark[:3] += 2.0**24 + 1.0
+    group = LaneGroup(alone)
+    assert group.pack(alone)
+    group.make_place(5, 5)
+    for one, other in zip(group.unpacked(), alone, strict=True):
+        assert one.state.mark.tolist() == other.state.mark.tolist()
+    found = group.new_scores(30)
+    group.learn(chunk, y, weight, found)
+    expected = np.column_stack([engine.learn(chunk, y, weight) for engine in alone])
+    agree(group.scores_of_members(found), expected, 1e-11 if dtype == "float64" else 1e-4)
+    for one, other in zip(group.unpacked(), alone, strict=True):
+        assert one.state.mark.tolist() == other.state.mark.tolist()
+    other = alone[1].copy()
+    other.state.mark[0] -= 1.0
+    assert not group.pack([alone[0], other, *alone[2:]])  # they have not missed the same rounds
+
+
+def test_compiled_models_with_a_ridge_go_on_to_the_same_bits(tmp_path):
+    """In chunks, by single events, from a file: as in the interpreter, where members are beside each other."""
+    X, y = stream(200)
+    updates = [update for update in RIDGED if not update.regularizer.has_l1()][:3]
+    learner, slow = (Learner(Ensemble(updates), n_features=5, compiled=fast) for fast in (True, False))
+    assert learner.engine.all_in_lanes
+    assert learner.engine.group.with_ridge
+    parts = learner.copy()
+    scores = learner.learn(X, y)
+    np.testing.assert_allclose(scores, slow.learn(X, y), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(learner.weights, slow.weights, rtol=1e-7, atol=1e-10)
+    found = [*parts.learn(X[:90], y[:90])]
+    parts.save(tmp_path / "parts.fiol")
+    parts = fiol.load(tmp_path / "parts.fiol")
+    for row, target in zip(X[90:], y[90:], strict=True):
+        there = np.flatnonzero(row).astype(np.int32)
+        found.append(parts.learn_one(there, row[there], target))
+    assert (np.array(found) == scores).all()
+    assert all(a.tobytes() == learner.arrays()[name].tobytes() for name, a in parts.arrays().items())
+
+
+@pytest.mark.parametrize("penalty", [fiol.ElasticNet(0.02, 0.1), Ridge(0.1)], ids=repr)
+def test_stacked_with_a_ridge_is_lanes_behind_a_gate_too(monkeypatch, penalty):
+    X, y = stream(150)
+    found = []
+    for in_lanes in (False, True):
+        monkeypatch.setattr(lane_group, "INTERPRETED", in_lanes)
+        learner = Learner(fiol.Stacked(Logistic(), penalty), compiled=False)
+        assert len(learner.engine.in_lanes) == 7 * in_lanes
+        found.append([learner.learn(X, y), learner.weights, [m.loss for m in learner.members]])
+        assert learner.n_nonzero == (5 if penalty == Ridge(0.1) else np.count_nonzero(found[0][1])) > 0
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-11)
 
 
 def test_members_that_have_not_seen_the_same_rows_stay_beside_each_other(in_the_interpreter):

@@ -73,14 +73,17 @@ from fiol.components.lanes import (
     exponential,
     is_short,
     lane,
+    lane_decay,
     lane_exponential,
     lane_log_one_plus,
     lanes,
     larger,
     like_lanes,
     load_lanes,
+    log_of_ratio,
     log_one_plus,
     near_one,
+    repeated,
     rough_log2,
     smaller,
     square_root,
@@ -636,7 +639,7 @@ def _log_one_plus(x: Any) -> Any:
     return (lambda x: lane_log_one_plus(x)) if in_lanes(x) else lambda x: math.log1p(x)
 
 
-for _helper in (lane_exponential, near_one, lane_log_one_plus):
+for _helper in (lane_exponential, near_one, lane_log_one_plus, log_of_ratio, lane_decay, repeated):
     _helpers.add(_helper)  # type: ignore[arg-type]
     _register_helper(_helper)  # type: ignore[arg-type]
 

@@ -413,8 +413,8 @@ class EnsembleEngine(Engine):
         return {name: getattr(new, name) for name in ("in_lanes", "group", "beside")}
 
     def settle(self) -> None:
-        for member in self.beside.values():  # weights in lanes always are up to date
-            member.settle()
+        for runner in self.runners:
+            runner.settle()
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 from fiol.compiler.compiled import inlined_strictly, jit
 from fiol.compiler.python_objects import attempted, block_in, new_float, python_function, share, usable
 from fiol.components.component import flat
-from fiol.components.lanes import choose, lanes, load_lanes, total
+from fiol.components.lanes import choose, lanes, load_lanes
 from fiol.engine.events import (
     NONE,
     RowReading,
@@ -23,7 +23,7 @@ from fiol.engine.events import (
     without_means,
 )
 from fiol.engine.lane_stack import lane_stack_row
-from fiol.engine.lanes import next_lane_row
+from fiol.engine.lanes import mixed_sum, mixed_weight, next_lane_row
 from fiol.engine.reading import prediction, score_one_row
 from fiol.engine.rounds import in_order
 
@@ -71,23 +71,17 @@ def mixed_lanes(zero, known):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def weight_in_lanes(records, i, v):  # type: ignore[no-untyped-def]
-    """The weight of the record at place i in the one linear model, as `add_lane_weights` finds it."""
-    return total(choose(v != 0.0, load_lanes(records, i, v) * v, 0.0))
-
-
-@inlined_strictly
 def gather(values, feature):  # type: ignore[no-untyped-def]
     """Write the weights of a row's features, and the intercept, in the one linear model."""
     held, zero = values.held, values.zero
-    v, room = mixed_lanes(zero, values.known), np.uint64(2 * len(zero))
+    v, room = mixed_lanes(zero, values.known), np.uint64(len(held.vectors) * len(zero))
     for k in range(feature.shape[0]):
         i = np.uint64(np.uint32(feature[k])) * room
         values.state.w[k] = 0.0
         if i < held.records.shape[0]:
-            values.state.w[k] = weight_in_lanes(held.records, i, v)
+            values.state.w[k] = mixed_weight(held, zero, i, v)
     if values.intercept.w.shape[0] > 0:
-        values.intercept.w[0] = weight_in_lanes(held.intercept, 0, v)
+        values.intercept.w[0] = mixed_sum(load_lanes(held.intercept, 0, v), v)
 
 
 @jit
@@ -119,7 +113,7 @@ def learn_lane_event(function, arguments, count):  # type: ignore[no-untyped-def
     features, more = features_after(reading, entries, new, count == 3)
     n = without_means(reading, entries)
     row, x = reading.feature[:n], reading.x[:n]
-    room = min(features, held.records.shape[0] // (2 * len(values.zero))), held.parts.shape[0] // 2
+    room = min(features, held.records.shape[0] // (len(held.vectors) * len(values.zero))), held.parts.shape[0] // 2
     limits = reading.low, reading.high, reading.heaviest
     failed, fine = attempted(in_order, (values.loss, row, x, y, w, *room, *limits))
     if failed:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.components.lanes import choose, total
 from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.components.solvers import ClosedForm
@@ -15,10 +16,10 @@ from fiol.components.step_sizes import LARGEST_SUM
 from fiol.engine.engine import Engine
 from fiol.intake.chunk import Chunk
 from fiol.update.anchors import LastIterate
-from fiol.update.laziness import UpToDate
+from fiol.update.laziness import ByRounds, UpToDate
 from fiol.update.loss_steps import ImplicitLoss
 from fiol.update.plan import Plan
-from fiol.update.state import START, Clock, State, aligned, realigned
+from fiol.update.state import FLOAT_ROUNDS, START, Clock, State, aligned, realigned
 
 #: How many lanes there may be, one of which is no member.
 WIDTHS = (4, 8)
@@ -27,6 +28,7 @@ WIDTHS = (4, 8)
 class LaneMemory(NamedTuple):
     """What members in lanes know, and where they work: arrays of a `LaneGroup`."""
 
+    vectors: Any  #: a 0 for every vector of a record
     rules: Any
     records: Any
     intercept: Any
@@ -46,23 +48,41 @@ INTERPRETED = False
 
 
 def fits_lanes(plan: Plan) -> bool:
-    """Whether the rounds of a plan are those of `fiol.engine.lanes`: exact steps, without penalty, of a kind."""
+    """Whether the rounds of a plan are those of `fiol.engine.lanes`: exact steps of a kind, with at most a ridge."""
     problem = plan.problem
     return (
         isinstance(problem.loss, Loss)
         and problem.loss.lanes
         and type(plan.anchor) is LastIterate
         and type(plan.loss_step) is ImplicitLoss
-        and type(plan.laziness) is UpToDate
+        and (type(plan.laziness) is UpToDate or has_lane_ridge(plan))
         and type(problem.solver) is ClosedForm
         and problem.geometry.quadratic
         and problem.geometry.unit_metric
         and not plan.regularizer_step.pushes
         and not plan.regularizer.is_bounded()
         and not problem.regularizer.has_l1()
-        and not problem.regularizer.has_ridge()
+        and problem.regularizer.has_ridge() == plan.laziness.marks
         and plan.step_size.lane_rule() is not None
     )
+
+
+def has_lane_ridge(plan: Plan) -> bool:
+    """Whether a plan has a ridge as lanes have it: one strength, in units of features where these have any.
+
+    Losses whose steps have a unit are left out: what that was when a feature was last seen, no record says.
+    """
+    rule, ridge = plan.step_size.lane_rule(), ridge_of(plan)
+    if type(plan.laziness) is not ByRounds or rule is None or plan.problem.loss.has_stride:
+        return False
+    one = (rule.root > 0.0) + (rule.length > 0.0) + rule.adds_bends <= 1  # which the third vector of records has
+    return one and plan.units.scaled == rule.scale_free and max(ridge, ridge * rule.size) < LARGE_BASE
+
+
+def ridge_of(plan: Plan) -> float:
+    """The strength of a plan's ridge, infinite if features have strengths of their own."""
+    parts = plan.problem.regularizer.strengths()
+    return float(parts[1]) if parts is not None and np.ndim(parts[1]) == 0 else np.inf
 
 
 def lanes_there(compiled: bool) -> bool:
@@ -83,16 +103,18 @@ def chosen_lanes(plans: Sequence[Plan], compiled: bool) -> list[int]:
 class LaneGroup:
     """Several engines as one: `pack` takes over what they know, `unpacked` gives it back.
 
-    A feature has a record of twice as many numbers as there are lanes, see `fiol.engine.lanes`.
+    A feature has a record of two or three vectors, see `fiol.engine.lanes`: three `with_ridge`, if any member has one.
     """
 
-    def __init__(self, engines: Sequence[Engine]) -> None:
+    def __init__(self, engines: Sequence[Engine], with_ridge: bool = False) -> None:
         #: The members without any feature: their plans, and how a feature is that was never seen.
         self.engines = [without_features(engine) for engine in engines]
         self.width = next(width for width in WIDTHS if width > len(engines))
         self.dtype, self.loss = engines[0].dtype, engines[0].plan.problem.loss
         self.has_intercept = engines[0].intercept.w.shape[0] > 0
         self.rules = coefficients([engine.plan for engine in engines], self.width)
+        self.with_ridge = with_ridge or bool(self.rules.reshape(-1, self.width)[-1].any())
+        self.vectors = (0.0,) * (3 if self.with_ridge else 2)
         self.zero = (0.0,) * self.width
         self.digits = tuple(self.zero if self.has_long_steps() else map(np.float32, self.zero))
         self.spare = aligned(6 * self.width, np.float64)
@@ -118,8 +140,17 @@ class LaneGroup:
     @property
     def memory(self) -> LaneMemory:
         """What kernels work on."""
-        known = self.rules, self.records, self.intercept, float(self.has_intercept), self.ticks
+        known = self.vectors, self.rules, self.records, self.intercept, float(self.has_intercept), self.ticks
         return LaneMemory(*known, self.steps, self.parts, self.spare)
+
+    @property
+    def room(self) -> int:
+        """How many numbers the record of a feature has."""
+        return len(self.vectors) * self.width
+
+    def table(self, records: Any) -> Any:
+        """Records as [feature, vector, lane]."""
+        return records.reshape(-1, len(self.vectors), self.width)
 
     def new_scores(self, rows: int) -> Floats:
         """Where the scores of so many rows go."""
@@ -131,13 +162,11 @@ class LaneGroup:
 
     def add_weights(self, features: Any, v: Floats, out: Floats) -> None:
         """Add the sums of weights times v, a number for every member."""
-        self.add_from(self.records, features, v, out)
+        self.engines[0].call("add_lane_weights", self.zero, self.memory, features, self.in_lanes_of(v), out)
 
-    def add_from(self, records: Any, features: Any, v: Floats, out: Floats) -> None:
-        """Add the sums of the weights of features in these records times v."""
-        parts = np.zeros(self.width)
-        parts[: len(v)] = v
-        self.engines[0].call("add_lane_weights", self.zero, records, features, parts, out)
+    def in_lanes_of(self, v: Floats) -> Floats:
+        """A number for every lane, of a number for every member."""
+        return np.append(v, np.zeros(self.width - len(v)))
 
     def move(self, v: Floats, change: Floats, shift: Any) -> None:
         """Add v times the change to the weights of the first features, and v times the shift to intercepts."""
@@ -148,14 +177,23 @@ class LaneGroup:
 
     def weights(self, features: int) -> Floats:
         """The weights of the first features, [feature, member]; features without a place have none."""
-        out = np.zeros((features, len(self.engines)))
-        have = self.records.reshape(-1, 2, self.width)[:features, 0, : len(self.engines)]
+        out, now = np.zeros((features, len(self.engines))), self
+        if self.with_ridge:
+            now = self.copy()
+            now.settle()
+        have = self.table(now.records)[:features, 0, : len(self.engines)]
         out[: have.shape[0]] = have
         return out
 
+    def settle(self) -> None:
+        """Bring all weights up to date."""
+        if self.with_ridge:
+            self.engines[0].call("settle_lanes", self.zero, self.memory)
+
     def add_intercepts(self, v: Floats, out: Floats) -> None:
         """Add the sum of intercepts times v, a number for every member."""
-        self.add_from(self.intercept, np.zeros(1, np.int32), v, out)
+        v = self.in_lanes_of(v)
+        out[0] += total(choose(v != 0.0, self.intercept[: self.width] * v, 0.0))
 
     @property
     def rounds(self) -> int:
@@ -177,12 +215,12 @@ class LaneGroup:
     @property
     def features(self) -> int:
         """How many features there is room for."""
-        return self.records.shape[0] // (2 * self.width)
+        return self.records.shape[0] // self.room
 
     def grow(self, features: int) -> None:
         """Make room for so many features."""
         if features > self.features:
-            new = aligned(max(features, 2 * self.features) * 2 * self.width, self.dtype)
+            new = aligned(max(features, 2 * self.features) * self.room, self.dtype)
             new[: self.records.shape[0]] = self.records
             self.records = new
 
@@ -198,7 +236,7 @@ class LaneGroup:
 
     def select(self, kept: Any) -> None:
         """Keep these features only, in this order."""
-        self.records = realigned(self.records.reshape(-1, 2 * self.width)[kept].reshape(-1))
+        self.records = realigned(self.records.reshape(-1, self.room)[kept].reshape(-1))
 
     def place(self, places: Any, features: int) -> None:
         """Have so many features, of which places[i] is what was feature i; the others were never seen."""
@@ -223,27 +261,27 @@ class LaneGroup:
     def unpacked_member(self, k: int) -> Engine:
         new, slopes = self.engines[k].copy(), float(self.ticks[1 + k])
         new.ticks = np.array(START._replace(t=self.ticks[0], eta=new.plan.step_size.eta(1.0), slopes=slopes))
-        new.state = self.state_of(k, self.records, new)
+        new.state = self.state_of(k, self.table(self.records), new, new.plan)
         if self.has_intercept:
-            new.intercept = self.state_of(k, self.intercept, new)
+            new.intercept = self.state_of(k, self.intercept.reshape(1, 2, -1), new, new.intercept_plan)
         return new
 
-    def state_of(self, k: int, records: Any, engine: Engine) -> State:
-        """What member k knows of the features of these records."""
-        kept, table, clock = (
-            engine.plan.step_size.statistics(),
-            records.reshape(-1, 2, self.width),
-            Clock(*engine.ticks),
-        )
-        state = engine.plan.new_state((table.shape[0],), 0.0, self.dtype, False)
+    def state_of(self, k: int, table: Any, engine: Engine, plan: Plan) -> State:
+        """What member k knows of the features of a table [feature, vector, lane]."""
+        kept, clock = plan.step_size.statistics(), Clock(*engine.ticks)
+        state = plan.new_state((table.shape[0],), 0.0, self.dtype, False)
         state.w[...] = table[:, 0, k]
-        peak = table[:, 0, self.width - 1]
-        stride = engine.plan.step_size.unit_of_steps(self.loss, clock.slopes, clock.t) if clock.t > 0.0 else 0.0
-        length = self.ticks[1 + self.width + k]
-        found = {"peak": peak, "pending": 0.0}
-        found |= {"stride": np.where(peak > 0.0, stride, 0.0), "length": np.where(peak > 0.0, length, 0.0)}
+        peak = table[:, 0, -1]
+        stride = plan.step_size.unit_of_steps(self.loss, clock.slopes, clock.t) if clock.t > 0.0 else 0.0
+        found = {"peak": peak, "stride": np.where(peak > 0.0, stride, 0.0)}
+        if table.shape[1] == 3:
+            found |= {"pending": table[:, 2, k], "length": table[:, 2, k]}
+        else:
+            found |= {"pending": 0.0, "length": np.where(peak > 0.0, self.ticks[1 + self.width + k], 0.0)}
         for j, name in enumerate(kept):
             state.statistics[:, j] = found.get(name, table[:, 1, k])
+        if state.mark.shape[0]:
+            state.mark[...] = marks_in(table)
         return state
 
     def pack(self, engines: Sequence[Engine]) -> bool:
@@ -259,23 +297,27 @@ class LaneGroup:
             )
             == 1
         )
-        if not same or any((peak != peaks[0]).any() for peak in peaks):
+        marks = [engine.state.mark for engine in engines if engine.plan.laziness.marks]
+        if not same or any((one != many[0]).any() for many in (peaks, marks) for one in many):
             return False
         features = engines[0].state.w.shape[0]
-        records, intercept = (aligned(n * 2 * self.width, self.dtype) for n in (features, 1))
+        records, intercept = aligned(features * self.room, self.dtype), aligned(2 * self.width, self.dtype)
+        met = self.table(records)
         for k, engine in enumerate(engines):
-            for table, state in ((records, engine.state), (intercept, engine.intercept)):
+            for table, state in ((met, engine.state), (intercept.reshape(1, 2, -1), engine.intercept)):
                 if state.w.shape[0]:
-                    self.take_over(table.reshape(-1, 2, self.width), k, state, engine)
-        met = records.reshape(-1, 2, self.width)
+                    self.take_over(table, k, state, engine)
         met[:, 0, -1] = peaks[0] if peaks else np.where(met.any(axis=(1, 2)), SEEN, 0.0)
+        if marks:
+            met[:, 2, -1] = marks[0] // FLOAT_ROUNDS * FLOAT_ROUNDS
+            met[:, 1, -1] = marks[0] - met[:, 2, -1].astype(np.float64)
         intercept[self.width - 1] = 1.0
         ticks = np.zeros(1 + 2 * self.width)
         ticks[0], ticks[1 : 1 + len(engines)] = clocks[0].t, [clock.slopes for clock in clocks]
         for k, engine in enumerate(engines):
-            ticks[1 + self.width + k] = (
-                engine.state.statistics[:, of("length", engine)].max(initial=0.0) if of("length", engine) >= 0 else 0.0
-            )
+            if of("length", engine) >= 0:  # the intercept is in every row
+                state = engine.intercept if self.has_intercept else engine.state
+                ticks[1 + self.width + k] = state.statistics[:, of("length", engine)].max(initial=0.0)
         self.engines = [without_features(engine) for engine in engines]
         self.records, self.intercept, self.ticks = records, intercept, ticks
         return True
@@ -283,9 +325,19 @@ class LaneGroup:
     def take_over(self, table: Any, k: int, state: State, engine: Engine) -> None:
         """Write what member k knows into records."""
         table[:, 0, k] = state.w
-        sums = [of(name, engine) for name in ("square", "bends", "pending") if of(name, engine) >= 0]
+        added = ("square", "bends") if table.shape[1] == 3 else ("square", "bends", "pending")
+        sums = [of(name, engine) for name in added if of(name, engine) >= 0]
         if sums:
             table[:, 1, k] = np.minimum(state.statistics[:, sums].astype(np.float64).sum(axis=1), LARGEST_SUM)
+        for name in ("pending", "length", "square"):
+            if table.shape[1] == 3 and of(name, engine) >= 0:
+                kept = state.statistics[:, of(name, engine)]
+                table[:, 2, k] = np.sqrt(kept) if name == "square" else kept
+
+
+def marks_in(table: Any) -> Floats:
+    """When the features of a table with three vectors were last seen."""
+    return table[:, 1, -1].astype(np.float64) + table[:, 2, -1]  # type: ignore[no-any-return]
 
 
 def of(name: str, engine: Engine) -> int:
@@ -307,9 +359,9 @@ def without_features(engine: Engine) -> Engine:
 
 def coefficients(plans: Sequence[Plan], width: int) -> Floats:
     """The `Table` of `fiol.engine.lanes` as an array: lanes without a member have steps of 0."""
-    table = np.zeros((9, width))
+    table = np.zeros((10, width))
     table[1] = 1.0
     for k, plan in enumerate(plans):
         rule: Any = plan.step_size.lane_rule()
-        table[:, k] = rule
+        table[:, k] = *rule, ridge_of(plan)
     return table.reshape(-1)

@@ -1,6 +1,6 @@
 """What engines know together whose members all are lanes: as `fiol.engine.pooling`, for all members at once.
 
-Members in lanes have no penalties and see the same rows: a feature that a part has not seen has the record of the base.
+These members have no penalties and see the same rows: a feature that a part has not seen has the record of the base.
 So one pass over all records is enough (`fiol.engine.lane_ways`).
 """
 

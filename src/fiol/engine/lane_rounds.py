@@ -16,6 +16,6 @@ def learn_stacked_rows(stack, loss, zero, four, digits, members, chunk, y, weigh
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         if r + 1 < y.shape[0]:
-            fetch_row(indices, last, indptr[r + 2], held.records, len(zero))
+            fetch_row(indices, last, indptr[r + 2], held.records, held.vectors, len(zero))
         z = next_lane_row(loss, zero, digits, indices[first:last], data[first:last], y[r], weight[r], held)
         scores[r] = lane_stack_row(stack, loss, zero, four, z, y[r], weight[r], members, state, room)

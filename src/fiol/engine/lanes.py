@@ -3,6 +3,13 @@
 A feature has one record for all members: their weights, then their sums (`LaneRule`), a lane each. The last lane is
 no member: among the weights it is the feature's largest absolute value. In a round all members take the same steps as
 they would alone (`learn_row` in `fiol.engine.rounds` has their numbers), and results differ by rounding alone.
+
+If any member has a ridge, weights shrink in every round that their feature misses, all of them as in the last one that
+it did not: h is what it was then. So a record has a third vector: the squared length of the row, where steps are by
+length; the root of the sum, where h has that, at no cost; and the last curvature, which is not among the sums until the
+next row. The last lanes of sums and of these are when that was, as the sum of two numbers that a float can hold.
+`vectors` has a 0 for every vector of a record: its length tells the two kinds of records apart when kernels are
+compiled.
 """
 
 from __future__ import annotations
@@ -17,7 +24,9 @@ from fiol.components.lanes import (
     anywhere,
     choose,
     is_short,
+    lane_decay,
     lanes,
+    larger,
     like_lanes,
     load_lanes,
     smaller,
@@ -28,10 +37,13 @@ from fiol.components.lanes import (
 )
 from fiol.components.step_sizes import LARGEST_SUM, LONGEST, STEEPEST
 from fiol.engine.rounds import LAST_DIGITS, NEAR
+from fiol.update.state import FLOAT_ROUNDS
 
 #: Above so many bytes of records, those of the next row are asked for ahead.
 CACHE = 2**20
 INFINITE = np.inf
+#: Of a metric between these, the square is a number.
+SMALLEST_METRIC, LARGEST_METRIC = 1e-150, 1e150
 #: Steps have the digits of a float where no value is larger than this, or smaller than one by this.
 FAR_APART = 1e15
 
@@ -48,7 +60,8 @@ class Table(NamedTuple):
     bends: Any  #: 1 where it adds up curvatures
     adaptive: Any  #: 1 where derivatives are of interest
     free: Any  #: 1 where members are scale-free,
-    plain: Any  #: 1 where they are not
+    ridge: Any  #: the strength of the ridge
+    plain: Any  #: 1 where members are not scale-free
 
 
 @inlined_strictly
@@ -66,59 +79,121 @@ def table_from(rules, zero):  # type: ignore[no-untyped-def]
         load_lanes(rules, 6 * n, like),
         load_lanes(rules, 7 * n, like),
         load_lanes(rules, 8 * n, like),
+        load_lanes(rules, 9 * n, like),
         1.0 - load_lanes(rules, 8 * n, like),
     )
 
 
 @inlined_strictly
-def lane_steps(table, base, size, s, unit):  # type: ignore[no-untyped-def]
-    """The steps of a feature's weights, whose sums are s and whose values are multiplied by `unit`: size / h."""
-    root = square_root(s) * unit
-    h = base + root * (table.root + table.part * root)
+def metric(table, base, root):  # type: ignore[no-untyped-def]
+    """h of a feature's weights, by the root of their sums in units of values."""
+    return base + root * (table.root + table.part * root)
+
+
+@inlined_strictly
+def lane_steps(size, h):  # type: ignore[no-untyped-def]
+    """size / h, and 0 where nothing is known."""
     return choose(h > 0.0, size / h, 0.0)
 
 
 @inlined_strictly
-def row_steps(loss, rules, digits, feature, x, parts, square, base, longest, records, steps, p):  # type: ignore[no-untyped-def]
-    """Write the steps of a row's weights; returns p, and what they move the score by, per pull."""
-    table, like, width, room = (
-        table_from(rules, digits),
-        lanes(digits),
-        np.uint64(len(digits)),
-        np.uint64(2 * len(digits)),
-    )
-    gain, base, size = like_lanes(square, like), like_lanes(base, like), like_lanes(longest, like)
-    for j in range(x.shape[0]):
-        i, value, part, unit = np.uint64(np.uint32(feature[j])) * room, x[j], parts[2 * j], parts[2 * j + 1]
-        s = smaller(load_lanes(records, i + width, like) + gain * (value * value), LARGEST_SUM)
-        step = lane_steps(table, base, size, s, table.plain + table.free * unit)
-        if loss.has_stride:
-            step = smaller(step, choose(table.free > 0.5, like + LONGEST / (unit * unit), INFINITE))
-        store(steps, np.uint64(j) * width, step)
-        p = p + like_lanes(step * (table.plain * (value * value) + table.free * (part * part)), p)
-    return p
+def whole_floats(t):  # type: ignore[no-untyped-def]
+    """The part of a number of rounds that a float can hold, and so can the rest."""
+    return 1.0 * (np.int64(t) // FLOAT_ROUNDS * FLOAT_ROUNDS)
 
 
 @inlined_strictly
-def move_row(rules, digits, feature, x, parts, beta, more, records, steps):  # type: ignore[no-untyped-def]
-    """Move a row's weights by their steps times beta, and let their sums grow."""
+def weights_now(table, vectors, zero, records, i, t):  # type: ignore[no-untyped-def]
+    """The weights of the record at place i after t rounds, of which its feature may have missed some."""
+    like, n = lanes(zero), len(zero)
+    w = load_lanes(records, i, like)
+    if len(vectors) == 3:
+        missed = (t - records[i + np.uint64(3 * n - 1)]) - records[i + np.uint64(2 * n - 1)]
+        if missed > 0.0:
+            peak, rest = 1.0 * records[i + np.uint64(n - 1)], load_lanes(records, i + np.uint64(2 * n), like)
+            unit, met = (1.0 / peak, 1.0) if peak > 0.0 else (0.0, 0.0)
+            s, unit = load_lanes(records, i + np.uint64(n), like), table.plain + table.free * unit
+            h = table.base + rest * (table.length + table.root * unit) + table.part * (s * unit * unit)
+            pull = table.ridge * table.size * (table.plain + table.free * met)
+            w = w * choose(h > 0.0, lane_decay(pull, h, missed), 1.0)
+    return w
+
+
+@inlined_strictly
+def row_steps(loss, rules, vectors, digits, feature, x, parts, square, base, length, longest, t, records, steps, lift):  # type: ignore[no-untyped-def]
+    """Write the steps of a row's weights; returns what they move the score by, per pull, without and with the ridge,
+    and what the ridge takes from the score.
+
+    A weight of which a ridge leaves 1 / (1 + ridge step) moves by so much less, too: by steps that end at 1 / ridge.
+    Then records are written, too, but for weights and the curvature of this round.
+    """
     table, like, width, room = (
         table_from(rules, digits),
         lanes(digits),
         np.uint64(len(digits)),
+        np.uint64(len(vectors) * len(digits)),
+    )
+    gain, base, size = like_lanes(square, like), like_lanes(base, like), like_lanes(longest, like)
+    straight, p, taken, length = lift, lift, like_lanes(like, lift), table.length * like_lanes(length, like)
+    last, rest, early, pull = (
+        np.uint64(len(digits) - 1),
         np.uint64(2 * len(digits)),
+        whole_floats(t),
+        table.ridge * size,
+    )
+    for j in range(x.shape[0]):
+        i, value, part, unit = np.uint64(np.uint32(feature[j])) * room, x[j], parts[2 * j], parts[2 * j + 1]
+        s, far = load_lanes(records, i + width, like), table.plain * (value * value) + table.free * (part * part)
+        if len(vectors) == 3:
+            s = smaller(s + table.bends * load_lanes(records, i + rest, like) + gain * (value * value), LARGEST_SUM)
+            store(records, i + width, with_lane(s, last, t - early))
+            if records.itemsize == 4 and not is_short(like):
+                s = load_lanes(records, i + width, like)  # the root is that of what is kept
+            root = square_root(s)
+            store(records, i + rest, with_lane(choose(table.root > 0.0, root, length), last, early))
+            h = metric(table, base, root * (table.plain + table.free * unit))
+            safe = smaller(larger(h, SMALLEST_METRIC), LARGEST_METRIC)
+            both = choose(h > 0.0, size / (safe * (safe + pull)), 0.0)
+            step = both * safe
+            straight = straight + like_lanes(both * (safe + pull) * far, p)
+            taken = taken + like_lanes(table.ridge * step * (load_lanes(records, i, like) * value), p)
+        else:
+            s = smaller(s + gain * (value * value), LARGEST_SUM)
+            step = lane_steps(size, metric(table, base, square_root(s) * (table.plain + table.free * unit)))
+            if loss.has_stride:
+                step = smaller(step, choose(table.free > 0.5, like + LONGEST / (unit * unit), INFINITE))
+        store(steps, np.uint64(j) * width, step)
+        p = p + like_lanes(step * far, p)
+    return straight if len(vectors) == 3 else p, p, taken
+
+
+@inlined_strictly
+def move_row(rules, vectors, digits, feature, x, parts, beta, more, bend, records, steps):  # type: ignore[no-untyped-def]
+    """Move a row's weights by their steps times beta, and let their sums grow, unless these have grown."""
+    table, like, width, room = (
+        table_from(rules, digits),
+        lanes(digits),
+        np.uint64(len(digits)),
+        np.uint64(len(vectors) * len(digits)),
     )
     free, plain, more = (
         like_lanes(beta, like) * table.free,
         like_lanes(beta, like) * table.plain,
         like_lanes(more, like),
     )
+    bend, rest = like_lanes(bend, like), np.uint64(2 * len(digits))
     for j in range(x.shape[0]):
         i, value = np.uint64(np.uint32(feature[j])) * room, x[j]
         pull = plain * value + free * (parts[2 * j] * parts[2 * j + 1])
-        store(records, i, load_lanes(records, i, like) + load_lanes(steps, np.uint64(j) * width, like) * pull)
-        s = load_lanes(records, i + width, like) + more * (value * value)
-        store(records, i + width, smaller(s, LARGEST_SUM))
+        w, step = load_lanes(records, i, like), load_lanes(steps, np.uint64(j) * width, like)
+        if len(vectors) == 3:
+            pull = pull - table.ridge * w
+            met = smaller(bend * (value * value), LARGEST_SUM)
+            store(records, i + rest, load_lanes(records, i + rest, like) + met)
+        else:
+            s = load_lanes(records, i + width, like) + more * (value * value)
+            store(records, i + width, smaller(s, LARGEST_SUM))
+        store(records, i, w + step * pull)
 
 
 @inlined_strictly
@@ -144,9 +219,9 @@ def one_by_one(loss, z, p, doubt, reach, y, weight, spare):  # type: ignore[no-u
 
 
 @inlined_strictly
-def lane_doubt(loss, table, zero, feature, x, y, z, own, records):  # type: ignore[no-untyped-def]
+def lane_doubt(loss, table, vectors, zero, feature, x, y, z, own, records):  # type: ignore[no-untyped-def]
     """How far its last digits may have moved each score: `doubt_about` in every lane."""
-    like, room = lanes(zero), np.uint64(2 * len(zero))
+    like, room = lanes(zero), np.uint64(len(vectors) * len(zero))
     near = NEAR * (abs(z) + abs(y))
     close = choose(loss.least_grad(z, near, y) != loss.grad(z, y), 1.0, like)
     if y == 0.0:
@@ -167,6 +242,7 @@ def lane_doubt(loss, table, zero, feature, x, y, z, own, records):  # type: igno
 def learn_lane_row(  # type: ignore[no-untyped-def]
     loss,
     table,
+    vectors,
     zero,
     feature,
     x,
@@ -184,32 +260,35 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     digits,
 ):
     """One round of all members; returns their scores before it, `Clock.slopes` after it, and the length of the row."""
-    like, width, room, last = lanes(zero), np.uint64(len(zero)), np.uint64(2 * len(zero)), np.uint64(len(zero) - 1)
+    like, width, last = lanes(zero), np.uint64(len(zero)), np.uint64(len(zero) - 1)
+    room = np.uint64(len(vectors) * len(zero))
     # 1. Scores, and how long the row is in units of the largest values.
     own, z = load_lanes(intercept, 0, like) * has_intercept, like
     length = raw = has_intercept
     far = False
     for j in range(x.shape[0]):
         i, value = np.uint64(np.uint32(feature[j])) * room, x[j]
+        w = weights_now(table, vectors, zero, records, i, t - 1.0)
         size, peak = abs(value), 1.0 * records[i + last]
         if size > peak:
             if peak > 0.0:
-                w = load_lanes(records, i, like)
-                store(records, i, w * (table.plain + table.free * (peak / size)))
-            records[i + last] = size
-            peak = size
+                w = w * (table.plain + table.free * (peak / size))
+            store(records, i, with_lane(w, last, size))
+            peak, w = size, load_lanes(records, i, like)  # which may have fewer digits
+        elif len(vectors) == 3:
+            store(records, i, w)
         unit = 1.0 / peak
         part = value * unit
         parts[2 * j], parts[2 * j + 1] = part, unit
         length += part * part
         raw += value * value
         far = far or peak > FAR_APART or size < 1.0 / FAR_APART
-        z = z + load_lanes(records, i, like) * value
+        z = z + w * value
     z = with_lane(z + own, last, 0.0)
     # 2. What the derivatives say about steps.
     doubt = like
     if loss.kinked:
-        doubt = lane_doubt(loss, table, zero, feature, x, y, z, own, records)
+        doubt = lane_doubt(loss, table, vectors, zero, feature, x, y, z, own, records)
     slope = smaller(loss.least_slope(z, doubt, y), STEEPEST)
     square = slope * slope * table.adaptive
     added = square
@@ -227,25 +306,30 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     longest = stride * table.size
     # 3. Steps, and the pull of each member.
     own_sums = smaller(load_lanes(intercept, width, like) + square, LARGEST_SUM)
-    lift = lane_steps(table, base, longest, own_sums, 1.0) * has_intercept
+    lift = lane_steps(longest, metric(table, base, square_root(own_sums))) * has_intercept
     if is_short(lanes(digits)):
         far = far or anywhere((square > FAR_APART) | (longest > FAR_APART) | (base > FAR_APART))
+    row = x, parts, square, base, lengths, longest, t, records, steps, lift
     if far and is_short(lanes(digits)):
-        p = row_steps(loss, rules, zero, feature, x, parts, square, base, longest, records, steps, lift)
+        straight, p, taken = row_steps(loss, rules, vectors, zero, feature, *row)
     else:
-        p = row_steps(loss, rules, digits, feature, x, parts, square, base, longest, records, steps, lift)
-    if loss.lane_exact(z, weight * p):
-        beta, seen = loss.lane_step(z, p, doubt, stride, y, weight)
+        straight, p, taken = row_steps(loss, rules, vectors, digits, feature, *row)
+    q = z - taken if len(vectors) == 3 else z
+    if loss.lane_exact(q, weight * p):
+        beta, seen = loss.lane_step(q, p, doubt, stride, y, weight)
         bend = smaller(seen + like, LARGEST_SUM)
     else:
-        beta, bend = one_by_one(loss, z, p, doubt, stride, y, weight, spare)
-    bend = choose(bend > 0.0, stride / (1.0 / choose(bend > 0.0, bend, 1.0) + p), 0.0)
-    more = square + bend * table.bends
+        beta, bend = one_by_one(loss, q, p, doubt, stride, y, weight, spare)
+    if loss.kinked and len(vectors) == 3:  # over a step that began at z
+        bend = smaller(loss.bend(z, q + p * beta, beta, doubt, stride, y, weight) + like, LARGEST_SUM)
+    bend = choose(bend > 0.0, stride / (1.0 / choose(bend > 0.0, bend, 1.0) + straight), 0.0) * table.bends
+    more = square + bend
     # 4. New weights and sums.
+    moved = parts, beta, more, bend, records, steps
     if far and is_short(lanes(digits)):
-        move_row(rules, zero, feature, x, parts, beta, more, records, steps)
+        move_row(rules, vectors, zero, feature, x, *moved)
     else:
-        move_row(rules, digits, feature, x, parts, beta, more, records, steps)
+        move_row(rules, vectors, digits, feature, x, *moved)
     store(intercept, 0, with_lane(load_lanes(intercept, 0, like) + lift * beta, last, 1.0))
     store(intercept, width, smaller(load_lanes(intercept, width, like) + more, LARGEST_SUM))
     return z, slopes, lengths
@@ -260,7 +344,7 @@ def next_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ign
     like, width, ticks = lanes(zero), len(zero), held.ticks
     t = ticks[0] + 1.0
     z, slopes, lengths = learn_lane_row(
-        loss, table_from(held.rules, zero), zero, feature, x, y, weight, held.records, held.intercept,
+        loss, table_from(held.rules, zero), held.vectors, zero, feature, x, y, weight, held.records, held.intercept,
         held.has_intercept, t, load_lanes(ticks, 1, like), held.steps, held.parts, held.spare, held.rules, digits,
     )  # fmt: skip
     ticks[0] = t
@@ -270,13 +354,13 @@ def next_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ign
 
 
 @inlined_strictly
-def fetch_row(indices, first, last, records, width):  # type: ignore[no-untyped-def]
+def fetch_row(indices, first, last, records, vectors, width):  # type: ignore[no-untyped-def]
     """Ask for the records of a row's features, if there are so many records that they may be far away."""
     if records.nbytes > CACHE:
         for j in range(first, last):
-            i = np.uint64(np.uint32(indices[j])) * np.uint64(2 * width)
-            prefetch(records, i)
-            prefetch(records, i + np.uint64(width))
+            i = np.uint64(np.uint32(indices[j])) * np.uint64(len(vectors) * width)
+            for k in range(len(vectors)):
+                prefetch(records, i + np.uint64(k * width))
 
 
 @jit
@@ -289,17 +373,40 @@ def learn_lanes(loss, zero, digits, chunk, y, weight, held, scores):  # type: ig
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         if r + 1 < y.shape[0]:
-            fetch_row(indices, last, indptr[r + 2], held.records, width)
+            fetch_row(indices, last, indptr[r + 2], held.records, held.vectors, width)
         z = next_lane_row(loss, zero, digits, indices[first:last], data[first:last], y[r], weight[r], held)
         store(scores, r * width, z)
 
 
+@inlined_strictly
+def mixed_sum(w, v):  # type: ignore[no-untyped-def]
+    """The sum of all members' weights times v; a member with v = 0 does not count at all."""
+    return total(choose(v != 0.0, w * v, 0.0))
+
+
+@inlined_strictly
+def mixed_weight(held, zero, i, v):  # type: ignore[no-untyped-def]
+    """The `mixed_sum` of the record at place i, now."""
+    w = weights_now(table_from(held.rules, zero), held.vectors, zero, held.records, i, held.ticks[0])
+    return mixed_sum(w, v)
+
+
 @jit
-def add_lane_weights(zero, records, features, v, out):  # type: ignore[no-untyped-def]
-    """Add the sums of all members' weights of `features` times v; a member with v = 0 does not count at all."""
-    records, like, room = borrowed(records), lanes(zero), np.uint64(2 * len(zero))
-    parts = load_lanes(v, 0, like)
+def add_lane_weights(zero, held, features, v, out):  # type: ignore[no-untyped-def]
+    """Add the sums of all members' weights of `features` times v."""
+    held, room, parts = borrowed(held), np.uint64(len(held.vectors) * len(zero)), load_lanes(v, 0, lanes(zero))
     for j in range(features.shape[0]):
         i = np.uint64(np.uint32(features[j])) * room
-        if i < records.shape[0]:
-            out[j] += total(choose(parts != 0.0, load_lanes(records, i, like) * parts, 0.0))
+        if i < held.records.shape[0]:
+            out[j] += mixed_weight(held, zero, i, parts)
+
+
+@jit
+def settle_lanes(zero, held):  # type: ignore[no-untyped-def]
+    """Bring all weights up to date, where features may have missed rounds."""
+    held, t, n = borrowed(held), held.ticks[0], len(zero)
+    table, early = table_from(held.rules, zero), whole_floats(t)
+    for k in range(held.records.shape[0] // (3 * n)):
+        i = np.uint64(3 * n * k)
+        store(held.records, i, weights_now(table, held.vectors, zero, held.records, i, t))
+        held.records[i + np.uint64(2 * n - 1)], held.records[i + np.uint64(3 * n - 1)] = t - early, early

@@ -39,7 +39,8 @@ class MemberShare(EnsembleEngine):
         """Have these members, at these places."""
         found = dict(zip(places, (engine.copy() for engine in engines), strict=True))
         together = [found[k] for k in self.in_lanes]
-        self.group = LaneGroup(together) if together else None
+        with_ridge = self.group is not None and self.group.with_ridge  # as it is where all members are
+        self.group = LaneGroup(together, with_ridge) if together else None
         if self.group is not None and not self.group.pack(together):
             raise ValueError("members that are lanes have learned from different rows")
         self.beside = {k: engine for k, engine in found.items() if k not in self.in_lanes}

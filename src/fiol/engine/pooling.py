@@ -131,8 +131,8 @@ def pool_of(
 
 
 def lanes_alone(engine: Engine) -> bool:
-    """Whether an engine has members that all are lanes."""
-    return isinstance(engine, EnsembleEngine) and engine.all_in_lanes
+    """Whether an engine has members that all are lanes, none of them with a penalty."""
+    return isinstance(engine, EnsembleEngine) and engine.all_in_lanes and not engine.group.with_ridge  # type: ignore[union-attr]
 
 
 def steps_chosen(losses: Floats, costs: Floats, parts: int) -> Floats:

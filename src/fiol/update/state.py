@@ -41,6 +41,8 @@ class Uncounted(NamedTuple):
     rounds: float  #: the part of a round that the mean of merged clocks has beyond a whole number
 
 
+#: Numbers of rounds below this are floats, and so are its multiples.
+FLOAT_ROUNDS = 2**24
 #: The clock before the first round, but for eta.
 START = Clock(0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
 
