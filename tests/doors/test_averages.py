@@ -11,6 +11,7 @@ from tests.interpreted import interpret
 
 import fiol
 from fiol.doors.validation import LARGEST_SEED
+from fiol.engine import lane_group
 from fiol.intake.chunk import loops
 from fiol.onnx import to_onnx
 
@@ -176,3 +177,15 @@ def test_stacked_has_to_be_possible():
         model, y = new("two", step_size="stacked", penalty="l2", tune=tune)
         with pytest.raises(ValueError, match="tune tries single learners"):
             model.fit(X, y)
+
+
+def test_members_in_lanes_with_a_ridge_have_the_same_mean(monkeypatch):
+    interpret(monkeypatch)
+    found = []
+    for lanes in (True, False):
+        monkeypatch.setattr(lane_group, "INTERPRETED", lanes)
+        model, y = new("two", penalty="l2", alpha=0.05)
+        model.fit(X, y)
+        model.partial_fit(X, y)  # goes on from the mean
+        found.append(told(model))
+    np.testing.assert_allclose(*found, rtol=1e-11)

@@ -171,7 +171,8 @@ class LaneGroup:
     def move(self, v: Floats, change: Floats, shift: Any) -> None:
         """Add v times the change to the weights of the first features, and v times the shift to intercepts."""
         members = slice(len(self.engines))
-        self.records.reshape(-1, 2, self.width)[: change.shape[0], 0, members] += change[:, None] * v
+        self.settle()
+        self.table(self.records)[: change.shape[0], 0, members] += change[:, None] * v
         if self.has_intercept:
             self.intercept.reshape(2, self.width)[0, members] += shift * v
 
@@ -241,9 +242,9 @@ class LaneGroup:
     def place(self, places: Any, features: int) -> None:
         """Have so many features, of which places[i] is what was feature i; the others were never seen."""
         self.grow(len(places))
-        table = self.records.reshape(-1, 2 * self.width)[: len(places)]
-        self.records = aligned(features * 2 * self.width, self.dtype)
-        self.records.reshape(-1, 2 * self.width)[places] = table
+        table = self.records.reshape(-1, self.room)[: len(places)]
+        self.records = aligned(features * self.room, self.dtype)
+        self.records.reshape(-1, self.room)[places] = table
 
     def copy(self, records: Any = None) -> LaneGroup:
         """A group of its own with the same state, whose records go there, if that is given."""
