@@ -29,6 +29,7 @@ from fiol import (
     Squared,
 )
 from fiol.compiler.compiled import interpreted
+from fiol.engine import lane_group
 from fiol.engine.joint_stacking import joint_stack_rows
 from fiol.engine.stack_state import mixing, new_stack_state
 from fiol.engine.stacking import stack_rows
@@ -233,6 +234,17 @@ def test_compiled_gates_do_what_the_interpreter_does():
     np.testing.assert_allclose(fast.learn(X, y), slow.learn(X, y), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(fast.weights, slow.weights, rtol=1e-7, atol=1e-10)
     assert [m.nonzero for m in fast.members] == [m.nonzero for m in slow.members]
+
+
+def test_lanes_and_stack_behind_a_gate_are_one_loop_or_two_to_the_bit(monkeypatch):
+    monkeypatch.setattr(lane_group, "INTERPRETED", True)
+    X, y = stream()
+    one, two = (new(fiol.Stacked(Logistic(), ElasticNet(0.02, 0.01)), n_features=X.shape[1]) for _ in range(2))
+    assert one.engine.lanes_behind_gate
+    scores = np.append(one.learn(X[:25], y[:25]), one.learn(X[25:], y[25:]))  # rows that pass have room already
+    monkeypatch.setattr(type(two.engine), "lanes_behind_gate", False)
+    assert (two.learn(X, y) == scores).all()
+    assert state_of(one) == state_of(two)
 
 
 # --- bounded memory, merges, what goes wrong --------------------------------------------------

@@ -65,6 +65,8 @@ LARGEST_EVENT = 1e50
 STACK_COST = 16.0
 #: So many stacks may have their members as lanes; and a 0 for each, and for the whole.
 MOST_STACKS, FOUR = 3, (0.0,) * 4
+#: The scores of a gate that is not there.
+NOTHING_SAID = np.zeros(0)
 
 
 class EnsembleEngine(Engine):
@@ -82,6 +84,8 @@ class EnsembleEngine(Engine):
 
     #: Does something for everyone who learns: a `map`, perhaps one in threads.
     each: Any = staticmethod(map)
+    #: Where entries are that a gate has let pass.
+    passed: Chunk | None = None
 
     def __init__(
         self,
@@ -249,10 +253,8 @@ class EnsembleEngine(Engine):
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats, told: Any = None) -> Floats:
         """A round per row of every member and of the stack; a signal is heard when all have made them."""
         if self.all_in_lanes and told is None:
-            group: Any = self.group
-            rows, known = (chunk, y, sample_weights), (group.memory, self.known_to_stack, self.stack_room)
             scores = np.zeros(chunk.rows)
-            self.call("learn_stacked_rows", *self.stack_parts, group.digits, len(self.in_lanes), *rows, *known, scores)
+            self.learn_lanes_and_stack(chunk, y, sample_weights, NOTHING_SAID, scores)
             return scores
         ends = [runner.rounds + chunk.rows for runner in self.runners], self.rounds + chunk.rows
         shape = chunk.rows, *self.trailing
@@ -278,8 +280,17 @@ class EnsembleEngine(Engine):
         """
         if self.gate < 0:
             return chunk
-        entries = int(chunk.indptr[-1] - chunk.indptr[0])
-        return Chunk(np.zeros_like(chunk.indptr), np.zeros(entries + 1, np.int32), np.zeros(entries + 1))
+        entries, room = int(chunk.indptr[-1] - chunk.indptr[0]) + 1, self.passed
+        if room is None or room.indptr.shape[0] <= chunk.rows or room.data.shape[0] < entries:
+            room = Chunk(np.zeros(chunk.rows + 1, np.int64), np.zeros(entries, np.int32), np.zeros(entries))
+            self.passed = room  # memory that is new to the process costs as much as a round
+        return Chunk(room.indptr[: chunk.rows + 1], room.indices[:entries], room.data[:entries])
+
+    def learn_lanes_and_stack(self, chunk: Chunk, y: Floats, sample_weights: Floats, said: Floats, out: Floats) -> None:
+        """The rounds of all lanes and of the stack, and the scores before; `said` are scores of the gate, if any."""
+        group: Any = self.group
+        parts = *self.stack_parts, group.digits, len(self.ensemble.updates), chunk, y, sample_weights, said
+        self.call("learn_stacked_rows", *parts, group.memory, self.known_to_stack, self.stack_room, out)
 
     def end_piece(self, piece: Piece, found: list[Floats], scores: Floats, ends: list[int], end: int) -> None:
         """The rounds of a piece that have not been made yet: the clocks tell who has made its own."""
@@ -289,6 +300,10 @@ class EnsembleEngine(Engine):
             gate, its_end, its_scores = runners.pop()
             if gate.rounds < its_end:
                 gate.call("gate_rows", *gate.plans, piece.rows, *targets, *gate.memory, its_scores, piece.passed)
+            if piece.told is None and self.lanes_behind_gate:
+                if self.rounds < end:
+                    self.learn_lanes_and_stack(piece.passed, *targets, its_scores, scores)
+                return
 
         def learn(k: int) -> None:
             runner, its_end, its_scores = runners[k]
@@ -338,6 +353,12 @@ class EnsembleEngine(Engine):
     def all_in_lanes(self) -> bool:
         """Whether all members are lanes, and so is their stack: then one kernel makes the rounds of all."""
         return self.group is not None and self.width > 0 and not self.beside
+
+    @property
+    def lanes_behind_gate(self) -> bool:
+        """Whether all members but the gate are lanes, and it has a lane of the stack behind theirs."""
+        behind = self.group is not None and self.width == self.group.width and [*self.beside] == [self.gate]
+        return behind and self.in_lanes == [*range(self.gate)]
 
     def side_by_side(self, found: list[Floats]) -> Floats:
         """The scores of all members, in their order: [row, member], or [row, score, member]; 0 in the other lanes."""
@@ -636,7 +657,7 @@ class EnsembleEngine(Engine):
     def copy(self, records: Any = None) -> EnsembleEngine:
         """An engine of its own with the same state; records of lanes go there, if that is given."""
         new = copy.copy(self)
-        new.spare, new.each = None, map
+        new.spare, new.passed, new.each = None, None, map
         new.group = None if self.group is None else self.group.copy(records)
         new.beside = {k: member.copy() for k, member in self.beside.items()}
         new.mixed = type(self.mixed)(*(array.copy() for array in self.mixed))

@@ -22,8 +22,8 @@ from fiol.engine.events import (
     reading_for,
     without_means,
 )
-from fiol.engine.lane_stack import lane_stack_row
-from fiol.engine.lanes import mixed_sum, mixed_weight, next_lane_row
+from fiol.engine.lane_rounds import stacked_round
+from fiol.engine.lanes import mixed_sum, mixed_weight
 from fiol.engine.reading import prediction, score_one_row
 from fiol.engine.rounds import in_order
 
@@ -54,10 +54,8 @@ class LaneValues(NamedTuple):
 @inlined_strictly
 def lane_round(values, feature, x, y, weight):  # type: ignore[no-untyped-def]
     """One round of all members and their stack; returns the score of the whole before it."""
-    z = next_lane_row(values.loss, values.zero, values.digits, feature, x, y, weight, values.held)
-    return lane_stack_row(
-        values.stack, values.loss, values.zero, values.four, z, y, weight, values.members, values.known, values.room
-    )
+    parts = values.stack, values.loss, values.zero, values.four, values.digits, values.members
+    return stacked_round(*parts, feature, x, y, weight, x[:0], values.held, values.known, values.room)
 
 
 @inlined_strictly

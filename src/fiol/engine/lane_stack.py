@@ -6,6 +6,7 @@ The state is `widened`: lanes without a member are as members that were taken ou
 from __future__ import annotations
 
 from math import inf
+from typing import Any, NamedTuple
 
 from fiol.compiler.compiled import inlined_strictly, jit
 from fiol.components.component import borrowed, flat
@@ -25,7 +26,7 @@ from fiol.components.lanes import (
 )
 from fiol.components.stacks import MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
-from fiol.engine.lanes import one_by_one
+from fiol.engine.lanes import lane_root
 from fiol.engine.stack_state import AGAIN, CURVATURES, LOST, MASS, PULLS, REACHES, THERE, T
 from fiol.engine.stacking import mean_curvature, refresh, take_out, unit_and_reach
 
@@ -39,12 +40,28 @@ def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
     return lanes((first, second, third, first))
 
 
+class StackRound(NamedTuple):
+    """A round of a stack that lacks its root."""
+
+    score: float  #: that of the whole, before it
+    goes_on: bool  #: whether there is anything to learn
+    z: Any  #: the scores of the members that are in
+    s: Any  #: the scores of all stacks,
+    q: Any  #: how far each can reach,
+    p: Any  #: what that moves its score by, per pull,
+    wrong: Any  #: and the pull of labels that may be wrong
+    unit: float
+    reach: float
+    rate: float
+    part: float
+
+
 @inlined_strictly
-def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
-    """`stack_row` with the scores of all members in lanes, z, and numbers of all stacks in lanes."""
+def begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
+    """The first part of `stack_row`, with scores of all members in lanes, z, and numbers of all stacks in lanes."""
     J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
     ticks, seen, rows = state.ticks, room.z, room.rows
-    v, A, P, u = flat(state.v), flat(state.A), flat(state.P), flat(room.u)
+    v, P, u = flat(state.v), flat(state.P), flat(room.u)
     t = ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
     z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
@@ -59,7 +76,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
     score = total(share * s)
     if ticks[AGAIN] > 0.0:
         ticks[T] = t
-        return score
+        return StackRound(score, False, z, s, s, s, s, 0.0, 0.0, 0.0, 0.0)
     values = loss.value(with_lane(s, 3, score), y) + quad
     lost = weight * loss.value(z, y) * load_lanes(state.live, 0, like)
     store(state.losses, 1, load_lanes(state.losses, 1, like) + lost)
@@ -69,7 +86,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
     unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
     ticks[T], rate = t, weight / unit if unit > 0.0 else inf
     if not rate <= LARGEST_SUM:  # there has been no loss, or none of which anything could be said
-        return score
+        return StackRound(score, False, z, s, s, s, s, unit, reach, rate, 0.0)
     # 3. The share of each stack.
     values = with_lane(values, 3, lane(values, 0))
     best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
@@ -91,12 +108,22 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
     if loss.value_unit > 0.0:
         middle = stack.wrong(min(1, J - 1), t, peak)
         wrong = y * lanes((stack.wrong(0, t, peak), middle, stack.wrong(J - 1, t, peak), 0.0))
-    p = rate * q
-    if loss.lane_exact(s - p * wrong, p):
-        root, bend = loss.lane_step(s - p * wrong, p, 0.0, quad + reach, y, 1.0)
-        h = bend + quad
-    else:
-        root, h = one_by_one(loss, s - p * wrong, p, 0.0, reach, y, 1.0, room.spare)
+    return StackRound(score, True, z, s, q, rate * q, wrong, unit, reach, rate, part)
+
+
+@inlined_strictly
+def stack_root(loss, four, begun, y, room):  # type: ignore[no-untyped-def]
+    """The pulls of the steps of all stacks, and the curvatures that they meet."""
+    s, quad = begun.s - begun.p * begun.wrong, lanes(four)
+    return lane_root(loss, quad, s, begun.p, quad, quad + begun.reach, y, 1.0, room.spare)
+
+
+@inlined_strictly
+def end_stack_row(stack, loss, zero, four, y, members, state, room, begun, root, h):  # type: ignore[no-untyped-def]
+    """The rest of a round of a stack, with its root."""
+    J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
+    seen, rows, v, A, P, u = room.z, room.rows, flat(state.v), flat(state.A), flat(state.P), flat(room.u)
+    _, _, z, s, q, p, wrong, unit, reach, rate, part = begun
     beta = root - wrong
     if loss.kinked or loss.value_unit == 0.0:
         h = mean_curvature(loss, s, reach, y) + quad
@@ -122,8 +149,17 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
             place = (j * n + k) * n
             store(A, place, load_lanes(A, place, like) + z * (h_own * seen[k]))
             store(P, place, load_lanes(P, place, like) - moved * (less * u[j * n + k]))
-    refresh(stack, state, room, t, most_news)
-    return score
+    refresh(stack, state, room, state.ticks[T], most_news)
+
+
+@inlined_strictly
+def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
+    """`stack_row` in lanes; returns the score of the whole before it."""
+    begun = begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
+    if begun.goes_on:
+        root, h = stack_root(loss, four, begun, y, room)
+        end_stack_row(stack, loss, zero, four, y, members, state, room, begun, root, h)
+    return begun.score
 
 
 @jit

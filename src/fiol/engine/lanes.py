@@ -238,30 +238,32 @@ def lane_doubt(loss, table, vectors, zero, feature, x, y, z, own, records):  # t
     return choose(close > 0.0, doubt, 0.0)
 
 
+class LaneRound(NamedTuple):
+    """A round of all members that lacks its root."""
+
+    z: Any  #: the scores before it
+    q: Any  #: the scores that the ridge leaves of them
+    p: Any  #: what steps move these by, per pull,
+    straight: Any  #: and what they would without a ridge
+    doubt: Any
+    stride: Any
+    square: Any
+    lift: Any  #: the step of the intercept
+    slopes: Any  #: `Clock.slopes` after it
+    lengths: Any  #: the squared length of the row
+    far: Any  #: whether numbers need all digits
+
+
 @inlined_strictly
-def learn_lane_row(  # type: ignore[no-untyped-def]
-    loss,
-    table,
-    vectors,
-    zero,
-    feature,
-    x,
-    y,
-    weight,
-    records,
-    intercept,
-    has_intercept,
-    t,
-    slopes,
-    steps,
-    parts,
-    spare,
-    rules,
-    digits,
-):
-    """One round of all members; returns their scores before it, `Clock.slopes` after it, and the length of the row."""
+def begin_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ignore[no-untyped-def]
+    """The first part of a round of all members, who know what `held` has, a `LaneMemory`: a `LaneRound`.
+
+    The `ticks` are the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
+    """
     like, width, last = lanes(zero), np.uint64(len(zero)), np.uint64(len(zero) - 1)
-    room = np.uint64(len(vectors) * len(zero))
+    rules, vectors, records, intercept = held.rules, held.vectors, held.records, held.intercept
+    has_intercept, steps, parts = held.has_intercept, held.steps, held.parts
+    table, room, t = table_from(rules, zero), np.uint64(len(vectors) * len(zero)), held.ticks[0] + 1.0
     # 1. Scores, and how long the row is in units of the largest values.
     own, z = load_lanes(intercept, 0, like) * has_intercept, like
     length = raw = has_intercept
@@ -294,7 +296,7 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     added = square
     if loss.has_stride:
         added = choose(table.free > 0.5, smaller(loss.gauge(z, y) + like, LARGEST_SUM), square)
-    slopes = slopes + added
+    slopes = load_lanes(held.ticks, 1, like) + added
     unit = table.plain + table.free * loss.square_slope_unit(slopes, t)
     square = square * table.squares * (weight * weight) * (table.plain + table.free * length)
     lengths = table.plain * raw + table.free * length
@@ -315,42 +317,48 @@ def learn_lane_row(  # type: ignore[no-untyped-def]
     else:
         straight, p, taken = row_steps(loss, rules, vectors, digits, feature, *row)
     q = z - taken if len(vectors) == 3 else z
+    return LaneRound(z, q, p, straight, doubt, stride, square, lift, slopes, lengths, far)
+
+
+@inlined_strictly
+def lane_root(loss, like, q, p, doubt, reach, y, weight, spare):  # type: ignore[no-untyped-def]
+    """The pulls of exact steps in lanes like these, and the curvatures that they meet."""
     if loss.lane_exact(q, weight * p):
-        beta, seen = loss.lane_step(q, p, doubt, stride, y, weight)
-        bend = smaller(seen + like, LARGEST_SUM)
-    else:
-        beta, bend = one_by_one(loss, q, p, doubt, stride, y, weight, spare)
+        beta, bend = loss.lane_step(q, p, doubt, reach, y, weight)
+        return beta + like, smaller(bend + like, LARGEST_SUM)
+    return one_by_one(loss, q, p, doubt, reach, y, weight, spare)
+
+
+@inlined_strictly
+def end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend):  # type: ignore[no-untyped-def]
+    """The rest of a round, with its root: new weights and sums."""
+    like, width, last, t = lanes(zero), np.uint64(len(zero)), np.uint64(len(zero) - 1), held.ticks[0] + 1.0
+    table, vectors, intercept = table_from(held.rules, zero), held.vectors, held.intercept
+    z, q, p, straight, doubt, stride, square, lift, slopes, lengths, far = begun
     if loss.kinked and len(vectors) == 3:  # over a step that began at z
         bend = smaller(loss.bend(z, q + p * beta, beta, doubt, stride, y, weight) + like, LARGEST_SUM)
     bend = choose(bend > 0.0, stride / (1.0 / choose(bend > 0.0, bend, 1.0) + straight), 0.0) * table.bends
     more = square + bend
-    # 4. New weights and sums.
-    moved = parts, beta, more, bend, records, steps
+    moved = held.parts, beta, more, bend, held.records, held.steps
     if far and is_short(lanes(digits)):
-        move_row(rules, vectors, zero, feature, x, *moved)
+        move_row(held.rules, vectors, zero, feature, x, *moved)
     else:
-        move_row(rules, vectors, digits, feature, x, *moved)
+        move_row(held.rules, vectors, digits, feature, x, *moved)
     store(intercept, 0, with_lane(load_lanes(intercept, 0, like) + lift * beta, last, 1.0))
     store(intercept, width, smaller(load_lanes(intercept, width, like) + more, LARGEST_SUM))
-    return z, slopes, lengths
+    held.ticks[0] = t
+    store(held.ticks, 1, slopes)
+    store(held.ticks, 1 + len(zero), lengths)
 
 
 @inlined_strictly
 def next_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ignore[no-untyped-def]
-    """`learn_lane_row` for members that know what `held` has, a `LaneMemory`; returns their scores before it.
-
-    Its `ticks` are the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
-    """
-    like, width, ticks = lanes(zero), len(zero), held.ticks
-    t = ticks[0] + 1.0
-    z, slopes, lengths = learn_lane_row(
-        loss, table_from(held.rules, zero), held.vectors, zero, feature, x, y, weight, held.records, held.intercept,
-        held.has_intercept, t, load_lanes(ticks, 1, like), held.steps, held.parts, held.spare, held.rules, digits,
-    )  # fmt: skip
-    ticks[0] = t
-    store(ticks, 1, slopes)
-    store(ticks, 1 + width, lengths)
-    return z
+    """One round of all members; returns their scores before it."""
+    begun = begin_lane_row(loss, zero, digits, feature, x, y, weight, held)
+    start = begun.q, begun.p, begun.doubt, begun.stride
+    beta, bend = lane_root(loss, lanes(zero), *start, y, weight, held.spare)
+    end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend)
+    return begun.z
 
 
 @inlined_strictly

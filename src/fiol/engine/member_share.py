@@ -25,7 +25,8 @@ class MemberShare(EnsembleEngine):
     What they said of rows is in `said`: an array for every piece, [row, member], or [row, score, member].
     """
 
-    all_in_lanes = False  # type: ignore[assignment] # the kernel that makes the rounds of all has the stack's, too
+    # The kernel that makes the rounds of all has the stack's, too.
+    all_in_lanes = lanes_behind_gate = False  # type: ignore[assignment]
 
     def __init__(self, whole: EnsembleEngine, places: Sequence[int]) -> None:
         vars(self).update(vars(whole.copy()))

@@ -236,13 +236,16 @@ class AllIterates(Origin):
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
     ) -> Any:
+        # Roots and quotients in loops of their own, without a branch: these vectorise.
+        steps = plan.step_size.steps_now(x.shape[0], clock.eta, desk)
         for j in range(x.shape[0]):
-            i = nth(feature, j)
             # Where eta changes, `pass_by` has already taken that part of the hold to its account.
             desk.before[j] = plan.step_size.h(desk.statistics[:, j], 1.0) / eta
+        for j in range(x.shape[0]):
+            i, unit = nth(feature, j), plan.units.unit_of(plan.step_size, desk.statistics[:, j])
             k = 0
             while k < scores_of(state.w):
-                w = self.weight_of_score(plan, state, i, k, clock)
+                w = self.weight_of_step(plan, state, i, k, clock, at(steps, j), unit)
                 put(desk.w, j, k, w)
                 z = plus(z, k, x[j] * w)
                 k = next_score(state.w, k)
@@ -252,8 +255,9 @@ class AllIterates(Origin):
         self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, desk: Desk
     ) -> Any:
         for j in range(feature.shape[0]):
-            i = nth(feature, j)
-            hold = plan.step_size.h(desk.statistics[:, j], 1.0) / eta - desk.before[j]
+            desk.before[j] = plan.step_size.h(desk.statistics[:, j], 1.0) / eta - desk.before[j]
+        for j in range(feature.shape[0]):
+            i, hold = nth(feature, j), desk.before[j]
             k = 0
             while k < scores_of(state.w):
                 if hold != 0.0:
