@@ -398,8 +398,8 @@ def main(arguments: list[str] | None = None) -> None:
                 progress(f"memory of a pipe: {size / 1e6:.0f} MB")
                 peaks[f"{size / 1e6:.0f} MB"] = peak_of_pipe(texts.svmlight, size, options.quick)
         found[texts.name] = train(texts, vw, options.rounds, options.quick)
-    progress("")
-    print(training_table(found), "\n")
+        progress("")
+        print(training_table({texts.name: found[texts.name]}), "\n", flush=True)  # a run that is stopped has told so much
     if parsing:
         print(
             table(["parsing alone, one thread", "MB/s"], [[name, f"{s / 1e6:.0f}"] for name, s in parsing.items()]),
