@@ -323,6 +323,12 @@ def parse_alone(texts: Texts, rounds: int) -> dict[str, float]:
 # --- the report -------------------------------------------------------------------------------
 
 
+def tell(heading: list[str], found: dict[str, float]) -> None:
+    """A table of numbers with names, at once: a run that is stopped has told what it knew."""
+    progress("")
+    print(table(heading, [[name, f"{number:.0f}"] for name, number in found.items()]), "\n", flush=True)
+
+
 def training_table(found: dict[str, list[Timed]]) -> str:
     """Seconds and throughput of every contestant on every text."""
     rows = [
@@ -397,15 +403,11 @@ def main(arguments: list[str] | None = None) -> None:
                 size = part * (2 * texts.size if options.quick else PIPED)
                 progress(f"memory of a pipe: {size / 1e6:.0f} MB")
                 peaks[f"{size / 1e6:.0f} MB"] = peak_of_pipe(texts.svmlight, size, options.quick)
+            tell(["parsing alone, one thread", "MB/s"], {name: s / 1e6 for name, s in parsing.items()})
+            tell(["largest resident size over a pipe", "MB"], peaks)
         found[texts.name] = train(texts, vw, options.rounds, options.quick)
-    progress("")
-    print(training_table(found), "\n")
-    if parsing:
-        print(
-            table(["parsing alone, one thread", "MB/s"], [[name, f"{s / 1e6:.0f}"] for name, s in parsing.items()]),
-            "\n",
-        )
-    print(table(["largest resident size over a pipe", "MB"], [[name, f"{mb:.0f}"] for name, mb in peaks.items()]), "\n")
+        progress("")
+        print(training_table({texts.name: found[texts.name]}), "\n", flush=True)
     print(verdicts(targets_of(found, parsing, peaks), judged=options.size >= 100))
     if vw is None and not options.no_vw:
         print("Vowpal Wabbit is not installed (pip install vowpalwabbit, or --vw): left out.")

@@ -8,8 +8,10 @@ import random
 import numpy as np
 import pytest
 
+from fiol.compiler.compiled import interpreted
 from fiol.readers import csv as csv_reader
 from fiol.readers import json_lines
+from fiol.readers.loops import cells
 from fiol.readers.reading import guess
 
 #: Fields by the kind of their column; the first ones are what the first megabyte shows.
@@ -226,3 +228,15 @@ def test_half_a_pair_of_surrogates_is_no_date_and_may_be_a_name(looped, monkeypa
     batches, *_ = batches_of(reading, text, monkeypatch, looped, "skip")
     assert sum(batch.rows for batch in batches) == 20
     assert "\ud800" in batches[0].X.names
+
+
+def test_words_eight_bytes_at_a_time_are_those_of_python():
+    """Lower case, and where a word of ASCII ends, whatever is beside and behind it."""
+    plain, draw = interpreted(cells.lowered), random.Random(1)
+    with np.errstate(over="ignore"):
+        for _ in range(3000):
+            some = bytes(draw.choice([draw.randrange(256), draw.choice(b"abcXYZ019_ `{@[/:^")]) for _ in range(8))
+            word, count = plain(np.uint64(int.from_bytes(some, "little")))
+            right = next((k for k, c in enumerate(some) if c > 127 or not (chr(c).isalnum() or chr(c) == "_")), 8)
+            assert count == right
+            assert int(word).to_bytes(8, "little")[:right] == some[:right].lower()

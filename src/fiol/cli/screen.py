@@ -79,7 +79,7 @@ class Screen:
         if seconds and not self.compiling:
             self.compiling = seconds
             if seconds >= WORTH_TELLING:
-                self.say(f"Ready to learn after {seconds:.1f} s of compiling, which is kept for the next time")
+                self.say(f"Ready to learn after {seconds:.1f} s: what was compiled is kept for the next time")
 
     def show(self, event: Any) -> None:
         """Show what an event says."""

@@ -231,10 +231,9 @@ class VwLines:
 def sound_parts(block: Block) -> Iterator[tuple[int, int, int | None]]:
     """Parts of a block that are UTF-8, from where to where, each with the place in the line after it that is not.
 
-        >>> from fiol.readers.loops import codes
-    from fiol.readers.line_blocks import text_block
-        >>> list(sound_parts(text_block(b"| a\\n| \\xff\\n| b\\n", None)))
-        [(0, 4, 6), (8, 12, None)]
+    >>> from fiol.readers.line_blocks import text_block
+    >>> list(sound_parts(text_block(b"| a\\n| \\xff\\n| b\\n", None)))
+    [(0, 4, 6), (8, 12, None)]
     """
     start, data = 0, block.data
     if not data.isascii():

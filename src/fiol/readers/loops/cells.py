@@ -34,9 +34,12 @@ from fiol.readers.loops.words import (
     DIGIT_9,
     FIRST_BYTES,
     HALF,
+    HIGH,
+    LOW_7,
     MINUS,
     MIXER,
     NEWLINE,
+    ONES,
     SPACE,
     U0,
     U1,
@@ -46,17 +49,21 @@ from fiol.readers.loops.words import (
     U14,
     U16,
     appended,
+    place_of,
 )
 
 MISSING_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], np.uint64)
 MAY_BE_MISSING = np.isin(np.arange(256), [ord(word[0]) for word in MISSING_WORDS])
 TRUE_FIELDS = np.array([int.from_bytes(word, "little") for word in (b"True", b"TRUE", b"true")], np.uint64)
 FALSE_FIELDS = np.array([int.from_bytes(word, "little") for word in (b"False", b"FALSE", b"false")], np.uint64)
-#: For every byte of a word what it is in lower case; 0 for those between words, 255 for those that are no ASCII.
-LOWERED = np.array(
-    [255 if c > 127 else ord(chr(c).lower()) * (chr(c).isalnum() or c == 95) for c in range(256)], np.uint8
+#: Which bytes are in words: letters, digits, _, and whatever is no ASCII.
+LAST_ASCII = 127
+IN_WORDS = np.array([c > LAST_ASCII or chr(c).isalnum() or chr(c) == "_" for c in range(256)])
+#: What takes the high bit from bytes below and beyond some, eight times: of letters, digits, and _.
+FROM_A, BEYOND_Z, FROM_0, BEYOND_9, FROM_LINE, BEYOND_LINE = (
+    np.uint64(0x80 - ord(c) if k % 2 == 0 else 0x7F - ord(c)) * ONES for k, c in enumerate("az09__")
 )
-NO_ASCII = 255
+SMALL = np.uint64(0x20) * ONES
 
 
 @inlined_strictly
@@ -80,6 +87,16 @@ def is_missing_field(data, words, start, stop):  # type: ignore[no-untyped-def]
     if size > U8 or not MAY_BE_MISSING[data[start]]:
         return False
     return is_one_of(words, start, stop, MISSING_FIELDS)
+
+
+@inlined_strictly
+def lowered(word):  # type: ignore[no-untyped-def]
+    """Eight bytes in lower case, and how many of them, from the first, are letters of ASCII, digits or _."""
+    x = word & LOW_7
+    small = x | SMALL
+    letters = (small + FROM_A) & ~(small + BEYOND_Z) & ~word & HIGH
+    others = ((x + FROM_0) & ~(x + BEYOND_9)) | ((x + FROM_LINE) & ~(x + BEYOND_LINE))
+    return word | (letters >> U2), place_of(~(letters | (others & ~word)) & HIGH)
 
 
 @inlined_strictly
@@ -232,18 +249,18 @@ def add_cells(  # type: ignore[no-untyped-def]
                 part += 1
             elif kind == WORDS_CELL and f < 0:
                 more = True
-                while size == 1 and k < stop and LOWERED[data[k]] == 0:
+                while size == 1 and k < stop and not IN_WORDS[data[k]]:
                     k += U1
                 if size == 1 and k < stop:
                     begin = p
-                    c = LOWERED[data[k]]
-                    while c != 0 and k < stop:
-                        if c == NO_ASCII:
-                            return STRANGE, n, names, mask
-                        data[p] = c
-                        p += U1
-                        k += U1
-                        c = LOWERED[data[k]]
+                    read = U8
+                    while read == U8 and k < stop:
+                        words[p], read = lowered(words[k])
+                        read = min(read, stop - k)
+                        p += read
+                        k += read
+                    if k < stop and data[k] > LAST_ASCII:
+                        return STRANGE, n, names, mask
                     stop_of_word = p
                     if ngrams[j] > 1:
                         spans[count, 0], spans[count, 1] = begin, p
