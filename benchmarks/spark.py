@@ -276,14 +276,23 @@ class CostModel(NamedTuple):
 
 
 def fitted(one: SparkRun, two: SparkRun) -> CostModel:
-    """The model of cost: parts of a row from the work of both runs, those of a round from their rounds."""
+    """The model of cost, by processor time: a second executor has as many rounds as the first, and shares its rows.
+
+    So E2 - E1 is what an executor needs for its rounds, whatever the rows, and 2 E1 - E2 is for the rows, of which wall
+    times tell the parts. Where processor time is not known, wall time is all there is.
+    """
     both = one, two
-    read = np.mean([run.read * run.workers / run.rows for run in both])
-    row = np.mean([(run.parse + run.learn) / run.rows for run in both])
+    read, work = (np.mean(some) for some in ([run.read * run.workers for run in both],
+                                             [run.parse + run.learn for run in both]))  # fmt: skip
     job = np.mean([run.jobs / run.rounds for run in both])
     take = np.mean([run.take / run.rounds / run.workers for run in both])
     search = np.mean([(run.sums - run.take) / run.rounds for run in both])
-    return CostModel(min(one.start, two.start), *map(float, (read, row, job, take, search)))
+    rows = 2.0 * one.executors - two.executors
+    if rows > 0.0:
+        read, work = read * rows / (read + work), work * rows / (read + work)
+        job = (one.driver + two.executors - one.executors) / one.rounds - take - search
+    each = read / one.rows, work / one.rows, max(float(job), 0.0), take, search
+    return CostModel(min(one.start, two.start), *map(float, each))
 
 
 def report(one: SparkRun, two: SparkRun, cost: CostModel, judged: bool) -> str:

@@ -96,7 +96,7 @@ def test_members_apart_are_one_stream_to_the_bit(frame, tmp_path):
         FIOLClassifier(labelCol="clicked", mode="members", stepSize="single").fit(data)
 
 
-def test_rounds_come_near_to_one_stream(frame):
+def test_rounds_come_near_to_one_stream(frame, monkeypatch):
     train, test = frame.randomSplit([0.8, 0.2], seed=1)
     losses = {}
     for mode in ("one", "rows"):
@@ -115,6 +115,12 @@ def test_rounds_come_near_to_one_stream(frame):
     again = FIOLClassifier(labelCol="clicked", numWorkers=2, seed=3, summed="cluster").fit(data)
     assert again.learner.names == model.learner.names
     np.testing.assert_allclose(again.learner.weights, model.learner.weights, rtol=1e-8, atol=1e-10)
+    cluster, called = spark_rounds.in_blocks, []
+    monkeypatch.setattr(spark_rounds, "in_blocks", lambda *given: called.append(1) or cluster(*given))
+    monkeypatch.setattr(spark_rounds, "MOST_BYTES", again.learner.nbytes)  # two learners are more: `auto` does the same
+    auto = FIOLClassifier(labelCol="clicked", numWorkers=2, seed=3).fit(data)
+    assert called
+    assert auto.learner.weights.tobytes() == again.learner.weights.tobytes()
     with pytest.raises(ValueError, match="summed must be one of"):
         FIOLClassifier(labelCol="clicked", summed="nobody").fit(data)
 
@@ -356,3 +362,18 @@ def test_a_stream_counts_every_batch_once(spark, frame, tmp_path):
     again.learner = learner
     both = [one.transform(some).select("prediction").collect() for one in (refreshed, again)]
     assert both[0] == both[1]
+    # A stream is scored by whatever is in the file when a batch comes.
+    found = []
+
+    def score(batch, number):
+        rows = refreshed.transform(batch).select("size", "prediction").collect()
+        found.append(([row["size"] for row in rows], [row.prediction for row in rows]))
+        if number == 0:
+            first.learner.save(path)  # another model takes its place
+
+    writer = stream().writeStream.foreachBatch(score).option("checkpointLocation", str(tmp_path / "scored"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert len(found) == 4
+    for (sizes, predicted), model in zip(found, (learner, first.learner, first.learner, first.learner), strict=True):
+        assert predicted == model.predict(pa.table({"size": sizes})).tolist()
+    assert found[0][1] != first.learner.predict(pa.table({"size": found[0][0]})).tolist()
