@@ -16,6 +16,9 @@ from fiol.learner import Learner
 from fiol.models.epochs import ROWS_FOR_STACKS, Course
 from fiol.models.one_vs_rest import OneVsRest
 
+#: So often, over this last part of a pass, `fit` looks at the weights that it takes the mean of (docs/benchmarks.md has
+#: what others gave: longer means lag behind where there is still much to learn).
+LOOKS, TAIL = 8, 0.125
 #: Fewer rows than that, held back, say nothing about how many passes to make.
 FEWEST_HELD_BACK = 10
 
@@ -26,18 +29,53 @@ class Passes:
     Returns the mean loss of their scores before. From the second pass on, rows come again: see `Engine.rows_again`. A
     stack that has seen few rows goes on learning nevertheless: to know members too well is better than hardly at all.
     So many `jobs` share a pass as `Learner.learn_canonical` has it.
+
+    The one linear model of an ensemble is looked at `LOOKS` times, evenly over the last part, `tail`, of a pass in some
+    order, unless rows are learned from in parts. `settle` lets the ensemble be the mean of what was seen in the last
+    pass: members with long steps carry the noise of the last rows, which in a random order say no more than others.
     """
 
-    def __init__(self, learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats, jobs: int = 1) -> None:
+    def __init__(
+        self, learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats, jobs: int = 1, tail: float = 0.0
+    ) -> None:
         self.learner, self.rows, self.jobs, self.made = learner, (chunk, y, sample_weights), jobs, 0
+        self.tail = tail if learner.engine.moves and learner.parts_for(jobs) == 1 else 0.0
+        self.seen: list[Any] = []  #: sums of weights and intercepts, and how many
 
     def __call__(self, order: Any = IN_ORDER) -> float:
         chunk, y, sample_weights = self.rows
         again = self.made > 0 and self.learner.rounds >= ROWS_FOR_STACKS
         with self.learner.engine.rows_again() if again else nullcontext():
-            scores = self.learner.learn_canonical(chunk, y, sample_weights, order, self.jobs)
+            scores = self.learn(order)
         self.made += 1
         return self.learner.mean_loss(scores, y, sample_weights, order if len(order) < chunk.rows else IN_ORDER)
+
+    def learn(self, order: Any) -> Floats:
+        """The rounds of a pass, and looks in between; returns the scores before them."""
+        first = len(order) - int(self.tail * len(order))
+        if first == len(order):
+            return self.learner.learn_canonical(*self.rows, order, self.jobs)
+        stops = np.unique(np.linspace(first, len(order), LOOKS + 1).astype(int))
+        scores, self.seen = np.zeros((self.rows[0].rows, *self.learner.engine.trailing)), []
+        for start, stop in zip((0, *stops), stops, strict=False):
+            if start < stop:  # no order is that of all rows
+                some = order[start:stop]
+                scores[some] = self.learner.learn_canonical(*self.rows, some, self.jobs)[some]
+            if stop > first:
+                self.look()
+        return scores
+
+    def look(self) -> None:
+        """Add the one linear model of now to what was seen."""
+        engine = self.learner.engine
+        now = [engine.weights(self.learner.n_features, False), engine.intercept_weight(False), 1.0]
+        self.seen = [a + b for a, b in zip(self.seen, now, strict=True)] if self.seen else now
+
+    def settle(self) -> None:
+        """Let the ensemble be the mean of what was seen, if anything was."""
+        if self.seen:
+            w, intercept, looks = self.seen
+            self.learner.engine.move_to(w / looks, intercept / looks)
 
 
 def accuracy(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> float:

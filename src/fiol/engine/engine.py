@@ -311,6 +311,15 @@ class Engine:
             shift = np.array([intercept], np.float64)
             self.call("intercept: store_weights", self.intercept_plan, self.intercept, self.ticks, shift)
 
+    @property
+    def moves(self) -> bool:
+        """Whether `move_to` is there."""
+        return False
+
+    def move_to(self, w: Floats, intercept: Any) -> None:
+        """Let the one linear model of an ensemble be another one; `intercept` is that of rows as they are."""
+        raise NotImplementedError  # an update has no members
+
     def settle(self) -> None:
         """Bring every stored weight up to date. Changes no result by more than rounding."""
         ticks, fresh = self.ticks.copy(), State(*map(realigned, self.fresh))

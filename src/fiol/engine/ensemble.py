@@ -372,6 +372,38 @@ class EnsembleEngine(Engine):
             member.start_from(w, intercept)
         self.members = members
 
+    @property
+    def moves(self) -> bool:
+        return self.stack.kind == "newton" and all(member.starts_anywhere() for member in self.ensemble.members)
+
+    def move_to(self, w: Floats, intercept: Any) -> None:
+        """Of all ways to move members, the one with the least sum of squares: each by its v_k / |v|^2 of the change.
+
+        A gate stays where it is, and what it closes has no weight afterwards either.
+        """
+        now, v = self.mixing, self.mixing
+        if self.gate >= 0:
+            v[self.gate] = 0.0
+        size = float(v @ v)
+        if size == 0.0:  # nobody to move
+            return
+        indices = np.arange(w.shape[0], dtype=np.int32)
+        change = (w - self.weights_of(indices, now)) / size
+        change[~self.passing(indices)] = 0.0
+        shift = intercept - self.intercept_of(now)
+        if self.centring is not None and self.centring.features.shape[0]:  # from rows as they are to centred ones
+            features = self.centring.features
+            shift = shift + self.centring.means @ w[features]
+        shift = shift / size
+        self.at_hand = NOTHING_AT_HAND
+        self.grow(w.shape[0])
+        if self.group is not None:
+            self.group.move(v[self.in_lanes], change, shift)
+        for k, member in self.beside.items():
+            if v[k] != 0.0:
+                there = member.weights(w.shape[0], False), member.working_intercept(False)
+                member.start_from(there[0] + v[k] * change, there[1] + v[k] * shift)
+
     def moved_to_means(self, features: Any, means: Floats, distances: Floats) -> dict[str, Any]:
         new = copy.copy(self)
         members = [member.copy() for member in self.members]
@@ -400,7 +432,7 @@ class EnsembleEngine(Engine):
 
     def alone(self, k: int) -> Engine:
         engine = self.beside[k].copy() if k in self.beside else self.members[k]
-        if self.has_intercept and self.ensemble.members[k].centres():  # whether or not the others do
+        if self.has_intercept and self.ensemble.updates[k].centres():  # whether or not the others do
             engine.centring = own_centring(AS_THEY_ARE if self.centring is None else self.centring)
         return engine
 
