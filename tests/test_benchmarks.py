@@ -348,13 +348,17 @@ def test_estimators_targets(estimators, capsys):
 
     def learned(ours):
         scaled = {"sklearn scaled": 0.7, "fiol scaled": 0.8}
-        worst = {"sklearn worst": 0.4, "fiol worst": ours}
-        return [{"task": "t", "what": "R2", "sklearn": 0.5, "fiol": ours, **scaled, **worst}]
+        means = {"sklearn": 0.5, "fiol": ours, **scaled}
+        errors = {f"{name} error": 0.0123 for name in means}
+        return [{"task": "t", "what": "R2", **means, **errors, "sklearn worst": 0.4, "fiol worst": ours}]
 
-    good = estimators.report(passes(0.9), {"fiol": 7.0}, learned(0.6))
-    assert [target.holds for target in good] == [True] * 4
+    good = estimators.report(passes(0.9), {"fiol": 7.0}, learned(0.75))
+    assert "0.75 (0.01)" in capsys.readouterr().out
+    assert [target.holds for target in good] == [True] * 5
     bad = estimators.report(passes(1.1), {"fiol": 31.0}, learned(0.4))
-    assert [target.holds for target in bad] == [False, True, False, False]
+    assert [target.holds for target in bad] == [False, True, False, False, False]
+    scaled_better = estimators.report(passes(1.1), {"fiol": 31.0}, learned(0.6))
+    assert [target.holds for target in scaled_better] == [False, True, False, True, False]
     assert "1.10 (t, None)" in bad[0].measured
     assert "behind on t" in bad[3].measured
     assert "30,000" in capsys.readouterr().out
@@ -393,12 +397,15 @@ def test_estimators_are_scored_alone_and_behind_a_scaler(estimators, monkeypatch
     X, y = np.array([[0.0], [10.0]]), np.array([0, 1])
     found = estimators.accuracies(estimators.Task("t", X, y, X, y), 3)
     alone, scaled = {"sklearn": 11.0, "sklearn worst": 10.0}, {"sklearn scaled": 2.0, "sklearn scaled worst": 1.0}
+    alone["sklearn error"] = scaled["sklearn scaled error"] = 3**-0.5  # of 10, 11 and 12
     expected = {**alone, **scaled} | {key.replace("sklearn", "fiol"): v for key, v in {**alone, **scaled}.items()}
-    assert found == {"task": "t", "what": "accuracy", **expected}
+    assert found == pytest.approx({"task": "t", "what": "accuracy", **expected})
 
 
 def test_estimators_without_times(estimators, monkeypatch, capsys):
-    one = {"task": "t", "what": "accuracy", **dict.fromkeys(("sklearn", "sklearn scaled", "fiol", "fiol scaled"), 0.5)}
+    names = "sklearn", "sklearn scaled", "fiol", "fiol scaled"
+    one = {"task": "t", "what": "accuracy", **dict.fromkeys(names, 0.5)}
+    one |= dict.fromkeys((f"{name} error" for name in names), 0.1)
     worst = {"sklearn worst": 0.25, "fiol worst": 0.25}
     monkeypatch.setattr(estimators, "accuracies", lambda task, seeds: {**one, **worst})
     estimators.main(["--quick", "--no-times"])

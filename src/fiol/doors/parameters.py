@@ -91,7 +91,7 @@ def make_update(
     Components may be given by name; a number as step_size is a constant one, or PA's aggressiveness. "stacked" is
     `Stacked`, and so is "auto" where nothing is asked for that an ensemble does not have, and it need not be `alone`;
     otherwise, as "single" always is, the steps that the algorithm prefers. So is "auto" for a score per class: seven
-    members take eight times as long there, since they are no lanes, and three times as long to compile.
+    members take seven to eleven times as long there, since they are no lanes, and three times as long to compile.
 
     >>> from fiol import Logistic
     >>> make_update(Logistic(), "elasticnet", 0.1, 0.5, step_size=2).regularizer
