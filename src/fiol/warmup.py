@@ -68,6 +68,9 @@ def warm_up(make: Callable[[], Any]) -> tuple[float, str]:
     learner.mean_loss(learner.learn_canonical(chunk, codes, ones, order), codes, ones)
     learner.predict(rows)
     _ = learner.weights, learner.intercept
+    engine = learner.engine
+    if engine.moves:  # as `fit` of estimators ends
+        engine.move_to(engine.weights(learner.n_features, False), engine.intercept_weight(False))
     numbered = Learner(like.update, **options)
     for target in y:
         numbered.score_one([0], [1.0])

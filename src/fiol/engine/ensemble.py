@@ -422,8 +422,9 @@ class EnsembleEngine(Engine):
             self.group.move(v[self.in_lanes], change, shift)
         for k, member in self.beside.items():
             if v[k] != 0.0:
-                there = member.weights(w.shape[0], False), member.working_intercept(False)
-                member.start_from(there[0] + v[k] * change, there[1] + v[k] * shift)
+                there = v[k] * change
+                member.call("add_weights", *member.known, indices, 1.0, there)
+                member.start_from(there, member.intercept_weight(False) + v[k] * shift)
 
     def moved_to_means(self, features: Any, means: Floats, distances: Floats) -> dict[str, Any]:
         new = copy.copy(self)
