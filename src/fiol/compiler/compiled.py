@@ -57,6 +57,7 @@ from fiol.components.component import (
     entry,
     first_weights,
     flat,
+    flat_rows,
     next_score,
     own,
     plus,
@@ -116,9 +117,11 @@ _bound: dict[Any, Any] = {}
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
 #: How their parts are: methods, helpers, and functions that are `inlined`.
 INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+linking: Any
 try:
     from fiol.compiler import linking
 except ImportError:  # numba's insides are not as expected: all the same, but up to twice as long
+    linking = None
 
     def unobserved(part: Any) -> Any:
         return part
@@ -303,13 +306,23 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
     key = ComponentType
 
     def generic_resolve(self, kind: ComponentType, name: str) -> Any:
-        fields = dict(kind.fields)
-        if name in fields:
-            return fields[name]
-        found = getattr(_classes[kind.tag], name, None)
+        found = attribute(kind, name)
+        if isinstance(found, types.Type):
+            return found
         if isinstance(found, python_types.FunctionType):
             return MethodType(found, kind)
         return typeof(found) if isinstance(found, (int, float)) else None
+
+
+def attribute(kind: Any, name: str) -> Any:
+    """What a component of this type has under a name: the type of a field, or what its class has; else None."""
+    if not isinstance(kind, ComponentType):
+        return None
+    return dict(kind.fields).get(name) or getattr(_classes[kind.tag], name, None)
+
+
+if linking is not None:
+    linking.attribute = attribute
 
 
 @lower_getattr_generic(ComponentType)
@@ -550,25 +563,43 @@ def _without_owner(typing_context: Any, values: Any) -> Any:
 
 @overload(flat, strict=False, jit_options=METHOD)
 def _flat(values: Any) -> Any:
-    return lambda values: _on_one_axis(values)  # type: ignore[call-arg]
+    return lambda values: _on_last_axis(values)  # type: ignore[call-arg]
 
 
-@intrinsic
-def _on_one_axis(typing_context: Any, values: Any) -> Any:
+@overload(flat_rows, strict=False, jit_options=METHOD)
+def _flat_rows(values: Any) -> Any:
+    return lambda values: _on_last_axis_of_rows(values)  # type: ignore[call-arg]
+
+
+def _flattened(values: Any, axes: int) -> Any:
+    """How an array becomes one of so many axes, of which the last is all that was behind the others."""
     if not isinstance(values, types.Array) or values.layout != "C":
         raise TypingError("flat takes an array whose rows follow each other in memory")
-    kind = lent(types.Array(values.dtype, 1, "C"))
+    kind = lent(types.Array(values.dtype, axes, "C"))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = cgutils.create_struct_proxy(values)(context, builder, value=arguments[0])
         line = cgutils.create_struct_proxy(kind)(context, builder)
         line.data, line.nitems, line.itemsize = array.data, array.nitems, array.itemsize
         line.meminfo, line.parent = (cgutils.get_null_value(part.type) for part in (line.meminfo, line.parent))
-        line.shape = cgutils.pack_array(builder, [array.nitems])
-        line.strides = cgutils.pack_array(builder, [array.itemsize])
+        shape = cgutils.unpack_tuple(builder, array.shape)
+        strides = cgutils.unpack_tuple(builder, array.strides)[: axes - 1]
+        last = functools.reduce(builder.mul, shape[axes - 1 :]) if axes > 1 else array.nitems
+        line.shape = cgutils.pack_array(builder, [*shape[: axes - 1], last])
+        line.strides = cgutils.pack_array(builder, [*strides, array.itemsize])
         return line._getvalue()
 
     return kind(values), codegen
+
+
+@intrinsic
+def _on_last_axis(typing_context: Any, values: Any) -> Any:
+    return _flattened(values, 1)
+
+
+@intrinsic
+def _on_last_axis_of_rows(typing_context: Any, values: Any) -> Any:
+    return _flattened(values, 2)
 
 
 def prefetch(values: Any, i: Any) -> None:

@@ -11,16 +11,15 @@ should be, and `fiol.compiler.compiled` then does without.
 from __future__ import annotations
 
 import dis
-import gc
 import inspect
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import cgutils, dispatcher, types
+from numba.core import cgutils, dispatcher
 from numba.core.base import BaseContext
 from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
-from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
 from numba.core.environment import lookup_environment
 from numba.core.funcdesc import default_mangler
 from numba.core.lowering import Lower
@@ -28,7 +27,9 @@ from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 from numba.core.typing import Context
 
+from fiol.compiler.constants import settle
 from fiol.compiler.fingerprint import digest
+from fiol.compiler.lowering import Lean
 
 #: What is relied upon of each class.
 NEEDED: dict[type, tuple[str, ...]] = {
@@ -47,9 +48,23 @@ NEEDED: dict[type, tuple[str, ...]] = {
     ),
     CPUCodegen: ("_function_pass_manager", "_create_empty_module"),
     BaseContext: ("mangler", "subtarget"),
-    Lower: ("incref", "decref"),
+    Lower: (
+        "incref",
+        "decref",
+        "lower_inst",
+        "pre_block",
+        "post_block",
+        "lower_binop",
+        "lower_getitem",
+        "getvar",
+        "loadvar",
+        "storevar",
+        "delvar",
+        "alloca",
+        "_find_singly_assigned_variable",
+    ),
     NativeLowering: ("run_pass", "lowering_class"),
-    CompilerBase: ("compile_extra", "define_pipelines"),
+    CompilerBase: ("define_pipelines",),
     DefaultPassBuilder: ("define_nopython_pipeline",),
     PassManager: ("add_pass", "finalize", "run", "_runPass"),
     Flags: ("values", "copy"),
@@ -62,8 +77,6 @@ for _owner, _names in NEEDED.items():
 
 #: Before llvmlite 0.44, functions are improved by what is made for their module.
 BY_MODULE = "llvm_module" in inspect.signature(CPUCodegen._function_pass_manager).parameters
-#: What operators have one meaning for, whatever the flags.
-NUMBER_TYPES = types.Integer, types.Float, types.Boolean
 #: Passes of numba for what this library's own code has none of: `with`, closures, generators, `isinstance`, expressions
 #: of whole arrays, functions to inline as source; or that write reports nobody reads.
 NOT_NEEDED = {
@@ -195,23 +208,6 @@ def module_of(library: Any) -> Any:
     return library._shared_module if isinstance(library, Part) else library._get_module_for_linking()
 
 
-class Lean(Lower):
-    """Lowering that takes values apart to count references only if there are any in them."""
-
-    def incref(self, kind: Any, value: Any) -> None:
-        if counts(self.context, kind):
-            super().incref(kind, value)
-
-    def decref(self, kind: Any, value: Any) -> None:
-        if counts(self.context, kind):
-            super().decref(kind, value)
-
-
-def counts(context: Any, kind: Any) -> bool:
-    """Whether references are counted in values of this type."""
-    return bool(context.data_model_manager[kind].contains_nrt_meminfo())
-
-
 def short_name(name: str, kinds: Any, *, abi_tags: Any = (), uid: Any = None) -> str:
     """The symbol of a function: a digest stands for the types of its arguments, whose names fill a page."""
     told = [str(part).encode() for part in (*abi_tags, *kinds)]
@@ -254,12 +250,13 @@ class Fresh:
 
 
 class Remembering:
-    """A typing context that remembers what operators make of numbers: numba finds that out anew at each of them."""
+    """A typing context that remembers what calls return: numba finds that out anew whenever it looks at one."""
 
-    known: dict[Any, Any] = {}  # noqa: RUF012 - of all contexts
+    operators: dict[Any, Any] = {}  # noqa: RUF012 - of all contexts
 
     def __init__(self, context: Any) -> None:
         self.context = context
+        self.calls: dict[Any, Any] = {}  # of one function
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.context, name)
@@ -267,13 +264,12 @@ class Remembering:
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
         """The signature of a call, as the context itself would find it."""
         operator = getattr(getattr(function, "typing_key", None), "__module__", "") == "_operator"
-        if not operator or kws or not all(isinstance(kind, NUMBER_TYPES) for kind in args):
-            return self.context.resolve_function_type(function, args, kws)
-        key = function.typing_key, tuple(args)
-        then, found = self.known.get(key, (None, None))
-        if then is not function:  # somebody has added an overload
+        known = self.operators if operator else self.calls
+        key = getattr(function, "typing_key", None) if operator else function, tuple(args), tuple(kws.items())
+        then, found = known.get(key, (None, None))
+        if then is not function or found is None:  # or somebody has added an overload
             found = self.context.resolve_function_type(function, args, kws)
-            self.known[key] = function, found
+            known[key] = function, found
         return found
 
 
@@ -290,6 +286,24 @@ class Manager(PassManager):
             step.run_finalizer(state)
         finally:
             state.typingctx = context
+
+
+#: What a value of a type has under a name, for `settle`; `fiol.compiler.compiled` knows.
+attribute: Any = None
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class Settling(FunctionPass):
+    """Constants in place of what is known of components."""
+
+    _name = "fiol_constants"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        settle(state.func_ir, state.args, attribute)
+        return True
 
 
 def compiler(whole: bool) -> type[CompilerBase]:
@@ -321,21 +335,13 @@ def compiler(whole: bool) -> type[CompilerBase]:
                 self.state.typingctx = typing_context
             self.state.flags = Told(self.state.flags)
 
-        def compile_extra(self, function: Any) -> Any:
-            # Next to nothing that compiling allocates is garbage, and looking for it takes a tenth of the time.
-            collecting = gc.isenabled()
-            gc.disable()
-            try:
-                return super().compile_extra(function)
-            finally:
-                if collecting:
-                    gc.enable()
-
         def define_pipelines(self) -> list[Any]:
             default = DefaultPassBuilder.define_nopython_pipeline(self.state)
             ours = str(self.state.func_id.func.__globals__.get("__name__")).partition(".")[0] == "fiol"
             manager = Manager("fiol") if ours else PassManager("fiol")
             for step, description in default.passes:
+                if step.__name__ == "RewriteSemanticConstants":
+                    manager.add_pass(Settling, "constants of components")
                 if not (ours and step.__name__ in NOT_NEEDED):
                     manager.add_pass(Lowering if step is NativeLowering else step, description)
             manager.finalize()

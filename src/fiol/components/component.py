@@ -174,9 +174,16 @@ def flat(values: Any) -> Any:
     return values.reshape(-1)
 
 
+def flat_rows(values: Any) -> Any:
+    """An array of three axes, `flat` but for its first."""
+    rows, *others = values.shape
+    return values.reshape(rows, others[0] * others[1])
+
+
 #: The helpers that see whether they got a number or an array: their compiled forms are not their sources.
 BY_KIND: tuple[Any, ...] = (at, common, own, scores_of, next_score, entry, put, column, plus, begun, again, ended)
 BY_KIND += (working_place, row_entry, put_row_entry, center_entry, first_weights, put_score, borrowed, flat)
+BY_KIND += (flat_rows,)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)

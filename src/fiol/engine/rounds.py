@@ -13,6 +13,8 @@ from fiol.components.component import (
     ended,
     entry,
     first_weights,
+    flat,
+    flat_rows,
     next_score,
     put,
     put_row_entry,
@@ -51,9 +53,9 @@ def uses_of(space):  # type: ignore[no-untyped-def]
     """A desk, by the uses of the array. With many scores most of them waste some, for the sake of one array."""
     if space.ndim == 2:
         return Desk(space[0], space[1], space[2], space[3], space[4], space[5], space[6:], 0.0, 0.0)
-    size, last = space.shape[1] * space.shape[2], space.shape[0] - 1
-    step, before, passed = space[3].reshape(size), space[4].reshape(size), space[5].reshape(size)
-    records, rest = space[6:last].reshape((last - 6, size)), space[last]
+    last = space.shape[0] - 1
+    step, before, passed = flat(space[3]), flat(space[4]), flat(space[5])
+    records, rest = flat_rows(space[6:last]), space[last]
     return Desk(space[0], space[1], space[2], step, before, passed, records, rest[0], rest[1])
 
 

@@ -1,0 +1,92 @@
+"""Parts of kernels: what is left out of them, and what may not be."""
+
+import numba
+import numpy as np
+import pytest
+
+import fiol
+from fiol.compiler.compiled import inlined, jit
+
+pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+
+
+def test_what_the_constants_of_a_class_rule_out_is_not_compiled():
+    """There is no function of this name: typing it would fail."""
+
+    class Even(fiol.Loss):
+        odd = False
+
+        def is_odd(self):
+            return False
+
+        def value(self, z, y):
+            return 0.0
+
+        def grad(self, z, y):
+            if self.odd or self.is_odd():
+                return there_is_no_such_function(z)  # noqa: F821
+            return z - y
+
+    assert slope(Even(), 3.0, 1.0) == 2.0
+
+
+@jit
+def slope(loss, z, y):
+    return loss.grad(z, y)
+
+
+@inlined
+def root_of(values, k):
+    if values[0][k] < 0.0:
+        raise ValueError("no root")
+    return values[0][k] ** 0.5, values
+
+
+@inlined
+def sum_of_roots(values):
+    total, k = 0.0, 0
+    while k < values[0].shape[0]:
+        root, values = root_of(values, k)
+        total += root if values[1] else -root
+        k += 1
+    return total
+
+
+@jit
+def judged(values):
+    return sum_of_roots(values)
+
+
+@pytest.mark.parametrize("sign", [True, False])
+def test_an_error_comes_through_all_parts_above_it(sign):
+    """Arguments are structs here, of arrays and of what is one bit in a register; results, too."""
+    good = np.array([4.0, 9.0])
+    assert judged((good, sign)) == (5.0 if sign else -5.0)
+    with pytest.raises(ValueError, match="no root"):
+        judged((np.array([4.0, -1.0]), sign))
+    assert judged((good, sign)) == (5.0 if sign else -5.0)
+
+
+@inlined
+def later(k, x):
+    """Variables that are assigned once, within a loop, before it, and in one branch alone."""
+    start, out = x + 1.0, 0.0
+    for j in range(k):
+        step = start * j
+        if j % 2 == 0:
+            half = step / 2.0
+            out += half
+        else:
+            out -= step
+        start = out + x
+    return out, start
+
+
+@jit
+def both(k, x):
+    return later(k, x)
+
+
+def test_variables_without_memory_are_what_they_were():
+    for k in range(6):
+        assert both(k, 1.5) == later.py_func(k, 1.5)
