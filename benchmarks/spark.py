@@ -291,7 +291,7 @@ def fitted(one: SparkRun, two: SparkRun) -> CostModel:
     if rows > 0.0:
         read, work = read * rows / (read + work), work * rows / (read + work)
         job = (one.driver + two.executors - one.executors) / one.rounds - take - search
-    each = read / one.rows, work / one.rows, max(float(job), 0.0), take, search
+    each: Any = read / one.rows, work / one.rows, max(job, 0.0), take, search
     return CostModel(min(one.start, two.start), *map(float, each))
 
 
