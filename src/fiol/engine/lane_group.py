@@ -176,13 +176,6 @@ class LaneGroup:
         if self.has_intercept:
             self.intercept.reshape(2, self.width)[0, members] += shift * v
 
-    def move(self, v: Floats, change: Floats, shift: Any) -> None:
-        """Add v times the change to the weights of the first features, and v times the shift to intercepts."""
-        members = slice(len(self.engines))
-        self.records.reshape(-1, 2, self.width)[: change.shape[0], 0, members] += change[:, None] * v
-        if self.has_intercept:
-            self.intercept.reshape(2, self.width)[0, members] += shift * v
-
     def weights(self, features: int) -> Floats:
         """The weights of the first features, [feature, member]; features without a place have none."""
         out, now = np.zeros((features, len(self.engines))), self
