@@ -24,8 +24,8 @@ from fiol.models.together import Together, learn_pieces, losses_on_the_way
 
 #: A block of rows: its round, whose it is, where it comes in the round, and the rows.
 BLOCKS = "round int, worker long, chance double, rows binary"
-#: Blocks have at least so many rows, where there are as many.
-LEAST_ROWS = 64
+#: Blocks have so many rows, where there are as many: each costs time, and few of them leave parts of rounds empty.
+LEAST_ROWS = 16
 #: A task has so many bytes of rows at once, as they were sent.
 BYTES_AT_ONCE = 2**25
 
