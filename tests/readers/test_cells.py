@@ -240,3 +240,10 @@ def test_words_eight_bytes_at_a_time_are_those_of_python():
             right = next((k for k, c in enumerate(some) if c > 127 or not (chr(c).isalnum() or chr(c) == "_")), 8)
             assert count == right
             assert int(word).to_bytes(8, "little")[:right] == some[:right].lower()
+
+
+@pytest.mark.parametrize("looped", [True, False])
+def test_a_word_for_missing_with_a_byte_of_zero_behind_it_is_a_text(looped, monkeypatch):
+    text = b"c,y\nred,1\nnull,0\nnull\0,1\n"
+    (batch,), _, _ = batches_of(guess(io.BytesIO(text[:10]), format="csv", target="y"), text, monkeypatch, looped)
+    assert batch.X.names == ["c=red", "c is missing", "c=null\0"]

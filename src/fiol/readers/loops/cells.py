@@ -72,6 +72,8 @@ def is_one_of(words, start, stop, fields):  # type: ignore[no-untyped-def]
     if stop - start > U8 or stop == start:
         return False
     word = words[start] & FIRST_BYTES[stop - start]
+    if word <= FIRST_BYTES[stop - start - U1]:  # its last byte is 0, and in none of them
+        return False
     for k in range(fields.shape[0]):  # noqa: SIM110 - compiled
         if word == fields[k]:
             return True
