@@ -53,7 +53,8 @@ MODULES = (
     ),
     *(f"engine/{name}.py" for name in ("centring", "gating", "pooling")),
     *(f"intake/{name}.py" for name in ("coding", "column_values", "crossing", "strands")),
-    *(f"readers/{name}.py" for name in ("csv", "line_blocks", "lines", "reading", "svmlight", "vw")),
+    *(f"readers/{name}.py" for name in ("csv", "line_blocks", "reading", "svmlight", "vw")),
+    *(f"readers/loops/{name}.py" for name in ("cells", "numbers", "vw_rows")),
     *(f"training/{name}.py" for name in ("evaluation", "figures", "guessing", "record", "rows", "run", "shuffling")),
 )  # fmt: skip
 #: Tests of the code as it is on disk, in processes of their own, or that take long in the interpreter.

@@ -9,7 +9,7 @@ import click
 from fiol.cli.outcome import answering, json_text
 
 #: So many arrays of all weights are in memory at once, what they are made of included.
-WEIGHTS = 4
+COPIES_IN_MEMORY = 4
 
 
 @click.command("inspect")
@@ -34,7 +34,9 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
         raise ValueError(f"{model} holds a {type(learner).__name__}, not a learner")
     check_training_record(learner.meta)
     check_told_labels(learner.meta, learner.update.loss)
-    check_memory(WEIGHTS * 8.0 * learner.n_features, f"to look at the weights of {learner.n_features:,} features")
+    check_memory(
+        COPIES_IN_MEMORY * 8.0 * learner.n_features, f"to look at the weights of {learner.n_features:,} features"
+    )
     found = facts_of_model(learner, top)
     if as_json:
         click.echo(json_text({"model": model, **found}))

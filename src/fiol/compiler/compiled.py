@@ -306,7 +306,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
     key = ComponentType
 
     def generic_resolve(self, kind: ComponentType, name: str) -> Any:
-        found = attribute(kind, name)
+        found = constant_of(kind, name)
         if isinstance(found, types.Type):
             return found
         if isinstance(found, python_types.FunctionType):
@@ -314,7 +314,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
         return typeof(found) if isinstance(found, (int, float)) else None
 
 
-def attribute(kind: Any, name: str) -> Any:
+def constant_of(kind: Any, name: str) -> Any:
     """What a component of this type has under a name: the type of a field, or what its class has; else None."""
     if not isinstance(kind, ComponentType):
         return None
@@ -322,7 +322,7 @@ def attribute(kind: Any, name: str) -> Any:
 
 
 if linking is not None:
-    linking.attribute = attribute
+    linking.constant_lookup = constant_of
 
 
 @lower_getattr_generic(ComponentType)

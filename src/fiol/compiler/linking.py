@@ -289,7 +289,7 @@ class Manager(PassManager):
 
 
 #: What a value of a type has under a name, for `settle`; `fiol.compiler.compiled` knows.
-attribute: Any = None
+constant_lookup: Any = None
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -302,7 +302,7 @@ class Settling(FunctionPass):
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        settle(state.func_ir, state.args, attribute)
+        settle(state.func_ir, state.args, constant_lookup)
         return True
 
 

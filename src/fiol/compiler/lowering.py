@@ -17,7 +17,7 @@ from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.errors import LoweringError, new_error_context
 from numba.core.lowering import Lower
 
-NUMBERS = types.Integer, types.Float, types.Boolean
+PLAIN_NUMBERS = types.Integer, types.Float, types.Boolean
 #: Operations for which numba has other code if a number is a constant.
 POWERS = operator.pow, operator.ipow
 #: The signatures of operators by the types of what they are given, as long as they are these.
@@ -66,7 +66,7 @@ class Lean(Lower):  # type: ignore[misc]
     def lower_binop(self, kind: Any, expression: Any, operation: Any) -> Any:
         """An operation of two numbers; numba types it anew up to four times, for constants."""
         signature = self.fndesc.calltypes[expression]
-        if operation in POWERS or not all(isinstance(each, NUMBERS) for each in signature.args):
+        if operation in POWERS or not all(isinstance(each, PLAIN_NUMBERS) for each in signature.args):
             return super().lower_binop(kind, expression, operation)
         return self.operate(kind, operation, (expression.lhs, expression.rhs), signature)
 

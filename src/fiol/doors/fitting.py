@@ -18,7 +18,7 @@ from fiol.models.one_vs_rest import OneVsRest
 
 #: So often, over this last part of a pass, `fit` looks at the weights that it takes the mean of (docs/benchmarks.md has
 #: what others gave: longer means lag behind where there is still much to learn).
-LOOKS, TAIL = 8, 0.125
+LOOKS_PER_TAIL, TAIL = 8, 0.125
 #: Fewer rows than that, held back, say nothing about how many passes to make.
 FEWEST_HELD_BACK = 10
 
@@ -30,9 +30,10 @@ class Passes:
     stack that has seen few rows goes on learning nevertheless: to know members too well is better than hardly at all.
     So many `jobs` share a pass as `Learner.learn_canonical` has it.
 
-    The one linear model of an ensemble is looked at `LOOKS` times, evenly over the last part, `tail`, of a pass in some
-    order, unless rows are learned from in parts. `settle` lets the ensemble be the mean of what was seen in the last
-    pass: members with long steps carry the noise of the last rows, which in a random order say no more than others.
+    The one linear model of an ensemble is looked at `LOOKS_PER_TAIL` times, evenly over the last part, `tail`, of a
+    pass in some order, unless rows are learned from in parts. `settle` lets the ensemble be the mean of what was seen
+    in the last pass: members with long steps carry the noise of the last rows, which in a random order say no more than
+    others.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Passes:
         first = len(order) - int(self.tail * len(order))
         if first == len(order):
             return self.learner.learn_canonical(*self.rows, order, self.jobs)
-        stops = np.unique(np.linspace(first, len(order), LOOKS + 1).astype(int))
+        stops = np.unique(np.linspace(first, len(order), LOOKS_PER_TAIL + 1).astype(int))
         scores, self.seen = np.zeros((self.rows[0].rows, *self.learner.engine.trailing)), []
         for start, stop in zip((0, *stops), stops, strict=False):
             if start < stop:  # no order is that of all rows

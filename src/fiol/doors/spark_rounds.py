@@ -155,7 +155,7 @@ class Round(NamedTuple):
     rows: float  #: about how many each part has
 
 
-def tables_of(batches: Iterator[Any], seed: int) -> Iterator[Any]:
+def round_tables(batches: Iterator[Any], seed: int) -> Iterator[Any]:
     """Tables of the rows of blocks, each as many as fit, in an order by chance: blocks come from one partition each."""
     pa, rng, waiting, size = arrow(), np.random.default_rng(seed), list[Any](), 0
 
@@ -185,7 +185,7 @@ def one_round(some: Any, rows: SparkRows, base: Learner, this: Round, how: Round
         began, kept, most = time.perf_counter(), list[Any](), SEARCH_ROWS // workers
 
         def pieces() -> Iterator[Any]:
-            for table in tables_of(batches, this.number):
+            for table in round_tables(batches, this.number):
                 if this.number:
                     step = spacing(table.num_rows, most * table.num_rows / this.rows)
                     kept.append(table.take(arrow().array(np.arange(0, table.num_rows, step))))

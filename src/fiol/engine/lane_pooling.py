@@ -19,7 +19,7 @@ from fiol.intake.chunk import Chunk
 from fiol.update.state import aligned
 
 
-class LaneRoom:
+class PartsRoom:
     """Memory for engines that go on from a base side by side, used again in every round: fresh pages cost time.
 
     Whoever begins a round has the records of its parts here, one after another; what they know together goes where the
@@ -50,7 +50,7 @@ class LanePool:
     With a room, in which the engines have their records, the base is nobody's after the pool has `moved`.
     """
 
-    def __init__(self, base: EnsembleEngine, engines: Sequence[EnsembleEngine], room: LaneRoom | None = None) -> None:
+    def __init__(self, base: EnsembleEngine, engines: Sequence[EnsembleEngine], room: PartsRoom | None = None) -> None:
         self.base, self.parts, self.room = base, len(engines), room
         if base.centring is not None and base.centring.features.shape[0]:
             for engine in engines:  # in the frame of the base

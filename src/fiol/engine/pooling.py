@@ -29,7 +29,7 @@ from fiol.components.row import Floats
 from fiol.engine.centring import Centring
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble import EnsembleEngine
-from fiol.engine.lane_pooling import LanePool, LaneRoom, lane_scores
+from fiol.engine.lane_pooling import LanePool, PartsRoom, lane_scores
 from fiol.engine.merging import at_means, change_members, mean_engine, members_of, shares_of
 from fiol.engine.stack_state import AGAIN, LAST, NEXT, T
 from fiol.intake.chunk import Chunk
@@ -121,7 +121,7 @@ class PoolInLanes(LanePool):
 
 
 def pool_of(
-    base: Engine, engines: Sequence[Engine], members: Sequence[Engine] | None = None, room: LaneRoom | None = None
+    base: Engine, engines: Sequence[Engine], members: Sequence[Engine] | None = None, room: PartsRoom | None = None
 ) -> Pool | PoolInLanes:
     """What the base and engines that went on from it know together, however they keep it."""
     everyone: Any = [base, *engines]
@@ -324,7 +324,7 @@ def learn_in_rounds(
     if first:
         rows = slice(0, first)
         scores[rows] = engine.learn(chunk.row_block(0, first), y[rows], sample_weights[rows])
-    room = LaneRoom()
+    room = PartsRoom()
     for start, stop in pairwise([first, *ends]):
         cuts = np.linspace(start, stop, min(parts, stop - start) + 1).astype(int)
         pieces = [(chunk.row_block(a, b), y[a:b], sample_weights[a:b]) for a, b in pairwise(cuts)]
@@ -335,7 +335,7 @@ def learn_in_rounds(
 
 
 def round_in_parts(
-    engine: Engine, pieces: Sequence[Given], each: Each = map, room: LaneRoom | None = None
+    engine: Engine, pieces: Sequence[Given], each: Each = map, room: PartsRoom | None = None
 ) -> tuple[Engine, Floats]:
     """The engine after a round whose parts are these, and the score of each row before; there must be room for them.
 

@@ -74,15 +74,15 @@ def open_scores(state: StackState, Z: Any) -> Any:
     mean of z' P_j z, and that of the squared distance of z' v_j from the score of the whole.
     """
     z, total = np.moveaxis(Z * state.live, -1, 0), np.zeros(Z.shape[:-1])
-    own = [added(v, z) for v in state.v]
-    score = added(state.share, own)
+    own = [sum_of_products(v, z) for v in state.v]
+    score = sum_of_products(state.share, own)
     for pi, P, s in zip(state.share, state.P, own, strict=True):
-        within = added(z, [added(row, z) for row in P])
+        within = sum_of_products(z, [sum_of_products(row, z) for row in P])
         total += pi * (np.maximum(within, 0.0) + (s - score) ** 2)
     return total
 
 
-def added(c: Any, z: Any) -> Any:
+def sum_of_products(c: Any, z: Any) -> Any:
     """The sum of c_k z_k, one after the other: the same digits in whichever rows it stands."""
     total = 0.0 * z[0]
     for factor, part in zip(c, z, strict=True):

@@ -4,35 +4,35 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly, jit
 
-ALL_32, FIRST, SECOND, THIRD, LAST, LATER = (
+ALL_32, MURMUR_1, MURMUR_2, MURMUR_3, MURMUR_4, MURMUR_5 = (
     np.uint64(n) for n in (0xFFFFFFFF, 0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35)
 )
-U5, U13, U15, U16, U17, U19 = (np.uint64(n) for n in (5, 13, 15, 16, 17, 19))
+BY_5, BY_13, BY_15, BY_16, BY_17, BY_19 = (np.uint64(n) for n in (5, 13, 15, 16, 17, 19))
 
 
 @inlined_strictly
 def scrambled(k):  # type: ignore[no-untyped-def]
     """Four bytes as they enter the hash."""
-    k = (k * FIRST) & ALL_32
-    k = ((k << U15) | (k >> U17)) & ALL_32
-    return (k * SECOND) & ALL_32
+    k = (k * MURMUR_1) & ALL_32
+    k = ((k << BY_15) | (k >> BY_17)) & ALL_32
+    return (k * MURMUR_2) & ALL_32
 
 
 @inlined_strictly
 def stirred(h, k):  # type: ignore[no-untyped-def]
     """The hash h after four more bytes."""
     h = h ^ scrambled(k)
-    h = ((h << U13) | (h >> U19)) & ALL_32
-    return (U5 * h + THIRD) & ALL_32
+    h = ((h << BY_13) | (h >> BY_19)) & ALL_32
+    return (BY_5 * h + MURMUR_3) & ALL_32
 
 
 @inlined_strictly
 def finished(h, k, size):  # type: ignore[no-untyped-def]
     """The hash h of `size` bytes, of which the last ones, at most 3, are k."""
     h = h ^ scrambled(k) ^ size
-    h = ((h ^ (h >> U16)) * LAST) & ALL_32
-    h = ((h ^ (h >> U13)) * LATER) & ALL_32
-    return h ^ (h >> U16)
+    h = ((h ^ (h >> BY_16)) * MURMUR_4) & ALL_32
+    h = ((h ^ (h >> BY_13)) * MURMUR_5) & ALL_32
+    return h ^ (h >> BY_16)
 
 
 @inlined_strictly

@@ -6,7 +6,7 @@ from fiol.compiler.compiled import inlined, jit
 
 #: Digits of indices by which long rows are sorted: as many as keep their counts few beside the entries of a row.
 DIGIT_BITS = 7
-DIGITS = 1 << DIGIT_BITS
+DIGIT_VALUES = 1 << DIGIT_BITS
 
 
 @jit
@@ -126,14 +126,14 @@ def sort_by_digits(indices, data, start, n, top, room):  # type: ignore[no-untyp
         values[k] = data[start + k]
     shift = 32
     while (np.int64(top) << 32) >> shift > 0:
-        for digit in range(DIGITS + 1):  # loops: assignments to slices take seconds to compile
+        for digit in range(DIGIT_VALUES + 1):  # loops: assignments to slices take seconds to compile
             starts[digit] = 0
         for k in range(n):
-            starts[((a[k] >> shift) & (DIGITS - 1)) + 1] += 1
-        for digit in range(DIGITS):
+            starts[((a[k] >> shift) & (DIGIT_VALUES - 1)) + 1] += 1
+        for digit in range(DIGIT_VALUES):
             starts[digit + 1] += starts[digit]
         for k in range(n):
-            digit = (a[k] >> shift) & (DIGITS - 1)
+            digit = (a[k] >> shift) & (DIGIT_VALUES - 1)
             b[starts[digit]] = a[k]
             starts[digit] += 1
         a, b = b, a
@@ -160,7 +160,7 @@ def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
     if falls == 0:
         return n
     if n > 32:
-        room = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(DIGITS + 1, np.int64)
+        room = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(DIGIT_VALUES + 1, np.int64)
         sort_by_digits(indices, data, 0, n, top, room)
     else:
         sort_by_insertion(indices, data, n)
@@ -185,7 +185,12 @@ def sort_rows(indptr, indices, data):  # type: ignore[no-untyped-def]
     longest, twins = 0, 0
     for r in range(indptr.shape[0] - 1):
         longest = max(longest, indptr[r + 1] - indptr[r])
-    room = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest), np.empty(DIGITS + 1, np.int64)
+    room = (
+        np.empty(longest, np.int64),
+        np.empty(longest, np.int64),
+        np.empty(longest),
+        np.empty(DIGIT_VALUES + 1, np.int64),
+    )
     for r in range(indptr.shape[0] - 1):
         start, n, falls, top = indptr[r], indptr[r + 1] - indptr[r], 0, 0
         for k in range(start, start + n):

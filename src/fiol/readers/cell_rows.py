@@ -104,7 +104,9 @@ class CellRows:
         known = [column for column in found if column is not None]
         if len(known) < len(found) or len(aside) < sum(getattr(reading, name) is not None for name in ASIDE):
             return None
-        return None if may_be_one(known) or not all(is_text(column.name) for column in known) else cls(known, coding)
+        return (
+            None if may_be_one(known) or not all(is_encodable(column.name) for column in known) else cls(known, coding)
+        )
 
     def make_room(self, size: int, more: int = 1) -> None:
         """Arrays for what so many bytes hold as a rule, and `more` times that."""
@@ -184,10 +186,10 @@ class CellRows:
         return self.table.text[start : end - 1].decode()
 
 
-def is_text(name: str) -> bool:
+def is_encodable(name: str) -> bool:
     """Whether a name can be written as UTF-8, which half of a pair of surrogates, as JSON may have it, can not.
 
-    >>> is_text("größe"), is_text("\\ud800")
+    >>> is_encodable("größe"), is_encodable("\\ud800")
     (True, False)
     """
     return not any("\ud800" <= c <= "\udfff" for c in name)

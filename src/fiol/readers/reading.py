@@ -16,7 +16,7 @@ from fiol.readers.sources import START_SIZE, SourceError, Sources
 #: Endings that compression adds to the names of files.
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 #: Formats that are no text.
-BINARY = ("parquet", "arrow")
+BINARY_FORMATS = ("parquet", "arrow")
 #: How files begin that people have, and that are no data.
 OTHER_FILES = {
     b"\x89fiol": "a model of fiol, not data",
@@ -220,7 +220,7 @@ def format_of(start: bytes, name: str) -> str:
         plain = plain.removesuffix(ending)
     for found in FORMATS:
         if plain.endswith(format_called(found).extensions):
-            if b"\0" in start and found not in BINARY:
+            if b"\0" in start and found not in BINARY_FORMATS:
                 raise SourceError(f"{name} is no text of {found}: there are bytes in it that are 0")
             return found
     what = "is empty" if not start else "is in no format that could be recognised"

@@ -205,7 +205,7 @@ def number_at(data, words, p):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def told(value, code, start, hards, hard):  # type: ignore[no-untyped-def]
+def number_told(value, code, start, hards, hard):  # type: ignore[no-untyped-def]
     """A number found at `start`, or if it is HARD what Python says, its place written down; how many were HARD."""
     hard_at, hard_values, known = hard
     if code == HARD:

@@ -5,7 +5,7 @@ import numpy as np
 from fiol.compiler.compiled import inlined_strictly, jit_beside
 from fiol.components.component import borrowed
 from fiol.readers.loops.codes import DONE, LARGE_INDEX, NO_INDEX, NO_LABEL, NO_VALUE, OUT_OF_RANGE, ZERO_INDEX
-from fiol.readers.loops.numbers import number_at, told
+from fiol.readers.loops.numbers import number_at, number_told
 from fiol.readers.loops.words import (
     COLON,
     DIGIT_0,
@@ -71,7 +71,7 @@ def svmlight_rows(  # type: ignore[no-untyped-def]
             target, p, code = number_at(data, words, p)
             if code == NO_VALUE or not ends_token(data[p]):
                 return NO_LABEL, start, row, np.uint64(indptr[row]), hards
-            target, hards = told(target, code, start, hards, hard)
+            target, hards = number_told(target, code, start, hards, hard)
             if not abs(target) < np.inf:
                 return NO_LABEL, start, row, np.uint64(indptr[row]), hards
             while True:
@@ -104,7 +104,7 @@ def svmlight_rows(  # type: ignore[no-untyped-def]
                     value, p, code = number_at(data, words, p)
                     if code == NO_VALUE or not ends_token(data[p]):
                         return NO_VALUE, start, row, np.uint64(indptr[row]), hards
-                    value, hards = told(value, code, start, hards, hard)
+                    value, hards = number_told(value, code, start, hards, hard)
                 if not (low <= abs(value) <= high or value == 0.0):
                     return OUT_OF_RANGE, start, row, np.uint64(indptr[row]), hards
                 indices[n] = np.int32(index - base)

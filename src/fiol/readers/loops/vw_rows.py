@@ -19,7 +19,7 @@ from fiol.readers.loops.codes import (
     THIRD_NUMBER,
 )
 from fiol.readers.loops.names import MOST_OWNER, add_name, find_name, has_room, take_back
-from fiol.readers.loops.numbers import number_at, told
+from fiol.readers.loops.numbers import number_at, number_told
 from fiol.readers.loops.words import (
     BAR,
     CARET,
@@ -47,7 +47,7 @@ from fiol.readers.loops.words import (
 
 #: Bytes that end a name, and those to look for eight at a time: two, and all below the least of the others.
 ENDS_NAME = np.isin(np.arange(256), [SPACE, COLON, BAR, NEWLINE, TAB, RETURN])
-COLONS, BARS, LEAST = np.uint64(COLON) * ONES, np.uint64(BAR) * ONES, np.uint64(SPACE + 1) * ONES
+COLONS, BARS, FIRST_VISIBLE = np.uint64(COLON) * ONES, np.uint64(BAR) * ONES, np.uint64(SPACE + 1) * ONES
 
 
 @inlined_strictly
@@ -55,7 +55,7 @@ def name_end(data, words, p):  # type: ignore[no-untyped-def]
     """Where the name ends that starts at p."""
     while True:
         word = words[p]
-        hit = low_bytes(word, LEAST) | equal_bytes(word, COLONS) | equal_bytes(word, BARS)
+        hit = low_bytes(word, FIRST_VISIBLE) | equal_bytes(word, COLONS) | equal_bytes(word, BARS)
         p += place_of(hit)
         if hit != U0:
             if ENDS_NAME[data[p]]:
@@ -133,7 +133,7 @@ def vw_rows(  # type: ignore[no-untyped-def]
                 value, stop, code = number_at(data, words, start)
                 if code == NO_VALUE or stop != p:
                     return NO_LABEL, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                value, hards = told(value, code, start, hards, hard)
+                value, hards = number_told(value, code, start, hards, hard)
                 if not abs(value) < np.inf:
                     return NO_LABEL, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
                 if count == 0:
@@ -159,7 +159,7 @@ def vw_rows(  # type: ignore[no-untyped-def]
                 factor, p, code = number_at(data, words, p)
                 if code == NO_VALUE or not ends_number(data[p]):
                     return NO_VALUE, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                factor, hards = told(factor, code, start, hards, hard)
+                factor, hards = number_told(factor, code, start, hards, hard)
                 if not abs(factor) < np.inf:
                     return NO_VALUE, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
             owner, prefix, written = U0, space_end - space, U0
@@ -199,7 +199,7 @@ def vw_rows(  # type: ignore[no-untyped-def]
                     value, p, code = number_at(data, words, p)
                     if code == NO_VALUE or not ends_number(data[p]):
                         return NO_VALUE, begin, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                    value, hards = told(value, code, begin, hards, hard)
+                    value, hards = number_told(value, code, begin, hards, hard)
                 value = value * factor
                 source_words = words
                 if stop == start:  # called by its place among those without a name
