@@ -61,6 +61,7 @@ NEEDED: dict[type, tuple[str, ...]] = {
         "storevar",
         "delvar",
         "alloca",
+        "_alloca_var",
         "_find_singly_assigned_variable",
     ),
     NativeLowering: ("run_pass", "lowering_class"),

@@ -95,6 +95,7 @@ class Lean(Lower):  # type: ignore[misc]
         if name in self._singly_assigned_vars or not self.plain(name):
             super().storevar(value, name, argidx)
         else:
+            self._alloca_var(name, self.typeof(name))
             self.builder.store(value, self.getvar(name))
 
     def delvar(self, name: str) -> None:
