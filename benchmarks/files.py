@@ -401,8 +401,8 @@ def main(arguments: list[str] | None = None) -> None:
             seconds(command_of("l1", "svmlight", start_of(texts.svmlight), options.quick))  # compiled, if it was not
             for part in (0.1, 1.0):
                 size = part * (2 * texts.size if options.quick else PIPED)
-                progress(f"memory of a pipe: {size / 1e6:.3g} MB")
-                peaks[f"{size / 1e6:.3g} MB"] = peak_of_pipe(texts.svmlight, size, options.quick)
+                progress(f"memory of a pipe: {size / 1e6:.4g} MB")
+                peaks[f"{size / 1e6:.4g} MB"] = peak_of_pipe(texts.svmlight, size, options.quick)
             tell(["parsing alone, one thread", "MB/s"], {name: s / 1e6 for name, s in parsing.items()})
             tell(["largest resident size over a pipe", "MB"], peaks)
         found[texts.name] = train(texts, vw, options.rounds, options.quick)
