@@ -55,6 +55,14 @@ def test_scores_are_about_as_far_off_as_the_default_expects(loss):
     assert 0.5 < np.mean(found) < 1.8
 
 
+def test_it_has_the_unit_of_the_targets():
+    X, y, _ = drawn(4, 120, 3, fiol.Squared())
+    one, other = (fiol.Learner(loss=fiol.Squared(), compiled=False) for _ in range(2))
+    one.learn(X, y)
+    other.learn(X, 1024.0 * y)
+    np.testing.assert_allclose(other.uncertainty(X), 1024.0 * one.uncertainty(X), rtol=1e-9)
+
+
 def test_it_falls_with_every_row_that_says_something():
     X, y, _ = drawn(3, 3000, 5, fiol.Logistic())
     learner, means = fiol.Learner(), []

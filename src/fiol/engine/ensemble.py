@@ -402,7 +402,8 @@ class EnsembleEngine(Engine):
 
         A gate stays where it is, and what it closes has no weight afterwards either.
         """
-        now, v = self.mixing, self.mixing
+        now = self.mixing
+        v = now.copy()
         if self.gate >= 0:
             v[self.gate] = 0.0
         size = float(v @ v)
