@@ -72,6 +72,7 @@ from fiol.components.lanes import (
     anywhere,
     choose,
     exponential,
+    first_lanes,
     is_short,
     lane,
     lane_decay,
@@ -90,7 +91,9 @@ from fiol.components.lanes import (
     square_root,
     store,
     total,
+    totals,
     whole_power,
+    with_first,
     with_lane,
 )
 
@@ -692,7 +695,10 @@ def _define_lanes() -> None:
     form(store, lambda values, place, new: vectors.stored(values, place, new))
     form(lane, lambda values, k: vectors.lane_of(values, k))
     form(with_lane, lambda values, k, x: vectors.lane_replaced(values, k, x))
+    form(first_lanes, lambda values, like: vectors.first_of(values, like))
+    form(with_first, lambda values, first: vectors.first_replaced(values, first))
     form(total, lambda values: vectors.sum_of(values))
+    form(totals, lambda a, b, c, d: vectors.sums_of(a, b, c, d))
     form(whole_power, lambda x: vectors.power_of_two(x))
     form(rough_log2, lambda x: vectors.exponent_bits(x))
 

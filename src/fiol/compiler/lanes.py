@@ -273,6 +273,37 @@ def lane_replaced(typing_context: Any, values: Any, k: Any, x: Any) -> Any:
     return values(values, k, x), codegen
 
 
+def picked(builder: Any, one: Any, other: Any, places: Any) -> Any:
+    """Lanes of two values, by their places in both."""
+    return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(LANE_INDEX, len(places)), list(places)))
+
+
+@intrinsic
+def first_of(typing_context: Any, values: Any, like: Any) -> Any:
+    """The first of several lanes."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        few = picked(builder, args[0], args[0], range(like.count))
+        return in_lanes_of(context, builder, few, Lanes(like.count, values.element), like)
+
+    return like(values, like), codegen
+
+
+@intrinsic
+def first_replaced(typing_context: Any, values: Any, first: Any) -> Any:
+    """All lanes but the first of them, in which are others."""
+    few, many = first.count, values.count
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        new = in_lanes_of(context, builder, args[1], first, Lanes(few, values.element))
+        if few == many:
+            return new
+        wide = picked(builder, new, new, [*range(few), *(0 for _ in range(many - few))])
+        return picked(builder, wide, args[0], [*range(few), *range(many + few, 2 * many)])
+
+    return values(values, first), codegen
+
+
 @intrinsic
 def sum_of(typing_context: Any, values: Any) -> Any:
     """The sum of lanes, by halves."""
@@ -281,14 +312,28 @@ def sum_of(typing_context: Any, values: Any) -> Any:
         found, width = args[0], values.count
         while width > 1:
             width //= 2
-            low, high = (
-                ir.Constant(ir.VectorType(LANE_INDEX, width), [start + k for k in range(width)]) for start in (0, width)
-            )
-            halves = (builder.shuffle_vector(found, found, mask) for mask in (low, high))
+            halves = (picked(builder, found, found, range(start, start + width)) for start in (0, width))
             found = builder.fadd(*halves, flags=PLAIN_FLAGS)
         return builder.extract_element(found, LANE_INDEX(0))
 
     return values.element(values), codegen
+
+
+@intrinsic
+def sums_of(typing_context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """The sums of the lanes of four, 4 or 8 each, by halves as in `sum_of`: in four lanes."""
+    to = Lanes(4, a.element)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def added(one: Any, other: Any, low: list[int], high: list[int]) -> Any:
+            halves = (picked(builder, one, other, places) for places in (low, high))
+            return builder.fadd(*halves, flags=PLAIN_FLAGS)
+
+        halves = args if a.count == 4 else [added(one, one, [0, 1, 2, 3], [4, 5, 6, 7]) for one in args]
+        quarters = [added(*halves[k : k + 2], [0, 1, 4, 5], [2, 3, 6, 7]) for k in (0, 2)]
+        return added(*quarters, [0, 2, 4, 6], [1, 3, 5, 7])
+
+    return to(a, b, c, d), codegen
 
 
 @intrinsic

@@ -93,12 +93,37 @@ def with_lane(values: Any, k: Any, x: float) -> Any:
     return new
 
 
+def first_lanes(values: Any, like: Any) -> Any:
+    """The first lanes, as many as `like` has, with as many digits."""
+    return values[: len(like)].astype(like.dtype)
+
+
+def with_first(values: Any, first: Any) -> Any:
+    """The same lanes but for the first, which are these.
+
+    >>> with_first(np.zeros(4), np.ones(2))
+    array([1., 1., 0., 0.])
+    """
+    new = np.array(values)
+    new[: len(first)] = first
+    return new
+
+
 def total(values: Any) -> float:
     """The sum of all lanes: of the first half and the second, and so on."""
     while len(values) > 1:
         half = len(values) // 2
         values = values[:half] + values[half:]
     return float(values[0])
+
+
+def totals(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """The `total` of each of four, in four lanes, in the time of two.
+
+    >>> totals(*(k * lanes((1.0, 2.0)) for k in (0.0, 1.0, 2.0, 3.0)))
+    array([0., 3., 6., 9.])
+    """
+    return lanes((total(a), total(b), total(c), total(d)))
 
 
 # --- exponentials -----------------------------------------------------------------------------
@@ -246,6 +271,9 @@ BY_LANES: tuple[Any, ...] = (
     store,
     lane,
     with_lane,
+    first_lanes,
+    with_first,
     total,
+    totals,
 )
 BY_LANES += (whole_power, rough_log2, exponential, log_one_plus)

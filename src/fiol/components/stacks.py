@@ -8,12 +8,13 @@ sum_k v_k w_k. (`Bayes` takes the mean of probabilities instead, where scores ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fiol.components.component import Component, PerFeature, at, require
 from fiol.components.joint_losses import AnyLoss
+from fiol.components.lanes import larger, smaller
 
 #: Information about members is brought up to date every so many rounds, or as soon as an eighth of all are new.
 PERIOD = 128.0
@@ -121,9 +122,11 @@ class NewtonStack(Stack):
         rate = at(self.forgets, j)
         return min((1.0 - rate) ** n, (1.0 - n / t) ** self.burn) if rate > 0.0 else 1.0
 
-    def wrong(self, j: int, t: float, peak: float) -> float:
-        """Which part of its labels stack j takes for wrong in round t, in a row with scores of up to `peak`."""
-        found = min(self.doubt * max(1.0 / t, at(self.forgets, j)), 0.5)
+    def wrong(self, rate: Any, t: float, peak: float) -> Any:
+        """Which part of its labels a stack that forgets at this rate takes for wrong in round t, in a row with scores
+        of up to `peak`; for rates in lanes, too.
+        """
+        found = smaller(self.doubt * larger(rate, 1.0 / t), 0.5)
         return found * (ABSURD / peak) ** 2 if peak > ABSURD else found
 
     def variance_known_with(self, members: Sequence[bool]) -> bool:

@@ -22,6 +22,7 @@ from fiol.engine.lane_group import WIDTHS, LaneGroup, chosen_lanes, fits_lanes, 
 from fiol.engine.pacing import paced, piece_of
 from fiol.engine.stack_state import (
     AGAIN,
+    MOST_STACKS,
     STACK_KINDS,
     StackKind,
     mean_losses,
@@ -63,10 +64,8 @@ ENDINGS = 10
 LARGEST_EVENT = 1e50
 #: What the stack costs in a round, in entries of rows.
 STACK_COST = 16.0
-#: So many stacks may have their members as lanes; and a 0 for each, and for the whole.
-MOST_STACKS, FOUR = 3, (0.0,) * 4
-#: The scores of a gate that is not there.
-NOTHING_SAID = np.zeros(0)
+#: A 0 for every stack that may have its members as lanes, and for the whole.
+FOUR = (0.0,) * (MOST_STACKS + 1)
 
 
 class EnsembleEngine(Engine):
@@ -254,7 +253,7 @@ class EnsembleEngine(Engine):
         """A round per row of every member and of the stack; a signal is heard when all have made them."""
         if self.all_in_lanes and told is None:
             scores = np.zeros(chunk.rows)
-            self.learn_lanes_and_stack(chunk, y, sample_weights, NOTHING_SAID, scores)
+            self.learn_lanes_and_stack(chunk, y, sample_weights, None, scores)
             return scores
         ends = [runner.rounds + chunk.rows for runner in self.runners], self.rounds + chunk.rows
         shape = chunk.rows, *self.trailing
@@ -286,8 +285,8 @@ class EnsembleEngine(Engine):
             self.passed = room  # memory that is new to the process costs as much as a round
         return Chunk(room.indptr[: chunk.rows + 1], room.indices[:entries], room.data[:entries])
 
-    def learn_lanes_and_stack(self, chunk: Chunk, y: Floats, sample_weights: Floats, said: Floats, out: Floats) -> None:
-        """The rounds of all lanes and of the stack, and the scores before; `said` are scores of the gate, if any."""
+    def learn_lanes_and_stack(self, chunk: Chunk, y: Floats, sample_weights: Floats, said: Any, out: Floats) -> None:
+        """The rounds of all lanes and of the stack, and the scores before; `said` are scores of the gate, or None."""
         group: Any = self.group
         parts = *self.stack_parts, group.digits, len(self.ensemble.updates), chunk, y, sample_weights, said
         self.call("learn_stacked_rows", *parts, group.memory, self.known_to_stack, self.stack_room, out)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
-from fiol.components.component import borrowed
+from fiol.components.component import at, borrowed
 from fiol.components.stacks import OVERFLOWN
 from fiol.engine.stack_state import AGAIN, MASS, NEXT, T
 from fiol.engine.stacking import forget, invert, invert_all, share_out, take_out
@@ -258,7 +258,7 @@ def joint_stack_row(stack, loss, scores, y, weight, state, room, out):  # type: 
     least = 1.0 / stack.prior
     for j in range(J):
         v, A, P = state.v[j], state.A[j], state.P[j]
-        wrong = weight * stack.wrong(j, t, peak) * C / (C - 1.0) if C > 1 else 0.0
+        wrong = weight * stack.wrong(at(stack.forgets, j), t, peak) * C / (C - 1.0) if C > 1 else 0.0
         for k in range(K):  # so many labels count as wrong: their pull is the same wherever v is
             a = v[k]
             for i in range(K):

@@ -55,7 +55,7 @@ class LaneValues(NamedTuple):
 def lane_round(values, feature, x, y, weight):  # type: ignore[no-untyped-def]
     """One round of all members and their stack; returns the score of the whole before it."""
     parts = values.stack, values.loss, values.zero, values.four, values.digits, values.members
-    return stacked_round(*parts, feature, x, y, weight, x[:0], values.held, values.known, values.room)
+    return stacked_round(*parts, feature, x, y, weight, None, 0, values.held, values.known, values.room)
 
 
 @inlined_strictly

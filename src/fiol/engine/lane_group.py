@@ -29,6 +29,9 @@ class LaneMemory(NamedTuple):
     """What members in lanes know, and where they work: arrays of a `LaneGroup`."""
 
     vectors: Any  #: a 0 for every vector of a record
+    first: Any  #: a 0 for every lane that may have sums,
+    some: Any  #: and again with as many digits as steps have
+    as_they_are: Any  #: a 0 if any member is not scale-free, else nothing
     rules: Any
     records: Any
     intercept: Any
@@ -117,11 +120,27 @@ class LaneGroup:
         self.vectors = (0.0,) * (3 if self.with_ridge else 2)
         self.zero = (0.0,) * self.width
         self.digits = tuple(self.zero if self.has_long_steps() else map(np.float32, self.zero))
+        few = self.width // 2 if self.has_few_sums() else self.width
+        self.first, self.some = self.zero[:few], self.digits[:few]
+        self.as_they_are = () if all(rule.scale_free for rule in self.lane_rules) else (0.0,)
         self.spare = aligned(6 * self.width, np.float64)
         self.steps, self.parts = aligned(16 * self.width, np.asarray(self.digits).dtype), aligned(32, np.float64)
         self.records = aligned(0, self.dtype)
         self.intercept = aligned(2 * self.width, self.dtype)
         self.ticks = np.zeros(1 + 2 * self.width)
+
+    @property
+    def lane_rules(self) -> list[Any]:
+        """The rule of every member."""
+        return [engine.plan.step_size.lane_rule() for engine in self.engines]
+
+    def has_few_sums(self) -> bool:
+        """Whether members in the second half of the lanes take one step for all features of a row, whatever these were.
+
+        If steps have a unit, every feature has a longest one; and with a ridge, every feature has missed other rounds.
+        """
+        late = self.lane_rules[self.width // 2 :]
+        return not (self.with_ridge or self.loss.has_stride or any(rule.root or rule.part for rule in late))
 
     def has_long_steps(self) -> bool:
         """Whether steps need all digits of a double, or its range: where weights are doubles, or steps unusual."""
@@ -140,8 +159,9 @@ class LaneGroup:
     @property
     def memory(self) -> LaneMemory:
         """What kernels work on."""
-        known = self.vectors, self.rules, self.records, self.intercept, float(self.has_intercept), self.ticks
-        return LaneMemory(*known, self.steps, self.parts, self.spare)
+        kind = self.vectors, self.first, self.some, self.as_they_are
+        known = self.rules, self.records, self.intercept, float(self.has_intercept), self.ticks
+        return LaneMemory(*kind, *known, self.steps, self.parts, self.spare)
 
     @property
     def room(self) -> int:

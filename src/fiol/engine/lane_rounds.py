@@ -6,35 +6,34 @@ from fiol.compiler.compiled import inlined_strictly, jit
 from fiol.components.component import borrowed
 from fiol.components.lanes import lanes, with_lane
 from fiol.engine.lane_stack import begin_stack_row, end_stack_row, stack_root
-from fiol.engine.lanes import begin_lane_row, end_lane_row, fetch_row, lane_root
+from fiol.engine.lanes import begin_lane_row, end_lane_row, fetch_row, lane_root, read_lane_row
 
 
 @inlined_strictly
-def stacked_round(stack, loss, zero, four, digits, members, feature, x, y, weight, said, held, state, room):  # type: ignore[no-untyped-def]
+def stacked_round(stack, loss, zero, four, digits, members, feature, x, y, weight, said, r, held, state, room):  # type: ignore[no-untyped-def]
     """A round of members in lanes and of their stack; returns the score of the whole before it.
 
-    `said` has the score of the last member, the gate, or is empty. The roots of both stand side by side: neither waits
-    for the other, and a root waits for itself most of its time.
+    `said` has the scores of the last member, the gate, of which that of the row is at place r; or it is None. What waits for its own results stands beside what
+    does not: the stack's products beside the members' derivatives, both roots beside each other, and last the losses
+    beside new weights.
     """
-    begun = begin_lane_row(loss, zero, digits, feature, x, y, weight, held)
-    z = begun.z
-    if said.shape[0] > 0:
-        z = with_lane(z, members - 1, said[0])
+    row = read_lane_row(zero, feature, x, held)
+    z = row.z
+    if said is not None:
+        z = with_lane(z, members - 1, said[r])
     mixed = begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
+    begun = begin_lane_row(loss, zero, digits, feature, x, y, weight, held, row)
     start = begun.q, begun.p, begun.doubt, begun.stride
     beta, bend = lane_root(loss, lanes(zero), *start, y, weight, held.spare)
-    if mixed.goes_on:
-        root, h = stack_root(loss, four, mixed, y, room)
-        end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend)
-        end_stack_row(stack, loss, zero, four, y, members, state, room, mixed, root, h)
-    else:
-        end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend)
+    root, h = stack_root(loss, four, mixed, y, room)
+    end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend)
+    end_stack_row(stack, loss, zero, four, z, y, weight, state, room, mixed, root, h)
     return mixed.score
 
 
 @jit
 def learn_stacked_rows(stack, loss, zero, four, digits, members, chunk, y, weight, said, held, state, room, scores):  # type: ignore[no-untyped-def]
-    """A `stacked_round` for every row; writes the score before each. `said` are the scores of the gate, if any."""
+    """A `stacked_round` for every row; writes the score before each. `said` are the scores of the gate, or None."""
     (indptr, indices, data), y, weight, scores = borrowed(chunk), borrowed(y), borrowed(weight), borrowed(scores)
     stack, said, held, state, room = borrowed(stack), borrowed(said), borrowed(held), borrowed(state), borrowed(room)
     parts = stack, loss, zero, four, digits, members
@@ -42,5 +41,5 @@ def learn_stacked_rows(stack, loss, zero, four, digits, members, chunk, y, weigh
         first, last = indptr[r], indptr[r + 1]
         if r + 1 < y.shape[0]:
             fetch_row(indices, last, indptr[r + 2], held.records, held.vectors, len(zero))
-        row = indices[first:last], data[first:last], y[r], weight[r], said[r : r + 1]
+        row = indices[first:last], data[first:last], y[r], weight[r], said, r
         scores[r] = stacked_round(*parts, *row, held, state, room)

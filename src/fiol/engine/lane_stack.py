@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from fiol.compiler.compiled import inlined_strictly, jit
-from fiol.components.component import borrowed, flat
+from fiol.components.component import at, borrowed, flat
 from fiol.components.lanes import (
     anywhere,
     choose,
@@ -22,29 +22,31 @@ from fiol.components.lanes import (
     square_root,
     store,
     total,
+    totals,
     with_lane,
 )
 from fiol.components.stacks import MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
 from fiol.engine.lanes import lane_root
-from fiol.engine.stack_state import AGAIN, CURVATURES, LOST, MASS, PULLS, REACHES, THERE, T
+from fiol.engine.stack_state import AGAIN, CURVATURES, LOST, MASS, MOST_STACKS, PULLS, THERE, T
 from fiol.engine.stacking import mean_curvature, refresh, take_out, unit_and_reach
 
 
 @inlined_strictly
 def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
     """<values_j, z> of up to three stacks, in lanes; those without a stack are as the first."""
-    first = total(load_lanes(values, 0, z) * z)
-    second = total(load_lanes(values, n, z) * z) if stacks > 1 else first
-    third = total(load_lanes(values, 2 * n, z) * z) if stacks > 2 else first
-    return lanes((first, second, third, first))
+    first = load_lanes(values, 0, z) * z
+    second = load_lanes(values, n, z) * z if stacks > 1 else first
+    third = load_lanes(values, 2 * n, z) * z if stacks > 2 else first
+    return totals(first, second, third, first)
 
 
 class StackRound(NamedTuple):
     """A round of a stack that lacks its root."""
 
     score: float  #: that of the whole, before it
-    goes_on: bool  #: whether there is anything to learn
+    counts: bool  #: whether rows are new: losses count,
+    goes_on: bool  #: and whether there is anything to learn
     z: Any  #: the scores of the members that are in
     s: Any  #: the scores of all stacks,
     q: Any  #: how far each can reach,
@@ -58,10 +60,11 @@ class StackRound(NamedTuple):
 
 @inlined_strictly
 def begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
-    """The first part of `stack_row`, with scores of all members in lanes, z, and numbers of all stacks in lanes."""
+    """The first part of `stack_row`, with scores of all members in lanes, z, and numbers of all stacks in lanes: what
+    the root needs.
+    """
     J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
-    ticks, seen, rows = state.ticks, room.z, room.rows
-    v, P, u = flat(state.v), flat(state.P), flat(room.u)
+    ticks, seen, v, P, u = state.ticks, room.z, flat(state.v), flat(state.P), flat(room.u)
     t = ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
     z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
@@ -72,43 +75,33 @@ def begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
                 take_out(stack, state, room, k)
         z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
         store(seen, 0, z)
-    s, share = sums_of_products(v, n, z, J), load_lanes(state.share, 0, quad)
-    score = total(share * s)
-    if ticks[AGAIN] > 0.0:
-        ticks[T] = t
-        return StackRound(score, False, z, s, s, s, s, 0.0, 0.0, 0.0, 0.0)
-    values = loss.value(with_lane(s, 3, score), y) + quad
-    lost = weight * loss.value(z, y) * load_lanes(state.live, 0, like)
-    store(state.losses, 1, load_lanes(state.losses, 1, like) + lost)
-    state.losses[0] += weight * lane(values, 3)
-    ticks[MASS] += weight
+    s = sums_of_products(v, n, z, J)
+    score, counts = total(load_lanes(state.share, 0, quad) * s), not ticks[AGAIN] > 0.0
     # 2. The unit of the loss, and how far its kinks reach.
-    unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
-    ticks[T], rate = t, weight / unit if unit > 0.0 else inf
-    if not rate <= LARGEST_SUM:  # there has been no loss, or none of which anything could be said
-        return StackRound(score, False, z, s, s, s, s, unit, reach, rate, 0.0)
-    # 3. The share of each stack.
-    values = with_lane(values, 3, lane(values, 0))
-    best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
-    share = share * larger(1.0 / (1.0 + t), exponential(rate * (best - values)))  # also where losses are infinite
-    common = stack.common_share(t)
-    store(state.share, 0, share * ((1.0 - common) / total(share)) + load_lanes(rows, 4 * THERE, quad) * (common / J))
-    # 4. A step of each.
+    unit, reach, rate = 1.0, 1.0, 0.0
+    if counts:
+        unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
+        rate = weight / unit if unit > 0.0 else inf
+    goes_on = counts and rate <= LARGEST_SUM  # else there has been no loss, or none of which anything could be said
+    if not goes_on:
+        rate = 0.0
+    # 3. Where the step of each goes, and how far.
     part, peak = 1.0, 0.0
     if loss.value_unit > 0.0 and anywhere(abs(z) > stack.limit):
         for k in range(members):
             peak = max(peak, abs(seen[k]))
         part = (stack.limit / peak) ** 2
-    for j in range(J):
-        moved = like
-        for k in range(members):
-            moved = moved + load_lanes(P, (j * n + k) * n, like) * seen[k]
-        store(u, j * n, moved)
+    for j in range(MOST_STACKS):
+        if j < J:
+            moved = like
+            for k in range(n):
+                moved = moved + load_lanes(P, (j * n + k) * n, like) * seen[k]
+            store(u, j * n, moved)
     q, wrong = larger(sums_of_products(u, n, z, J), 0.0), quad
     if loss.value_unit > 0.0:
-        middle = stack.wrong(min(1, J - 1), t, peak)
-        wrong = y * lanes((stack.wrong(0, t, peak), middle, stack.wrong(J - 1, t, peak), 0.0))
-    return StackRound(score, True, z, s, q, rate * q, wrong, unit, reach, rate, part)
+        rates = lanes((at(stack.forgets, 0), at(stack.forgets, min(1, J - 1)), at(stack.forgets, J - 1), 0.0))
+        wrong = y * stack.wrong(rates, t, peak)
+    return StackRound(score, counts, goes_on, z, s, q, rate * q, wrong, unit, reach, rate, part)
 
 
 @inlined_strictly
@@ -119,36 +112,69 @@ def stack_root(loss, four, begun, y, room):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def end_stack_row(stack, loss, zero, four, y, members, state, room, begun, root, h):  # type: ignore[no-untyped-def]
-    """The rest of a round of a stack, with its root."""
+def end_stack_row(stack, loss, zero, four, z, y, weight, state, room, begun, root, h):  # type: ignore[no-untyped-def]
+    """The rest of a round of a stack, with its root. The scores of members are as they told them, so that their losses
+    have exponentials in common with their steps.
+    """
+    ticks, t, like, quad = state.ticks, state.ticks[T] + 1.0, lanes(zero), lanes(four)
+    ticks[T] = t
+    if not begun.counts:
+        return
+    # 4. Losses.
+    values = loss.value(with_lane(begun.s, 3, begun.score), y) + quad
+    lost = choose(load_lanes(state.live, 0, like) > 0.0, weight * loss.value(z, y) + like, 0.0)
+    store(state.losses, 1, load_lanes(state.losses, 1, like) + lost)
+    state.losses[0] += weight * lane(values, 3)
+    ticks[MASS] += weight
+    if begun.goes_on:
+        share_out_lanes(stack, values, begun.rate, t, state, room)
+        move_stacks(stack, loss, zero, four, y, state, room, begun, root, h)
+
+
+@inlined_strictly
+def share_out_lanes(stack, values, rate, t, state, room):  # type: ignore[no-untyped-def]
+    """`share_out`, in lanes."""
+    J, values = state.v.shape[0], with_lane(values, 3, lane(values, 0))
+    best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
+    share = load_lanes(state.share, 0, values)
+    share = share * larger(1.0 / (1.0 + t), exponential(rate * (best - values)))  # also where losses are infinite
+    common = stack.common_share(t)
+    parts = load_lanes(room.rows, 4 * THERE, values) * (common / J)
+    store(state.share, 0, share * ((1.0 - common) / total(share)) + parts)
+
+
+@inlined_strictly
+def move_stacks(stack, loss, zero, four, y, state, room, begun, root, h):  # type: ignore[no-untyped-def]
+    """A step of each stack, and what it knows after it."""
     J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
     seen, rows, v, A, P, u = room.z, room.rows, flat(state.v), flat(state.A), flat(state.P), flat(room.u)
-    _, _, z, s, q, p, wrong, unit, reach, rate, part = begun
-    beta = root - wrong
+    z, q, p, rate = begun.z, begun.q, begun.p, begun.rate
+    beta = root - begun.wrong
     if loss.kinked or loss.value_unit == 0.0:
-        h = mean_curvature(loss, s, reach, y) + quad
+        h = mean_curvature(loss, begun.s, begun.reach, y) + quad
     if loss.value_unit > 0.0:
         h = larger(h, stack.floor)
     elif loss.convexity > 0.0:
-        most = stack.robust * square_root(unit * loss.convexity / (1.0 + loss.convexity * p))
+        most = stack.robust * square_root(begun.unit * loss.convexity / (1.0 + loss.convexity * p))
         over = abs(beta) > most
         h = choose(over, h * (most / choose(over, abs(beta), 1.0)), h)
         beta = choose(over, choose(beta > 0.0, most, -most), beta)
-    h = smaller(rate * part * h, LARGEST_SUM)
+    h = smaller(rate * begun.part * h, LARGEST_SUM)
     h = choose(h * q > MOST_NEWS, MOST_NEWS / choose(q > 0.0, q, 1.0), h)
-    store(rows, 4 * REACHES, q)
+    news = h * q
     store(rows, 4 * PULLS, rate * beta)
     store(rows, 4 * CURVATURES, h)
-    store(rows, 4 * LOST, h / (1.0 + h * q))
-    most_news = 0.0
-    for j in range(J):
-        moved, h_own, less = load_lanes(u, j * n, like), rows[4 * CURVATURES + j], rows[4 * LOST + j]
-        most_news = max(most_news, h_own * rows[4 * REACHES + j])
-        store(v, j * n, load_lanes(v, j * n, like) + rows[4 * PULLS + j] * moved)
-        for k in range(members):
-            place = (j * n + k) * n
-            store(A, place, load_lanes(A, place, like) + z * (h_own * seen[k]))
-            store(P, place, load_lanes(P, place, like) - moved * (less * u[j * n + k]))
+    store(rows, 4 * LOST, h / (1.0 + news))
+    for j in range(MOST_STACKS):
+        if j < J:
+            moved = load_lanes(u, j * n, like)
+            store(v, j * n, load_lanes(v, j * n, like) + rows[4 * PULLS + j] * moved)
+            told, less = rows[4 * CURVATURES + j] * z, rows[4 * LOST + j] * moved
+            for k in range(n):
+                place = (j * n + k) * n
+                store(A, place, load_lanes(A, place, like) + told * seen[k])
+                store(P, place, load_lanes(P, place, like) - less * u[j * n + k])
+    most_news = max(max(lane(news, 0), lane(news, 1)), lane(news, 2))
     refresh(stack, state, room, state.ticks[T], most_news)
 
 
@@ -156,9 +182,8 @@ def end_stack_row(stack, loss, zero, four, y, members, state, room, begun, root,
 def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
     """`stack_row` in lanes; returns the score of the whole before it."""
     begun = begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
-    if begun.goes_on:
-        root, h = stack_root(loss, four, begun, y, room)
-        end_stack_row(stack, loss, zero, four, y, members, state, room, begun, root, h)
+    root, h = stack_root(loss, four, begun, y, room)
+    end_stack_row(stack, loss, zero, four, z, y, weight, state, room, begun, root, h)
     return begun.score
 
 

@@ -23,6 +23,7 @@ from fiol.components.component import borrowed
 from fiol.components.lanes import (
     anywhere,
     choose,
+    first_lanes,
     is_short,
     lane_decay,
     lanes,
@@ -33,6 +34,7 @@ from fiol.components.lanes import (
     square_root,
     store,
     total,
+    with_first,
     with_lane,
 )
 from fiol.components.step_sizes import LARGEST_SUM, LONGEST, STEEPEST
@@ -65,10 +67,9 @@ class Table(NamedTuple):
 
 
 @inlined_strictly
-def table_from(rules, zero):  # type: ignore[no-untyped-def]
-    """The table, as it is kept in an array."""
-    n = len(zero)
-    like = lanes(zero)
+def table_from(rules, n, some):  # type: ignore[no-untyped-def]
+    """The table of as many of the n lanes as `some` has zeros, the first ones, as it is kept in an array."""
+    like = lanes(some)
     return Table(
         load_lanes(rules, 0, like),
         load_lanes(rules, n, like),
@@ -120,79 +121,94 @@ def weights_now(table, vectors, zero, records, i, t):  # type: ignore[no-untyped
 
 
 @inlined_strictly
-def row_steps(loss, rules, vectors, digits, feature, x, parts, square, base, length, longest, t, records, steps, lift):  # type: ignore[no-untyped-def]
-    """Write the steps of a row's weights; returns what they move the score by, per pull, without and with the ridge,
-    and what the ridge takes from the score.
-
-    A weight of which a ridge leaves 1 / (1 + ridge step) moves by so much less, too: by steps that end at 1 / ridge.
-    Then records are written, too, but for weights and the curvature of this round.
-    """
-    table, like, width, room = (
-        table_from(rules, digits),
-        lanes(digits),
-        np.uint64(len(digits)),
-        np.uint64(len(vectors) * len(digits)),
-    )
-    gain, base, size = like_lanes(square, like), like_lanes(base, like), like_lanes(longest, like)
-    straight, p, taken, length = lift, lift, like_lanes(like, lift), table.length * like_lanes(length, like)
-    last, rest, early, pull = (
-        np.uint64(len(digits) - 1),
-        np.uint64(2 * len(digits)),
-        whole_floats(t),
-        table.ridge * size,
-    )
+def row_steps(loss, zero, some, feature, x, square, base, longest, held):  # type: ignore[no-untyped-def]
+    """Write the steps of a row's weights, of members with sums; returns what these move their scores by, per pull."""
+    n, m, parts = len(zero), np.uint64(len(some)), held.parts
+    table, like, room, width = table_from(held.rules, n, some), lanes(some), np.uint64(len(held.vectors) * n), np.uint64(n)
+    gain, base, size = first_lanes(square, like), first_lanes(base, like), first_lanes(longest, like)
+    p = 0.0 * first_lanes(square, lanes(held.first))
     for j in range(x.shape[0]):
         i, value, part, unit = np.uint64(np.uint32(feature[j])) * room, x[j], parts[2 * j], parts[2 * j + 1]
-        s, far = load_lanes(records, i + width, like), table.plain * (value * value) + table.free * (part * part)
-        if len(vectors) == 3:
-            s = smaller(s + table.bends * load_lanes(records, i + rest, like) + gain * (value * value), LARGEST_SUM)
-            store(records, i + width, with_lane(s, last, t - early))
-            if records.itemsize == 4 and not is_short(like):
-                s = load_lanes(records, i + width, like)  # the root is that of what is kept
-            root = square_root(s)
-            store(records, i + rest, with_lane(choose(table.root > 0.0, root, length), last, early))
-            h = metric(table, base, root * (table.plain + table.free * unit))
-            safe = smaller(larger(h, SMALLEST_METRIC), LARGEST_METRIC)
-            both = choose(h > 0.0, size / (safe * (safe + pull)), 0.0)
-            step = both * safe
-            straight = straight + like_lanes(both * (safe + pull) * far, p)
-            taken = taken + like_lanes(table.ridge * step * (load_lanes(records, i, like) * value), p)
+        s = smaller(load_lanes(held.records, i + width, like) + gain * (value * value), LARGEST_SUM)
+        if len(held.as_they_are) == 0:
+            step = lane_steps(size, metric(table, base, square_root(s) * unit))
+            far = like + part * part
         else:
-            s = smaller(s + gain * (value * value), LARGEST_SUM)
             step = lane_steps(size, metric(table, base, square_root(s) * (table.plain + table.free * unit)))
-            if loss.has_stride:
-                step = smaller(step, choose(table.free > 0.5, like + LONGEST / (unit * unit), INFINITE))
-        store(steps, np.uint64(j) * width, step)
+            far = table.plain * (value * value) + table.free * (part * part)
+        if loss.has_stride:
+            step = smaller(step, choose(table.free > 0.5, like + LONGEST / (unit * unit), INFINITE))
+        store(held.steps, np.uint64(j) * m, step)
         p = p + like_lanes(step * far, p)
-    return straight if len(vectors) == 3 else p, p, taken
+    return p
 
 
 @inlined_strictly
-def move_row(rules, vectors, digits, feature, x, parts, beta, more, bend, records, steps):  # type: ignore[no-untyped-def]
-    """Move a row's weights by their steps times beta, and let their sums grow, unless these have grown."""
-    table, like, width, room = (
-        table_from(rules, digits),
-        lanes(digits),
-        np.uint64(len(digits)),
-        np.uint64(len(vectors) * len(digits)),
-    )
-    free, plain, more = (
-        like_lanes(beta, like) * table.free,
-        like_lanes(beta, like) * table.plain,
-        like_lanes(more, like),
-    )
-    bend, rest = like_lanes(bend, like), np.uint64(2 * len(digits))
+def move_row(zero, digits, some, feature, x, common, beta, more, held):  # type: ignore[no-untyped-def]
+    """Move a row's weights by their steps times beta, and let sums grow. Members without sums have `common` steps."""
+    n, m, parts, width = len(zero), np.uint64(len(some)), held.parts, np.uint64(len(zero))
+    table, like, few, room = table_from(held.rules, n, zero), lanes(digits), lanes(some), np.uint64(len(held.vectors) * n)
+    free, plain = beta * table.free, beta * table.plain
+    far_free, far_plain = like_lanes(common * free, like), like_lanes(common * plain, like)
+    free, plain, more = first_lanes(free, few), first_lanes(plain, few), first_lanes(more, few)
+    for j in range(x.shape[0]):
+        i, value, turn = np.uint64(np.uint32(feature[j])) * room, x[j], parts[2 * j] * parts[2 * j + 1]
+        step = load_lanes(held.steps, np.uint64(j) * m, few)
+        if len(held.as_they_are) == 0:
+            far, near = far_free * turn, step * (free * turn)
+        else:
+            far, near = far_plain * value + far_free * turn, step * (plain * value + free * turn)
+        store(held.records, i, load_lanes(held.records, i, like) + with_first(far, near))
+        s = load_lanes(held.records, i + width, few) + more * (value * value)
+        store(held.records, i + width, smaller(s, LARGEST_SUM))
+
+
+@inlined_strictly
+def ridge_steps(zero, digits, feature, x, square, base, length, longest, t, held, lift):  # type: ignore[no-untyped-def]
+    """Write the steps of a row's weights under a ridge; returns what they move scores by, per pull, without and with
+    the ridge, and what the ridge takes from scores.
+
+    A weight of which a ridge leaves 1 / (1 + ridge step) moves by so much less, too: by steps that end at 1 / ridge.
+    Records are written, too, but for weights and the curvature of this round.
+    """
+    n, records, parts = np.uint64(len(zero)), held.records, held.parts
+    table, like, room = table_from(held.rules, len(zero), digits), lanes(digits), np.uint64(len(held.vectors)) * n
+    gain, base, size = like_lanes(square, like), like_lanes(base, like), like_lanes(longest, like)
+    straight, p, taken, length = lift, lift, like_lanes(like, lift), table.length * like_lanes(length, like)
+    last, rest, early, pull = n - np.uint64(1), np.uint64(2) * n, whole_floats(t), table.ridge * size
+    for j in range(x.shape[0]):
+        i, value, part, unit = np.uint64(np.uint32(feature[j])) * room, x[j], parts[2 * j], parts[2 * j + 1]
+        s, far = load_lanes(records, i + n, like), table.plain * (value * value) + table.free * (part * part)
+        s = smaller(s + table.bends * load_lanes(records, i + rest, like) + gain * (value * value), LARGEST_SUM)
+        store(records, i + n, with_lane(s, last, t - early))
+        if records.itemsize == 4 and not is_short(like):
+            s = load_lanes(records, i + n, like)  # the root is that of what is kept
+        root = square_root(s)
+        store(records, i + rest, with_lane(choose(table.root > 0.0, root, length), last, early))
+        h = metric(table, base, root * (table.plain + table.free * unit))
+        safe = smaller(larger(h, SMALLEST_METRIC), LARGEST_METRIC)
+        both = choose(h > 0.0, size / (safe * (safe + pull)), 0.0)
+        step = both * safe
+        straight = straight + like_lanes(both * (safe + pull) * far, p)
+        taken = taken + like_lanes(table.ridge * step * (load_lanes(records, i, like) * value), p)
+        store(held.steps, np.uint64(j) * n, step)
+        p = p + like_lanes(step * far, p)
+    return straight, p, taken
+
+
+@inlined_strictly
+def move_under_ridge(zero, digits, feature, x, beta, bend, held):  # type: ignore[no-untyped-def]
+    """Move a row's weights by their steps times beta less the ridge, and let sums of curvatures grow: others have."""
+    n, records, parts = np.uint64(len(zero)), held.records, held.parts
+    table, like, room = table_from(held.rules, len(zero), digits), lanes(digits), np.uint64(len(held.vectors)) * n
+    free, plain = like_lanes(beta, like) * table.free, like_lanes(beta, like) * table.plain
+    bend, rest = like_lanes(bend, like), np.uint64(2) * n
     for j in range(x.shape[0]):
         i, value = np.uint64(np.uint32(feature[j])) * room, x[j]
-        pull = plain * value + free * (parts[2 * j] * parts[2 * j + 1])
-        w, step = load_lanes(records, i, like), load_lanes(steps, np.uint64(j) * width, like)
-        if len(vectors) == 3:
-            pull = pull - table.ridge * w
-            met = smaller(bend * (value * value), LARGEST_SUM)
-            store(records, i + rest, load_lanes(records, i + rest, like) + met)
-        else:
-            s = load_lanes(records, i + width, like) + more * (value * value)
-            store(records, i + width, smaller(s, LARGEST_SUM))
+        w, step = load_lanes(records, i, like), load_lanes(held.steps, np.uint64(j) * n, like)
+        pull = plain * value + free * (parts[2 * j] * parts[2 * j + 1]) - table.ridge * w
+        met = smaller(bend * (value * value), LARGEST_SUM)
+        store(records, i + rest, load_lanes(records, i + rest, like) + met)
         store(records, i, w + step * pull)
 
 
@@ -238,6 +254,16 @@ def lane_doubt(loss, table, vectors, zero, feature, x, y, z, own, records):  # t
     return choose(close > 0.0, doubt, 0.0)
 
 
+class LaneScores(NamedTuple):
+    """What a row is to all members before their round."""
+
+    z: Any  #: its scores
+    own: Any  #: what intercepts have of these
+    length: float  #: its squared length in units of the largest values,
+    raw: float  #: and as it is, if any member sees that
+    far: bool  #: whether values are so large or small that numbers need all digits
+
+
 class LaneRound(NamedTuple):
     """A round of all members that lacks its root."""
 
@@ -251,26 +277,21 @@ class LaneRound(NamedTuple):
     lift: Any  #: the step of the intercept
     slopes: Any  #: `Clock.slopes` after it
     lengths: Any  #: the squared length of the row
+    common: Any  #: the steps of members without sums
     far: Any  #: whether numbers need all digits
 
 
 @inlined_strictly
-def begin_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ignore[no-untyped-def]
-    """The first part of a round of all members, who know what `held` has, a `LaneMemory`: a `LaneRound`.
-
-    The `ticks` are the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
-    """
-    like, width, last = lanes(zero), np.uint64(len(zero)), np.uint64(len(zero) - 1)
-    rules, vectors, records, intercept = held.rules, held.vectors, held.records, held.intercept
-    has_intercept, steps, parts = held.has_intercept, held.steps, held.parts
-    table, room, t = table_from(rules, zero), np.uint64(len(vectors) * len(zero)), held.ticks[0] + 1.0
-    # 1. Scores, and how long the row is in units of the largest values.
-    own, z = load_lanes(intercept, 0, like) * has_intercept, like
-    length = raw = has_intercept
-    far = False
+def read_lane_row(zero, feature, x, held):  # type: ignore[no-untyped-def]
+    """The scores of a row: `LaneScores`. Weights are brought up to date, and largest values counted with this row."""
+    like, last = lanes(zero), np.uint64(len(zero) - 1)
+    vectors, records, parts = held.vectors, held.records, held.parts
+    table, room, t = table_from(held.rules, len(zero), zero), np.uint64(len(vectors) * len(zero)), held.ticks[0]
+    own, z = load_lanes(held.intercept, 0, like) * held.has_intercept, like
+    length, raw, far = 0.0, 0.0, False
     for j in range(x.shape[0]):
         i, value = np.uint64(np.uint32(feature[j])) * room, x[j]
-        w = weights_now(table, vectors, zero, records, i, t - 1.0)
+        w = weights_now(table, vectors, zero, records, i, t)
         size, peak = abs(value), 1.0 * records[i + last]
         if size > peak:
             if peak > 0.0:
@@ -283,14 +304,30 @@ def begin_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ig
         part = value * unit
         parts[2 * j], parts[2 * j + 1] = part, unit
         length += part * part
-        raw += value * value
+        if len(held.as_they_are) > 0:
+            raw += value * value
         far = far or peak > FAR_APART or size < 1.0 / FAR_APART
         z = z + w * value
-    z = with_lane(z + own, last, 0.0)
-    # 2. What the derivatives say about steps.
+    return LaneScores(with_lane(z + own, last, 0.0), own, length, raw, far)
+
+
+@inlined_strictly
+def begin_lane_row(loss, zero, digits, feature, x, y, weight, held, row):  # type: ignore[no-untyped-def]
+    """The first part of a round of all members, who know what `held` has, a `LaneMemory`: a `LaneRound` of
+    `LaneScores`.
+
+    The `ticks` are the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
+    """
+    like, width = lanes(zero), np.uint64(len(zero))
+    vectors, intercept, has_intercept = held.vectors, held.intercept, held.has_intercept
+    table, t = table_from(held.rules, len(zero), zero), held.ticks[0] + 1.0
+    z, own, length, raw, far = row
+    inner = table.plain * raw + table.free * length
+    lengths = inner + has_intercept
+    # 1. What the derivatives say about steps.
     doubt = like
     if loss.kinked:
-        doubt = lane_doubt(loss, table, vectors, zero, feature, x, y, z, own, records)
+        doubt = lane_doubt(loss, table, vectors, zero, feature, x, y, z, own, held.records)
     slope = smaller(loss.least_slope(z, doubt, y), STEEPEST)
     square = slope * slope * table.adaptive
     added = square
@@ -298,26 +335,33 @@ def begin_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ig
         added = choose(table.free > 0.5, smaller(loss.gauge(z, y) + like, LARGEST_SUM), square)
     slopes = load_lanes(held.ticks, 1, like) + added
     unit = table.plain + table.free * loss.square_slope_unit(slopes, t)
-    square = square * table.squares * (weight * weight) * (table.plain + table.free * length)
-    lengths = table.plain * raw + table.free * length
+    square = square * table.squares * (weight * weight) * (table.plain + table.free * (length + has_intercept))
     base = table.base + table.length * lengths
     square = choose(unit > 0.0, square / choose(unit > 0.0, unit, 1.0), 0.0)
     stride = like + 1.0
     if loss.has_stride:
         stride = table.plain + table.free * loss.lane_stride(slopes, t)
     longest = stride * table.size
-    # 3. Steps, and the pull of each member.
+    # 2. Steps.
     own_sums = smaller(load_lanes(intercept, width, like) + square, LARGEST_SUM)
     lift = lane_steps(longest, metric(table, base, square_root(own_sums))) * has_intercept
     if is_short(lanes(digits)):
         far = far or anywhere((square > FAR_APART) | (longest > FAR_APART) | (base > FAR_APART))
-    row = x, parts, square, base, lengths, longest, t, records, steps, lift
+    common = lane_steps(longest, base)
+    if len(vectors) == 3:
+        given = feature, x, square, base, lengths, longest, t, held, lift
+        if far and is_short(lanes(digits)):
+            straight, p, taken = ridge_steps(zero, zero, *given)
+        else:
+            straight, p, taken = ridge_steps(zero, digits, *given)
+        return LaneRound(z, z - taken, p, straight, doubt, stride, square, lift, slopes, lengths, common, far)
+    row_of = feature, x, square, base, longest, held
     if far and is_short(lanes(digits)):
-        straight, p, taken = row_steps(loss, rules, vectors, zero, feature, *row)
+        p = row_steps(loss, zero, held.first, *row_of)
     else:
-        straight, p, taken = row_steps(loss, rules, vectors, digits, feature, *row)
-    q = z - taken if len(vectors) == 3 else z
-    return LaneRound(z, q, p, straight, doubt, stride, square, lift, slopes, lengths, far)
+        p = row_steps(loss, zero, held.some, *row_of)
+    p = with_first(common * inner, p) + lift
+    return LaneRound(z, z, p, p, doubt, stride, square, lift, slopes, lengths, common, far)
 
 
 @inlined_strictly
@@ -333,17 +377,21 @@ def lane_root(loss, like, q, p, doubt, reach, y, weight, spare):  # type: ignore
 def end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend):  # type: ignore[no-untyped-def]
     """The rest of a round, with its root: new weights and sums."""
     like, width, last, t = lanes(zero), np.uint64(len(zero)), np.uint64(len(zero) - 1), held.ticks[0] + 1.0
-    table, vectors, intercept = table_from(held.rules, zero), held.vectors, held.intercept
-    z, q, p, straight, doubt, stride, square, lift, slopes, lengths, far = begun
+    table, vectors, intercept = table_from(held.rules, len(zero), zero), held.vectors, held.intercept
+    z, q, p, straight, doubt, stride, square, lift, slopes, lengths, common, far = begun
     if loss.kinked and len(vectors) == 3:  # over a step that began at z
         bend = smaller(loss.bend(z, q + p * beta, beta, doubt, stride, y, weight) + like, LARGEST_SUM)
     bend = choose(bend > 0.0, stride / (1.0 / choose(bend > 0.0, bend, 1.0) + straight), 0.0) * table.bends
     more = square + bend
-    moved = held.parts, beta, more, bend, held.records, held.steps
-    if far and is_short(lanes(digits)):
-        move_row(held.rules, vectors, zero, feature, x, *moved)
+    if len(vectors) == 3:
+        if far and is_short(lanes(digits)):
+            move_under_ridge(zero, zero, feature, x, beta, bend, held)
+        else:
+            move_under_ridge(zero, digits, feature, x, beta, bend, held)
+    elif far and is_short(lanes(digits)):
+        move_row(zero, zero, held.first, feature, x, common, beta, more, held)
     else:
-        move_row(held.rules, vectors, digits, feature, x, *moved)
+        move_row(zero, digits, held.some, feature, x, common, beta, more, held)
     store(intercept, 0, with_lane(load_lanes(intercept, 0, like) + lift * beta, last, 1.0))
     store(intercept, width, smaller(load_lanes(intercept, width, like) + more, LARGEST_SUM))
     held.ticks[0] = t
@@ -354,7 +402,8 @@ def end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, b
 @inlined_strictly
 def next_lane_row(loss, zero, digits, feature, x, y, weight, held):  # type: ignore[no-untyped-def]
     """One round of all members; returns their scores before it."""
-    begun = begin_lane_row(loss, zero, digits, feature, x, y, weight, held)
+    row = read_lane_row(zero, feature, x, held)
+    begun = begin_lane_row(loss, zero, digits, feature, x, y, weight, held, row)
     start = begun.q, begun.p, begun.doubt, begun.stride
     beta, bend = lane_root(loss, lanes(zero), *start, y, weight, held.spare)
     end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend)
@@ -395,7 +444,7 @@ def mixed_sum(w, v):  # type: ignore[no-untyped-def]
 @inlined_strictly
 def mixed_weight(held, zero, i, v):  # type: ignore[no-untyped-def]
     """The `mixed_sum` of the record at place i, now."""
-    w = weights_now(table_from(held.rules, zero), held.vectors, zero, held.records, i, held.ticks[0])
+    w = weights_now(table_from(held.rules, len(zero), zero), held.vectors, zero, held.records, i, held.ticks[0])
     return mixed_sum(w, v)
 
 
@@ -413,7 +462,7 @@ def add_lane_weights(zero, held, features, v, out):  # type: ignore[no-untyped-d
 def settle_lanes(zero, held):  # type: ignore[no-untyped-def]
     """Bring all weights up to date, where features may have missed rounds."""
     held, t, n = borrowed(held), held.ticks[0], len(zero)
-    table, early = table_from(held.rules, zero), whole_floats(t)
+    table, early = table_from(held.rules, len(zero), zero), whole_floats(t)
     for k in range(held.records.shape[0] // (3 * n)):
         i = np.uint64(3 * n * k)
         store(held.records, i, weights_now(table, held.vectors, zero, held.records, i, t))

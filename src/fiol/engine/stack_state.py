@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.stacks import Bayes, BestMember, NewtonStack
+from fiol.update.state import aligned, realigned
 
 #: What `StackState.ticks` holds: rounds; when information is brought up to date, last and next; sums of squared
 #: derivatives, curvatures, values and derivatives at the score of the whole; by how much P has shrunk since LAST; sum
@@ -46,8 +47,8 @@ def widened(state: StackState, width: int, prior: float) -> StackState:
     """A copy for `fiol.engine.lane_stack`, with so many members, of which the last are out, and four shares."""
     J, K = state.v.shape
     one = np.broadcast_to(np.eye(width), (J, width, width))
-    v, share, live, losses = np.zeros((J, width)), np.zeros(4), np.zeros(width), np.zeros(1 + width)
-    new = StackState(v, one / prior, one * prior, share, live, losses, np.zeros(TICKS))
+    v, share, live, losses = aligned((J, width), float), aligned(4, float), aligned(width, float), np.zeros(1 + width)
+    new = StackState(v, realigned(one / prior), realigned(one * prior), share, live, losses, np.zeros(TICKS))
     for own, given in zip(narrowed(new, J, K), state, strict=True):
         own[...] = given
     return new
@@ -243,9 +244,10 @@ STACK_KINDS = {
 
 # --- members in lanes -------------------------------------------------------------------------
 
-#: Rows of `LaneRoom.rows`, for numbers of all stacks: 1 where there is a stack; how far a pull moves a score, pulls,
-#: curvatures, what is lost.
-THERE, REACHES, PULLS, CURVATURES, LOST = range(5)
+#: So many stacks may have their members as lanes.
+MOST_STACKS = 3
+#: Rows of `LaneRoom.rows`, for numbers of all stacks: 1 where there is a stack; pulls, curvatures, what is lost.
+THERE, PULLS, CURVATURES, LOST = range(4)
 
 
 class LaneRoom(NamedTuple):
@@ -254,14 +256,13 @@ class LaneRoom(NamedTuple):
     z: Any  #: [lane] scores of the members
     u: Any  #: [stack, lane] where the steps go
     L: Any  #: [lane, lane]
-    rows: Any  #: [5, 4], as one axis
+    rows: Any  #: [4, 4], as one axis
     spare: Any  #: [6, 4], as one axis
 
 
 def new_lane_room(stacks: int, width: int) -> LaneRoom:
     """Working space for so many stacks, and members in so many lanes."""
-    rows = np.zeros((5, 4))
+    rows = np.zeros((4, 4))
     rows[THERE, :stacks] = 1.0
-    return LaneRoom(
-        np.zeros(width), np.zeros((stacks, width)), np.zeros((width, width)), rows.reshape(-1), np.zeros(24)
-    )
+    L = np.zeros((width, width))
+    return LaneRoom(aligned(width, float), aligned((stacks, width), float), L, realigned(rows.reshape(-1)), np.zeros(24))

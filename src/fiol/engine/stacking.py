@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.compiler.compiled import inlined, inlined_strictly, jit
-from fiol.components.component import borrowed
+from fiol.components.component import at, borrowed
 from fiol.components.lanes import choose, smaller
 from fiol.components.stacks import MOST_DECLINE, MOST_INFORMATION, MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
@@ -223,7 +223,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
             q += a * z[k]
         reaches[j] = max(q, 0.0)
     for j in range(J):
-        wrong = y * stack.wrong(j, t, peak) if loss.value_unit > 0.0 else 0.0
+        wrong = y * stack.wrong(at(stack.forgets, j), t, peak) if loss.value_unit > 0.0 else 0.0
         pulls[j] = loss.dual(s[j] - rate * reaches[j] * wrong, rate * reaches[j], y) - wrong
     most_news = 0.0
     for j in range(J):
