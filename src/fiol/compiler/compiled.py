@@ -74,6 +74,8 @@ from fiol.components.lanes import (
     exponential,
     first_lanes,
     is_short,
+    joined,
+    joined_second,
     lane,
     lane_decay,
     lane_exponential,
@@ -697,6 +699,8 @@ def _define_lanes() -> None:
     form(with_lane, lambda values, k, x: vectors.lane_replaced(values, k, x))
     form(first_lanes, lambda values, like: vectors.first_of(values, like))
     form(with_first, lambda values, first: vectors.first_replaced(values, first))
+    form(joined, lambda a, b: vectors.put_together(a, b))
+    form(joined_second, lambda values, like: vectors.some_behind(values, like))
     form(total, lambda values: vectors.sum_of(values))
     form(totals, lambda a, b, c, d: vectors.sums_of(a, b, c, d))
     form(whole_power, lambda x: vectors.power_of_two(x))

@@ -305,6 +305,28 @@ def first_replaced(typing_context: Any, values: Any, first: Any) -> Any:
 
 
 @intrinsic
+def some_behind(typing_context: Any, values: Any, like: Any) -> Any:
+    """Some of several lanes, from the middle on."""
+    middle = values.count // 2
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return picked(builder, args[0], args[0], range(middle, middle + like.count))
+
+    return Lanes(like.count, values.element)(values, like), codegen
+
+
+@intrinsic
+def put_together(typing_context: Any, a: Any, b: Any) -> Any:
+    """The lanes of one value, then those of another, as often as it takes to have as many."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        other = picked(builder, args[1], args[1], [k % b.count for k in range(a.count)])
+        return picked(builder, args[0], other, range(2 * a.count))
+
+    return Lanes(2 * a.count, a.element)(a, b), codegen
+
+
+@intrinsic
 def sum_of(typing_context: Any, values: Any) -> Any:
     """The sum of lanes, by halves."""
 

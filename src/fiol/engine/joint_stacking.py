@@ -11,7 +11,7 @@ from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import at, borrowed
 from fiol.components.stacks import OVERFLOWN
 from fiol.engine.stack_state import AGAIN, MASS, NEXT, T
-from fiol.engine.stacking import forget, invert, invert_all, share_out, take_out
+from fiol.engine.stacking import bound_information, forget, invert, invert_all, share_out, take_out
 
 #: Newton's method takes at most so many steps, and halves each at most so often.
 NEWTON_STEPS, HALVINGS = 50, 40
@@ -220,11 +220,14 @@ def joint_stack_row(stack, loss, scores, y, weight, state, room, out):  # type: 
     """One round; writes the scores of the whole before it. `scores` [class, member] are those of the members."""
     J, K = state.v.shape
     C, ticks, Z = scores.shape[0], state.ticks, room.Z
-    t = ticks[T] + 1.0
+    t, all_in = ticks[T] + 1.0, True
     for k in range(K):  # a member with a score that is not finite is out
         for c in range(C):
             if state.live[k] > 0.0 and not abs(scores[c, k]) <= OVERFLOWN:
-                take_out(stack, state, room, k)
+                take_out(stack, state, k)
+                all_in = False
+    if not all_in:
+        invert_all(stack, state, room)
     mixed, center = room.vectors[0], room.vectors[0]
     for k in range(K):
         mixed[k] = 0.0
@@ -276,6 +279,7 @@ def joint_stack_row(stack, loss, scores, y, weight, state, room, out):  # type: 
     ticks[T] = t
     if t >= ticks[NEXT]:
         forget(stack, state, t)
+    bound_information(stack, state)
     invert_all(stack, state, room)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fiol.compiler.compiled import inlined_strictly, jit
 from fiol.components.component import borrowed
-from fiol.components.lanes import lanes, with_lane
-from fiol.engine.lane_stack import begin_stack_row, end_stack_row, stack_root
+from fiol.components.lanes import first_lanes, joined, joined_second, lanes, smaller, with_lane
+from fiol.components.step_sizes import LARGEST_SUM
+from fiol.engine.lane_stack import begin_stack_row, end_stack_row, stack_start
 from fiol.engine.lanes import begin_lane_row, end_lane_row, fetch_row, lane_root, read_lane_row
 
 
@@ -17,16 +18,18 @@ def stacked_round(stack, loss, zero, four, digits, members, feature, x, y, weigh
     does not: the stack's products beside the members' derivatives, both roots beside each other, and last the losses
     beside new weights.
     """
-    row = read_lane_row(zero, feature, x, held)
+    like, quad, row = lanes(zero), lanes(four), read_lane_row(zero, feature, x, held)
     z = row.z
     if said is not None:
         z = with_lane(z, members - 1, said[r])
     mixed = begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
     begun = begin_lane_row(loss, zero, digits, feature, x, y, weight, held, row)
-    start = begun.q, begun.p, begun.doubt, begun.stride
-    beta, bend = lane_root(loss, lanes(zero), *start, y, weight, held.spare)
-    root, h = stack_root(loss, four, mixed, y, room)
+    s, p, doubt, reach = stack_start(four, mixed)
+    start = joined(begun.q, s), joined(weight * begun.p, p), joined(begun.doubt, doubt), joined(begun.stride, reach)
+    pulls, bends = lane_root(loss, joined(like, quad), *start, y, 1.0, room.spare)
+    beta, bend = weight * first_lanes(pulls, like), smaller(weight * first_lanes(bends, like), LARGEST_SUM)
     end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend)
+    root, h = joined_second(pulls, quad), joined_second(bends, quad)
     end_stack_row(stack, loss, zero, four, z, y, weight, state, room, mixed, root, h)
     return mixed.score
 

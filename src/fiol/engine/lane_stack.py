@@ -28,8 +28,8 @@ from fiol.components.lanes import (
 from fiol.components.stacks import MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
 from fiol.engine.lanes import lane_root
-from fiol.engine.stack_state import AGAIN, CURVATURES, LOST, MASS, MOST_STACKS, PULLS, THERE, T
-from fiol.engine.stacking import mean_curvature, refresh, take_out, unit_and_reach
+from fiol.engine.stack_state import AGAIN, CURVATURES, LOST, MASS, MOST_STACKS, PULLS, SHRUNK, THERE, T
+from fiol.engine.stacking import information_is_new, mean_curvature, take_out, unit_and_reach
 
 
 @inlined_strictly
@@ -39,6 +39,25 @@ def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
     second = load_lanes(values, n, z) * z if stacks > 1 else first
     third = load_lanes(values, 2 * n, z) * z if stacks > 2 else first
     return totals(first, second, third, first)
+
+
+@inlined_strictly
+def invert_lanes(stack, zero, state, room):  # type: ignore[no-untyped-def]
+    """`invert_all` by rows in lanes: Gauss's and Jordan's elimination, whose pivots are at least those of the prior."""
+    n, like, least = len(zero), lanes(zero), 1.0 / stack.prior
+    A, P, one = flat(state.A), flat(state.P), flat(room.one)
+    for j in range(state.v.shape[0]):
+        first = j * n * n
+        for k in range(n):
+            store(P, first + k * n, load_lanes(A, first + k * n, like))
+        for k in range(n):
+            here, pivot = load_lanes(one, k * n, like) > 0.0, 1.0 / max(P[first + k * n + k], least)
+            row = choose(here, pivot, load_lanes(P, first + k * n, like) * pivot)
+            for i in range(n):
+                place = first + i * n
+                rest = choose(here, 0.0, load_lanes(P, place, like)) - P[place + k] * row
+                store(P, place, row if i == k else rest)
+    state.ticks[SHRUNK] = 1.0
 
 
 class StackRound(NamedTuple):
@@ -72,7 +91,8 @@ def begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
     if anywhere(choose(abs(z) <= OVERFLOWN, like, 1.0) > 0.0):
         for k in range(members):
             if not abs(seen[k]) <= OVERFLOWN:
-                take_out(stack, state, room, k)
+                take_out(stack, state, k)
+        invert_lanes(stack, zero, state, room)
         z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
         store(seen, 0, z)
     s = sums_of_products(v, n, z, J)
@@ -105,10 +125,10 @@ def begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
 
 
 @inlined_strictly
-def stack_root(loss, four, begun, y, room):  # type: ignore[no-untyped-def]
-    """The pulls of the steps of all stacks, and the curvatures that they meet."""
-    s, quad = begun.s - begun.p * begun.wrong, lanes(four)
-    return lane_root(loss, quad, s, begun.p, quad, quad + begun.reach, y, 1.0, room.spare)
+def stack_start(four, begun):  # type: ignore[no-untyped-def]
+    """Where the steps of all stacks start, and how far a pull moves them: what a root is asked for."""
+    quad = lanes(four)
+    return begun.s - begun.p * begun.wrong, begun.p, quad, quad + begun.reach
 
 
 @inlined_strictly
@@ -175,14 +195,15 @@ def move_stacks(stack, loss, zero, four, y, state, room, begun, root, h):  # typ
                 store(A, place, load_lanes(A, place, like) + told * seen[k])
                 store(P, place, load_lanes(P, place, like) - less * u[j * n + k])
     most_news = max(max(lane(news, 0), lane(news, 1)), lane(news, 2))
-    refresh(stack, state, room, state.ticks[T], most_news)
+    if information_is_new(stack, state, state.ticks[T], most_news):
+        invert_lanes(stack, zero, state, room)
 
 
 @inlined_strictly
 def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
     """`stack_row` in lanes; returns the score of the whole before it."""
     begun = begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
-    root, h = stack_root(loss, four, begun, y, room)
+    root, h = lane_root(loss, lanes(four), *stack_start(four, begun), y, 1.0, room.spare[: 6 * len(four)])
     end_stack_row(stack, loss, zero, four, z, y, weight, state, room, begun, root, h)
     return begun.score
 

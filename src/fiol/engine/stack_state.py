@@ -255,14 +255,14 @@ class LaneRoom(NamedTuple):
 
     z: Any  #: [lane] scores of the members
     u: Any  #: [stack, lane] where the steps go
-    L: Any  #: [lane, lane]
+    one: Any  #: [lane, lane] 1 where both are the same
     rows: Any  #: [4, 4], as one axis
-    spare: Any  #: [6, 4], as one axis
+    spare: Any  #: [6, number], for the roots of members and stacks, as one axis
 
 
 def new_lane_room(stacks: int, width: int) -> LaneRoom:
     """Working space for so many stacks, and members in so many lanes."""
     rows = np.zeros((4, 4))
     rows[THERE, :stacks] = 1.0
-    L = np.zeros((width, width))
-    return LaneRoom(aligned(width, float), aligned((stacks, width), float), L, realigned(rows.reshape(-1)), np.zeros(24))
+    one = realigned(np.eye(width))
+    return LaneRoom(aligned(width, float), aligned((stacks, width), float), one, realigned(rows.reshape(-1)), np.zeros(12 * width))

@@ -62,8 +62,8 @@ def invert(A, P, L, least):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def take_out(stack, state, room, k):  # type: ignore[no-untyped-def]
-    """Let member k be gone: its weights are 0, and what is known of the others stays as it is."""
+def take_out(stack, state, k):  # type: ignore[no-untyped-def]
+    """Let member k be gone: its weights are 0, and what is known of the others stays as it is; P is left to others."""
     state.live[k] = 0.0
     for j in range(state.v.shape[0]):
         state.v[j, k] = 0.0
@@ -71,7 +71,6 @@ def take_out(stack, state, room, k):  # type: ignore[no-untyped-def]
             state.A[j, k, i] = 0.0
             state.A[j, i, k] = 0.0
         state.A[j, k, k] = 1.0 / stack.prior
-        invert(state.A[j], state.P[j], room.L, 1.0 / stack.prior)
 
 
 @inlined
@@ -89,8 +88,8 @@ def forget(stack, state, t):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
-    """Invert the information of all stacks afresh, and leave no member more of it than doubles hold."""
+def bound_information(stack, state):  # type: ignore[no-untyped-def]
+    """Leave no member more information than doubles hold."""
     K, least = state.v.shape[1], 1.0 / stack.prior
     for j in range(state.v.shape[0]):
         A = state.A[j]
@@ -101,7 +100,13 @@ def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
                     A[k, i] *= sqrt(part)
                     A[i, k] *= sqrt(part)
                 A[k, k] += (1.0 - part) * least
-        invert(A, state.P[j], room.L, least)
+
+
+@inlined
+def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
+    """Invert the information of all stacks afresh."""
+    for j in range(state.v.shape[0]):
+        invert(state.A[j], state.P[j], room.L, 1.0 / stack.prior)
     state.ticks[SHRUNK] = 1.0
 
 
@@ -161,15 +166,19 @@ def share_out(stack, state, values, rate, t):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def refresh(stack, state, room, t, most_news):  # type: ignore[no-untyped-def]
-    """After round t: forget if it is time, and invert information afresh then, or if P has shrunk by much since."""
+def information_is_new(stack, state, t, most_news):  # type: ignore[no-untyped-def]
+    """After round t: forget if it is time; whether information is to be inverted afresh, since P is not its inverse any
+    more, or has shrunk by much since it was.
+    """
     ticks = state.ticks
     ticks[SHRUNK] *= 1.0 + most_news
     due = t >= ticks[NEXT]
     if due:
         forget(stack, state, t)
-    if due or ticks[SHRUNK] > MOST_DECLINE:  # one place, as it is long when compiled
-        invert_all(stack, state, room)
+    if due or ticks[SHRUNK] > MOST_DECLINE:
+        bound_information(stack, state)
+        return True
+    return False
 
 
 @inlined
@@ -184,7 +193,8 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
     if peak == inf:
         for k in range(K):
             if not abs(z[k]) <= OVERFLOWN:
-                take_out(stack, state, room, k)
+                take_out(stack, state, k)
+        invert_all(stack, state, room)
         peak = members_seen(scores, state, z)
     score = 0.0
     for j in range(J):
@@ -249,7 +259,8 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
             for i in range(K):
                 A[k, i] += a * z[i]
                 P[k, i] -= b * u[j, i]
-    refresh(stack, state, room, t, most_news)
+    if information_is_new(stack, state, t, most_news):
+        invert_all(stack, state, room)
     return score
 
 
