@@ -49,12 +49,16 @@ def held(engine: Any, chunk: Chunk, y: Any, sample_weights: Floats) -> AbstractC
     single, step = engine.dtype.itemsize == 4, engine.longest
     if not single and step <= LONG:
         return nullcontext()
-    sizes = np.abs(chunk.data)
-    check_reach(chunk, sizes, step, sample_weights)
+    least, high = chunk.data.min(initial=1.0), chunk.data.max(initial=1.0)
+    largest = max(-least, high)
+    check_reach(chunk, largest, step, sample_weights)
     if not single:
         return nullcontext()
-    least, largest = sizes.min(initial=1.0, where=sizes > 0.0), sizes.max(initial=1.0)  # rows that mix features have 0s
+    if not least > 0.0:  # some are negative, or 0, as in rows that mix features
+        sizes = np.abs(chunk.data)
+        least = sizes.min(initial=1.0, where=sizes > 0.0)
     if least < SMALLEST_SINGLE or largest > LARGEST_SINGLE:
+        sizes = np.abs(chunk.data)
         k = int(np.argmax((sizes > 0.0) & ((sizes < SMALLEST_SINGLE) | (sizes > LARGEST_SINGLE))))
         raise OverflowError(
             f"X[{row_of(chunk.indptr, k)}, {chunk.indices[k]}] must be 0 or between {SMALLEST_SINGLE:g} and "
@@ -67,11 +71,11 @@ def held(engine: Any, chunk: Chunk, y: Any, sample_weights: Floats) -> AbstractC
     return looked_at(engine)
 
 
-def check_reach(chunk: Chunk, sizes: Floats, step: float, sample_weights: Floats) -> None:
+def check_reach(chunk: Chunk, largest: float, step: float, sample_weights: Floats) -> None:
     """Raise OverflowError at the largest value if its square, times its sample weight and step, is hardly a double."""
     weight = sample_weights.max(initial=1.0)
-    if sizes.max(initial=0.0) ** 2 * weight > REACH / step:
-        k = int(sizes.argmax())
+    if largest**2 * weight > REACH / step:
+        k = int(np.abs(chunk.data).argmax())
         raise OverflowError(
             f"X[{row_of(chunk.indptr, k)}, {chunk.indices[k]}] is {chunk.data[k]:g}, whose square times a step of "
             f"{step:g} and sample weights up to {weight:g} leaves the range of double precision: scale the features"
