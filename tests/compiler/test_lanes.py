@@ -9,7 +9,10 @@ from fiol.components.lanes import (
     anywhere,
     choose,
     exponential,
+    first_lanes,
     is_short,
+    joined,
+    joined_second,
     lane,
     lane_decay,
     lane_exponential,
@@ -22,7 +25,9 @@ from fiol.components.lanes import (
     square_root,
     store,
     total,
+    totals,
     whole_power,
+    with_first,
     with_lane,
 )
 
@@ -67,6 +72,36 @@ def test_compiled_lanes_do_what_arrays_do(width, dtype, seed):
     operate((0.0,) * width, single, a, b, found)
     getattr(operate, "py_func", operate)((0.0,) * width, single, a, b, expected)
     assert (found == expected).all()
+
+
+@jit
+def rearrange(zero, few, a, b, out):  # type: ignore[no-untyped-def]
+    """Lanes out of other lanes: as many numbers as there are zeros, and few of them."""
+    like, some, n = lanes(zero), lanes(few), len(zero)
+    x, y = load_lanes(a, 0, like), load_lanes(b, 0, like)
+    store(out, 0, with_first(x, first_lanes(y, some)))
+    store(out, n, with_first(x, y))
+    store(out, 2 * n, joined(x, first_lanes(y, some)))
+    store(out, 4 * n, joined(x, y))
+    store(out, 6 * n, joined_second(joined(x, y), like))
+    store(out, 7 * n, joined_second(joined(x, first_lanes(y, some)), some))
+    store(out, 8 * n, totals(x, y, x + y, x * y))
+
+
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize("number", [np.float64, np.float32])
+def test_lanes_are_taken_apart_and_put_together_as_arrays_are(width, number):
+    rng = np.random.default_rng(width)
+    a, b = rng.normal(size=(2, width))
+    found, expected = np.zeros(8 * width + 4), np.zeros(8 * width + 4)
+    given = (0.0,) * width, (number(0.0),) * (width // 2), a, b
+    rearrange(*given, found)
+    getattr(rearrange, "py_func", rearrange)(*given, expected)
+    assert (found == expected).all()
+    few = b[: width // 2].astype(number)
+    np.testing.assert_array_equal(found[:width], np.append(few, a[width // 2 :]))
+    np.testing.assert_array_equal(found[2 * width : 4 * width], np.concatenate([a, few, few]))
+    np.testing.assert_allclose(found[8 * width :], [a.sum(), b.sum(), a.sum() + b.sum(), a @ b], rtol=1e-13)
 
 
 def test_lanes_of_one_number_are_that_number():

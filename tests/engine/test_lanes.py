@@ -21,6 +21,7 @@ from fiol.engine.lane_stack import lane_stack_rows
 from fiol.engine.stack_state import narrowed, new_lane_room, new_stack_state, widened
 from fiol.engine.stacking import stack_rows
 from fiol.intake.chunk import Chunk
+from fiol.presets import STACKED
 from fiol.update.plan import make_plan
 
 BINARY = [Logistic(), fiol.Hinge(), fiol.SquaredHinge()]
@@ -103,16 +104,29 @@ def test_lanes_are_members_beside_each_other(loss, steps, strengths, intercept, 
             np.testing.assert_allclose(*sums, rtol=1e-9, atol=1e-300)
 
 
+ALL_KINDS, FREE = [STEPS[k] for k in (0, 1, 2, 5, 6, 7, 9)], [ScaleFree(step) for step in STACKED]
+
+
 @pytest.mark.parametrize(
-    ("loss", "dtype"), [(Logistic(), "float64"), (Logistic(), "float32"), (fiol.Quantile(0.3), "float64")], ids=repr
+    ("loss", "dtype", "steps", "with_sums"),
+    [
+        (Logistic(), "float64", ALL_KINDS, 8),
+        (Logistic(), "float32", ALL_KINDS, 8),
+        (fiol.Quantile(0.3), "float64", ALL_KINDS, 8),
+        (Logistic(), "float64", FREE, 4),  # those of the second half take one step for all features of a row
+        (Logistic(), "float32", FREE, 4),
+        (Logistic(), "float64", [*FREE[:5], Constant(0.1)], 4),
+    ],
+    ids=str,
 )
-def test_compiled_lanes_are_members_beside_each_other(loss, dtype):
+def test_compiled_lanes_are_members_beside_each_other(loss, dtype, steps, with_sums):
     rng = np.random.default_rng(1)
     chunk, y, weight = rows(rng, 300, 6, loss, growing=0.1)
-    steps = [STEPS[k] for k in (0, 1, 2, 5, 6, 7, 9)]
     alone = engines(loss, steps, 6, dtype=dtype)
     group = LaneGroup(engines(loss, steps, 6, dtype=dtype, compiled=True))
     assert group.pack(alone)
+    assert len(group.first) == with_sums
+    assert (group.as_they_are == ()) == all(isinstance(step, ScaleFree) for step in steps)
     for engine in group.engines:
         engine.compiled = True
     group.make_place(6, 6)
@@ -123,6 +137,13 @@ def test_compiled_lanes_are_members_beside_each_other(loss, dtype):
         group.learn(piece, y[start:stop], weight[start:stop], found[8 * start : 8 * stop])
     expected = np.column_stack([engine.learn(chunk, y, weight) for engine in alone])
     agree(group.scores_of_members(found), expected, 1e-11 if dtype == "float64" else 1e-4)
+
+
+def test_sums_have_all_lanes_where_they_may_need_them():
+    assert len(LaneGroup(engines(Logistic(), FREE, 2)).first) == 4
+    assert len(LaneGroup(engines(Logistic(), [*FREE[3:], *FREE[:3]], 2)).first) == 8
+    assert len(LaneGroup(engines(fiol.Quantile(0.3), FREE, 2)).first) == 8  # every feature has a longest step
+    assert len(LaneGroup(engines(Logistic(), FREE, 2, strengths=[1e-3] * 7)).first) == 8  # and here its own rounds
 
 
 def test_scores_beyond_the_range_of_lanes_are_exact_too(monkeypatch):

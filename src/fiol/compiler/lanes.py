@@ -320,7 +320,8 @@ def put_together(typing_context: Any, a: Any, b: Any) -> Any:
     """The lanes of one value, then those of another, as often as it takes to have as many."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        other = picked(builder, args[1], args[1], [k % b.count for k in range(a.count)])
+        new = in_lanes_of(context, builder, args[1], b, Lanes(b.count, a.element))
+        other = picked(builder, new, new, [k % b.count for k in range(a.count)])
         return picked(builder, args[0], other, range(2 * a.count))
 
     return Lanes(2 * a.count, a.element)(a, b), codegen
@@ -352,8 +353,8 @@ def sums_of(typing_context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
             return builder.fadd(*halves, flags=PLAIN_FLAGS)
 
         halves = args if a.count == 4 else [added(one, one, [0, 1, 2, 3], [4, 5, 6, 7]) for one in args]
-        quarters = [added(*halves[k : k + 2], [0, 1, 4, 5], [2, 3, 6, 7]) for k in (0, 2)]
-        return added(*quarters, [0, 2, 4, 6], [1, 3, 5, 7])
+        first, second = (added(halves[k], halves[k + 1], [0, 1, 4, 5], [2, 3, 6, 7]) for k in (0, 2))
+        return added(first, second, [0, 2, 4, 6], [1, 3, 5, 7])
 
     return to(a, b, c, d), codegen
 

@@ -14,9 +14,8 @@ from fiol.engine.lanes import begin_lane_row, end_lane_row, fetch_row, lane_root
 def stacked_round(stack, loss, zero, four, digits, members, feature, x, y, weight, said, r, held, state, room):  # type: ignore[no-untyped-def]
     """A round of members in lanes and of their stack; returns the score of the whole before it.
 
-    `said` has the scores of the last member, the gate, of which that of the row is at place r; or it is None. What waits for its own results stands beside what
-    does not: the stack's products beside the members' derivatives, both roots beside each other, and last the losses
-    beside new weights.
+    `said` has the scores of the last member, the gate, with that of the row at place r; or it is None. The roots of
+    members and stacks are found together, in one vector: a root waits for itself most of its time.
     """
     like, quad, row = lanes(zero), lanes(four), read_lane_row(zero, feature, x, held)
     z = row.z

@@ -4,6 +4,9 @@ A feature has one record for all members: their weights, then their sums (`LaneR
 no member: among the weights it is the feature's largest absolute value. In a round all members take the same steps as
 they would alone (`learn_row` in `fiol.engine.rounds` has their numbers), and results differ by rounding alone.
 
+Members whose steps do not depend on sums take one for all features of a row, in the unit of each. Where all members in
+the second half of the lanes are such, sums have half as many lanes to compute with: `LaneMemory.first`.
+
 If any member has a ridge, weights shrink in every round that their feature misses, all of them as in the last one that
 it did not: h is what it was then. So a record has a third vector: the squared length of the row, where steps are by
 length; the root of the sum, where h has that, at no cost; and the last curvature, which is not among the sums until the
@@ -124,7 +127,12 @@ def weights_now(table, vectors, zero, records, i, t):  # type: ignore[no-untyped
 def row_steps(loss, zero, some, feature, x, square, base, longest, held):  # type: ignore[no-untyped-def]
     """Write the steps of a row's weights, of members with sums; returns what these move their scores by, per pull."""
     n, m, parts = len(zero), np.uint64(len(some)), held.parts
-    table, like, room, width = table_from(held.rules, n, some), lanes(some), np.uint64(len(held.vectors) * n), np.uint64(n)
+    table, like, room, width = (
+        table_from(held.rules, n, some),
+        lanes(some),
+        np.uint64(len(held.vectors) * n),
+        np.uint64(n),
+    )
     gain, base, size = first_lanes(square, like), first_lanes(base, like), first_lanes(longest, like)
     p = 0.0 * first_lanes(square, lanes(held.first))
     for j in range(x.shape[0]):
@@ -147,7 +155,12 @@ def row_steps(loss, zero, some, feature, x, square, base, longest, held):  # typ
 def move_row(zero, digits, some, feature, x, common, beta, more, held):  # type: ignore[no-untyped-def]
     """Move a row's weights by their steps times beta, and let sums grow. Members without sums have `common` steps."""
     n, m, parts, width = len(zero), np.uint64(len(some)), held.parts, np.uint64(len(zero))
-    table, like, few, room = table_from(held.rules, n, zero), lanes(digits), lanes(some), np.uint64(len(held.vectors) * n)
+    table, like, few, room = (
+        table_from(held.rules, n, zero),
+        lanes(digits),
+        lanes(some),
+        np.uint64(len(held.vectors) * n),
+    )
     free, plain = beta * table.free, beta * table.plain
     far_free, far_plain = like_lanes(common * free, like), like_lanes(common * plain, like)
     free, plain, more = first_lanes(free, few), first_lanes(plain, few), first_lanes(more, few)

@@ -265,4 +265,6 @@ def new_lane_room(stacks: int, width: int) -> LaneRoom:
     rows = np.zeros((4, 4))
     rows[THERE, :stacks] = 1.0
     one = realigned(np.eye(width))
-    return LaneRoom(aligned(width, float), aligned((stacks, width), float), one, realigned(rows.reshape(-1)), np.zeros(12 * width))
+    return LaneRoom(
+        aligned(width, float), aligned((stacks, width), float), one, realigned(rows.reshape(-1)), np.zeros(12 * width)
+    )
