@@ -29,7 +29,7 @@ def stacked_round(stack, loss, zero, four, digits, members, feature, x, y, weigh
     beta, bend = weight * first_lanes(pulls, like), smaller(weight * first_lanes(bends, like), LARGEST_SUM)
     end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend)
     root, h = joined_second(pulls, quad), joined_second(bends, quad)
-    end_stack_row(stack, loss, zero, four, z, y, weight, state, room, mixed, root, h)
+    end_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, mixed, root, h)
     return mixed.score
 
 

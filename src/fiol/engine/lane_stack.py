@@ -28,7 +28,7 @@ from fiol.components.lanes import (
 from fiol.components.stacks import MOST_NEWS, OVERFLOWN
 from fiol.components.step_sizes import LARGEST_SUM
 from fiol.engine.lanes import lane_root
-from fiol.engine.stack_state import AGAIN, CURVATURES, LOST, MASS, MOST_STACKS, PULLS, SHRUNK, THERE, T
+from fiol.engine.stack_state import AGAIN, CURVATURES, LOST, MASS, PULLS, SHRUNK, THERE, T
 from fiol.engine.stacking import information_is_new, mean_curvature, take_out, unit_and_reach
 
 
@@ -111,12 +111,11 @@ def begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
         for k in range(members):
             peak = max(peak, abs(seen[k]))
         part = (stack.limit / peak) ** 2
-    for j in range(MOST_STACKS):
-        if j < J:
-            moved = like
-            for k in range(n):
-                moved = moved + load_lanes(P, (j * n + k) * n, like) * seen[k]
-            store(u, j * n, moved)
+    for j in range(J):
+        moved = like
+        for k in range(members):
+            moved = moved + load_lanes(P, (j * n + k) * n, like) * seen[k]
+        store(u, j * n, moved)
     q, wrong = larger(sums_of_products(u, n, z, J), 0.0), quad
     if loss.value_unit > 0.0:
         rates = lanes((at(stack.forgets, 0), at(stack.forgets, min(1, J - 1)), at(stack.forgets, J - 1), 0.0))
@@ -132,7 +131,7 @@ def stack_start(four, begun):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def end_stack_row(stack, loss, zero, four, z, y, weight, state, room, begun, root, h):  # type: ignore[no-untyped-def]
+def end_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, begun, root, h):  # type: ignore[no-untyped-def]
     """The rest of a round of a stack, with its root. The scores of members are as they told them, so that their losses
     have exponentials in common with their steps.
     """
@@ -148,7 +147,7 @@ def end_stack_row(stack, loss, zero, four, z, y, weight, state, room, begun, roo
     ticks[MASS] += weight
     if begun.goes_on:
         share_out_lanes(stack, values, begun.rate, t, state, room)
-        move_stacks(stack, loss, zero, four, y, state, room, begun, root, h)
+        move_stacks(stack, loss, zero, four, y, members, state, room, begun, root, h)
 
 
 @inlined_strictly
@@ -164,7 +163,7 @@ def share_out_lanes(stack, values, rate, t, state, room):  # type: ignore[no-unt
 
 
 @inlined_strictly
-def move_stacks(stack, loss, zero, four, y, state, room, begun, root, h):  # type: ignore[no-untyped-def]
+def move_stacks(stack, loss, zero, four, y, members, state, room, begun, root, h):  # type: ignore[no-untyped-def]
     """A step of each stack, and what it knows after it."""
     J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
     seen, rows, v, A, P, u = room.z, room.rows, flat(state.v), flat(state.A), flat(state.P), flat(room.u)
@@ -185,15 +184,14 @@ def move_stacks(stack, loss, zero, four, y, state, room, begun, root, h):  # typ
     store(rows, 4 * PULLS, rate * beta)
     store(rows, 4 * CURVATURES, h)
     store(rows, 4 * LOST, h / (1.0 + news))
-    for j in range(MOST_STACKS):
-        if j < J:
-            moved = load_lanes(u, j * n, like)
-            store(v, j * n, load_lanes(v, j * n, like) + rows[4 * PULLS + j] * moved)
-            told, less = rows[4 * CURVATURES + j] * z, rows[4 * LOST + j] * moved
-            for k in range(n):
-                place = (j * n + k) * n
-                store(A, place, load_lanes(A, place, like) + told * seen[k])
-                store(P, place, load_lanes(P, place, like) - less * u[j * n + k])
+    for j in range(J):
+        moved = load_lanes(u, j * n, like)
+        store(v, j * n, load_lanes(v, j * n, like) + rows[4 * PULLS + j] * moved)
+        told, less = rows[4 * CURVATURES + j] * z, rows[4 * LOST + j] * moved
+        for k in range(members):
+            place = (j * n + k) * n
+            store(A, place, load_lanes(A, place, like) + told * seen[k])
+            store(P, place, load_lanes(P, place, like) - less * u[j * n + k])
     most_news = max(max(lane(news, 0), lane(news, 1)), lane(news, 2))
     if information_is_new(stack, state, state.ticks[T], most_news):
         invert_lanes(stack, zero, state, room)
@@ -204,7 +202,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
     """`stack_row` in lanes; returns the score of the whole before it."""
     begun = begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
     root, h = lane_root(loss, lanes(four), *stack_start(four, begun), y, 1.0, room.spare[: 6 * len(four)])
-    end_stack_row(stack, loss, zero, four, z, y, weight, state, room, begun, root, h)
+    end_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, begun, root, h)
     return begun.score
 
 
