@@ -29,6 +29,14 @@ os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{source_hash()}")  
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True, max_examples=60)
 settings.load_profile("default")
 
+
+def synced(handle: int) -> None:
+    """For `os.fsync`: no test pulls the plug, and waiting for the disk after every file takes longer than the rest."""
+    os.fstat(handle)  # what is no file is refused, as there
+
+
+os.fsync = synced
+
 gc.disable()  # while tests are collected: what is imported stays
 
 
@@ -38,12 +46,12 @@ def pytest_collection_finish():
     gc.enable()
 
 
-#: Examples that run as they do for a reader; some make too many rounds for the interpreter.
-COMPILED = (
-    "README.md",
+#: Examples that run as they do for a reader.
+COMPILED = ("README.md", "fiol.step.solve_step")
+#: Examples whose default ensembles do so: they make too many rounds for the interpreter.
+ENSEMBLES_COMPILED = (
     "estimators.md",
     "parallel.md",
-    "fiol.step.solve_step",
     "fiol.learner.Learner.learn_parallel",
     "fiol.doors.river.FIOLClassifier",
     "fiol.doors.river.FIOLRegressor",
@@ -56,9 +64,15 @@ def examples_in_the_interpreter(request):
     if not isinstance(request.node, pytest.DoctestItem) or request.node.name in COMPILED:
         yield
         return
-    from tests.interpreted import check_uncompiled, interpret_all  # imported here: numba is told of its cache above
+    from tests.interpreted import (  # imported here: numba is told of its cache above
+        check_uncompiled,
+        interpret_all,
+        interpret_ensembles,
+    )
 
     with pytest.MonkeyPatch.context() as patch:
         interpret_all(patch)
+        if request.node.name not in ENSEMBLES_COMPILED:
+            interpret_ensembles(patch)
         check_uncompiled(patch)
         yield

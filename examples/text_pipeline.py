@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     quick = parser.parse_args(arguments).quick
     texts, topics = make_texts(160 if quick else 10_000, seed=0)
     new_texts, new_topics = make_texts(100 if quick else 5_000, seed=1)
-    vectorizer = HashingVectorizer(n_features=2**12 if quick else 2**18, alternate_sign=False, norm=None)
+    vectorizer = HashingVectorizer(n_features=2**10 if quick else 2**18, alternate_sign=False, norm=None)
     once: dict[str, Any] = {"max_iter": 1, "tol": None, "random_state": 0}
     models = {
         "FIOL, one pass": FIOLClassifier(**once),

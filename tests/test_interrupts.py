@@ -18,7 +18,7 @@ from fiol.engine.engine import Engine
 from fiol.regret import Ledger
 
 LASSO = FIOL(Logistic(), L1(0.02))
-ROWS = 24
+ROWS = 20
 draw = np.random.default_rng(5)
 MATRIX = draw.normal(size=(ROWS, 6)) * draw.integers(0, 2, (ROWS, 6))
 NAMED = [{f"f{i}": float(v) for i, v in enumerate(row) if v} | {f"own {k}": 1.0} for k, row in enumerate(MATRIX)]

@@ -229,11 +229,11 @@ def test_weights_that_are_zero_with_most_stay_zero():
 def test_an_ensemble_learned_in_parts_is_saved_and_goes_on(tmp_path):
     for update in (Stacked(Logistic()), Stacked(Logistic(), L1(1e-3))):
         model = made(update)
-        model.learn_parallel(X, Y, parts=3)
+        model.learn_parallel(X[:120], Y[:120], parts=3)
         model.save(tmp_path / "model.fiol")
         again = Learner.load(tmp_path / "model.fiol", compiled=False)
-        assert again.learn(X, Y).tobytes() == model.learn(X, Y).tobytes()
-        assert again.rows == 2 * len(X)
+        assert again.learn(X[120:], Y[120:]).tobytes() == model.learn(X[120:], Y[120:]).tobytes()
+        assert again.rows == len(X)
 
 
 MEMBERS = fiol.Ensemble(

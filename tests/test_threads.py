@@ -96,7 +96,7 @@ def test_a_lock_that_does_not_lock_is_found_out(monkeypatch):
 RIVERS = {
     "regressor": lambda: river.FIOLRegressor(),
     "two labels": lambda: river.FIOLClassifier(),
-    "open labels": lambda: river.FIOLClassifier("hinge"),
+    "open labels": lambda: river.FIOLClassifier("hinge", step_size="single"),
     "joint": lambda: river.FIOLClassifier("softmax"),
 }
 
@@ -108,7 +108,7 @@ def river_call(model, number, writing):
     if isinstance(model, river.FIOLRegressor):
         y = [rng.gauss(0, 1) for _ in X]
     else:
-        labels = [False, True] if model.loss is None else [False, True, "pear", 3][: 2 + number % 3]
+        labels = [False, True] if model.loss == "log_loss" else [False, True, "pear", 3][: 2 + number % 3]
         y = [rng.choice(labels) for _ in X]
     if not writing:
         return rng.choice(

@@ -13,7 +13,6 @@ from onnx import TensorProto
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
-from skops import io as skops
 from tests.interpreted import interpret
 
 import fiol
@@ -184,6 +183,8 @@ def by_joblib(model):
 
 def by_skops(model):
     """Types that are not scikit-learn's have to be trusted by name."""
+    from skops import io as skops  # which looks at all of scikit-learn, for seconds
+
     data = skops.dumps(model)
     unknown = skops.get_untrusted_types(data=data)
     assert all(name.startswith("fiol.") for name in unknown)

@@ -4,6 +4,8 @@ Rows of the exact tests have at most two terms, each a weight times a power of t
 order rounds once, so that doors that share no code with each other agree to the last bit.
 """
 
+import functools
+
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -204,28 +206,32 @@ def test_passive_aggressive_to_the_last_bit():
     assert model.predict(BEYOND).tolist() == expected == run(model, BEYOND, "variable")[:, 0].tolist()
 
 
-LEARNER = fiol.Learner(loss=fiol.Squared())
-LEARNER.learn(SEEN, Y)
-ESTIMATOR = fiol.FIOLRegressor(max_iter=1, shuffle=False).fit(SEEN, Y)
-RIVER = RiverRegressor()
-RIVER.learn_many(pd.DataFrame(SEEN, columns=NAMES), Y)
-SESSION = onnxruntime.InferenceSession(to_onnx(ESTIMATOR).SerializeToString())
+@functools.cache
+def four_of_a_kind():
+    """A learner, an estimator, a model of River and a graph that have learned the same."""
+    learner, river = fiol.Learner(loss=fiol.Squared()), RiverRegressor()
+    learner.learn(SEEN, Y)
+    river.learn_many(pd.DataFrame(SEEN, columns=NAMES), Y)
+    estimator = fiol.FIOLRegressor(max_iter=1, shuffle=False).fit(SEEN, Y)
+    return learner, estimator, river, onnxruntime.InferenceSession(to_onnx(estimator).SerializeToString())
+
+
 values = st.one_of(st.just(0.0), st.floats(1e-9, 1e9), st.floats(-1e9, -1e-9))
 
 
 @settings(max_examples=100, deadline=None)
 @given(row=st.lists(values, min_size=3, max_size=3), factor=st.floats(1e-3, 1e3))
 def test_any_row_is_scored_alike_and_linearly(row, factor):
-    X = np.array([row])
-    terms = np.append(X[0] * LEARNER.weights, LEARNER.intercept)
+    (learner, estimator, river, session), X = four_of_a_kind(), np.array([row])
+    terms = np.append(X[0] * learner.weights, learner.intercept)
     near = pytest.approx(terms.sum(), rel=0, abs=1e-14 * np.abs(terms).sum())
-    shared = LEARNER.scores(X)[0]
+    shared = learner.scores(X)[0]
     assert shared == near
-    assert ESTIMATOR.predict(X)[0] == RIVER.predict_one(dict(zip(NAMES, row, strict=True))) == shared
-    assert SESSION.run(None, {"X": X})[0][0, 0] == near
-    stretched = LEARNER.scores(factor * X)[0] - LEARNER.intercept
+    assert estimator.predict(X)[0] == river.predict_one(dict(zip(NAMES, row, strict=True))) == shared
+    assert session.run(None, {"X": X})[0][0, 0] == near
+    stretched = learner.scores(factor * X)[0] - learner.intercept
     spread = 1e-14 * (factor * np.abs(terms).sum() + abs(terms[-1]))
-    assert stretched == pytest.approx(factor * (shared - LEARNER.intercept), rel=1e-12, abs=4 * spread)
+    assert stretched == pytest.approx(factor * (shared - learner.intercept), rel=1e-12, abs=4 * spread)
 
 
 def test_learning_returns_what_predicting_would_have_said_but_for_new_peaks():

@@ -64,7 +64,7 @@ def as_dicts(X):
 # --- what is learned --------------------------------------------------------------------------
 
 
-def play(X, y, eta):
+def play(X, y, eta, far=2.0):
     """Implicit rounds of squared loss, scale-free with constant steps, from the definitions."""
     n, d = X.shape
     w, b, peak, scores, centred, mean = np.zeros(d), 0.0, np.zeros(d), [], np.zeros(d, bool), np.zeros(d)
@@ -72,7 +72,7 @@ def play(X, y, eta):
         if t == 32:
             first = X[:32]
             distance = np.abs(first - first.mean(axis=0)).max(axis=0)
-            centred = (np.mean(first != 0.0, axis=0) >= 0.9) & (np.abs(first.mean(axis=0)) > 2.0 * distance)
+            centred = (np.mean(first != 0.0, axis=0) >= 0.9) & (np.abs(first.mean(axis=0)) > far * distance)
             b += np.sum((w * first.mean(axis=0))[centred])
             peak[centred] = distance[centred]
         if t >= 32:
@@ -89,14 +89,21 @@ def play(X, y, eta):
     return np.array(scores), w, b - np.sum(w * mean)
 
 
-def test_centring_does_what_a_slow_loop_does():
+@pytest.mark.parametrize(
+    ("far", "shift", "centred"), [(2.0, 0.0, [0, 2, 3]), (0.5, 0.0, [0, 2, 3]), (0.5, 2.0, [0, 1, 2, 3])], ids=str
+)
+def test_centring_does_what_a_slow_loop_does(far, shift, centred):
+    """Also where rows are known to come in random order: then a mean of half the largest distance is enough."""
     X, y = rows()
+    X[:, 1] += shift  # of a standard deviation of 1
     learner = fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=fiol.ScaleFree(fiol.Constant(0.4))), compiled=False)
-    scores, w, b = play(X, y, 0.4)
+    if far < 1.0:
+        learner.engine.expect_random_order()
+    scores, w, b = play(X, y, 0.4, far)
     np.testing.assert_allclose(learner.learn(X, y), scores, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(learner.weights, w, rtol=1e-8, atol=1e-11)
     np.testing.assert_allclose(learner.intercept, b, rtol=1e-8)
-    np.testing.assert_array_equal(learner.engine.centring.features, [0, 2, 3])
+    np.testing.assert_array_equal(learner.engine.centring.features, centred)
 
 
 def fit_of(scores, y):
@@ -195,7 +202,7 @@ def test_named_hashed_and_single_rows():
 
 def test_compiled_rows_and_events():
     X, y = rows()
-    for update in (SQUARED, UPDATES["ensemble"][0]):
+    for update in (SQUARED, fiol.Stacked(fiol.Squared())):  # which others compile as well
         plain, chunked, events = (fiol.Learner(update, compiled=c) for c in (False, True, True))
         scores = chunked.learn(X, y)
         np.testing.assert_allclose(scores, plain.learn(X, y), rtol=1e-8, atol=1e-8)
@@ -257,6 +264,98 @@ def test_copies_of_engines_have_means_of_their_own(update):
     new = learner.engine.copy()
     assert new.centring.features.tolist() == [0, 1, 2]
     assert not any(np.shares_memory(a, b) for a, b in zip(new.centring, learner.engine.centring, strict=True))
+
+
+# --- rows in random order ---------------------------------------------------------------------
+
+
+def hours(n=90, seed=0):
+    """Two columns that are no farther from 0 than they are wide, and one of mean 0; what comes of them."""
+    rng = np.random.default_rng(seed)
+    X = np.hstack([rng.integers(1, 25, (n, 1)), 0.3 + rng.random((n, 1)), rng.standard_normal((n, 1))])
+    return X, X @ [0.2, 1.0, -0.5] + 7.0
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers", "single", "one against the rest"])
+def test_fit_centres_more_where_it_shuffles(kind, monkeypatch):
+    """Means of rows in random order do not move; those of a stream may."""
+    interpret(monkeypatch)
+    X, y = hours()
+    options = {"max_iter": 1, "random_state": 0}
+    if kind == "single":
+        options["step_size"] = "single"
+    if kind in ("classes", "one against the rest"):
+        y = np.digitize(y, [10.0] if kind == "classes" else [9.0, 11.0])
+        make = fiol.FIOLClassifier
+        options |= {} if kind == "classes" else {"loss": "hinge"}
+    else:
+        make = fiol.FIOLRegressor
+
+    def centred(model):
+        return {tuple(learner.engine.centring.features) for learner in model.learners_}
+
+    assert centred(make(**options).fit(X, y)) == {(0, 1)}
+    assert centred(make(**options, shuffle=False).fit(X, y)) == {()}
+    assert centred(make(**options).partial_fit(X, y)) == {()}
+    model = make(**options, warm_start=True).partial_fit(
+        X[:10], y[:10], **({} if y.dtype == float else {"classes": np.unique(y)})
+    )
+    assert centred(model.fit(X, y)) == {()}  # the first rows were a stream
+
+
+@pytest.mark.parametrize("update", [SQUARED, fiol.Stacked(fiol.Squared())], ids=["one", "ensemble"])
+def test_a_model_remembers_that_rows_come_in_random_order(update, tmp_path):
+    """Until it is decided which features are centred, and by every door: the same bits."""
+    X, y = hours()
+    new = fiol.Learner(update, compiled=False)
+    new.engine.expect_random_order()
+    whole = new.copy()
+    whole.learn(X, y)
+    assert whole.engine.centring.features.tolist() == [0, 1]
+    in_parts = new.copy()
+    for a, b in ((0, 10), (10, 31), (31, 33), (33, 90)):
+        in_parts.learn(X[a:b], y[a:b])
+    by_rows = new.copy()
+    by_rows.learn(csr_matrix(X[:20]), y[:20])
+    by_rows.save(tmp_path / "model")
+    for model in (pickle.loads(pickle.dumps(by_rows)), fiol.load(tmp_path / "model", compiled=False), by_rows.copy()):
+        model.learn(csr_matrix(X[20:]), y[20:])
+        assert_same(told(model), told(whole))
+    assert_same(told(in_parts), told(whole))
+    mark = new.mark()
+    new.learn(X[:5], y[:5])
+    new.rewind(mark)
+    new.learn(X, y)
+    assert_same(told(new), told(whole))
+
+
+@pytest.mark.parametrize("streams", [0, 1, 2])
+def test_merged_models_with_a_stream_among_them_centre_as_streams_do(streams):
+    X, y = hours()
+    parts = [fiol.Learner(SQUARED, compiled=False) for _ in range(2)]
+    for k, part in enumerate(parts):
+        if k >= streams:
+            part.engine.expect_random_order()
+        part.learn(X[10 * k : 10 * k + 10], y[10 * k : 10 * k + 10])
+    whole = fiol.Learner.merge(parts)
+    assert whole.engine.centring.far.tolist() == [2.0 if streams else 0.5]
+    whole.learn(X[20:], y[20:])
+    assert whole.engine.centring.features.tolist() == ([] if streams else [0, 1])
+
+
+def test_rows_that_came_before_were_a_stream():
+    X, y = hours()
+    learner = fiol.Learner(SQUARED, compiled=False)
+    learner.learn(X[:1], y[:1])
+    learner.engine.expect_random_order()
+    learner.learn(X[1:], y[1:])
+    assert learner.engine.centring.idle
+
+
+def test_a_model_without_means_has_none_in_random_order_either():
+    learner = fiol.Learner(SQUARED, intercept=False, compiled=False)
+    learner.engine.expect_random_order()
+    assert learner.engine.centring is None
 
 
 # --- merging ----------------------------------------------------------------------------------
@@ -357,6 +456,8 @@ def test_files_from_before_are_not_centred():
         {"centring.so_far": np.array([-1.0])},
         {"centring.window": np.zeros((3, 2))},
         {"centring.features": np.array([3.0, 2.0, 1.0])},
+        {"centring.far": np.array([0.0])},
+        {"centring.far": np.array([2.0, 2.0])},
     ],
     ids=str,
 )

@@ -19,6 +19,7 @@ import fiol
 from fiol import L1, AdaGrad, Box, Huber, Logistic, Loss, MedianOfMedians, Newton, Partition, Regularizer
 from fiol.components.component import Component, PerFeature
 from fiol.components.problem import Problem
+from fiol.files import recipe
 from fiol.files.recipe import find_class, from_json, stored_name, to_json
 
 
@@ -198,6 +199,24 @@ def test_the_newest_definition_is_taken_whatever_it_derives_from(parents, monkey
     for parent in parents:
         module.Mine = define(parent.replace("L1", "Unregularized"), 1.0, "cells")
         assert type(through_text(module.Mine())) is module.Mine
+
+
+def test_a_class_with_its_name_is_looked_for_once(monkeypatch):
+    assert find_class("Huber") is fiol.Huber
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "subclasses", lambda _: pytest.fail("looked for again"))
+        assert find_class("Huber") is fiol.Huber
+    module = type(sys)("moments")
+    monkeypatch.setitem(sys.modules, "moments", module)
+    first = module.Mine = define("Loss", 1.0, "moments")
+    assert find_class("moments.Mine") is first
+    module.Mine = None  # and so may be another one now
+    second = define("Loss", 2.0, "moments")
+    assert find_class("moments.Mine") is second
+    module.Mine = first  # which is newer than all that have no name
+    assert find_class("moments.Mine") is first
+    first.__qualname__ = "Other"
+    assert find_class("moments.Mine") is second
 
 
 def test_local_classes_are_found():

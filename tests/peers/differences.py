@@ -55,6 +55,7 @@ DIFFERENCES = {"sgd": SGD, "passive_aggressive": PASSIVE_AGGRESSIVE}
 SLOW = {
     "sgd": (
         "test_adaptive_longer_than_constant",
+        "test_validation_mask_correctly_subsets",
         "test_n_iter_no_change",
         "test_sgd_l1",
         "test_balanced_weight",

@@ -28,7 +28,8 @@ def run(module, report):
     own = {"PEERS_MODULE": module, "PEERS_OUTCOMES": str(report), "PEERS_SKIPPED": " ".join(skipped)}
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, **own, "PYTHONPATH": path, **({} if ALL else {"NUMBA_DISABLE_JIT": "1"})}
-    options = ["-q", "-p", "no:cacheprovider", "-p", "in_their_place", "-c", os.devnull, "--rootdir", str(HERE)]
+    options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "in_their_place", "-c", os.devnull]
+    options += ["--rootdir", str(HERE)]
     command = [sys.executable, "-m", "pytest", *options, "--pyargs", f"sklearn.linear_model.tests.test_{module}"]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=report.parent)
     assert report.exists(), found.stdout + found.stderr

@@ -248,7 +248,7 @@ def test_later_passes_teach_a_stack_nothing(monkeypatch):
 @pytest.mark.parametrize("names", [False, True])
 def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, monkeypatch, regime, names):
     monkeypatch.setattr(pooling, "ALONE", 20)
-    X, y = make_rows(90)
+    X, y = make_rows(60)
     task, path = guessed_task(y), tmp_path / "model.fiol"
     whole = Training(new(), task, reader(X, y, names=names), regime)
     events = list(whole.events())

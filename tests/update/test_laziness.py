@@ -444,7 +444,10 @@ def cascade(update, geometry, averaging):
 
 
 def combinations():
-    """Every update that parts which fit make, with averages and without: (words, update, averaged)."""
+    """Every update that parts which fit make, with averages and without, and what follows from it.
+
+    (words, update, averaged, plan, facts, geometry)
+    """
     sizes = SOME_PENALTIES, BOXES, SOME_STEP_SIZES, SOME_GEOMETRIES
     for (penalty, box, step, geometry), anchor, how, averaged in itertools.product(
         itertools.product(*sizes), ANCHORS, REGULARIZER_STEPS, (False, True)
@@ -459,11 +462,11 @@ def combinations():
             geometry=SOME_GEOMETRIES[geometry],
         )
         try:
-            make_plan(update, averaged)
+            plan = make_plan(update, averaged)
         except TypeError:  # a regularizer this geometry cannot take, or switches that do not fit
             continue
         words = f"{penalty} {box}, {step}, {geometry}, {anchor}, {how}, {'averaged' if averaged else ''}"
-        yield words, update, averaged
+        yield words, update, averaged, plan, *facts(update, averaged)
 
 
 def facts(update, averaged):
@@ -479,11 +482,10 @@ def every():
 def test_the_cheapest_is_what_the_cascade_took(every):
     """All combinations of penalties, boxes, step sizes, geometries, anchors, regularizer steps and averages."""
     chosen = {}
-    for words, update, averaged in every:
-        found, geometry = facts(update, averaged)
+    for words, update, averaged, plan, found, geometry in every:
         way = type(choose_laziness(found)).__name__
         assert way == cascade(update, geometry, averaged), words
-        assert type(make_plan(update, averaged).laziness).__name__ == way
+        assert type(plan.laziness).__name__ == way
         chosen.setdefault(way, []).append(words)
     assert chosen.keys() == {type(way).__name__ for way in LAZINESSES}, "one is never chosen"
     assert len(every) > 2000
@@ -492,15 +494,13 @@ def test_the_cheapest_is_what_the_cascade_took(every):
 def test_what_says_it_is_exact_gives_the_eager_result(every):
     """Not only the cheapest: every laziness that says yes, on one stream for each set of facts that is different."""
     seen, runs = set(), {}
-    for words, update, averaged in every:
-        found, geometry = facts(update, averaged)
+    for words, update, averaged, plan, found, geometry in every:
         exact = [way for way in LAZINESSES if way.exact_for(found)]
         key = found, type(geometry)
         if key in seen or len(exact) < 2 or isinstance(geometry, fiol.Simplex):  # on a simplex nobody can be eager
             continue
         seen.add(key)
         stream = sparse_stream(Draws(len(seen)), update.loss, n=10, d=D)
-        plan = make_plan(update, averaged)
         for way in exact[:-1]:  # the last is `Eager` itself
             try:
                 assert_same_as_eager(Draws(1), plan.replace(laziness=way), update.geometry, stream, averaged, 1e-11)

@@ -332,7 +332,7 @@ def small_stream(name):
 
 
 def test_stacked_is_better_than_every_member():
-    learner = fiol.Learner(fiol.Stacked(fiol.Logistic()), compiled=False)
+    learner = fiol.Learner(fiol.Stacked(fiol.Logistic()))
     x, y = small_stream("breast_cancer")
     scores = learner.learn(x, y)
     losses = [member.loss for member in learner.members]
@@ -342,7 +342,7 @@ def test_stacked_is_better_than_every_member():
 
 
 def test_stacked_is_near_the_best_member_where_it_is_not_better():
-    learner = fiol.Learner(fiol.Stacked(fiol.Logistic()), compiled=False)
+    learner = fiol.Learner(fiol.Stacked(fiol.Logistic()))
     learner.learn(*small_stream("digits"))
     losses = sorted(member.loss for member in learner.members)
     assert learner.progressive_loss < min(losses[0] + 0.05, losses[2])

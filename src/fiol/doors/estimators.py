@@ -94,6 +94,7 @@ PARAMETERS = """
         as one linear model, the mean of what they were at eight moments, evenly over the last eighth of the last pass,
         or over the rows that were held back (see tol). With l1 a weight is 0 where it is 0 in the end. Learning goes on
         from the mean: of all members that would make it, from those nearest to what they were.
+        Means of columns do not move either, and more columns are centred (docs/estimators.md).
     random_state : None (another order every time), an int, or a `numpy.random.RandomState`
         Seed of shuffling and holding out.
     warm_start : `fit` goes on from where the last one ended, with what has been learned about steps as well if no
@@ -272,6 +273,8 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         last: list[Passes] = []  # which end the fit
         jobs = 1 if len(tasks) > 1 else parts_for_jobs(self.n_jobs)  # several learners have a thread each
         for learner, y in tasks:
+            if self.shuffle:
+                learner.engine.expect_random_order()
             judge = None
             if rest is not None:
                 told = rest, y[held_out], sample_weights[held_out]

@@ -190,6 +190,11 @@ class Engine:
             return chunk
         return self.take_means(chunk, self.centring, learning=False)[0]
 
+    def expect_random_order(self) -> None:
+        """All rows come in random order, and their means do not move: more features are centred than of a stream."""
+        if self.centring is not None:
+            self.centring = self.centring.in_random_order()
+
     def end_window(self) -> None:
         """Decide which features are centred from now on, if it is time, and bring what is known of them in form."""
         if self.centring is not None:

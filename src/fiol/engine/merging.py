@@ -84,10 +84,11 @@ def merged_means(known: list[Centring], features: Any, means: Floats, rows: floa
     """The centring of a merged engine, which has learned from so many rows."""
     if len(known) == 1:
         return known[0]
+    far = np.max([one.far for one in known], axis=0)  # with rows of a stream among them, means may move
     if len(features) or any(one.idle for one in known):
         rows = max(rows, WINDOW)
-        return Centring(np.array([rows]), NO_WINDOW, features, means * rows)
-    return after_first(united_windows(known), sum(one.rows for one in known))
+        return Centring(np.array([rows]), NO_WINDOW, features, means * rows, far)
+    return after_first(united_windows(known), sum(one.rows for one in known), far)
 
 
 def members_of(engine: Engine) -> list[Engine]:

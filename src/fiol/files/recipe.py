@@ -24,6 +24,7 @@ import reprlib
 import sys
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -33,6 +34,8 @@ INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 STORED_FLOAT = np.dtype("<f8")
 #: The modules of classes with registered names.
 PACKAGE = "fiol."
+#: Classes that were looked for, by name: as long as the name in a module stands for one, there is none newer.
+FOUND: WeakValueDictionary[str, type[Component]] = WeakValueDictionary()
 
 
 def to_json(component: Component) -> dict[str, Any]:
@@ -177,9 +180,15 @@ def find_class(name: str) -> type[Component] | None:
     >>> find_class("Huber"), find_class("os.system")
     (<class 'fiol.components.losses.Huber'>, None)
     """
+    known = FOUND.get(name)
+    if known is not None and is_bound(known) and stored_name(known) == name:
+        return known
     found = [cls for cls in subclasses(Component) if stored_name(cls) == name]
     # Siblings are listed in order of definition, cousins are not: there, the name in the module tells the newest.
-    return next((cls for cls in found if is_bound(cls)), found[-1] if found else None)
+    bound = next((cls for cls in found if is_bound(cls)), None)
+    if bound is not None:
+        FOUND[name] = bound
+    return bound or (found[-1] if found else None)
 
 
 def subclasses(cls: type[Component]) -> Iterator[type[Component]]:
