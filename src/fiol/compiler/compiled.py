@@ -331,8 +331,8 @@ def _getattr(context: Any, builder: Any, kind: ComponentType, value: Any, name: 
     if name not in fields:
         constant = getattr(_classes[kind.tag], name)
         return context.get_constant(typeof(constant), constant)
-    struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    return impl_ret_borrowed(context, builder, fields[name], getattr(struct, name))
+    found = builder.extract_value(value, list(fields).index(name))
+    return impl_ret_borrowed(context, builder, fields[name], found)
 
 
 def leaves(component: Component) -> list[Any]:
@@ -543,17 +543,18 @@ def _without_owner(typing_context: Any, values: Any) -> Any:
             parts = [strip(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]  # type: ignore[attr-defined]
             return context.make_tuple(builder, lent(kind), parts)
         if isinstance(kind, ComponentType):
-            given = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-            struct = cgutils.create_struct_proxy(lent(kind))(context, builder)
-            for name, field in kind.fields:
-                setattr(struct, name, strip(context, builder, field, getattr(given, name)))
-            return struct._getvalue()
+            struct = ir.Constant(context.get_value_type(lent(kind)), ir.Undefined)
+            for place, (_, field) in enumerate(kind.fields):
+                part = strip(context, builder, field, builder.extract_value(value, place))
+                struct = builder.insert_value(struct, part, place)
+            return struct
         if not isinstance(kind, types.Array):
             return value
-        array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-        array.meminfo = cgutils.get_null_value(array.meminfo.type)
-        array.parent = cgutils.get_null_value(array.parent.type)
-        return array._getvalue()
+        fields = context.data_model_manager[kind]._fields
+        for name in ("meminfo", "parent"):
+            place = fields.index(name)
+            value = builder.insert_value(value, cgutils.get_null_value(value.type.elements[place]), place)
+        return value
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return strip(context, builder, values, arguments[0])

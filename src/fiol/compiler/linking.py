@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -25,11 +26,13 @@ from numba.core.funcdesc import default_mangler
 from numba.core.lowering import Lower
 from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
-from numba.core.typing import Context
+from numba.core.types import unliteral
+from numba.core.typing import Context, signature
 
+from fiol.compiler.calling import MayFail, call_of
 from fiol.compiler.constants import settle
 from fiol.compiler.fingerprint import digest
-from fiol.compiler.lowering import Lean
+from fiol.compiler.lowering import NUMBERS, Lean, LeanPart
 
 #: What is relied upon of each class.
 NEEDED: dict[type, tuple[str, ...]] = {
@@ -47,7 +50,7 @@ NEEDED: dict[type, tuple[str, ...]] = {
         "_finalize_final_module",
     ),
     CPUCodegen: ("_function_pass_manager", "_create_empty_module"),
-    BaseContext: ("mangler", "subtarget"),
+    BaseContext: ("mangler", "subtarget", "insert_user_function"),
     Lower: (
         "incref",
         "decref",
@@ -264,6 +267,11 @@ class Remembering:
 
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
         """The signature of a call, as the context itself would find it."""
+        if getattr(function, "typing_key", None) in (min, max) and len(args) > 1 and not kws:
+            plain = [unliteral(kind) for kind in args]
+            whole = self.context.unify_types(*plain) if all(isinstance(kind, NUMBERS) for kind in plain) else None
+            if isinstance(whole, NUMBERS):
+                return signature(whole, *plain)
         operator = getattr(getattr(function, "typing_key", None), "__module__", "") == "_operator"
         known = self.operators if operator else self.calls
         key = getattr(function, "typing_key", None) if operator else function, tuple(args), tuple(kws.items())
@@ -307,6 +315,12 @@ class Settling(FunctionPass):
         return True
 
 
+def insert_part(context: Any, function: Any, described: Any, libraries: Any = ()) -> None:
+    """Tell a context how a part is called."""
+    call = call_of(described, libraries)
+    context._defns[function].append(call, call.signature)
+
+
 def compiler(whole: bool) -> type[CompilerBase]:
     """A compiler for kernels, or for parts of them."""
 
@@ -314,18 +328,29 @@ def compiler(whole: bool) -> type[CompilerBase]:
     class Lowering(NativeLowering):
         _name = "fiol_kernel" if whole else "fiol_part"
 
-        @property
-        def lowering_class(self) -> type[Lower]:
-            return Lean
+        lowering_class = Lean
 
         def run_pass(self, state: Any) -> bool:
             counts_through = any(i.opname == "FOR_ITER" for i in dis.get_instructions(state.func_id.func))
             rearranged = bool(state.flags.fastmath)
             library = Whole if whole else Loop if counts_through and rearranged else Part
-            state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
-            state.library.enable_object_caching()
-            state.targetctx.mangler = short_name  # the context is a copy for this function
-            return bool(super().run_pass(state))
+            context = state.targetctx  # a copy for this function
+            context.mangler = short_name
+
+            def run() -> bool:
+                state.library = library(context.codegen(), state.func_id.func_qualname)
+                state.library.enable_object_caching()
+                return bool(super(Lowering, self).run_pass(state))
+
+            if whole or state.func_ir.is_generator:
+                return run()
+            self.lowering_class, context.insert_user_function = LeanPart, partial(insert_part, context)
+            try:
+                return run()
+            except MayFail:
+                self.lowering_class = Lean
+                del context.insert_user_function
+                return run()
 
     class Compiler(CompilerBase):
         def __init__(self, typing_context: Any, target_context: Any, *rest: Any) -> None:
