@@ -41,6 +41,7 @@ from numba.extending import (
     unbox,
 )
 
+from fiol.compiler import helping
 from fiol.compiler.cache import kept
 from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
 from fiol.components.component import (
@@ -172,6 +173,9 @@ def bind(kernel: Any, *arguments: Any) -> Callable[..., Any]:
     """`kernel` compiled for arguments of these types, to be called without looking at types again."""
     if not hasattr(kernel, "compile"):
         return kernel
+    if helping.asked_for is not None:
+        helping.asked_for.append((kernel, tuple(map(typeof, arguments))))
+        return helping.nothing_done
     key = kernel, *map(kind_of, arguments)
     if key not in _bound:
         _bound[key] = kernel.compile(tuple(map(typeof, arguments)))
