@@ -10,13 +10,15 @@ should be, and `fiol.compiler.compiled` then does without.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import inspect
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import cgutils, dispatcher
+from numba.core import cgutils, dispatcher, ir
 from numba.core.base import BaseContext
 from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
@@ -68,7 +70,8 @@ NEEDED: dict[type, tuple[str, ...]] = {
         "_find_singly_assigned_variable",
     ),
     NativeLowering: ("run_pass", "lowering_class"),
-    CompilerBase: ("define_pipelines",),
+    CompilerBase: ("define_pipelines", "_compile_core"),
+    ir.Inst: ("_rec_list_vars", "list_vars"),
     DefaultPassBuilder: ("define_nopython_pipeline",),
     PassManager: ("add_pass", "finalize", "run", "_runPass"),
     Flags: ("values", "copy"),
@@ -81,6 +84,8 @@ for _owner, _names in NEEDED.items():
 
 #: Before llvmlite 0.44, functions are improved by what is made for their module.
 BY_MODULE = "llvm_module" in inspect.signature(CPUCodegen._function_pass_manager).parameters
+#: Where a `for` goes on, in bytecode.
+FOR = dis.opmap["FOR_ITER"]
 #: Passes of numba for what this library's own code has none of: `with`, closures, generators, `isinstance`, expressions
 #: of whole arrays, functions to inline as source; or that write reports nobody reads.
 NOT_NEEDED = {
@@ -114,15 +119,7 @@ class Part(JITCodeLibrary):
         self._shared_module: Any = None
 
     def add_ir_module(self, ir_module: Any) -> None:
-        module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
-        module.name, module.data_layout = ir_module.name, self._codegen._data_layout
-        if BY_MODULE:
-            self._optimize_functions(module)
-        else:  # without the declarations, which are most
-            for function in module.functions:
-                if not function.is_declaration:
-                    passes, builder = self._codegen._function_pass_manager()
-                    passes.run(function, builder)
+        module = improved(self, ir_module)
         if self._final_module is None:
             self._final_module = module
         else:
@@ -169,6 +166,9 @@ class Loop(Part):
 class Whole(JITCodeLibrary):
     """Machine code with all its parts inside."""
 
+    def add_ir_module(self, ir_module: Any) -> None:
+        self._final_module.link_in(improved(self, ir_module))
+
     def finalize(self) -> None:
         link_parts(self)
         super().finalize()
@@ -179,6 +179,20 @@ class Whole(JITCodeLibrary):
             environment = lookup_environment(variable.name) if variable.name.startswith("_ZN08NumbaEnv") else None
             if environment is not None:
                 self._codegen.set_env(variable.name, environment)
+
+
+def improved(library: Any, ir_module: Any) -> Any:
+    """A module whose functions are improved, each by itself."""
+    module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
+    module.name, module.data_layout = ir_module.name, library._codegen._data_layout
+    if BY_MODULE:
+        library._optimize_functions(module)
+    else:  # without the declarations, which are most
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = library._codegen._function_pass_manager()
+                passes.run(function, builder)
+    return module
 
 
 def with_their_parts(libraries: list[Any]) -> list[Any]:
@@ -282,6 +296,42 @@ class Remembering:
         return found
 
 
+#: What no variable is inside of.
+NO_VARIABLES = {str, int, float, bool, type(None), ir.Loc, ir.Const, ir.Global, ir.FreeVar, ir.Arg, type(ir.UNDEFINED)}
+NO_VARIABLES |= {type(lambda: None), type(len)}
+
+
+def variables_in(self: Any, thing: Any) -> list[Any]:
+    """The variables in a statement or an expression: numba's list, which it makes five times of every function."""
+    found: list[Any] = []
+    for each in thing.values() if type(thing) is dict else (thing,):
+        kind = type(each)
+        if kind is ir.Var:
+            found.append(each)
+        elif kind is ir.Expr:
+            found += variables_in(each, each._kws)
+        elif kind is list or kind is tuple:
+            for one in each:
+                found += variables_in(self, one)
+        elif kind not in NO_VARIABLES:
+            found += all_variables_in(self, each)
+    return found
+
+
+all_variables_in = ir.Inst._rec_list_vars
+
+
+@contextlib.contextmanager
+def variables_found_fast() -> Iterator[None]:
+    """Within, numba finds the variables of statements by `variables_in`. There is one compiler at a time."""
+    instruction: Any = ir.Inst
+    before, instruction._rec_list_vars = instruction._rec_list_vars, variables_in
+    try:
+        yield
+    finally:
+        instruction._rec_list_vars = before
+
+
 class Manager(PassManager):
     """Runs passes without telling anybody, and without checking numba's work after each."""
 
@@ -331,7 +381,7 @@ def compiler(whole: bool) -> type[CompilerBase]:
         lowering_class = Lean
 
         def run_pass(self, state: Any) -> bool:
-            counts_through = any(i.opname == "FOR_ITER" for i in dis.get_instructions(state.func_id.func))
+            counts_through = FOR in state.func_id.func.__code__.co_code[::2]
             rearranged = bool(state.flags.fastmath)
             library = Whole if whole else Loop if counts_through and rearranged else Part
             context = state.targetctx  # a copy for this function
@@ -360,6 +410,10 @@ def compiler(whole: bool) -> type[CompilerBase]:
                 super().__init__(Fresh(typing_context), Fresh(target_context), *rest)
                 self.state.typingctx = typing_context
             self.state.flags = Told(self.state.flags)
+
+        def _compile_core(self) -> Any:
+            with variables_found_fast():
+                return super()._compile_core()
 
         def define_pipelines(self) -> list[Any]:
             default = DefaultPassBuilder.define_nopython_pipeline(self.state)
