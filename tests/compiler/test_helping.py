@@ -96,7 +96,7 @@ def test_a_helper_that_fails_is_not_noticed_and_runs_nothing_of_ours(kernels, tm
 
 def test_a_helper_that_hangs_is_ended_by_the_system(kernels, monkeypatch):
     one, _ = kernels
-    monkeypatch.setattr(helping, "LONGEST", 1)
+    monkeypatch.setattr(helping, "LONGEST_HELP", 1)
     with helping.expecting(lambda: time.sleep(600.0)):
         assert compiled.bind(one, 1.0)(1.0) == 2.0
     assert helping.there()

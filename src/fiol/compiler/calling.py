@@ -48,7 +48,7 @@ def is_part(function: Any) -> bool:
 _contexts: dict[Any, Any] = {}
 
 
-def inside(context: Any) -> Any:
+def in_part(context: Any) -> Any:
     """The same context, for what stands in a part."""
     new, given_class = copy.copy(context), type(context)
     if given_class not in _contexts:
@@ -73,7 +73,7 @@ def declared(context: Any, module: Any, described: Any) -> Any:
     return function
 
 
-def taken(function: Any, kinds: Any) -> list[Any]:
+def handed_over(function: Any, kinds: Any) -> list[Any]:
     """The values that a part was handed, None for those that are left to it."""
     values = iter(function.args)
     return [None if isinstance(kind, types.Omitted) else next(values) for kind in kinds]

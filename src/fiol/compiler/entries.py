@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 #: The fields of an array that are relied upon.
-ARRAY = "meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides"
+ARRAY_FIELDS = "meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides"
 
 
 def field(builder: Any, value: Any, place: int) -> Any:
@@ -55,12 +55,12 @@ def is_known(context: Any, kind: Any) -> bool:
     """Whether this is an array as it should be."""
     if not isinstance(kind, types.Array) or kind.ndim == 0 or kind.layout not in "CA" or context.enable_boundscheck:
         return False
-    return tuple(getattr(context.data_model_manager[kind], "_fields", ())) == ARRAY
+    return tuple(getattr(context.data_model_manager[kind], "_fields", ())) == ARRAY_FIELDS
 
 
 def of_array(builder: Any, array: Any, name: str) -> Any:
     """A field of an array, by its name."""
-    return field(builder, array, ARRAY.index(name))
+    return field(builder, array, ARRAY_FIELDS.index(name))
 
 
 def indices_of(builder: Any, kind: Any, index: Any) -> list[tuple[Any, Any]] | None:
@@ -79,7 +79,7 @@ def is_slice(kind: Any) -> bool:
     return isinstance(kind, types.SliceType) and not kind.has_step
 
 
-def place_of(context: Any, builder: Any, kind: Any, array: Any, indices: Any) -> tuple[Any, list[Any], list[Any]]:
+def place_in_array(context: Any, builder: Any, kind: Any, array: Any, indices: Any) -> tuple[Any, list[Any], list[Any]]:
     """Where an entry or a view is, and the lengths and strides of the view."""
     shape, strides = of_array(builder, array, "shape"), of_array(builder, array, "strides")
     sizes = [field(builder, shape, axis) for axis in range(kind.ndim)]
@@ -136,7 +136,7 @@ def view(context: Any, builder: Any, kind: Any, array: Any, place: Any, lengths:
         items = builder.mul(items, length, flags=["nsw"])
     whole = context.get_value_type(kind)
     axes = [
-        struct_of(builder, whole.elements[ARRAY.index(name)], values)
+        struct_of(builder, whole.elements[ARRAY_FIELDS.index(name)], values)
         for name, values in (("shape", lengths), ("strides", steps))
     ]
     kept = [of_array(builder, array, name) for name in ("meminfo", "parent")]

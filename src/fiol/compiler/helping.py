@@ -1,7 +1,7 @@
 """A second process compiles what will be needed next, into the cache, where this one finds it.
 
 It is a copy of this process (`fork`), so that it begins at once and knows what this one knows, also classes of a
-script. It reads and writes nothing but the cache, and ends with its work, with this process, or after `LONGEST`
+script. It reads and writes nothing but the cache, and ends with its work, with this process, or after `LONGEST_HELP`
 seconds. Whatever happens to it, this process compiles what it does not find. Which machine code comes out does not
 depend on who made it.
 
@@ -25,7 +25,7 @@ from typing import Any
 from llvmlite.binding import ffi
 
 #: After so many seconds a helper is ended by the system, whatever it does.
-LONGEST = 60
+LONGEST_HELP = 60
 
 _here = threading.local()
 #: The ends of two pipes: the first reads nothing as long as the helper is there, the other tells it that we are.
@@ -133,7 +133,7 @@ def settle_in(watched: int, own: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    signal.alarm(LONGEST)
+    signal.alarm(LONGEST_HELP)
     faulthandler.disable()
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):

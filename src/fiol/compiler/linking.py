@@ -34,7 +34,7 @@ from numba.core.typing import Context, signature
 from fiol.compiler.calling import MayFail, call_of
 from fiol.compiler.constants import settle
 from fiol.compiler.fingerprint import digest
-from fiol.compiler.lowering import NUMBERS, Lean, LeanPart
+from fiol.compiler.lowering import REAL_NUMBERS, Lean, LeanPart
 
 #: What is relied upon of each class.
 NEEDED: dict[type, tuple[str, ...]] = {
@@ -283,8 +283,8 @@ class Remembering:
         """The signature of a call, as the context itself would find it."""
         if getattr(function, "typing_key", None) in (min, max) and len(args) > 1 and not kws:
             plain = [unliteral(kind) for kind in args]
-            whole = self.context.unify_types(*plain) if all(isinstance(kind, NUMBERS) for kind in plain) else None
-            if isinstance(whole, NUMBERS):
+            whole = self.context.unify_types(*plain) if all(isinstance(kind, REAL_NUMBERS) for kind in plain) else None
+            if isinstance(whole, REAL_NUMBERS):
                 return signature(whole, *plain)
         operator = getattr(getattr(function, "typing_key", None), "__module__", "") == "_operator"
         known = self.operators if operator else self.calls

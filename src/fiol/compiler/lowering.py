@@ -20,7 +20,7 @@ from numba.core.errors import LoweringError, new_error_context
 from numba.core.ir_utils import get_definition, guard
 from numba.core.lowering import Lower
 
-from fiol.compiler.calling import MayFail, declared, inside, taken
+from fiol.compiler.calling import MayFail, declared, handed_over, in_part
 from fiol.compiler.entries import (
     begin_range,
     field,
@@ -28,7 +28,7 @@ from fiol.compiler.entries import (
     is_known,
     next_of_range,
     of_array,
-    place_of,
+    place_in_array,
     power,
     struct_of,
     view,
@@ -39,7 +39,7 @@ PLAIN_NUMBERS = types.Integer, types.Float, types.Boolean
 POWERS = operator.pow, operator.ipow
 #: Powers of floats up to this are products.
 LARGEST_POWER = 8
-NUMBERS = types.Integer, types.Float
+REAL_NUMBERS = types.Integer, types.Float
 #: What is called without numba's help.
 CALLS = min, max, range
 #: The signatures of operators by the types of what they are given, as long as they are these.
@@ -150,7 +150,7 @@ class Lean(Lower):  # type: ignore[misc]
         if indices is None or len(indices) > whole.ndim:
             return None
         array = self.loadvar(value.name)
-        return whole, array, place_of(self.context, self.builder, whole, array, indices)
+        return whole, array, place_in_array(self.context, self.builder, whole, array, indices)
 
     def call(self, kind: Any, expression: Any) -> Any:
         """The smallest or largest of some numbers, or a range; None for any other call."""
@@ -158,7 +158,7 @@ class Lean(Lower):  # type: ignore[misc]
         if function not in CALLS or expression.kws or expression.vararg:
             return None
         asked = self.fndesc.calltypes[expression]
-        if len(asked.args) != len(expression.args) or not all(isinstance(each, NUMBERS) for each in asked.args):
+        if len(asked.args) != len(expression.args) or not all(isinstance(each, REAL_NUMBERS) for each in asked.args):
             return None
         if function is not range:
             to = asked.return_type
@@ -271,7 +271,7 @@ class LeanPart(Lean):
     """The same for a part that gives a value and never fails: see `fiol.compiler.calling`."""
 
     def __init__(self, context: Any, *rest: Any, **named: Any) -> None:
-        super().__init__(inside(context), *rest, **named)
+        super().__init__(in_part(context), *rest, **named)
 
     def setup_function(self, described: Any) -> None:
         """Begin the function."""
@@ -282,7 +282,7 @@ class LeanPart(Lean):
 
     def extract_function_arguments(self) -> Any:
         """The values that the function was handed."""
-        self.fnargs = taken(self.function, self.fndesc.argtypes)
+        self.fnargs = handed_over(self.function, self.fndesc.argtypes)
         return self.fnargs
 
     def lower_inst(self, statement: Any) -> None:
