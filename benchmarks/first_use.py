@@ -3,7 +3,8 @@
     python -m benchmarks.first_use [OTHER ...] [--turns N] [--json FILE]
 
 Each OTHER is a folder with another version of this project. Of each case the least of all turns counts: seconds on the
-wall, and of processor time, which says more on a machine that does other things as well.
+wall, and of processor time, which says more on a machine that does other things as well. Processor time is that of the
+process itself: FIOL_HELPER=0 in the environment has it do all by itself.
 """
 
 from __future__ import annotations
@@ -90,10 +91,10 @@ def main(arguments: list[str] | None = None) -> None:
     for case, times in best.items():
         own = times[str(HERE)]
         for root, (wall, cpu) in times.items():
-            ratio = f"{own[1] / cpu:.2f}"
-            rows.append([case, "this" if root == str(HERE) else Path(root).name, f"{wall:.1f}", f"{cpu:.1f}", ratio])
+            ratios = f"{own[0] / wall:.2f}", f"{own[1] / cpu:.2f}"
+            rows.append([case, "this" if root == str(HERE) else Path(root).name, f"{wall:.1f}", f"{cpu:.1f}", *ratios])
     print(f"First use with an empty cache, least of {given.turns} turns: seconds")
-    print(table(["", "version", "wall", "processor", "this / version"], rows))
+    print(table(["", "version", "wall", "processor", "this / version: wall", "processor"], rows))
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(

@@ -18,6 +18,7 @@ from numba.core.caching import FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
 
+from fiol.compiler import helping
 from fiol.compiler.fingerprint import digest
 
 try:
@@ -30,8 +31,14 @@ WAITS, PAUSE = 1.0, 10.0
 #: So long one process waits for another that compiles the same code, before it compiles for itself.
 LONGEST_WAIT = 120.0
 
+#: How many kernels are being compiled, one inside the other.
+_depth = 0
 _told = -PAUSE
 _warned = False
+
+
+class BusyError(Exception):
+    """Another process compiles the same: a helper leaves it to that one."""
 
 
 class Kept(FunctionCache):
@@ -46,6 +53,7 @@ class Kept(FunctionCache):
 
     def __init__(self, function: Any, files: Iterable[Path] = ()) -> None:
         super().__init__(function)
+        self.place = f"{function.__module__}.{function.__qualname__}"  # numba's name has an address in it
         stamps = [(file.name, file.stat().st_mtime, file.stat().st_size) for file in files]
         if stamps:  # beside that of its own file, which is numba's
             self._cache_file._source_stamp = (self._cache_file._source_stamp, *stamps)
@@ -55,6 +63,8 @@ class Kept(FunctionCache):
         if found is None:
             if self.take_turn(signature):
                 found = self.read(signature, context)
+            if found is None and self.lock is not None and _depth == 1:
+                helping.start()
             if found is None and someone_reads():
                 self.timer = threading.Timer(WAITS, tell, [self.cache_path])
                 self.timer.daemon = True
@@ -91,7 +101,7 @@ class Kept(FunctionCache):
         """Wait until no other process compiles the same; whether there was one."""
         if fcntl is None:
             return False
-        name = f"{digest([self._name.encode(), str(signature).encode()])}.lock"
+        name = f"{digest([self.place.encode(), str(signature).encode()])}.lock"
         waited, end = False, time.monotonic() + LONGEST_WAIT
         try:
             Path(self.cache_path).mkdir(parents=True, exist_ok=True)
@@ -101,8 +111,12 @@ class Kept(FunctionCache):
                     fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
+                    if helping.is_helper:
+                        self.lock.close()
+                        self.lock = None
+                        raise BusyError from None
                     waited = True
-                    time.sleep(0.05)
+                    time.sleep(0.01)
         except OSError:
             pass  # a disk without locks, or without room: `save_overload` will tell
         return waited
@@ -136,10 +150,13 @@ def kept(kernel: Any, files: Iterable[Path] = ()) -> Any:
 
     def compile_in_turn(signature: Any) -> Any:
         # One thread at a time, from the turn's beginning to its end.
+        global _depth
         with global_compiler_lock, without_collecting():
+            _depth += 1
             try:
                 return compile_now(signature)
             finally:
+                _depth -= 1
                 cache.end_turn()
 
     kernel.compile = compile_in_turn

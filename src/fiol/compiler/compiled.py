@@ -41,6 +41,7 @@ from numba.extending import (
     unbox,
 )
 
+from fiol.compiler import helping
 from fiol.compiler.cache import kept
 from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
 from fiol.components.component import (
@@ -120,8 +121,9 @@ _bound: dict[Any, Any] = {}
 
 #: How kernels are compiled.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
+OPTIONS["no_cfunc_wrapper"] = True  # nobody calls them as functions of C, but those of `jit_as_c`
 #: How their parts are: methods, helpers, and functions that are `inlined`.
-INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 linking: Any
 try:
     from fiol.compiler import linking
@@ -157,6 +159,11 @@ def jit(function: Callable[..., Any]) -> Any:
     return kept(njit(**OPTIONS)(function))
 
 
+def jit_as_c(function: Callable[..., Any]) -> Any:
+    """`jit` for what is called as a function of C alone (`fiol.compiler.python_objects`)."""
+    return kept(njit(**{**OPTIONS, "no_cfunc_wrapper": False, "no_cpython_wrapper": True})(function))
+
+
 def jit_beside(function: Callable[..., Any]) -> Any:
     """`jit` for a kernel that calls kernels of its folder, and of `CALLED_BESIDE`: an edit of any compiles it anew."""
     files = *Path(function.__code__.co_filename).parent.glob("*.py"), *(ROOT / name for name in CALLED_BESIDE)
@@ -177,6 +184,9 @@ def bind(kernel: Any, *arguments: Any) -> Callable[..., Any]:
     """`kernel` compiled for arguments of these types, to be called without looking at types again."""
     if not hasattr(kernel, "compile"):
         return kernel
+    if helping.asked_for is not None:
+        helping.asked_for.append((kernel, tuple(map(typeof, arguments))))
+        return helping.nothing_done
     key = kernel, *map(kind_of, arguments)
     if key not in _bound:
         _bound[key] = kernel.compile(tuple(map(typeof, arguments)))
@@ -336,8 +346,8 @@ def _getattr(context: Any, builder: Any, kind: ComponentType, value: Any, name: 
     if name not in fields:
         constant = getattr(_classes[kind.tag], name)
         return context.get_constant(typeof(constant), constant)
-    struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    return impl_ret_borrowed(context, builder, fields[name], getattr(struct, name))
+    found = builder.extract_value(value, list(fields).index(name))
+    return impl_ret_borrowed(context, builder, fields[name], found)
 
 
 def leaves(component: Component) -> list[Any]:
@@ -548,17 +558,18 @@ def _without_owner(typing_context: Any, values: Any) -> Any:
             parts = [strip(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]  # type: ignore[attr-defined]
             return context.make_tuple(builder, lent(kind), parts)
         if isinstance(kind, ComponentType):
-            given = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-            struct = cgutils.create_struct_proxy(lent(kind))(context, builder)
-            for name, field in kind.fields:
-                setattr(struct, name, strip(context, builder, field, getattr(given, name)))
-            return struct._getvalue()
+            struct = ir.Constant(context.get_value_type(lent(kind)), ir.Undefined)
+            for place, (_, field) in enumerate(kind.fields):
+                part = strip(context, builder, field, builder.extract_value(value, place))
+                struct = builder.insert_value(struct, part, place)
+            return struct
         if not isinstance(kind, types.Array):
             return value
-        array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-        array.meminfo = cgutils.get_null_value(array.meminfo.type)
-        array.parent = cgutils.get_null_value(array.parent.type)
-        return array._getvalue()
+        fields = context.data_model_manager[kind]._fields
+        for name in ("meminfo", "parent"):
+            place = fields.index(name)
+            value = builder.insert_value(value, cgutils.get_null_value(value.type.elements[place]), place)
+        return value
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return strip(context, builder, values, arguments[0])

@@ -7,6 +7,7 @@ place from here on, and numba leaves out the branch that is never taken, with al
 from __future__ import annotations
 
 import dis
+import functools
 import types as python_types
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,7 @@ def settle(function: Any, kinds: Any, attribute: Callable[[Any, str], Any]) -> N
                 function._definitions[name] = [statement.value]
 
 
+@functools.cache
 def returned(function: python_types.FunctionType) -> Any:
     """The constant that is all that a function returns, whatever it is given; None if there is none."""
     code = function.__code__

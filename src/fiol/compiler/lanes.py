@@ -223,7 +223,7 @@ def as_kind(typing_context: Any, values: Any, like: Any) -> Any:
 
 def place_in(context: Any, builder: Any, kinds: Any, args: Any, to: Lanes) -> Any:
     """Where lanes are in an array, from an index on."""
-    data = context.make_array(kinds[0])(context, builder, args[0]).data
+    data = builder.extract_value(args[0], context.data_model_manager[kinds[0]]._fields.index("data"))
     index = context.cast(builder, args[1], kinds[1], types.intp)
     return builder.bitcast(builder.gep(data, [index]), context.get_value_type(to).as_pointer())
 

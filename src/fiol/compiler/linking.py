@@ -10,12 +10,15 @@ should be, and `fiol.compiler.compiled` then does without.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import inspect
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import cgutils, dispatcher
+from numba.core import cgutils, dispatcher, ir
 from numba.core.base import BaseContext
 from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
@@ -25,11 +28,13 @@ from numba.core.funcdesc import default_mangler
 from numba.core.lowering import Lower
 from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
-from numba.core.typing import Context
+from numba.core.types import unliteral
+from numba.core.typing import Context, signature
 
+from fiol.compiler.calling import MayFail, call_of
 from fiol.compiler.constants import settle
 from fiol.compiler.fingerprint import digest
-from fiol.compiler.lowering import Lean
+from fiol.compiler.lowering import REAL_NUMBERS, Lean, LeanPart
 
 #: What is relied upon of each class.
 NEEDED: dict[type, tuple[str, ...]] = {
@@ -47,7 +52,7 @@ NEEDED: dict[type, tuple[str, ...]] = {
         "_finalize_final_module",
     ),
     CPUCodegen: ("_function_pass_manager", "_create_empty_module"),
-    BaseContext: ("mangler", "subtarget"),
+    BaseContext: ("mangler", "subtarget", "insert_user_function"),
     Lower: (
         "incref",
         "decref",
@@ -65,7 +70,8 @@ NEEDED: dict[type, tuple[str, ...]] = {
         "_find_singly_assigned_variable",
     ),
     NativeLowering: ("run_pass", "lowering_class"),
-    CompilerBase: ("define_pipelines",),
+    CompilerBase: ("define_pipelines", "_compile_core"),
+    ir.Inst: ("_rec_list_vars", "list_vars"),
     DefaultPassBuilder: ("define_nopython_pipeline",),
     PassManager: ("add_pass", "finalize", "run", "_runPass"),
     Flags: ("values", "copy"),
@@ -78,6 +84,8 @@ for _owner, _names in NEEDED.items():
 
 #: Before llvmlite 0.44, functions are improved by what is made for their module.
 BY_MODULE = "llvm_module" in inspect.signature(CPUCodegen._function_pass_manager).parameters
+#: Where a `for` goes on, in bytecode.
+FOR = dis.opmap["FOR_ITER"]
 #: Passes of numba for what this library's own code has none of: `with`, closures, generators, `isinstance`, expressions
 #: of whole arrays, functions to inline as source; or that write reports nobody reads.
 NOT_NEEDED = {
@@ -111,15 +119,7 @@ class Part(JITCodeLibrary):
         self._shared_module: Any = None
 
     def add_ir_module(self, ir_module: Any) -> None:
-        module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
-        module.name, module.data_layout = ir_module.name, self._codegen._data_layout
-        if BY_MODULE:
-            self._optimize_functions(module)
-        else:  # without the declarations, which are most
-            for function in module.functions:
-                if not function.is_declaration:
-                    passes, builder = self._codegen._function_pass_manager()
-                    passes.run(function, builder)
+        module = improved(self, ir_module)
         if self._final_module is None:
             self._final_module = module
         else:
@@ -166,6 +166,9 @@ class Loop(Part):
 class Whole(JITCodeLibrary):
     """Machine code with all its parts inside."""
 
+    def add_ir_module(self, ir_module: Any) -> None:
+        self._final_module.link_in(improved(self, ir_module))
+
     def finalize(self) -> None:
         link_parts(self)
         super().finalize()
@@ -176,6 +179,20 @@ class Whole(JITCodeLibrary):
             environment = lookup_environment(variable.name) if variable.name.startswith("_ZN08NumbaEnv") else None
             if environment is not None:
                 self._codegen.set_env(variable.name, environment)
+
+
+def improved(library: Any, ir_module: Any) -> Any:
+    """A module whose functions are improved, each by itself."""
+    module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
+    module.name, module.data_layout = ir_module.name, library._codegen._data_layout
+    if BY_MODULE:
+        library._optimize_functions(module)
+    else:  # without the declarations, which are most
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = library._codegen._function_pass_manager()
+                passes.run(function, builder)
+    return module
 
 
 def with_their_parts(libraries: list[Any]) -> list[Any]:
@@ -264,6 +281,11 @@ class Remembering:
 
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
         """The signature of a call, as the context itself would find it."""
+        if getattr(function, "typing_key", None) in (min, max) and len(args) > 1 and not kws:
+            plain = [unliteral(kind) for kind in args]
+            whole = self.context.unify_types(*plain) if all(isinstance(kind, REAL_NUMBERS) for kind in plain) else None
+            if isinstance(whole, REAL_NUMBERS):
+                return signature(whole, *plain)
         operator = getattr(getattr(function, "typing_key", None), "__module__", "") == "_operator"
         known = self.operators if operator else self.calls
         key = getattr(function, "typing_key", None) if operator else function, tuple(args), tuple(kws.items())
@@ -272,6 +294,42 @@ class Remembering:
             found = self.context.resolve_function_type(function, args, kws)
             known[key] = function, found
         return found
+
+
+#: What no variable is inside of.
+NO_VARIABLES = {str, int, float, bool, type(None), ir.Loc, ir.Const, ir.Global, ir.FreeVar, ir.Arg, type(ir.UNDEFINED)}
+NO_VARIABLES |= {type(lambda: None), type(len)}
+
+
+def variables_in(self: Any, thing: Any) -> list[Any]:
+    """The variables in a statement or an expression: numba's list, which it makes five times of every function."""
+    found: list[Any] = []
+    for each in thing.values() if type(thing) is dict else (thing,):
+        kind = type(each)
+        if kind is ir.Var:
+            found.append(each)
+        elif kind is ir.Expr:
+            found += variables_in(each, each._kws)
+        elif kind is list or kind is tuple:
+            for one in each:
+                found += variables_in(self, one)
+        elif kind not in NO_VARIABLES:
+            found += all_variables_in(self, each)
+    return found
+
+
+all_variables_in = ir.Inst._rec_list_vars
+
+
+@contextlib.contextmanager
+def variables_found_fast() -> Iterator[None]:
+    """Within, numba finds the variables of statements by `variables_in`. There is one compiler at a time."""
+    instruction: Any = ir.Inst
+    before, instruction._rec_list_vars = instruction._rec_list_vars, variables_in
+    try:
+        yield
+    finally:
+        instruction._rec_list_vars = before
 
 
 class Manager(PassManager):
@@ -307,6 +365,12 @@ class Settling(FunctionPass):
         return True
 
 
+def insert_part(context: Any, function: Any, described: Any, libraries: Any = ()) -> None:
+    """Tell a context how a part is called."""
+    call = call_of(described, libraries)
+    context._defns[function].append(call, call.signature)
+
+
 def compiler(whole: bool) -> type[CompilerBase]:
     """A compiler for kernels, or for parts of them."""
 
@@ -314,18 +378,31 @@ def compiler(whole: bool) -> type[CompilerBase]:
     class Lowering(NativeLowering):
         _name = "fiol_kernel" if whole else "fiol_part"
 
-        @property
-        def lowering_class(self) -> type[Lower]:
-            return Lean
+        lowering_class = Lean
 
         def run_pass(self, state: Any) -> bool:
-            counts_through = any(i.opname == "FOR_ITER" for i in dis.get_instructions(state.func_id.func))
+            counts_through = FOR in state.func_id.func.__code__.co_code[::2]
             rearranged = bool(state.flags.fastmath)
             library = Whole if whole else Loop if counts_through and rearranged else Part
-            state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
-            state.library.enable_object_caching()
-            state.targetctx.mangler = short_name  # the context is a copy for this function
-            return bool(super().run_pass(state))
+            context = state.targetctx  # a copy for this function
+            context.mangler = short_name
+
+            def run() -> bool:
+                state.library = library(context.codegen(), state.func_id.func_qualname)
+                state.library.enable_object_caching()
+                return bool(super(Lowering, self).run_pass(state))
+
+            if whole or state.func_ir.is_generator:
+                return run()
+            self.lowering_class, context.insert_user_function = LeanPart, partial(insert_part, context)
+            try:
+                changed = run()
+                state.library.never_fails = True
+                return changed
+            except MayFail:
+                self.lowering_class = Lean
+                del context.insert_user_function
+                return run()
 
     class Compiler(CompilerBase):
         def __init__(self, typing_context: Any, target_context: Any, *rest: Any) -> None:
@@ -335,6 +412,10 @@ def compiler(whole: bool) -> type[CompilerBase]:
                 super().__init__(Fresh(typing_context), Fresh(target_context), *rest)
                 self.state.typingctx = typing_context
             self.state.flags = Told(self.state.flags)
+
+        def _compile_core(self) -> Any:
+            with variables_found_fast():
+                return super()._compile_core()
 
         def define_pipelines(self) -> list[Any]:
             default = DefaultPassBuilder.define_nopython_pipeline(self.state)

@@ -153,7 +153,7 @@ class Softmax(JointLoss):
                 break
             if not low < new < high:
                 new = 0.5 * (low + high)
-                if new in (low, high):
+                if new == low or new == high:  # noqa: SIM109 - `in` is a call that may raise
                     break
             level = new
         rest = 0.0

@@ -195,7 +195,7 @@ class Loss(Component):
             return end
         for _ in range(200):
             beta = between(start, end)
-            if beta in (start, end):
+            if beta == start or beta == end:  # noqa: SIM109 - `in` is a call that may raise
                 break
             gap = beta + self.grad(q + p * beta, y)
             if gap == 0.0:

@@ -119,7 +119,7 @@ class Engine:
         """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
         state, rounds = self.state, self.rounds
         try:
-            with held(self, chunk, y, sample_weights), Transaction(*self.revocable):
+            with self.kernels_expected(), held(self, chunk, y, sample_weights), Transaction(*self.revocable):
                 if self.centring is None or self.centring.idle:
                     return self.learn_in_parts(chunk, y, sample_weights, order)
                 return self.learn_centred(chunk, y, sample_weights, order)
@@ -622,6 +622,15 @@ class Engine:
         if bound is None:
             bound = self.bound[kernel] = self.bind(kernel, arguments)
         return bound(*arguments)
+
+    def kernels_expected(self) -> AbstractContextManager[None]:
+        """`with engine.kernels_expected():` should anything have to be compiled, a helper compiles what comes next."""
+        if not self.compiled or self.bound:  # or not the first time
+            return nullcontext()
+        from fiol.compiler.helping import expecting
+        from fiol.engine.rehearsing import rehearse
+
+        return expecting(lambda: rehearse(self))
 
     def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
         """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.compiler.compiled import inlined, jit
+from fiol.compiler.compiled import inlined, jit_as_c
 from fiol.compiler.python_objects import (
     AXES,
     DATA,
@@ -412,7 +412,7 @@ def others_turn(reading):  # type: ignore[no-untyped-def]
     return owner != 0 and owner != this_thread()
 
 
-@jit
+@jit_as_c
 def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """The score of a row, a dict or two arrays, or its prediction; None if the row needs a second look.
 
@@ -431,7 +431,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
     return 0 if failed else new_float(z)
 
 
-@jit
+@jit_as_c
 def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """A round for a row, a dict or two arrays, a target and a weight; its score before, None for a second look."""
     held = block_in(function)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.compiler.compiled import inlined_strictly, jit
+from fiol.compiler.compiled import inlined_strictly, jit_as_c
 from fiol.compiler.python_objects import attempted, block_in, new_float, python_function, share, usable
 from fiol.components.component import flat
 from fiol.components.lanes import choose, lanes, load_lanes
@@ -82,7 +82,7 @@ def gather(values, feature):  # type: ignore[no-untyped-def]
         values.intercept.w[0] = mixed_sum(load_lanes(held.intercept, 0, v), v)
 
 
-@jit
+@jit_as_c
 def score_lane_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """`score_event` of an ensemble."""
     values = block_in(function)
@@ -100,7 +100,7 @@ def score_lane_event(function, arguments, count):  # type: ignore[no-untyped-def
     return 0 if failed else new_float(z)
 
 
-@jit
+@jit_as_c
 def learn_lane_event(function, arguments, count):  # type: ignore[no-untyped-def]
     """`learn_event` of an ensemble."""
     values = block_in(function)
