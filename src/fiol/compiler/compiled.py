@@ -116,9 +116,8 @@ _bound: dict[Any, Any] = {}
 
 #: How kernels are compiled.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
-OPTIONS["no_cfunc_wrapper"] = True  # nobody calls them as functions of C
 #: How their parts are: methods, helpers, and functions that are `inlined`.
-INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
+INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 linking: Any
 try:
     from fiol.compiler import linking

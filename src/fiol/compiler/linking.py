@@ -112,6 +112,9 @@ NOT_NEEDED = {
 class Part(JITCodeLibrary):
     """A function for other libraries to link, improved by itself; no machine code is made of it."""
 
+    #: Whether it is called with values as they are: see `fiol.compiler.calling`.
+    never_fails = False
+
     def __init__(self, codegen: Any, name: str) -> None:
         CodeLibrary.__init__(self, codegen, name)
         self._linking_libraries: list[Any] = []
@@ -368,6 +371,8 @@ class Settling(FunctionPass):
 def insert_part(context: Any, function: Any, described: Any, libraries: Any = ()) -> None:
     """Tell a context how a part is called."""
     call = call_of(described, libraries)
+    for library in libraries:
+        library.never_fails = True
     context._defns[function].append(call, call.signature)
 
 
