@@ -112,6 +112,9 @@ NOT_NEEDED = {
 class Part(JITCodeLibrary):
     """A function for other libraries to link, improved by itself; no machine code is made of it."""
 
+    #: Whether it is called with values as they are: see `fiol.compiler.calling`.
+    never_fails = False
+
     def __init__(self, codegen: Any, name: str) -> None:
         CodeLibrary.__init__(self, codegen, name)
         self._linking_libraries: list[Any] = []
