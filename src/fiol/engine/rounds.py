@@ -113,7 +113,7 @@ def centers(plan, state, feature, x, square, length, stride, eta, desk):  # type
 def remember(plan, state, feature, x, bend, beta, slope, stride, new, desk, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
     plan.step_size.store(feature, x, bend, beta, slope, stride, state.statistics, desk)
-    plan.anchor.finish(plan, state, feature, x, beta, new, desk, clock)
+    plan.anchor.finish(plan, state, feature, x[: feature.shape[0]], beta, new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
         for j in range(feature.shape[0]):
             i = np.uint64(np.uint32(feature[j]))

@@ -36,12 +36,13 @@ class Anchor(Component):
     | `gather(plan, state, feature, x, eta, clock, desk, z)` | the weights of a row into `desk.w`, their score onto z |
     | `centers_of_row(plan, state, feature, x, w, steps, eta, desk)` | where the paths of its weights start |
     | `where(plan, state, space)` | where the weights of a row are while it is worked on: in that space, or in place |
-    | `finish(plan, state, feature, x, beta, new, desk, clock)` | remember the outcome of the round |
+    | `finish(plan, state, feature, x, beta, new, clock)` | remember the outcome of the round |
     | `pass_by(plan, state, i, eta, clock)` | a round for feature i alone, for `Eager` |
     | `rounds(plan, t)` | how often the regularizer counts in round t |
 
     Rows have one score, with `state.w` a vector, or many, with `state.w` [feature, score]: `entry(state.w, i, k)` and
-    `put(state.w, i, k, value)` are for both, and loops over k stand inside those over features.
+    `put(state.w, i, k, value)` are for both, and loops over k stand inside those over features. But for `finish`, x may
+    have zeros behind the values of the features (`fiol.update.layout`).
     """
 
     #: Whether the weights follow from sums over all rounds, and not from the weights of the round before.
@@ -148,9 +149,7 @@ class LastIterate(Anchor):
     def where(self, plan: Plan, state: State, space: Any) -> Any:
         return working_place(plan.laziness, state.w, space)
 
-    def finish(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, desk: Desk, clock: Clock
-    ) -> None:
+    def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(feature.shape[0]):
             i = nth(feature, j)
             k = 0
@@ -229,9 +228,7 @@ class Origin(Anchor):
                 k = next_score(state.w, k)
         return desk.center[: x.shape[0]]
 
-    def finish(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, desk: Desk, clock: Clock
-    ) -> None:
+    def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
         for j in range(feature.shape[0]):
             i = nth(feature, j)
             k = 0
@@ -307,16 +304,12 @@ class AllIterates(Origin):
                 put(desk.kept, j, k, kept)
                 put(desk.center, j, k, plan.problem.geometry.inverse(at(steps, j) * kept, i))
                 k = next_score(state.w, k)
-        return desk.center[: x.shape[0]]
-
-    def finish(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, desk: Desk, clock: Clock
-    ) -> None:
         for j in range(feature.shape[0]):
             k = 0
             while k < scores_of(state.w):
-                put(state.w, nth(feature, j), k, entry(desk.kept, j, k) + at(beta, k) * x[j])
+                put(state.w, nth(feature, j), k, entry(desk.kept, j, k))
                 k = next_score(state.w, k)
+        return desk.center[: x.shape[0]]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         hold = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)
