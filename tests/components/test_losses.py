@@ -395,6 +395,44 @@ def test_the_root_of_the_logistic_loss_in_lanes_has_all_digits():
             assert abs(bend[k] - curved) <= room * curved + mp.mpf(10) ** -303
 
 
+def test_the_root_of_one_number_is_that_of_a_lane():
+    rng = np.random.default_rng(1)
+    p, q, y = 10.0 ** rng.uniform(-9.0, 5.9, 400), rng.normal(size=400) * 30.0, rng.choice([-1.0, 1.0], 400)
+    c, _ = fiol.components.losses.even_logistic_root(y * q, p)
+    loss = fiol.Logistic()
+    assert [loss.dual(*three) for three in zip(q, p, y, strict=True)] == list(y * c)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_compiled_roots_of_one_number_have_all_digits():
+    @fiol.compiler.compiled.jit
+    def duals(loss, q, p, y, out):
+        for k in range(q.shape[0]):
+            out[k] = loss.dual(q[k], p[k], y[k])
+
+    rng = np.random.default_rng(2)
+    p, q, y = 10.0 ** rng.uniform(-9.0, 12.0, 600), rng.normal(size=600) * 20.0, rng.choice([-1.0, 1.0], 600)
+    q[::3] = -y[::3] * p[::3] * rng.random(200)  # around the middle
+    loss, found = fiol.Logistic(), np.empty(600)
+    duals(loss, q, p, y, found)
+    for k in range(600):
+        exact, one_ulp = root(Line(p[k], q[k]), y[k], loss), mp.mpf(np.spacing(abs(q[k]) + 1.0))
+        room = abs(root(Line(p[k], q[k]), y[k], loss, shift=one_ulp) - exact)
+        assert abs(found[k] - exact) <= 4e-15 * abs(exact) + 2 * room
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-3, 0.5, 7.5, 40.0, 1e3, 1e9, 1e100])
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_the_guess_of_the_logistic_loss_is_near(p, y):
+    loss = fiol.Logistic()
+    for q in (*np.linspace(-60.0, 60.0, 121), -0.3 * p, -0.7 * p, 1e3, -1e3, 1e9, 0.0):
+        c, guess = y * loss.dual(q, p, y), y * loss.guess(q, p, y)
+        assert 0.0 <= guess <= 1.0
+        assert abs(guess - c) <= 0.08
+        # What is small is as small, on either side: the pieces of weights between them are few.
+        assert 0.4 * min(c, 1.0 - c) - 1e-12 <= min(guess, 1.0 - guess) <= 2.0 * min(c, 1.0 - c) + 1e-12
+
+
 @pytest.mark.parametrize("name", ["grad", "hess", "dual", "gauge"])
 def test_a_loss_with_a_method_of_its_own_has_no_lanes_unless_it_says_so(name):
     own = getattr(fiol.Logistic, name)

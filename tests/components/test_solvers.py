@@ -88,6 +88,28 @@ def test_breakpoints_are_those_of_lemma_2():
     np.testing.assert_allclose(np.sort(mu), np.sort(np.r_[u, v]))
 
 
+def test_newton_asks_the_loss_once_where_no_weight_changes_its_piece(monkeypatch):
+    """A score is known to its last digits, however small the pull: these must not ask for another turn."""
+    rng, calls, dual = np.random.default_rng(1), [], fiol.Logistic.dual
+
+    def counted(self, q, p, y):
+        calls.append(p)
+        return dual(self, q, p, y)
+
+    monkeypatch.setattr(fiol.Logistic, "dual", counted)
+    problem = make_problem(fiol.Logistic(), fiol.L1(1e-5), fiol.Euclidean(), fiol.Newton())
+    exact = make_problem(fiol.Logistic(), fiol.L1(1e-5), fiol.Euclidean(), fiol.Bisection())
+    for _ in range(200):
+        w, y = rng.choice([-1.0, 1.0], 14) + rng.uniform(-0.4, 0.4, 14), rng.choice([-1.0, 1.0])
+        row = Row(np.arange(14, dtype=np.int32), rng.uniform(0.5, 1.0, 14), w, 0.02, y, 1.0)
+        before, out = len(calls), np.empty(14)
+        beta, z, passes = problem.step(row, out)
+        assert (len(calls) - before, passes) == (1, 3)
+        expected = exact.step(row, np.empty(14))[0]
+        assert beta == pytest.approx(expected, rel=1e-14 * (1.0 + np.abs(row.x * w).sum()))
+        assert z == pytest.approx(row.x @ out, rel=1e-14)
+
+
 def test_newton_does_not_trust_the_slope_of_a_place_far_away():
     """On a path as steep as exp, a line from far off makes any score look right."""
     x, w, steps = np.array([2.0, 0.1, -1.0]), np.array([1.7, 0.3, 15.0]), np.array([5.0, 107.0, 11.0])

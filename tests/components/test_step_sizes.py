@@ -9,6 +9,11 @@ import pytest
 from scipy import sparse
 
 import fiol
+from fiol.compiler.compiled import interpreted
+from fiol.engine import rounds
+from fiol.update.state import make_desk
+
+uses_of = interpreted(rounds.uses_of)
 
 
 class Warm(fiol.StepSize):
@@ -344,3 +349,33 @@ def test_a_rule_that_leaves_its_record_is_refused_before_anything_is_compiled(wr
     with pytest.raises(TypeError, match=where + ", but keeps names 1 statistic$"):
         fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=wrap(wrong)))
     fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=wrap(Roots())))  # what else goes wrong is for its rounds to say
+
+
+def test_metrics_in_units_are_those_of_divided_values():
+    rules = fiol.AdaGrad(kappa=0.3), fiol.Normalized(), fiol.Curvature(prior=2.0), fiol.CoinBetting(), Rms()
+    for rule in rules:
+        for unit in (1e-70, 0.3, 1.0, 7.0, 1e70):
+            s = np.array([3.0, 2.0, 1.0])[: rule.width()] * unit * unit
+            assert rule.h_in_units(s, unit) == pytest.approx(unit * unit * rule.h(s, unit * unit), rel=1e-14)
+
+
+def test_a_rule_with_a_metric_of_its_own_has_no_other_in_units():
+    class Twice(fiol.AdaGrad):
+        def h(self, s, unit):
+            return 2.0 * fiol.AdaGrad.h(self, s, unit)
+
+    s = np.array([9.0, 4.0])
+    assert Twice().h_in_units(s, 4.0) == 2.0 * fiol.AdaGrad().h_in_units(s, 4.0)
+    assert fiol.ScaleFree(Twice()).h(s, 1.0) == 2.0 * fiol.ScaleFree(fiol.AdaGrad()).h(s, 1.0)
+
+
+def test_which_rows_outgrow_their_features():
+    rule, rng = fiol.ScaleFree(), np.random.default_rng(0)
+    for _ in range(200):
+        x, peaks = rng.choice([0.0, -3.0, 1.0, 2.0], 3), rng.choice([0.0, 1.0, 2.0, 3.0], 3)
+        desk = make_desk(3, 2)
+        desk[9:, :3] = np.ones(3), peaks
+        desk = uses_of(desk)
+        shrinks = [rule.shrink_for(x[k], desk.statistics[:, k]) != 1.0 for k in range(3)]
+        assert rule.outgrown(x, desk) == any(shrinks)
+        assert not fiol.AdaGrad().outgrown(x, desk)

@@ -20,7 +20,7 @@ Targets are -1 or +1 for the binary losses. `dual` is exact for scores and targe
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import copysign, exp, expm1, inf, log, log1p, sqrt
+from math import copysign, exp, expm1, inf, log, log1p
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, require
@@ -32,6 +32,8 @@ from fiol.components.lanes import (
     LOWEST,
     anywhere,
     choose,
+    lane,
+    lanes,
     larger,
     near_one,
     rough_log2,
@@ -43,8 +45,13 @@ from fiol.components.scalars import EPS, HUGE, between, clamp, safe_exp, safe_lo
 
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
 MARGIN = 4.0
-#: `even_logistic_root` is for scores and slopes of at most this sum.
-EVEN = 1e6
+#: `even_logistic_root` is for scores and slopes of at most this sum, and for margins of at most this if every digit of
+#: the smallest roots counts.
+EVEN, UNFINISHED = 1e6, 690.0
+#: -log(1 - c) is about so many times c, for c up to a half.
+AHEAD = 1.3
+#: Coefficients of 1, x, x^2, x^3 in the polynomial nearest to the Wright omega function for -3 <= x <= 10.
+COEF0, COEF1, COEF2, COEF3 = 0.5867, 0.37642, 0.060677, -0.0025004
 #: What a score says about the target, by the name of the link; see `Loss.link`.
 LINKS: dict[str, Callable[[float], float]] = {
     "identity": lambda z: z,
@@ -643,21 +650,18 @@ class Logistic(Binary):
         return sigmoid(z) * sigmoid(-z)
 
     def dual(self, q: float, p: float, y: float) -> float:
-        if p > 2.0:
-            return self.near(q, p, y, self.guess(q, p, y))
-        return self.near(q, p, y, y if y * q < -0.5 * p else 0.0)  # q itself is not far
+        margin = y * q
+        if abs(margin) + p <= EVEN and margin <= UNFINISHED:
+            # In a lane, where no sum is rearranged: the same digits as in many.
+            return y * lane(even_logistic_root(lanes((margin,)), lanes((p,)))[0], 0)
+        return y * far_logistic_root(margin, p)
 
     def guess(self, q: float, p: float, y: float) -> float:
-        margin = y * q
-        # Where c would exceed a half, solve for 1 - c instead: the same equation, reflected.
+        margin, inverse = y * q, 1.0 / (p + AHEAD)
         high = margin < -0.5 * p
-        c = rough_logistic_root(-margin - p if high else margin, p)
-        return y * (1.0 - c if high else c)
-
-    def near(self, q: float, p: float, y: float, beta: float) -> float:
-        margin, c = y * q, y * beta
-        high = margin < -0.5 * p
-        c = logistic_root(-margin - p if high else margin, p, 1.0 - c if high else c)
+        x = rough_log(lanes((p + AHEAD,))) - (-margin - p if high else margin)
+        small = whole_power(smaller(larger(x, LOWEST), 0.0) * LOG2E)[1]  # exp(x), and omega is about as small
+        c = lane(choose(x > -3.0, rough_omega(x), small), 0) * inverse
         return y * (1.0 - c if high else c)
 
     def lane_step(self, z: float, p: float, doubt: float, reach: float, y: float, weight: float) -> tuple[float, float]:
@@ -830,43 +834,6 @@ def barrier(beta: float, low: float, high: float) -> float:
     return -inf if beta < low else (inf if beta > high else 0.0)
 
 
-def rough_logistic_root(margin: float, p: float) -> float:
-    """The c <= 1/2 with c = sigmoid(-(margin + p c)), for margin >= -p/2, to two digits or so where p is not large.
-
-    The root u of u = margin + p / (2 + 1.2 u), then a step of Newton's method with three more terms of 1 + exp(u).
-    """
-    if p > 1000.0 or margin > 40.0:
-        return logistic_root(margin, p, 0.0)
-    a = 0.6 * margin - 1.0
-    u = (a + sqrt(a * a + 1.2 * (2.0 * margin + p))) * (1.0 / 1.2)
-    d = 2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0)))
-    u = max(u - ((u - margin) * d - p) * d / (d * d + p * (1.0 + u * (1.0 + 0.5 * u))), 0.0)
-    return 1.0 / (2.0 + u * (1.0 + u * (0.5 + u * (1.0 / 6.0))))
-
-
-def logistic_root(margin: float, p: float, c: float) -> float:
-    """The c <= 1/2 with c = sigmoid(-(margin + p c)), for margin >= -p/2, from a guess.
-
-    Householder's method of third order for u = margin + p sigmoid(-u): two or three exponentials from a rough guess.
-    """
-    if p > 1000.0:
-        return steep_logistic_root(margin, p)
-    if margin > 40.0:  # p c is below the rounding error of the margin
-        return sigmoid(-margin)
-    least = max(margin, 0.0)  # to its right the equation is concave, so that no step goes astray
-    u = max(margin + p * min(c, 0.5), least)
-    for _ in range(40):
-        e = exp(-u)
-        c = e / (1.0 + e)
-        k = c * (1.0 - c)
-        f, f1, f2, f3 = u - margin - p * c, 1.0 + p * k, -p * k * (1.0 - 2.0 * c), p * k * (1.0 - 6.0 * k)
-        step = f * (6.0 * f1 * f1 - 3.0 * f * f2) / (6.0 * f1 * (f1 * f1 - f * f2) + f * f * f3)
-        if abs(step) <= 1e-4:  # the next one would be of the order of its fourth power
-            break
-        u = max(u - step, least)
-    return c + k * step * (1.0 + step * ((0.5 - c) + step * (1.0 / 6.0 - k)))
-
-
 def even_logistic_root(margin: float, p: float) -> tuple[float, float]:
     """c and c (1 - c) with c = sigmoid(-(margin + p c)), to 1e-15 without branch or loop.
 
@@ -874,15 +841,13 @@ def even_logistic_root(margin: float, p: float) -> tuple[float, float]:
 
     Where c would exceed a half, 1 - c is looked for: the same equation, reflected. Then the new margin u is at least 0,
     and the root of f(u) = (u - margin) (1 + exp(-u)) - p exp(-u). The first guess solves the equation with log(1 - c)
-    replaced by -c, by a rough Wright omega function, and is good to 0.23; Householder's step of third order makes that
-    2e-5, and Halley's the rest, with no other exponential.
+    replaced by -1.3 c, by a rough Wright omega function, and is good to 0.13; Householder's step of third order makes
+    that 1e-6, and Halley's the rest, with no other exponential.
     """
     high = margin < -0.5 * p
     margin = choose(high, -margin - p, margin)
-    floor, x = larger(margin, 0.0), rough_log(1.0 + p) - margin
-    small, log_x = larger(x, -2.46), rough_log(larger(x, 1.0))
-    omega = choose(x > 2.5, x - log_x + larger(0.42 - 0.085 * log_x, 0.0), 0.5671 + small * (0.36189 + 0.0735 * small))
-    u = larger(margin + omega * (p / (1.0 + p)), floor)
+    floor, omega = larger(margin, 0.0), rough_omega(rough_log(p + AHEAD) - margin)
+    u = larger(margin + omega * (p / (p + AHEAD)), floor)
     end = larger(-u, LOWEST)
     n, power = whole_power(end * LOG2E)
     r = end - n * LN2_HIGH
@@ -904,23 +869,36 @@ def even_logistic_root(margin: float, p: float) -> tuple[float, float]:
 
 def rough_log(x: float) -> float:
     """log(x) to 0.03."""
-    return LN2 * (rough_log2(x) + 0.043)  # type: ignore[no-any-return]
+    return LN2 * rough_log2(x) + 0.0298  # type: ignore[no-any-return]
 
 
-def steep_logistic_root(margin: float, p: float) -> float:
-    """The same for large p, by Newton's method on log(c / (1 - c)) + margin + p c.
+def rough_omega(x: float) -> float:
+    """The solution w > 0 of w + log(w) = x, to 0.1 or so. Few x are large, and a polynomial is there soonest."""
+    small = larger(x, -3.0)
+    w = (COEF0 + COEF1 * small) + small * small * (COEF2 + COEF3 * small)
+    if anywhere(x > 10.0):
+        log_x = rough_log(larger(x, 1.0))
+        w = choose(x > 10.0, x - log_x + larger(0.42 - 0.085 * log_x, 0.0), w)
+    return w  # type: ignore[no-any-return]
+
+
+def far_logistic_root(margin: float, p: float) -> float:
+    """The c with c = sigmoid(-(margin + p c)) of any size, by Newton's method on log(c / (1 - c)) + margin + p c.
 
     The start solves the same equation with log(1 - c) replaced by -c.
     """
+    high = margin < -0.5 * p
+    margin = -margin - p if high else margin
     c = min(wright_omega(log1p(p) - margin) / (1.0 + p), 0.5)
     if p * c < EPS:
-        return sigmoid(-margin)
-    for _ in range(20):
-        step = (log(c) - log1p(-c) + margin + p * c) / (1.0 / (1.0 - c) + p * c)
-        c *= 1.0 - step
-        if abs(step) <= 1e-9:  # the next step would be of the order of its square
-            break
-    return c
+        c = sigmoid(-margin)
+    else:
+        for _ in range(20):
+            step = (log(c) - log1p(-c) + margin + p * c) / (1.0 / (1.0 - c) + p * c)
+            c *= 1.0 - step
+            if abs(step) <= 1e-9:  # the next step would be of the order of its square
+                break
+    return 1.0 - c if high else c
 
 
 def logistic_flow(margin: float, p: float) -> float:

@@ -52,7 +52,7 @@ class JointRow(NamedTuple):
 
 
 class Desk(NamedTuple):
-    """The desk that one row is worked on: arrays as long as the longest row, or longer.
+    """The desk that one row is worked on: arrays as long as the longest row, or longer, in whole blocks.
 
     The records of the row's features are read from the state once, side by side, so that loops over them vectorise.
     With many scores, weights are [place in the row, score], unless they are worked on in place (`InPlace`).
@@ -62,8 +62,11 @@ class Desk(NamedTuple):
     center: Any  #: where their paths start
     new: Any  #: its weights after the round
     step: Floats  #: their steps
-    before: Floats  #: h / eta before the round
+    before: Floats  #: 1 / step before the round
     passed: Floats  #: what the clock went on since the marks of its features
+    kept: Any  #: what is kept of its weights, where these follow from it
+    x: Floats  #: its values, where zeros are to follow them
+    alike: Floats  #: zeros: feature 0 for every value, where features are treated alike
     statistics: Any  #: [statistic, place in the row]: the records of its features, first before, then after the round
     score: Any  #: with many scores, where those of the centers are,
     beta: Any  #: and the pulls; otherwise 0

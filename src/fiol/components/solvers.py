@@ -295,9 +295,9 @@ CLOSE = 1e-13
 
 
 def follows(p: float, q: float, beta: float, z: float) -> bool:
-    """Whether the score z found at beta is the p beta + q it was solved for."""
+    """Whether the score z found at beta is the p beta + q it was solved for, or as near as its last digits allow."""
     miss = abs(z - (p * beta + q))
-    return miss <= CLOSE * p * abs(beta) and miss <= 100.0 * CLOSE * abs(z)
+    return miss <= CLOSE * p * abs(beta) + 4.0 * EPS * abs(z) and miss <= 100.0 * CLOSE * abs(z)
 
 
 def inside(left: float, right: float) -> float:

@@ -64,7 +64,7 @@ class LaneRule(NamedTuple):
 #: What a `LaneRule` says of a step size: a class with one of these of its own says its rule anew, or has none.
 RULED: tuple[str, ...] = ("eta", "h", "observe", "observe_bend", "square_slope", "added", "bend_seen", "square_unit")
 RULED += ("unit_of_steps", "square_length", "steps", "steps_now", "step_of_feature", "meet", "shrink_for", "store")
-RULED += ("collect", "for_loss", "observe_row", "observe_pull", "row_length", "slope_of")
+RULED += ("collect", "for_loss", "observe_row", "observe_pull", "row_length", "slope_of", "h_in_units")
 
 
 class StepSize(Component):
@@ -115,6 +115,8 @@ class StepSize(Component):
         cls.kept = len(cls.keeps)
         if "lane_rule" not in vars(cls) and any(name in vars(cls) for name in RULED):
             cls.lane_rule = StepSize.lane_rule  # type: ignore[method-assign]
+        if "h" in vars(cls) and "h_in_units" not in vars(cls):
+            cls.h_in_units = StepSize.h_in_units  # type: ignore[method-assign]
         cls.sees_rows = cls.observe_row is not StepSize.observe_row
         cls.sees_pulls = cls.observe_pull is not StepSize.observe_pull
         super().__init_subclass__(**kwargs)
@@ -162,6 +164,10 @@ class StepSize(Component):
         """The metric of a feature whose record is s, its values divided by the square root of `unit`."""
         return 1.0
 
+    def h_in_units(self, s: Floats, unit: float) -> float:
+        """unit^2 h(s, unit^2), where h is that of values divided by `unit`: a rule may know a quicker way."""
+        return unit * unit * self.h(s, unit * unit)
+
     def observe(self, s: Floats, x: float, square: float) -> None:
         """Write a feature's new statistics, after a round in which it was x and its squared gradient square x^2."""
 
@@ -193,6 +199,10 @@ class StepSize(Component):
     def shrink_for(self, x: float, s: Floats) -> float:
         """The factor of a feature's weight, before all else in a round, when the feature has the value x."""
         return 1.0
+
+    def outgrown(self, x: Floats, desk: Desk) -> bool:
+        """Whether `shrink_for` is not 1 for any value of a row."""
+        return False
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
         """The step size that does what this one says, for a loss."""
@@ -476,7 +486,8 @@ class Adaptive(StepSize):
         for k in range(x.shape[0]):
             self.observe(desk.statistics[:, k], x[k], square)
             self.observe_row(desk.statistics[:, k], length, 1.0)
-        return self.steps_now(x.shape[0], eta, desk)
+            desk.step[k] = self.step_of_feature(eta, desk.statistics[:, k])
+        return desk.step[: x.shape[0]]
 
     def steps_now(self, features: int, eta: float, desk: Desk) -> PerFeature:
         for k in range(features):
@@ -553,6 +564,9 @@ class AdaGrad(Adaptive):
 
     def h(self, s: Floats, unit: float) -> float:
         return self.kappa + sqrt(s[0] / unit)
+
+    def h_in_units(self, s: Floats, unit: float) -> float:
+        return unit * (self.kappa * unit + sqrt(s[0]))  # no quotient
 
     def observe(self, s: Floats, x: float, square: float) -> None:
         s[0] = min(s[0] + square * (x * x), LARGEST_SUM)
@@ -886,8 +900,7 @@ class ScaleFree(Adaptive):
     def scaled(self, s: Floats) -> float:
         """The metric of the step size inside, for values divided by the largest."""
         peak = self.peak(s)
-        own = peak * peak
-        return own * self.step_size.h(s, own) if own > 0.0 else 0.0
+        return self.step_size.h_in_units(s, peak) if peak * peak > 0.0 else 0.0
 
     def observe(self, s: Floats, x: float, square: float) -> None:
         self.step_size.observe(s, x, square)
@@ -931,8 +944,15 @@ class ScaleFree(Adaptive):
         for k in range(x.shape[0]):
             self.meet(desk.statistics[:, k], x[k])
             peak = self.peak(desk.statistics[:, k])
-            total += (x[k] / peak) * (x[k] / peak)
+            part = x[k] / peak if peak > 0.0 else 0.0
+            total += part * part
         return total
+
+    def outgrown(self, x: Floats, desk: Desk) -> bool:
+        found = False
+        for k in range(x.shape[0]):
+            found |= abs(x[k]) > self.peak(desk.statistics[:, k]) > 0.0
+        return found
 
     def square_length(self, length: float) -> float:
         return length
@@ -1015,4 +1035,5 @@ class ScaleFreeSteps(ScaleFree):
             self.observe(desk.statistics[:, k], x[k], square)
             self.observe_row(desk.statistics[:, k], length, 1.0)
             desk.statistics[self.step_size.width() + 1, k] = stride
-        return self.steps_now(x.shape[0], eta, desk)
+            desk.step[k] = self.step_of_feature(eta, desk.statistics[:, k])
+        return desk.step[: x.shape[0]]

@@ -52,11 +52,12 @@ def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
 def uses_of(space):  # type: ignore[no-untyped-def]
     """A desk, by the uses of the array. With many scores most of them waste some, for the sake of one array."""
     if space.ndim == 2:
-        return Desk(space[0], space[1], space[2], space[3], space[4], space[5], space[6:], 0.0, 0.0)
+        step, before, passed, x, alike = space[3], space[4], space[5], space[7], space[8]
+        return Desk(space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:], 0.0, 0.0)
     last = space.shape[0] - 1
-    step, before, passed = flat(space[3]), flat(space[4]), flat(space[5])
-    records, rest = flat_rows(space[6:last]), space[last]
-    return Desk(space[0], space[1], space[2], step, before, passed, records, rest[0], rest[1])
+    step, before, passed, x, alike = flat(space[3]), flat(space[4]), flat(space[5]), flat(space[7]), flat(space[8])
+    records, rest = flat_rows(space[9:last]), space[last]
+    return Desk(space[0], space[1], space[2], step, before, passed, space[6], x, alike, records, rest[0], rest[1])
 
 
 @inlined
@@ -70,7 +71,7 @@ def begin(plan, state, feature, x, eta, clock, desk, z):  # type: ignore[no-unty
     """Bring the weights of a row up to date, and add their score to z."""
     plan.step_size.collect(feature, state.statistics, desk)
     if state.total.shape[0] > 0:
-        for j in range(x.shape[0]):
+        for j in range(feature.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
             k = 0
             while k < scores_of(state.w):
@@ -104,7 +105,7 @@ def centers(plan, state, feature, x, square, length, stride, eta, desk):  # type
     """The steps of a row's weights, and where their paths start."""
     steps = plan.step_size.steps(x, square, length, stride, eta, desk)
     held = plan.anchor.where(plan, state, desk.w[: x.shape[0]])
-    start = plan.anchor.centers_of_row(plan, state, feature, held, steps, eta, desk)
+    start = plan.anchor.centers_of_row(plan, state, feature, x, held, steps, eta, desk)
     return steps, start
 
 
@@ -112,15 +113,15 @@ def centers(plan, state, feature, x, square, length, stride, eta, desk):  # type
 def remember(plan, state, feature, x, bend, beta, slope, stride, new, desk, clock):  # type: ignore[no-untyped-def]
     """Keep what the round did to a row's weights."""
     plan.step_size.store(feature, x, bend, beta, slope, stride, state.statistics, desk)
-    plan.anchor.finish(plan, state, feature, x, beta, new, clock)
+    plan.anchor.finish(plan, state, feature, x[: feature.shape[0]], beta, new, clock)
     if state.total.shape[0] > 0 and not plan.laziness.everywhere:
-        for j in range(x.shape[0]):
+        for j in range(feature.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
             k = 0
             while k < scores_of(state.w):
                 w = row_entry(new, i, j, k)
-                if plan.step_size.watches_pulls():  # after the round, the steps of sums of pulls are others
-                    w = plan.anchor.weight_of_score(plan, state, i, k, clock)
+                if not plan.anchor.follows_eta and plan.step_size.watches_pulls():
+                    w = plan.anchor.weight_of_score(plan, state, i, k, clock)  # steps of sums of pulls are others now
                 put(state.total, i, k, entry(state.total, i, k) + w)
                 k = next_score(state.w, k)
 
@@ -132,6 +133,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     The numbers are those of docs/streams.md. A score is a number, or, where there are many, the array z.
     """
     zero, one = borrowed(ZERO), borrowed(ONE)
+    x = plan.layout.values(x, desk)
     # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
     clock = plan.laziness.before_round(plan, state, clock, eta)
@@ -162,7 +164,8 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     rounds = plan.anchor.rounds(plan, clock.t + 1.0)
     scales = plan.units.units_of_row(plan.step_size, x.shape[0], desk)
     parts, start, steps = plan.units.row_in_units(x, start, steps, scales, desk)
-    row = plan.problem.row(feature, parts, start, steps, y, weight, rounds, lift, shift, z, doubt, scales, desk)
+    features = plan.layout.features(feature, x, desk)
+    row = plan.problem.row(features, parts, start, steps, y, weight, rounds, lift, shift, z, doubt, scales, desk)
     new = plan.anchor.where(plan, state, desk.new[: x.shape[0]])
     beta, score = plan.loss_step.pull(plan.problem, row, z, new)
     bend = plan.step_size.bend_seen(plan.problem.loss, row, z, score, beta, stride)

@@ -34,14 +34,15 @@ class Anchor(Component):
     | `weight_times(plan, state, i, k, clock, factor)` | that weight times a factor, the shared one included |
     | `weight_for_value(plan, state, i, x, w)` | what becomes of w, before anything else, when its feature is x |
     | `gather(plan, state, feature, x, eta, clock, desk, z)` | the weights of a row into `desk.w`, their score onto z |
-    | `centers_of_row(plan, state, feature, w, steps, eta, desk)` | where the paths of its weights start |
+    | `centers_of_row(plan, state, feature, x, w, steps, eta, desk)` | where the paths of its weights start |
     | `where(plan, state, space)` | where the weights of a row are while it is worked on: in that space, or in place |
     | `finish(plan, state, feature, x, beta, new, clock)` | remember the outcome of the round |
     | `pass_by(plan, state, i, eta, clock)` | a round for feature i alone, for `Eager` |
     | `rounds(plan, t)` | how often the regularizer counts in round t |
 
     Rows have one score, with `state.w` a vector, or many, with `state.w` [feature, score]: `entry(state.w, i, k)` and
-    `put(state.w, i, k, value)` are for both, and loops over k stand inside those over features.
+    `put(state.w, i, k, value)` are for both, and loops over k stand inside those over features. But for `finish`, x may
+    have zeros behind the values of the features (`fiol.update.layout`).
     """
 
     #: Whether the weights follow from sums over all rounds, and not from the weights of the round before.
@@ -74,7 +75,7 @@ class Anchor(Component):
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
     ) -> Any:
-        for j in range(x.shape[0]):
+        for j in range(feature.shape[0]):
             k = 0
             while k < scores_of(state.w):
                 w = plan.anchor.weight_of_score(plan, state, nth(feature, j), k, clock)
@@ -105,19 +106,16 @@ class LastIterate(Anchor):
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
     ) -> Any:
-        by_row = plan.laziness.by_row and plan.step_size.per_feature and scores_of(state.w) == 1
-        if by_row:
-            plan.laziness.load_row(plan, state, feature, clock, desk)
+        if state.w.ndim == 1:
+            return self.gather_one(plan, state, feature, x, clock, desk, z)
         held = self.where(plan, state, desk.w)
-        for j in range(x.shape[0]):
+        for j in range(feature.shape[0]):
             i = nth(feature, j)
             kept = plan.step_size.shrink_for(x[j], desk.statistics[:, j])
-            if not by_row:
-                kept = plan.laziness.shared_factor(plan, state, i, clock) * kept
+            kept = plan.laziness.shared_factor(plan, state, i, clock) * kept
             k = 0
             while k < scores_of(state.w):
-                w = entry(desk.w, j, k) * kept if by_row else plan.laziness.load_times(plan, state, i, k, clock, kept)
-                w = plan.regularizer.clip(w)
+                w = plan.regularizer.clip(plan.laziness.load_times(plan, state, i, k, clock, kept))
                 put_row_entry(held, i, j, k, w)
                 if plan.step_size.watches_pulls():  # which may be worked on in place
                     put(desk.w, j, k, w)
@@ -125,16 +123,34 @@ class LastIterate(Anchor):
                 k = next_score(state.w, k)
         return z
 
-    def centers_of_row(
-        self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, desk: Desk
+    def gather_one(
+        self, plan: Plan, state: State, feature: Indices, x: Floats, clock: Clock, desk: Desk, z: Any
     ) -> Any:
-        return plan.regularizer_step.centers(plan, feature, w, steps, desk)
+        """`gather` where rows have one score: first the weights side by side, then sums that vectorise."""
+        if plan.laziness.by_row and plan.step_size.per_feature:
+            plan.laziness.load_row(plan, state, feature, clock, desk)
+        else:
+            for j in range(feature.shape[0]):
+                put(desk.w, j, 0, plan.laziness.load(plan, state, nth(feature, j), 0, clock))
+        if plan.step_size.outgrown(x, desk):
+            for j in range(x.shape[0]):
+                put(desk.w, j, 0, entry(desk.w, j, 0) * plan.step_size.shrink_for(x[j], desk.statistics[:, j]))
+        for j in range(x.shape[0]):
+            w = plan.regularizer.clip(entry(desk.w, j, 0))
+            put(desk.w, j, 0, w)
+            z = plus(z, 0, x[j] * w)
+        return z
+
+    def centers_of_row(
+        self, plan: Plan, state: State, feature: Indices, x: Floats, w: Any, steps: PerFeature, eta: float, desk: Desk
+    ) -> Any:
+        return plan.regularizer_step.centers(plan, feature, x, w, steps, desk)
 
     def where(self, plan: Plan, state: State, space: Any) -> Any:
         return working_place(plan.laziness, state.w, space)
 
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
-        for j in range(x.shape[0]):
+        for j in range(feature.shape[0]):
             i = nth(feature, j)
             k = 0
             while k < scores_of(state.w):
@@ -172,14 +188,18 @@ class Origin(Anchor):
 
     def weight_of_step(self, plan: Plan, state: State, i: int, k: int, clock: Clock, step: float, unit: float) -> float:
         """The weight of feature i for score k that its sum of pulls makes with this step, and in this unit."""
-        center = plan.problem.geometry.inverse(step * entry(state.w, i, k), i)
+        return self.weight_of_sum(plan, entry(state.w, i, k), clock, step, unit, i)
+
+    def weight_of_sum(self, plan: Plan, pulls: float, clock: Clock, step: float, unit: float, i: int) -> float:
+        """The weight of feature i that a sum of pulls makes."""
+        center = plan.problem.geometry.inverse(step * pulls, i)
         count = plan.regularizer_step.count(clock.t)
         return plan.units.shrunk(plan.problem.geometry, plan.problem.regularizer, center, count * step, unit, i)
 
     def gather(
         self, plan: Plan, state: State, feature: Indices, x: Floats, eta: float, clock: Clock, desk: Desk, z: Any
     ) -> Any:
-        for j in range(x.shape[0]):
+        for j in range(feature.shape[0]):
             i = nth(feature, j)
             step = unit = 1.0
             if plan.step_size.watches_pulls():  # bets are made in the unit of the value that they are for
@@ -198,7 +218,7 @@ class Origin(Anchor):
         return z
 
     def centers_of_row(
-        self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, desk: Desk
+        self, plan: Plan, state: State, feature: Indices, x: Floats, w: Any, steps: PerFeature, eta: float, desk: Desk
     ) -> Any:
         for j in range(feature.shape[0]):
             i = nth(feature, j)
@@ -206,10 +226,10 @@ class Origin(Anchor):
             while k < scores_of(state.w):
                 put(desk.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
                 k = next_score(state.w, k)
-        return desk.center[: feature.shape[0]]
+        return desk.center[: x.shape[0]]
 
     def finish(self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock) -> None:
-        for j in range(x.shape[0]):
+        for j in range(feature.shape[0]):
             i = nth(feature, j)
             k = 0
             while k < scores_of(state.w):
@@ -240,32 +260,56 @@ class AllIterates(Origin):
         steps = plan.step_size.steps_now(x.shape[0], clock.eta, desk)
         for j in range(x.shape[0]):
             # Where eta changes, `pass_by` has already taken that part of the hold to its account.
-            desk.before[j] = plan.step_size.h(desk.statistics[:, j], 1.0) / eta
+            desk.before[j] = self.inverse_step(plan, at(steps, j), eta, desk.statistics[:, j])
+        self.read_sums(state, feature, desk)
+        features = plan.layout.features(feature, x, desk)
         for j in range(x.shape[0]):
-            i, unit = nth(feature, j), plan.units.unit_of(plan.step_size, desk.statistics[:, j])
+            i, unit = nth(features, j), plan.units.unit_of(plan.step_size, desk.statistics[:, j])
             k = 0
             while k < scores_of(state.w):
-                w = self.weight_of_step(plan, state, i, k, clock, at(steps, j), unit)
+                w = self.weight_of_sum(plan, entry(desk.kept, j, k), clock, at(steps, j), unit, i)
                 put(desk.w, j, k, w)
                 z = plus(z, k, x[j] * w)
                 k = next_score(state.w, k)
         return z
 
-    def centers_of_row(
-        self, plan: Plan, state: State, feature: Indices, w: Any, steps: PerFeature, eta: float, desk: Desk
-    ) -> Any:
+    def inverse_step(self, plan: Plan, step: float, eta: float, s: Floats) -> float:
+        """One over the step of a feature with this record at eta; `step` is that, or that at another eta."""
+        if plan.step_size.is_constant():
+            return 1.0 / step if step > 0.0 else 0.0
+        return plan.step_size.h(s, 1.0) / eta
+
+    def read_sums(self, state: State, feature: Indices, desk: Desk) -> None:
+        """The sums of a row's features, side by side."""
         for j in range(feature.shape[0]):
-            desk.before[j] = plan.step_size.h(desk.statistics[:, j], 1.0) / eta - desk.before[j]
-        for j in range(feature.shape[0]):
-            i, hold = nth(feature, j), desk.before[j]
             k = 0
             while k < scores_of(state.w):
-                if hold != 0.0:
-                    mirrored = plan.problem.geometry.mirror(entry(w, j, k), i)
-                    put(state.w, i, k, entry(state.w, i, k) + hold * mirrored)
-                put(desk.center, j, k, plan.problem.geometry.inverse(at(steps, j) * entry(state.w, i, k), i))
+                put(desk.kept, j, k, entry(state.w, nth(feature, j), k))
                 k = next_score(state.w, k)
-        return desk.center[: feature.shape[0]]
+
+    def centers_of_row(
+        self, plan: Plan, state: State, feature: Indices, x: Floats, w: Any, steps: PerFeature, eta: float, desk: Desk
+    ) -> Any:
+        if plan.laziness.everywhere or not plan.step_size.is_constant():  # all sums may have gone on since
+            self.read_sums(state, feature, desk)
+        for j in range(x.shape[0]):
+            desk.before[j] = self.inverse_step(plan, at(steps, j), eta, desk.statistics[:, j]) - desk.before[j]
+        features = plan.layout.features(feature, x, desk)
+        for j in range(x.shape[0]):
+            i, hold = nth(features, j), desk.before[j]
+            k = 0
+            while k < scores_of(state.w):
+                kept = entry(desk.kept, j, k)
+                kept = kept + hold * plan.problem.geometry.mirror(entry(w, j, k), i) if hold != 0.0 else kept
+                put(desk.kept, j, k, kept)
+                put(desk.center, j, k, plan.problem.geometry.inverse(at(steps, j) * kept, i))
+                k = next_score(state.w, k)
+        for j in range(feature.shape[0]):
+            k = 0
+            while k < scores_of(state.w):
+                put(state.w, nth(feature, j), k, entry(desk.kept, j, k))
+                k = next_score(state.w, k)
+        return desk.center[: x.shape[0]]
 
     def pass_by(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         hold = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta)

@@ -15,6 +15,7 @@ from fiol.components.problem import JointProblem, Problem, has_common_line, make
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.step_sizes import Adaptive, StepSize
 from fiol.update.anchors import Anchor
+from fiol.update.layout import Layout, choose_layout
 from fiol.update.laziness import LAZINESSES, Facts, Laziness, UpToDate
 from fiol.update.loss_steps import LossStep
 from fiol.update.regularizer_steps import IgnoredRegularizer, RegularizerStep
@@ -37,6 +38,7 @@ class Plan(Component):
     step_size: StepSize
     laziness: Laziness
     units: Units
+    layout: Layout
 
     def h_of(self, state: State, i: int) -> float:
         """The metric of feature i."""
@@ -81,7 +83,8 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
     parts = update.loss_step, update.regularizer_step, update.anchor, step_size
     how, joint = update.regularizer_step, isinstance(update.loss, JointLoss)
     units = choose_units(step_size, update.regularizer, how, problem.geometry, joint)
-    return Plan(problem, seen if how.ignores else regularizer, *parts, laziness, units)
+    layout = choose_layout(seen, problem.geometry, joint)
+    return Plan(problem, seen if how.ignores else regularizer, *parts, laziness, units, layout)
 
 
 def subproblem(update: Update, seen: Regularizer) -> Problem | JointProblem:
@@ -107,7 +110,7 @@ def intercept_plan(plan: Plan) -> Plan:
     else:
         problem = make_problem(plan.problem.loss, Unregularized(), Euclidean())
     parts = plan.loss_step, IgnoredRegularizer(), plan.anchor, plan.step_size
-    own = Plan(problem, Unregularized(), *parts, UpToDate(), RawUnits())
+    own = Plan(problem, Unregularized(), *parts, UpToDate(), RawUnits(), plan.layout)  # which is for rows
     # How no penalty is taken makes no difference: one compiled code instead of two.
     return plan if plan.replace(regularizer_step=IgnoredRegularizer()) == own else own
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, PerFeature, at, next_score, put, row_entry, scores_of
 from fiol.components.regularizers import Regularizer
-from fiol.components.row import Desk, Indices, nth
+from fiol.components.row import Desk, Floats, Indices, nth
 
 if TYPE_CHECKING:
     from fiol.update.plan import Plan
@@ -46,7 +46,7 @@ class RegularizerStep(Component):
     def start_of(self, plan: Plan, w: float, step: float, unit: float, i: int) -> float:
         return plan.problem.geometry.moved(w, 0.0, step, i)
 
-    def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, desk: Desk) -> Any:
+    def centers(self, plan: Plan, feature: Indices, x: Floats, w: Any, steps: PerFeature, desk: Desk) -> Any:
         """Where the paths of a row's weights start: the weights themselves, if nothing pushes."""
         return w
 
@@ -79,14 +79,14 @@ class LinearizedRegularizer(RegularizerStep):
     def start_of(self, plan: Plan, w: float, step: float, unit: float, i: int) -> float:
         return plan.problem.geometry.lowered(plan.regularizer, unit * w, (unit * unit) * step, i) / unit
 
-    def centers(self, plan: Plan, feature: Indices, w: Any, steps: PerFeature, desk: Desk) -> Any:
+    def centers(self, plan: Plan, feature: Indices, x: Floats, w: Any, steps: PerFeature, desk: Desk) -> Any:
         for j in range(feature.shape[0]):
             i, unit = nth(feature, j), plan.units.unit_of(plan.step_size, desk.statistics[:, j])
             k = 0
             while k < scores_of(desk.center):
                 put(desk.center, j, k, self.start_of(plan, row_entry(w, i, j, k), at(steps, j), unit, i))
                 k = next_score(desk.center, k)
-        return desk.center[: feature.shape[0]]
+        return desk.center[: x.shape[0]]
 
     def decay(self, ridge: float) -> float:
         return max(1.0 - ridge, 0.0)

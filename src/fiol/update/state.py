@@ -64,7 +64,7 @@ def empty_state(shape: tuple[int, ...], start: float, dtype: Any, marks: bool, s
 def make_desk(entries: int, statistics: int, trailing: tuple[int, ...] = ()) -> Any:
     """A desk for rows of so many entries, each use of it beginning at a cache line; see `rounds.uses_of`."""
     width = -(-max(entries, 1) // 8) * 8
-    return aligned((6 + statistics + len(trailing), width, *trailing), np.float64)
+    return aligned((9 + statistics + len(trailing), width, *trailing), np.float64)
 
 
 def grown(state: State, features: int, fresh: State) -> State:

@@ -86,9 +86,11 @@ class FeatureUnits(Units):
         return desk.passed[:features]
 
     def row_in_units(self, x: Floats, center: Any, steps: PerFeature, unit: PerFeature, desk: Desk) -> Any:
-        for j in range(x.shape[0]):
+        for j in range(x.shape[0]):  # one loop for all has too many arrays to vectorise
             desk.before[j] = x[j] / at(unit, j)
+        for j in range(x.shape[0]):
             desk.center[j] = at(unit, j) * center[j]
+        for j in range(x.shape[0]):
             desk.step[j] = (at(unit, j) * at(unit, j)) * at(steps, j)
         return desk.before[: x.shape[0]], desk.center[: x.shape[0]], desk.step[: x.shape[0]]
 
