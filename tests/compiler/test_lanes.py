@@ -7,12 +7,11 @@ import pytest
 from fiol.compiler.compiled import jit
 from fiol.components.lanes import (
     anywhere,
+    both_lanes,
     choose,
     exponential,
     first_lanes,
     is_short,
-    joined,
-    joined_second,
     lane,
     lane_decay,
     lane_exponential,
@@ -21,6 +20,7 @@ from fiol.components.lanes import (
     like_lanes,
     load_lanes,
     rough_log2,
+    second_of_both,
     smaller,
     square_root,
     store,
@@ -81,10 +81,10 @@ def rearrange(zero, few, a, b, out):  # type: ignore[no-untyped-def]
     x, y = load_lanes(a, 0, like), load_lanes(b, 0, like)
     store(out, 0, with_first(x, first_lanes(y, some)))
     store(out, n, with_first(x, y))
-    store(out, 2 * n, joined(x, first_lanes(y, some)))
-    store(out, 4 * n, joined(x, y))
-    store(out, 6 * n, joined_second(joined(x, y), like))
-    store(out, 7 * n, joined_second(joined(x, first_lanes(y, some)), some))
+    store(out, 2 * n, both_lanes(x, first_lanes(y, some)))
+    store(out, 4 * n, both_lanes(x, y))
+    store(out, 6 * n, second_of_both(both_lanes(x, y), like))
+    store(out, 7 * n, second_of_both(both_lanes(x, first_lanes(y, some)), some))
     store(out, 8 * n, totals(x, y, x + y, x * y))
 
 

@@ -435,6 +435,27 @@ def test_without_vectors_members_learn_one_after_the_other():
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
 
 
+ALONE = """
+import json, sys
+sys.modules["fiol.compiler.lanes"] = None
+from fiol import Logistic
+from fiol.compiler.compiled import jit
+@jit
+def steps(loss, q, p, y):
+    return loss.dual(q, p, y), loss.guess(q, p, y)
+print(json.dumps([steps(Logistic(), *row) for row in json.loads(sys.argv[1])]))
+"""
+
+
+def test_without_vectors_a_lane_is_its_number():
+    rows = [[q, p, y] for q in (-40.0, -0.3, 0.0, 2.5, 300.0) for p in (1e-9, 0.7, 30.0, 1e5) for y in (-1.0, 1.0)]
+    done = subprocess.run([sys.executable, "-c", ALONE, json.dumps(rows)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = np.array(json.loads(done.stdout))
+    np.testing.assert_allclose(found[:, 0], [Logistic().dual(*row) for row in rows], rtol=1e-14)
+    np.testing.assert_allclose(found[:, 1], [Logistic().guess(*row) for row in rows], rtol=1e-12)
+
+
 # --- stacks -----------------------------------------------------------------------------------
 
 

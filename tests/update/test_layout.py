@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import fiol
-from fiol.update.layout import BLOCK, AsGiven, InBlocks
+from fiol.update.layout import ROW_BLOCK, AsGiven, InBlocks
 from fiol.update.plan import make_plan
 
 FREE = fiol.ScaleFree()
@@ -97,7 +97,7 @@ def test_rows_end_with_whole_blocks():
 
     learner.engine.plan = learner.engine.plan.replace(layout=Seen())
     learner.learn(sparse.csr_matrix(np.tril(np.ones((40, 40)))), np.ones(40))
-    assert lengths == [(n, -(-n // BLOCK) * BLOCK) for n in range(1, 41)]
+    assert lengths == [(n, -(-n // ROW_BLOCK) * ROW_BLOCK) for n in range(1, 41)]
 
 
 def test_strengths_and_metrics_per_feature_are_those_of_the_row():

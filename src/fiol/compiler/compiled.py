@@ -71,12 +71,11 @@ from fiol.components.component import (
 )
 from fiol.components.lanes import (
     anywhere,
+    both_lanes,
     choose,
     exponential,
     first_lanes,
     is_short,
-    joined,
-    joined_second,
     lane,
     lane_decay,
     lane_exponential,
@@ -90,6 +89,7 @@ from fiol.components.lanes import (
     near_one,
     repeated,
     rough_log2,
+    second_of_both,
     smaller,
     square_root,
     store,
@@ -102,6 +102,8 @@ from fiol.components.lanes import (
 
 #: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
 FAST = {"nsz", "arcp", "contract", "reassoc"}
+#: Of what has no loop, that would depend on the kernel around it.
+AS_WRITTEN = {"nsz", "contract"}
 
 #: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
 CALLED = ("compiler", "engine", "components/lanes.py", "components/row.py", "intake/scan.py", "update/state.py")
@@ -145,8 +147,9 @@ METHOD: Any = {**INNER, "nopython": True}
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile `function` into the kernels that call it."""
-    return unobserved(njit(**INNER)(function))
+    """Compile `function` into the kernels that call it. Without a loop, none of its sums is rearranged."""
+    loops = any(i.opname == "FOR_ITER" for i in dis.get_instructions(function))
+    return unobserved(njit(**(INNER if loops else {**INNER, "fastmath": AS_WRITTEN}))(function))
 
 
 def inlined_strictly(function: Callable[..., Any]) -> Any:
@@ -691,12 +694,13 @@ for _helper in (lane_exponential, near_one, lane_log_one_plus, log_of_ratio, lan
     _register_helper(_helper)  # type: ignore[arg-type]
 
 
+def form(function: Callable[..., Any], made: Callable[..., Any]) -> None:
+    """Let a function compile to another."""
+    overload(function, strict=False, jit_options=METHOD)(lambda *args: made)
+
+
 def _define_lanes() -> None:
     """The compiled forms of what there is for lanes alone, and of what takes doubles apart."""
-
-    def form(function: Callable[..., Any], made: Callable[..., Any]) -> None:
-        overload(function, strict=False, jit_options=METHOD)(lambda *args: made)
-
     form(lanes, lambda numbers: vectors.from_tuple(numbers))
     form(like_lanes, lambda values, like: vectors.as_kind(values, like))
 
@@ -710,13 +714,23 @@ def _define_lanes() -> None:
     form(with_lane, lambda values, k, x: vectors.lane_replaced(values, k, x))
     form(first_lanes, lambda values, like: vectors.first_of(values, like))
     form(with_first, lambda values, first: vectors.first_replaced(values, first))
-    form(joined, lambda a, b: vectors.put_together(a, b))
-    form(joined_second, lambda values, like: vectors.some_behind(values, like))
+    form(both_lanes, lambda a, b: vectors.put_together(a, b))
+    form(second_of_both, lambda values, like: vectors.some_behind(values, like))
     form(total, lambda values: vectors.sum_of(values))
     form(totals, lambda a, b, c, d: vectors.sums_of(a, b, c, d))
     form(whole_power, lambda x: vectors.power_of_two(x))
     form(rough_log2, lambda x: vectors.exponent_bits(x))
 
 
+def _define_numbers() -> None:
+    """The same for one lane, which is its number, where there are no vectors."""
+    form(lanes, lambda numbers: numbers[0])
+    form(lane, lambda values, k: values)
+    form(whole_power, lambda x: (np.rint(x), math.ldexp(1.0, int(np.rint(x)))))
+    form(rough_log2, lambda x: 2.0 * math.frexp(x)[0] - 2.0 + math.frexp(x)[1])
+
+
 if vectors is not None:
     _define_lanes()
+else:
+    _define_numbers()

@@ -109,17 +109,17 @@ def with_first(values: Any, first: Any) -> Any:
     return new
 
 
-def joined(a: Any, b: Any) -> Any:
+def both_lanes(a: Any, b: Any) -> Any:
     """Twice as many lanes as a has: its own, then those of b, again and again.
 
-    >>> joined(np.zeros(4), np.array([1.0, 2.0]))
+    >>> both_lanes(np.zeros(4), np.array([1.0, 2.0]))
     array([0., 0., 0., 0., 1., 2., 1., 2.])
     """
     return np.append(a, np.resize(b, len(a)))
 
 
-def joined_second(values: Any, like: Any) -> Any:
-    """What was `joined` second: as many lanes as `like` has, from the middle on."""
+def second_of_both(values: Any, like: Any) -> Any:
+    """The second of `both_lanes`: as many lanes as `like` has, from the middle on."""
     return values[len(values) // 2 :][: len(like)]
 
 
@@ -287,8 +287,8 @@ BY_LANES: tuple[Any, ...] = (
     with_lane,
     first_lanes,
     with_first,
-    joined,
-    joined_second,
+    both_lanes,
+    second_of_both,
     total,
     totals,
 )

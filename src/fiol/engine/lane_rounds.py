@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fiol.compiler.compiled import inlined_strictly, jit
 from fiol.components.component import borrowed
-from fiol.components.lanes import first_lanes, joined, joined_second, lanes, smaller, with_lane
+from fiol.components.lanes import both_lanes, first_lanes, lanes, second_of_both, smaller, with_lane
 from fiol.components.step_sizes import LARGEST_SUM
 from fiol.engine.lane_stack import begin_stack_row, end_stack_row, stack_start
 from fiol.engine.lanes import begin_lane_row, end_lane_row, fetch_row, lane_root, read_lane_row
@@ -24,11 +24,16 @@ def stacked_round(stack, loss, zero, four, digits, members, feature, x, y, weigh
     mixed = begin_stack_row(stack, loss, zero, four, z, y, weight, members, state, room)
     begun = begin_lane_row(loss, zero, digits, feature, x, y, weight, held, row)
     s, p, doubt, reach = stack_start(four, mixed)
-    start = joined(begun.q, s), joined(weight * begun.p, p), joined(begun.doubt, doubt), joined(begun.stride, reach)
-    pulls, bends = lane_root(loss, joined(like, quad), *start, y, 1.0, room.spare)
+    start = (
+        both_lanes(begun.q, s),
+        both_lanes(weight * begun.p, p),
+        both_lanes(begun.doubt, doubt),
+        both_lanes(begun.stride, reach),
+    )
+    pulls, bends = lane_root(loss, both_lanes(like, quad), *start, y, 1.0, room.spare)
     beta, bend = weight * first_lanes(pulls, like), smaller(weight * first_lanes(bends, like), LARGEST_SUM)
     end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, bend)
-    root, h = joined_second(pulls, quad), joined_second(bends, quad)
+    root, h = second_of_both(pulls, quad), second_of_both(bends, quad)
     end_stack_row(stack, loss, zero, four, z, y, weight, members, state, room, mixed, root, h)
     return mixed.score
 

@@ -152,8 +152,16 @@ def row_steps(loss, zero, some, feature, x, square, base, longest, held):  # typ
 
 
 @inlined_strictly
-def move_row(zero, digits, some, feature, x, common, beta, more, held):  # type: ignore[no-untyped-def]
-    """Move a row's weights by their steps times beta, and let sums grow. Members without sums have `common` steps."""
+def adds_up(table):  # type: ignore[no-untyped-def]
+    """Whose steps depend on sums."""
+    return table.root + table.part > 0.0
+
+
+@inlined_strictly
+def move_row(loss, zero, digits, some, feature, x, common, beta, more, held):  # type: ignore[no-untyped-def]
+    """Move a row's weights by their steps times beta, and let sums grow. Members without sums have `common` steps, in
+    whichever lane they are, unless every feature has a longest one.
+    """
     n, m, parts, width = len(zero), np.uint64(len(some)), held.parts, np.uint64(len(zero))
     table, like, few, room = (
         table_from(held.rules, n, zero),
@@ -164,6 +172,7 @@ def move_row(zero, digits, some, feature, x, common, beta, more, held):  # type:
     free, plain = beta * table.free, beta * table.plain
     far_free, far_plain = like_lanes(common * free, like), like_lanes(common * plain, like)
     free, plain, more = first_lanes(free, few), first_lanes(plain, few), first_lanes(more, few)
+    own = adds_up(table_from(held.rules, n, some))
     for j in range(x.shape[0]):
         i, value, turn = np.uint64(np.uint32(feature[j])) * room, x[j], parts[2 * j] * parts[2 * j + 1]
         step = load_lanes(held.steps, np.uint64(j) * m, few)
@@ -171,6 +180,8 @@ def move_row(zero, digits, some, feature, x, common, beta, more, held):  # type:
             far, near = far_free * turn, step * (free * turn)
         else:
             far, near = far_plain * value + far_free * turn, step * (plain * value + free * turn)
+        if not loss.has_stride:
+            near = choose(own, near, first_lanes(far, few))
         store(held.records, i, load_lanes(held.records, i, like) + with_first(far, near))
         s = load_lanes(held.records, i + width, few) + more * (value * value)
         store(held.records, i + width, smaller(s, LARGEST_SUM))
@@ -373,6 +384,8 @@ def begin_lane_row(loss, zero, digits, feature, x, y, weight, held, row):  # typ
         p = row_steps(loss, zero, held.first, *row_of)
     else:
         p = row_steps(loss, zero, held.some, *row_of)
+    if not loss.has_stride:
+        p = choose(adds_up(table_from(held.rules, len(zero), held.first)), p, first_lanes(common * inner, p))
     p = with_first(common * inner, p) + lift
     return LaneRound(z, z, p, p, doubt, stride, square, lift, slopes, lengths, common, far)
 
@@ -402,9 +415,9 @@ def end_lane_row(loss, zero, digits, feature, x, y, weight, held, begun, beta, b
         else:
             move_under_ridge(zero, digits, feature, x, beta, bend, held)
     elif far and is_short(lanes(digits)):
-        move_row(zero, zero, held.first, feature, x, common, beta, more, held)
+        move_row(loss, zero, zero, held.first, feature, x, common, beta, more, held)
     else:
-        move_row(zero, digits, held.some, feature, x, common, beta, more, held)
+        move_row(loss, zero, digits, held.some, feature, x, common, beta, more, held)
     store(intercept, 0, with_lane(load_lanes(intercept, 0, like) + lift * beta, last, 1.0))
     store(intercept, width, smaller(load_lanes(intercept, width, like) + more, LARGEST_SUM))
     held.ticks[0] = t

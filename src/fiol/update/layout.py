@@ -15,7 +15,7 @@ from fiol.components.regularizers import Regularizer
 from fiol.components.row import Desk, Floats, Indices
 
 #: Numbers in a block: as many doubles as the widest instructions take, and a cache line has.
-BLOCK = 8
+ROW_BLOCK = 8
 
 
 class Layout(Component):
@@ -46,9 +46,9 @@ class InBlocks(Layout):
 
     def values(self, x: Floats, desk: Desk) -> Any:
         n = x.shape[0]
-        entries = (n + BLOCK - 1) // BLOCK * BLOCK
+        entries = (n + ROW_BLOCK - 1) // ROW_BLOCK * ROW_BLOCK
         if n < entries:
-            first = entries - BLOCK  # all of the block, which takes as long for every row
+            first = entries - ROW_BLOCK  # all of the block, which takes as long for every row
             clear(desk.x, first)
             clear(desk.w, first)
             clear(desk.center, first)
@@ -65,7 +65,7 @@ class InBlocks(Layout):
 
 def clear(values: Floats, first: int) -> None:
     """Let a block of zeros begin there."""
-    for k in range(BLOCK):
+    for k in range(ROW_BLOCK):
         values[first + k] = 0.0
 
 
