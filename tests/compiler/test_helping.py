@@ -150,7 +150,7 @@ def test_where_a_helper_would_not_help(monkeypatch, told, cores, process, where,
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from fiol.compiler import helping
 from fiol.compiler.compiled import bind, jit
 
@@ -171,7 +171,8 @@ print("there", helping.there(), flush=True)
 if sys.argv[2] == "killed":
     os.kill(os.getpid(), 9)
 if sys.argv[2] == "interrupted":
-    os.kill(os.getpid(), 2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells let jobs in the background ignore
+    os.kill(os.getpid(), signal.SIGINT)
     time.sleep(600.0)
 """
 
