@@ -155,8 +155,7 @@ def test_the_shuffle_check_of_river(kind, monkeypatch):
     names = list(REGRESSION) if kind == "FIOLRegressor" else [*CLASSIFICATION, *JOINT]
     for seed in range(100):
         random.seed(seed)
-        steps = "auto" if seed < len(names) else "single"  # several members are no more than several step sizes
-        check_shuffle_features_no_impact(getattr(river, kind)(names[seed % len(names)], step_size=steps), rows)
+        check_shuffle_features_no_impact(getattr(river, kind)(names[seed % len(names)]), rows)
 
 
 def test_near_is_not_on_a_kink():
