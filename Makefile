@@ -7,7 +7,7 @@ SPARK := build/spark
 # The first of these that runs: newer ones have no wheels of such old libraries.
 OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.10.*/bin/python python3.11; do \
 	"$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
-DOORS := tests/doors tests/models tests/intake tests/files/test_model_file.py tests/cli tests/test_plots.py tests/regret/test_comparator.py
+DOORS := tests/integrations tests/models tests/features tests/persistence/test_model_file.py tests/cli tests/test_plots.py tests/regret/test_comparator.py
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE

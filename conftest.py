@@ -21,7 +21,7 @@ def source_hash() -> str:
 
 #: Spark has tests of its own, `make test-spark`, and need not be there for all others.
 collect_ignore_glob = (
-    [] if os.environ.get("FIOL_SPARK") else ["src/fiol/doors/spark*.py", "src/fiol/spark.py", "tests/spark/*"]
+    [] if os.environ.get("FIOL_SPARK") else ["src/fiol/integrations/spark*.py", "src/fiol/spark.py", "tests/spark/*"]
 )
 
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{source_hash()}")  # read when numba is imported
@@ -54,9 +54,9 @@ COMPILED = ("README.md", "fiol.step.solve_step")
 ENSEMBLES_COMPILED = (
     "estimators.md",
     "parallel.md",
-    "fiol.learner.Learner.learn_parallel",
-    "fiol.doors.river.FIOLClassifier",
-    "fiol.doors.river.FIOLRegressor",
+    "fiol.learner.learner.Learner.learn_parallel",
+    "fiol.integrations.river.FIOLClassifier",
+    "fiol.integrations.river.FIOLRegressor",
 )
 
 

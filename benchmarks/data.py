@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from fiol.intake.chunk import Chunk
+from fiol.features.chunk import Chunk
 
 #: Where data sets are kept once they have been read.
 CACHE = Path(__file__).parents[1] / "build" / "data"

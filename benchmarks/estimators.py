@@ -22,8 +22,8 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from benchmarks import data
 from benchmarks.report import Contestant, Target, header, progress, table, take_turns, verdicts
-from fiol.doors.classifier import FIOLClassifier
-from fiol.doors.regressor import FIOLRegressor
+from fiol.integrations.classifier import FIOLClassifier
+from fiol.integrations.regressor import FIOLRegressor
 
 #: Data sets with more rows than this must not be slower.
 LARGE = 20_000

@@ -45,8 +45,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.report import Target, header, progress, table, verdicts
-from fiol.doors.spark_rounds import rows_alone
-from fiol.engine.pooling import GROWTH
+from fiol.engine.parallel.shards import GROWTH
+from fiol.integrations.spark_rounds import rows_alone
 
 #: What two workers are to gain.
 GAIN = 1.6
@@ -149,7 +149,7 @@ def run_here(path: str, workers: int) -> SparkRun:
     began = time.perf_counter()
     from pyspark.sql import SparkSession
 
-    from fiol.doors import spark_rounds
+    from fiol.integrations import spark_rounds
     from fiol.spark import FIOLClassifier
 
     session = (
@@ -182,8 +182,8 @@ def run_here(path: str, workers: int) -> SparkRun:
         everybody.pin()
     started = time.perf_counter() - began
     module: Any = spark_rounds
-    module.Together = timed("take", module.Together)
-    module.losses_on_the_way = timed("sums", module.losses_on_the_way)
+    module.RoundMerger = timed("take", module.RoundMerger)
+    module.losses_along_line = timed("sums", module.losses_along_line)
     first, whole = list[float](), module.one_round
 
     def one_round(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A table as people have them, made up: tickets of a help desk, with texts, dates and holes, some of them escalated.
+"""A made-up table: tickets of a help desk with text, dates and missing values, some of them escalated.
 
 python examples/tickets.py FOLDER writes tickets.csv (40,000 rows) and later.csv (the 10,000 that came after them): the
 data of `make demo`. Since the rows are made up, it is known what is true of them: the words, hours and products below

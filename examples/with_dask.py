@@ -1,4 +1,5 @@
-"""Rows that Dask keeps, learned from where they are: rounds of `fiol.models.together` on the workers of a cluster.
+"""Rows that Dask keeps, learned from where they are: rounds of `fiol.models.distributed_round` on the workers of a
+cluster.
 
 python examples/with_dask.py [--quick]
 """
@@ -13,16 +14,16 @@ import dask
 import numpy as np
 
 import fiol
-from fiol.models.together import Together, learn_part, losses_on_the_way
+from fiol.models.distributed_round import RoundMerger, learn_shard, losses_along_line
 
 
 def one_round(base: fiol.Learner, blocks: Sequence[tuple[Any, Any]]) -> fiol.Learner:
     """The learner after a round; each block, a pair of delayed X and y, is one part of it."""
     k = len(blocks)
-    parts = dask.compute(*[dask.delayed(learn_part)(base, X, y, parts=k) for X, y in blocks])
-    both = Together(base, parts)
-    along = [dask.delayed(losses_on_the_way)(both.base, both.full, X, y, parts=k) for X, y in blocks]
-    return both.ended(sum(dask.compute(*along)))
+    parts = dask.compute(*[dask.delayed(learn_shard)(base, X, y, parts=k) for X, y in blocks])
+    merger = RoundMerger(base, parts)
+    along = [dask.delayed(losses_along_line)(merger.base, merger.full, X, y, parts=k) for X, y in blocks]
+    return merger.finish(sum(dask.compute(*along)))
 
 
 @dask.delayed(nout=2)

@@ -1,4 +1,4 @@
-"""Rows that Ray keeps, learned from where they are: rounds of `fiol.models.together` as its tasks.
+"""Rows that Ray keeps, learned from where they are: rounds of `fiol.models.distributed_round` as its tasks.
 
 python examples/with_ray.py [--quick]
 """
@@ -13,7 +13,7 @@ import numpy as np
 import ray
 
 import fiol
-from fiol.models.together import Together, learn_part, losses_on_the_way
+from fiol.models.distributed_round import RoundMerger, learn_shard, losses_along_line
 
 
 @ray.remote
@@ -25,9 +25,9 @@ def on_rows(work: Any, learners: Sequence[Any], rows: tuple[Any, Any], parts: in
 def one_round(base: fiol.Learner, blocks: Sequence[Any]) -> fiol.Learner:
     """The learner after a round; each block, a reference to a pair of X and y, is one part of it."""
     k = len(blocks)
-    both = Together(base, ray.get([on_rows.remote(learn_part, [base], block, k) for block in blocks]))
-    learners = [both.base, both.full]
-    return both.ended(sum(ray.get([on_rows.remote(losses_on_the_way, learners, block, k) for block in blocks])))
+    merger = RoundMerger(base, ray.get([on_rows.remote(learn_shard, [base], block, k) for block in blocks]))
+    learners = [merger.base, merger.full]
+    return merger.finish(sum(ray.get([on_rows.remote(losses_along_line, learners, block, k) for block in blocks])))
 
 
 @ray.remote

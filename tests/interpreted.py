@@ -4,7 +4,7 @@ import numba
 import numpy as np
 
 import fiol
-from fiol import learner as learners
+from fiol.learner import core as learner_core
 
 #: In the interpreter a row takes them milliseconds; compiled for some tests, they are in the cache for all others.
 COMPILED_ANYWAY = (fiol.Stacked(fiol.Logistic()), fiol.Stacked(fiol.Squared()))
@@ -17,21 +17,21 @@ def interpret(patch):
     """
     for kind in (fiol.Learner, fiol.OneVsRest):
         patch.setitem(kind.__init__.__kwdefaults__, "compiled", False)
-    make = learners.make_engine
+    make = learner_core.make_engine
 
     def make_engine(update, plans, features, intercept, average, dtype, compiled, scores):
         compiled |= update in COMPILED_ANYWAY and dtype == np.float64 and scores is None
         return make(update, plans, features, intercept, average, dtype, compiled, scores)
 
     if not numba.config.DISABLE_JIT:
-        patch.setattr(learners, "make_engine", make_engine)
+        patch.setattr(learner_core, "make_engine", make_engine)
 
 
 def interpret_ensembles(patch):
     """Default ensembles, too."""
-    from fiol.engine.ensemble import make_engine
+    from fiol.engine.ensemble.engine import make_engine
 
-    patch.setattr(learners, "make_engine", make_engine)
+    patch.setattr(learner_core, "make_engine", make_engine)
 
 
 def check_uncompiled(patch):
@@ -45,15 +45,14 @@ def check_uncompiled(patch):
 
 def interpret_all(patch):
     """The same, and single steps, audits and models from files, too."""
-    from fiol.doors.estimator_file import Saved
+    from fiol.integrations.estimator_file import Saved
     from fiol.regret import audit
 
     interpret(patch)
     for function in (fiol.solve_step, audit):
         patch.setitem(function.__kwdefaults__, "compiled", False)
-    builders = [
-        method.__func__ for kind in (fiol.Learner, fiol.OneVsRest, Saved) for method in (kind.load, kind.from_parts)
-    ]
+    kinds = (fiol.Learner, fiol.OneVsRest, Saved)
+    builders = {method.__func__ for kind in kinds for method in (kind.load, kind.from_parts)}
     for function in (fiol.load, *builders):
         assert function.__defaults__ == (True,)  # of `compiled`
         patch.setattr(function, "__defaults__", (False,))

@@ -35,7 +35,7 @@ def new(update=None, **options):
 def known(model):
     """All that a model knows, but for the room it has made for features to come."""
     n = model.n_features
-    return {name: (a[:n] if "state." in name else a).tobytes() for name, a in model.arrays().items()}
+    return {name: (a[:n] if "state." in name else a).tobytes() for name, a in model.core.arrays().items()}
 
 
 # --- the guarantee ----------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_rows_that_come_again_teach_members_and_not_the_weights():
         model = new(ensemble(loss))
         model.learn(X, y.astype(int))
         before, scores = (model.mixing, model.progressive_loss), model.scores(X)
-        with model.engine.rows_again():
+        with model.engine.freeze_stack():
             model.learn(X, y.astype(int))
         assert (model.mixing == before[0]).all()
         assert model.progressive_loss == before[1]
@@ -220,7 +220,7 @@ def test_a_member_that_overflows_is_taken_out_also_of_files(tmp_path):
         warnings.simplefilter("error")
         assert (again.scores(X) == model.scores(X)).all()
         assert other.mixing.tolist() == [1.0, 0.0]
-    arrays = dict(again.arrays())
+    arrays = dict(again.core.arrays())
     arrays["stack.live"] = np.array([1.0, -np.inf])
     with pytest.raises(ValueError, match=r"'stack.live' is missing or does not fit"):
         again.engine.restore(arrays)
@@ -231,7 +231,7 @@ def test_gates_bounded_memory_and_features_with_weight():
     X, y = stream(200)
     model = new(ensemble(gate=gate))
     model.learn(X, y)
-    passing = model.engine.beside[model.engine.gate].weights(5, False) != 0.0
+    passing = model.engine.members_in_use.separate[model.engine.gate].weights(5, False) != 0.0
     assert 0 < model.n_nonzero == passing.sum() < 5
     rows = [{f"f{i}": float(v) for i, v in enumerate(row) if v} | {f"rare{t}": 0.01} for t, row in enumerate(X)]
     bounded = new(ensemble(gate=gate), max_features=80)

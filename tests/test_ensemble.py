@@ -26,9 +26,9 @@ from fiol import (
     Stacked,
 )
 from fiol.compiler.compiled import interpreted
-from fiol.engine.at_hand import second_look
-from fiol.engine.stack_state import mixing, new_stack_state
-from fiol.engine.stacking import stack_rows
+from fiol.engine.ensemble.newton_stack import stack_rows
+from fiol.engine.ensemble.stack_state import mixing, new_stack_state
+from fiol.engine.single_row.fast_path import fallback
 
 STEPS = [ScaleFree(Curvature()), ScaleFree(AdaGrad(30.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(Constant(10.0))]
 
@@ -51,7 +51,7 @@ def new(update=None, **options):
 def state_of(model):
     """All that a model knows, but for the room it has made for features to come."""
     n = model.n_features
-    return {name: (a[:n] if "state." in name else a).tobytes() for name, a in model.arrays().items()}
+    return {name: (a[:n] if "state." in name else a).tobytes() for name, a in model.core.arrays().items()}
 
 
 # --- what it computes -------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_what_cannot_be_is_refused(make, error, message):
 
 
 def test_recipes_go_through_json():
-    from fiol.files import recipe
+    from fiol.persistence import recipe
 
     update = ensemble(penalty=L1([0.1, 0.2]))
     assert recipe.from_json(recipe.to_json(update)) == update
@@ -302,14 +302,14 @@ def test_single_events_have_the_bits_of_chunks(loss, dtype):
     events, chunks = (Learner(Stacked(loss), dtype=dtype) for _ in range(2))
     one_by_one = [events.learn_named(row, target) for row, target in zip(rows, y, strict=True)]
     in_chunks = np.concatenate([chunks.learn(rows[i : i + 7], y[i : i + 7]) for i in range(0, len(rows), 7)])
-    assert events.engine.at_hand.learn is not second_look
+    assert events.engine.fast_path.learn is not fallback
     assert np.array_equal(one_by_one, in_chunks)
-    known = events.arrays(), chunks.arrays()
+    known = events.core.arrays(), chunks.core.arrays()
     features = events.n_features
     assert all(np.array_equal(a[:features], known[1][name][:features]) for name, a in known[0].items())
     expected = chunks.scores(rows)
     assert np.array_equal([events.score_named(row) for row in rows], expected)
-    assert events.engine.at_hand.score is not second_look
+    assert events.engine.fast_path.score is not fallback
     assert np.array_equal([events.predict_named(row) for row in rows], chunks.predict(rows))
     numbered = Learner(Stacked(loss), dtype=dtype, n_features=features)
     vocabulary = {name: i for i, name in enumerate(events.names)}

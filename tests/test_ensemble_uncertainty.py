@@ -19,7 +19,7 @@ def drawn(seed, rows, d, loss):
 
 def by_hand(learner, X):
     """The sum of both variances, from members alone and the stack's own arrays, row by row."""
-    state, members = learner.engine.mixed, [learner.member(k) for k in range(len(learner.members))]
+    state, members = learner.engine.stack.state, [learner.member(k) for k in range(len(learner.members))]
     Z = np.column_stack([member.scores(X) for member in members])
     total = members[0].uncertainty(X) ** 2
     for r, z in enumerate(Z):
@@ -95,7 +95,7 @@ def test_one_that_is_chosen_knows_if_all_do_and_an_overflown_one_knows_nothing()
         fiol.Learner(fiol.Ensemble([members[0], other], fiol.BestMember())).uncertainty(X)
     learner = fiol.Learner(fiol.Ensemble([members[0], other]), compiled=False)
     learner.learn(X, y)
-    learner.engine.mixed.live[0] = 0.0
+    learner.engine.stack.state.live[0] = 0.0
     assert (learner.uncertainty(X) == np.inf).all()
 
 

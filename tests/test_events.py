@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fiol import FIOL, Learner, Squared
-from fiol.engine.at_hand import NOTHING_AT_HAND, second_look
+from fiol import FIOL, Hinge, Learner, OneVsRest, Squared
+from fiol.engine.single_row import ensemble_events, events
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, fallback
 from fiol.river import FIOLClassifier, FIOLRegressor
 
 
@@ -55,7 +56,7 @@ def outcome(call, *arguments):
 def careful(learner):
     """The same learner, which takes a second look at everything."""
     learner.engine.__class__ = type(
-        "Careful", (type(learner.engine),), {"have_at_hand": lambda *_, **__: NOTHING_AT_HAND}
+        "Careful", (type(learner.engine),), {"prepare_fast_path": lambda *_, **__: NO_FAST_PATH}
     )
     return learner
 
@@ -65,7 +66,7 @@ def state(learner):
         learner.names,
         learner.n_features,
         learner.rounds,
-        {name: a.tobytes() for name, a in learner.arrays().items()},
+        {name: a.tobytes() for name, a in learner.core.arrays().items()},
     )
 
 
@@ -126,7 +127,7 @@ def test_references_stay_put():
     learner.learn_named(x, 1.0)
     y, weight = 0.5, 1.25
     learner.learn_named(x, y, weight), learner.score_named(x), learner.predict_named(x)
-    things = [*x, *x.values(), x, y, weight, learner._intake.encoder.known, learner._intake.encoder.names]
+    things = [*x, *x.values(), x, y, weight, learner.core.intake.encoder.known, learner.core.intake.encoder.names]
     before = list(map(sys.getrefcount, things))
     for _ in range(100):
         learner.learn_named(x, y, weight), learner.score_named(x), learner.predict_named(x)
@@ -178,11 +179,64 @@ def test_a_classifier_of_two_labels():
     p = model.predict_proba_one(x)
     assert list(p) == [False, True]
     assert model.predict_one(x) is (p[True] > 0.5)
-    assert p[True] == model.model.probabilities_of(model.model.score_canonical(model._intake.read([x])))[0, 1]
+    assert p[True] == model.model.core.probabilities(model.model.core.score_canonical(model._intake.read([x])))[0, 1]
 
 
 def test_nothing_is_at_hand_in_the_interpreter():
     learner = Learner(FIOL(Squared()), compiled=False)
     learner.learn_named({"a": 1.0}, 1.0)
     learner.learn_named({"a": 1.0}, 1.0)
-    assert learner.engine.at_hand.learn is second_look
+    assert learner.engine.fast_path.learn is fallback
+
+
+CALLS = ("learn", "predict")
+#: Models, and the targets of their events.
+MODELS = {
+    "river-regressor": (lambda: FIOLRegressor(), [0.5, -1.0, 2.0]),
+    "river-two-labels": (lambda: FIOLClassifier(), [True, False, True]),
+    "river-three-labels": (lambda: FIOLClassifier("hinge", step_size="single"), ["a", "b", "c"]),
+    "one-vs-rest": (lambda: OneVsRest(FIOL(Hinge())), ["a", "b", "c"]),
+}
+
+
+@pytest.mark.parametrize("value", ["red", np.float32(0.5)], ids=["text", "float32"])
+@pytest.mark.parametrize("kind", MODELS)
+def test_fast_path_functions_are_not_rebuilt_per_event(kind, value, monkeypatch):
+    make, targets = MODELS[kind]
+    model, built = make(), []
+    learn, predict = (getattr(model, f"{call}_{'named' if kind == 'one-vs-rest' else 'one'}") for call in CALLS)
+    for module in (events, ensemble_events):
+
+        def count(kernel, *values, make=module.python_function):
+            built.append(kernel)
+            return make(kernel, *values)
+
+        monkeypatch.setattr(module, "python_function", count)
+
+    def run(number):
+        for k in range(number):
+            x = {"a": 0.5 * k, "b": 1.0, **({"color": value} if k % 2 else {})}
+            learn(x, targets[k % 3])
+            predict(x)
+
+    run(60)  # until the model has its functions
+    assert built
+    built.clear()
+    run(50)
+    assert built == []
+
+
+def test_text_values_equal_categories_that_are_numbers():
+    model, twin = FIOLRegressor(), FIOLRegressor()
+    rng = np.random.default_rng(0)
+    for k in range(120):
+        color = f"color {rng.integers(k + 1)}"
+        x = {"a": float(rng.normal()), "color": color, 7: "x", f"name {k}": 1.0}
+        y = {"a": x["a"], f"color={color}": 1.0, "7=x": 1.0, f"name {k}": 1.0}
+        assert model.predict_one(x) == twin.predict_one(y)
+        target = float(rng.normal())
+        model.learn_one(x, target), twin.learn_one(y, target)
+    assert list(model._intake.names) == list(twin._intake.names)
+    assert model.weights == twin.weights
+    model.learn_one({"a": "b", "a=b": 2.0}, 1.0), twin.learn_one({"a=b": 3.0}, 1.0)  # one name: values add up
+    assert model.weights == twin.weights

@@ -12,6 +12,7 @@ from oracles import optimality
 
 import fiol
 from fiol import L1, ElasticNet, Ridge, solve_step
+from fiol.compiler import compiled
 
 SOLVERS = [fiol.Newton(), fiol.Bisection(), fiol.Sorting(), fiol.Partition(), fiol.Partition(fiol.MedianOfMedians())]
 
@@ -373,6 +374,16 @@ def test_float32_refuses_what_it_cannot_hold(x, y, weight, what):
     np.testing.assert_array_equal(learner.weights, twin.weights)
 
 
+def test_float32_overflow_restores_all_arrays_of_a_compiled_learner(monkeypatch):
+    monkeypatch.setattr(compiled, "bind", lambda kernel, *_: compiled.interpreted(kernel))
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()), dtype="float32")
+    learner.learn(X, Y)
+    before = {name: array.tobytes() for name, array in learner.core.arrays().items()}
+    with np.errstate(all="ignore"), pytest.raises(OverflowError, match=r"leaves the range of float32"):
+        learner.learn(X, 1e39 * Y)
+    assert {name: array.tobytes() for name, array in learner.core.arrays().items()} == before
+
+
 def test_float32_refuses_a_target_that_only_the_intercept_sees():
     learner = single()
     with pytest.raises(OverflowError, match=r"^intercept\.w\[0\] leaves the range of float32"):
@@ -410,7 +421,7 @@ def test_a_common_factor_of_float32_weights_does_not_overflow(regularizer):
 def test_the_warning_of_a_float32_learner_blames_float32():
     learner = single(n_features=3)
     with pytest.warns(RuntimeWarning, match=r'left the range of float32: use dtype="float64"'):
-        learner._warn("the score", np.inf)
+        learner.core.warn("the score", np.inf, stacklevel=1)
 
 
 # --- merging, and sizes of indices --------------------------------------------------------------

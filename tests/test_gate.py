@@ -29,10 +29,10 @@ from fiol import (
     Squared,
 )
 from fiol.compiler.compiled import interpreted
-from fiol.engine import lane_group
-from fiol.engine.joint_stacking import joint_stack_rows
-from fiol.engine.stack_state import mixing, new_stack_state
-from fiol.engine.stacking import stack_rows
+from fiol.engine.ensemble import lane_group
+from fiol.engine.ensemble.joint_newton_stack import joint_stack_rows
+from fiol.engine.ensemble.newton_stack import stack_rows
+from fiol.engine.ensemble.stack_state import mixing, new_stack_state
 
 STEPS = [ScaleFree(Curvature()), ScaleFree(AdaGrad(30.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(Constant(10.0))]
 LASSO = L1(0.05)
@@ -61,7 +61,7 @@ def new(update=None, **options):
 def state_of(model):
     """All that a model knows, but for the room it has made for features to come."""
     n = model.n_features
-    return {name: (a[:n] if "state." in name else a).tobytes() for name, a in model.arrays().items()}
+    return {name: (a[:n] if "state." in name else a).tobytes() for name, a in model.core.arrays().items()}
 
 
 def has_weight(learner):
@@ -320,7 +320,7 @@ def test_gates_that_cannot_be_are_refused(make, error, message):
 
 
 def test_recipes_of_gates_go_through_json_and_older_ones_have_none():
-    from fiol.files import recipe
+    from fiol.persistence import recipe
 
     update = gated()
     stored = recipe.to_json(update)

@@ -12,9 +12,10 @@ from numba import config
 import fiol
 from fiol import FIOL, L1, Constant, Learner, Logistic, OneVsRest, Softmax
 from fiol.compiler import compiled
-from fiol.engine import pacing
-from fiol.engine.at_hand import AtHand
+from fiol.engine import interrupts as pacing
 from fiol.engine.engine import Engine
+from fiol.engine.single_row.fast_path import FastPath
+from fiol.learner.core import LearnerCore
 from fiol.regret import Ledger
 
 LASSO = FIOL(Logistic(), L1(0.02))
@@ -48,9 +49,9 @@ CASES = {
 def known(model):
     """All that a model knows, but for the room it has made for features to come."""
     if isinstance(model, OneVsRest):
-        return model.classes, model.names, model.n_features, [known(learner)[-1] for learner in model._all()]
+        return model.classes, model.names, model.n_features, [known(learner)[-1] for learner in model.core.all_learners]
     kept = {}
-    for name, a in model.arrays().items():
+    for name, a in model.core.arrays().items():
         a = a[: model.n_features] if "state." in name else a
         # Unless a feature was ever seen, its record is that of one without a place.
         seen = a.any(axis=tuple(range(1, a.ndim)))
@@ -70,7 +71,7 @@ def interrupt_at(monkeypatch, number, late):
     call, count = Engine.call, itertools.count()
 
     def interrupted(self, kernel, *arguments):
-        learns = kernel in ("learn_rows", "stack_rows") or getattr(kernel, "__name__", "") == "measure_rows"
+        learns = kernel.__name__ in ("learn_rows", "stack_rows", "measure_rows")
         if not learns or next(count) != number:
             return call(self, kernel, *arguments)
         if late:
@@ -135,8 +136,8 @@ def test_rows_before_an_interrupt_are_learned_from(case, late, monkeypatch, shor
 
 def look_twice(monkeypatch):
     """Let every event be one that needs a second look: rounds of others cannot be interrupted."""
-    nothing = lambda self, entries, intakes, learning, grows=True: AtHand(intakes[0], entries)  # noqa: E731
-    monkeypatch.setattr(Engine, "have_at_hand", nothing)
+    nothing = lambda self, entries, intakes, learning, grows=True: FastPath(intakes[0], entries)  # noqa: E731
+    monkeypatch.setattr(Engine, "prepare_fast_path", nothing)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
@@ -161,10 +162,10 @@ def test_an_interrupt_in_an_event(kind, late, monkeypatch):
     assert pickle.dumps(model) == pickle.dumps(other)
 
 
-@pytest.mark.parametrize("attempt", ["try_row", "try_event"])
+@pytest.mark.parametrize("attempt", ["fast_learn_row", "fast_learn_dict"])
 def test_an_interrupt_between_the_learners_of_classes(attempt, monkeypatch):
     """Some have made the round, others not yet: all make it."""
-    if attempt == "try_row":
+    if attempt == "fast_learn_row":
         look_twice(monkeypatch)
         without_compiler(monkeypatch)
     elif config.DISABLE_JIT:
@@ -178,7 +179,7 @@ def test_an_interrupt_between_the_learners_of_classes(attempt, monkeypatch):
         for one in (model, other):
             one.learn(rows, FRUIT[:: ROWS // 4])
             one.learn_named(rows[0], "fig")
-        real, count = getattr(Learner, attempt), itertools.count()
+        real, count = getattr(LearnerCore, attempt), itertools.count()
 
         def interrupted(self, *arguments, count=count, after=after, real=real, **options):
             z = real(self, *arguments, **options)
@@ -187,16 +188,16 @@ def test_an_interrupt_between_the_learners_of_classes(attempt, monkeypatch):
             return z
 
         with monkeypatch.context() as patch:
-            patch.setattr(Learner, attempt, interrupted)
+            patch.setattr(LearnerCore, attempt, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 model.learn_named(rows[1], "pear")
         other.learn_named(rows[1], "pear")
-        assert {learner.rounds for learner in model._all()} == {6}
+        assert {learner.rounds for learner in model.core.all_learners} == {6}
         assert pickle.dumps(model) == pickle.dumps(other)
 
 
 def test_a_generator_and_chunks_say_how_many_rows(monkeypatch, short_pieces):
-    monkeypatch.setattr("fiol.intake.blocks.BLOCK", 16)
+    monkeypatch.setattr("fiol.features.blocks.BLOCK", 16)
     without_compiler(monkeypatch)
     for learn in (
         lambda model: model.learn(iter(NAMED), SIGNS),
@@ -225,7 +226,7 @@ def test_an_interrupt_while_features_are_dropped(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(fiol.intake.intake.Intake, "keep", interrupted)
+        patch.setattr(fiol.features.intake.Intake, "keep", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.prune()
     assert pickle.dumps(model) == before

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.test_same_bits import BINARY, NUMBERS
+from tests.test_stored_numbers import BINARY, NUMBERS
 
 import fiol
 from fiol import FIOL, L1, RDA, Box, Constant, Learner, Logistic, OneVsRest, Polynomial, Ridge, Softmax, Squared
-from fiol.engine.merging import shares_of
-from fiol.update.plan import make_plan
+from fiol.algorithms.plan import make_plan
+from fiol.engine.parallel.merge import shares_of
 
 D = 12
 #: Every preset, weights that are not 0 for features never seen, and steps or rounds that every absent feature feels.
@@ -50,7 +50,7 @@ def dicts(x, order=range(D)):
 def new(update, **options):
     """A learner, which is told how many features there are if it must be."""
     plan = make_plan(update, options.get("average", False))
-    if update.geometry.mixes_features() or (plan.laziness.everywhere and plan.first_weight(1) != 0.0):
+    if update.geometry.reparametrization().whole_rows or (plan.lazy_update.everywhere and plan.first_weight(1) != 0.0):
         options.setdefault("n_features", D)
     return Learner(update, compiled=False, **options)
 
@@ -72,7 +72,7 @@ def record(model):
     """All that merging may depend on, by name and without what reading does not see."""
     model = model.copy()
     model.settle()
-    engine, each = model.engine, model.update.geometry.entered(1)
+    engine, each = model.engine, model.update.geometry.reparametrization().weights_per_feature
     names = range(model.n_features) if model.names is None else model.names
     engine.grow(each * model.n_features)
     weights = engine.weights(each * model.n_features, False).reshape(-1, each)
@@ -112,7 +112,7 @@ def check_laws(a, b, c, rtol=1e-9, atol=1e-12):
     for other in (merge([merge([a, b]), c]), merge([a, merge([b, c])]), merge([merge([a, c]), b]), merge([c, a, b])):
         assert_same(other, whole, rtol, atol)
     assert_same(merge([a, b]), merge([b, a]), rtol, atol)
-    empty = Learner(a.update, compiled=False, **a._options())
+    empty = Learner(a.update, compiled=False, **a.core.options())
     for neutral in (merge([empty, a]), merge([a, empty, empty]), merge([a])):
         assert_same(neutral, a, rtol, atol)
     equal = merge([a, a.copy()])
@@ -244,12 +244,12 @@ def test_a_clock_in_a_tie_is_the_same_by_every_way(rows, rounds):
 def test_neither_learners_nor_names_are_touched_or_shared():
     update = UPDATES["FIOL l1"]
     parts = [trained_by_name(update, 5, k) for k in range(2)]
-    before = [(pickle.dumps(part.header()), [a.tobytes() for a in part.arrays().values()]) for part in parts]
+    before = [(pickle.dumps(part.core.header()), [a.tobytes() for a in part.core.arrays().values()]) for part in parts]
     both = Learner.merge(parts, base=new(update))
     both.learn([{"new": 1.0}], [1.0])
     alone = Learner.merge(parts[:1])
     alone.learn([{"other": 1.0}], [1.0])
-    after = [(pickle.dumps(part.header()), [a.tobytes() for a in part.arrays().values()]) for part in parts]
+    after = [(pickle.dumps(part.core.header()), [a.tobytes() for a in part.core.arrays().values()]) for part in parts]
     assert after == before
     assert "new" not in parts[0].names
 
@@ -265,7 +265,8 @@ def test_a_merged_learner_is_saved_and_goes_on_to_the_bit(name, tmp_path):
     for other in others:
         assert (other.rows, other.rounds) == (11, merged.rounds - 5)
         assert other.learn(*rows).tobytes() == scores.tobytes()
-        assert [a.tobytes() for a in other.arrays().values()] == [a.tobytes() for a in merged.arrays().values()]
+        pairs = zip(other.core.arrays().values(), merged.core.arrays().values(), strict=True)
+        assert all(a.tobytes() == b.tobytes() for a, b in pairs)
 
 
 # --- a base -----------------------------------------------------------------------------------
@@ -330,6 +331,78 @@ def test_a_base_that_is_none_is_refused():
         Learner.merge([base], base=trained(UPDATES["FIOL l1"], 3, 0))
     with pytest.raises(TypeError, match=r"^base must be a Learner, got int$"):
         Learner.merge([base], base=3)
+
+
+def test_a_base_with_other_features_or_classes_is_refused():
+    update = UPDATES["FIOL"]
+    x, y = rows_of(update, 6, 0)
+    base, other = new(update), new(update)
+    base.learn(dicts(x[:2]), y[:2])
+    other.learn(dicts(x, range(D)[::-1]), y)
+    assert set(base.names) < set(other.names)
+    with pytest.raises(ValueError, match=rf"^learners\[1\] lacks the feature '{base.names[0]}' of base at place 0: "):
+        Learner.merge([base.copy(), other], base=base)
+    with pytest.raises(
+        ValueError, match=r"^learners\[0\] lacks the feature 'word \d+' of base at place 0: .*prune after"
+    ):
+        Learner.merge([trained(update, 6, 0)], base=base)
+    narrow, wide = new(update), new(update)
+    narrow.learn_one([2], [1.0], y=1.0)
+    narrow.learn_one([1], [1.0], y=1.0)
+    wide.learn_one([7], [1.0], y=1.0)
+    with pytest.raises(ValueError, match=r"^learners\[0\] has 3 features, base has 8: it did not go on"):
+        Learner.merge([narrow], base=wide)
+    for kind in (functools.partial(Learner, FIOL(Softmax())), functools.partial(OneVsRest, FIOL(Logistic()))):
+        start, else_where = kind(compiled=False), kind(compiled=False)
+        start.learn([{"a": 1.0}], ["pear"])
+        else_where.learn([{"a": 1.0}, {"a": 2.0}], ["apple", "plum"])
+        with pytest.raises(ValueError, match=r"^learners\[0\] lacks the class 'pear' of base: it did not go on"):
+            type(start).merge([else_where], base=start)
+
+
+def test_a_base_with_more_rounds_is_refused():
+    update = UPDATES["FIOL"]
+    base, parts = trained(update, 5, 0), [trained(update, 4, k) for k in range(2)]
+    merged = Learner.merge(parts)
+    assert (merged.rows, merged.rounds) == (8, 4)
+    with pytest.raises(ValueError, match=r"^learners\[0\] has made 4 rounds, base 5: it did not go on from base$"):
+        Learner.merge([merged], base=base)
+
+
+def test_bounded_learners_that_dropped_features_of_the_base_are_merged():
+    update = FIOL(Logistic(), L1(0.2), Constant(0.5))
+    base = Learner(update, max_features=4, compiled=False)
+    base.learn([{"a": 1.0, "b": 0.01, "c": 0.01}], [1.0])
+    part = base.copy()
+    part.learn([{"d": 1.0, "e": 1.0}, {"a": 1.0}], [1.0, 1.0])
+    assert "b" not in part.names
+    assert Learner.merge([part, base.copy()], base=base).rows == 3
+
+
+@pytest.mark.parametrize("base", [False, True])
+def test_arrays_of_different_widths_are_refused(base):
+    update, parts = UPDATES["FIOL"], []
+    for width in (2, 3):
+        parts.append(Learner(update, compiled=False))
+        parts[-1].learn(np.ones((4, width)), [1.0, -1.0, 1.0, 1.0])
+    says = (
+        r"has learned from arrays of 3 columns, (base|learners\[0\]) from arrays of 2: learners can be merged if their"
+    )
+    with pytest.raises(ValueError, match=rf"^learners\[{0 if base else 1}\] {says}"):
+        Learner.merge(parts[1:], base=parts[0]) if base else Learner.merge(parts)
+    many = [OneVsRest(FIOL(Logistic()), compiled=False) for _ in range(2)]
+    for model, width in zip(many, (2, 3), strict=True):
+        model.learn(np.ones((2, width)), ["a", "b"])
+    with pytest.raises(ValueError, match=rf"^learners\[1\] {says}"):
+        OneVsRest.merge(many)
+
+
+def test_arrays_and_sparse_rows_are_merged():
+    update = UPDATES["FIOL"]
+    dense, sparse = Learner(update, compiled=False), Learner(update, compiled=False)
+    dense.learn(np.ones((2, 2)), [1.0, -1.0])
+    sparse.learn_one([4], [1.0], y=1.0)
+    assert Learner.merge([dense, sparse]).n_features == 5
 
 
 # --- what features are called -----------------------------------------------------------------
@@ -440,7 +513,7 @@ def classes_of(rows, seed):
 def joint(rows, labels, seed, regularizer):
     """Learned from classes that are called `labels`, in the order of these."""
     model = Learner(FIOL(Softmax(), regularizer, Polynomial()), n_features=4, compiled=False)
-    model.meet(labels)
+    model.add_classes(labels)
     x, codes = classes_of(rows, seed)
     model.learn(x, [labels[code % len(labels)] for code in codes])
     return model
@@ -480,7 +553,7 @@ def test_one_learner_per_class_merges_with_the_one_that_stands_by():
     whole = OneVsRest.merge(models)
     assert whole.classes == ["p", "q", "r"]
     for k, label in enumerate("pqr"):
-        parts = [model.learners.get(label, model.standby) for model in models]
+        parts = [model.learners.get(label, model.core.standby) for model in models]
         both = Learner.merge(parts)
         assert both.rows == whole.rows == 12
         np.testing.assert_allclose(both.weights, (parts[0].weights + parts[1].weights) / 2, rtol=1e-12)

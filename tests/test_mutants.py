@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from campaigns import mutants
 
-from fiol.engine import pacing
-from fiol.intake.chunk import Chunk
+from fiol.engine import interrupts
+from fiol.features.chunk import Chunk
 
-SOURCE = (mutants.SOURCE / "engine" / "pacing.py").read_text()
-FAULTS = [fault for fault in mutants.faults("engine/pacing.py", SOURCE) if fault.function == "cost_up_to"]
+SOURCE = (mutants.SOURCE / "engine" / "interrupts.py").read_text()
+FAULTS = [fault for fault in mutants.faults("engine/interrupts.py", SOURCE) if fault.function == "cost_up_to"]
 
 
 def cost():
-    return pacing.cost_up_to(np.array([0, 3, 7, 8]), 0.5, 1, 2)
+    return interrupts.cost_up_to(np.array([0, 3, 7, 8]), 0.5, 1, 2)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
@@ -22,7 +22,7 @@ def test_a_fault_is_in_its_function_and_nowhere_else(fault):
     assert cost() == 6.0
     ((function, code),) = mutants.put_in_place(fault)
     try:
-        assert function is pacing.cost_up_to
+        assert function is interrupts.cost_up_to
         with contextlib.suppress(IndexError, TypeError):
             assert cost() != 6.0
     finally:
@@ -44,8 +44,8 @@ def source_of(module):
 def test_a_watch_sees_the_lines_that_run():
     chunk = Chunk(np.array([0, 1]), np.array([0], np.int32), np.ones(1))
     with mutants.Watch() as watch:
-        list(pacing.paced(chunk, np.empty(0, np.int64)))
-    lines = {int(line.partition(":")[2]) for line in watch.visited() if line.startswith("engine/pacing.py")}
+        list(interrupts.paced(chunk, np.empty(0, np.int64)))
+    lines = {int(line.partition(":")[2]) for line in watch.visited() if line.startswith("engine/interrupts.py")}
     first = 1 + next(k for k, line in enumerate(SOURCE.splitlines()) if "shuffled = len(order) > 0" in line)
     assert first in lines
     assert (

@@ -26,9 +26,11 @@ from fiol import (
     Stacked,
 )
 from fiol.compiler.compiled import interpreted
-from fiol.engine import lane_group, pooling, stack_state
-from fiol.engine.lane_ways import go_part_way, pool_records
-from fiol.engine.pooling import ALONG, Pool, round_ends
+from fiol.engine.ensemble import lane_group
+from fiol.engine.ensemble.newton_stack_engine import BACK
+from fiol.engine.parallel import shards as pooling
+from fiol.engine.parallel.merge_kernels import go_part_way, pool_records
+from fiol.engine.parallel.shards import ALONG, Pool, round_ends
 
 rng = np.random.default_rng(4)
 X = rng.normal(size=(240, 6)) * (rng.random((240, 6)) < 0.6) * [1.0, 2.0, 0.1, 30.0, 1.0, 1.0] + [0, 0, 0, 0, 0, 50.0]
@@ -76,9 +78,9 @@ def test_one_part_is_the_single_stream(name):
     update = UPDATES[name]
     y = targets(update)
     plain, rounds = (made(update, **({"classes": ["no", "yes"]} if name == "softmax" else {})) for _ in range(2))
-    expected, codes = plain.learn(X, y), plain.codes_of(y) if name == "softmax" else np.asarray(y)
-    rounds.take_in(X)
-    rounds.engine, found = pooling.learn_in_rounds(rounds.engine, fiol.to_chunk(X), codes, np.ones(len(X)), 1)
+    expected, codes = plain.learn(X, y), plain.core.codes_of(y) if name == "softmax" else np.asarray(y)
+    rounds.core.take_in(X)
+    rounds.core.engine, found = pooling.learn_in_rounds(rounds.engine, fiol.to_chunk(X), codes, np.ones(len(X)), 1)
     np.testing.assert_allclose(rounds.weights, plain.weights, rtol=1e-7, atol=1e-10)
     np.testing.assert_allclose(rounds.intercept, plain.intercept, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
@@ -102,7 +104,7 @@ def test_four_parts_learn_about_as_much(name):
     for model in (plain, rounds):
         if name == "softmax":
             codes = [model.classes.index(label) for label in y]
-        losses.append(model.mean_loss(model.scores(X), np.asarray(codes), np.ones(len(X))))
+        losses.append(model.core.mean_loss(model.scores(X), np.asarray(codes), np.ones(len(X))))
     most = {"coin": 1.35, "l1, scale-free": 1.55}.get(name, 1.25)  # means learn less than the whole
     assert losses[1] < most * losses[0] + 0.02
 
@@ -136,7 +138,7 @@ def test_how_far_is_where_the_losses_of_all_rows_are_least(update):
     parts = [base.copy() for _ in range(4)]
     for k, part in enumerate(parts):
         part.learn(X[60 + 40 * k : 100 + 40 * k], Y[60 + 40 * k : 100 + 40 * k])
-    means = pooling.pooled_means(base.engine.centring, [part.engine.centring for part in parts])
+    means = pooling.pooled_means(base.engine.centering, [part.engine.centering for part in parts])
     pool = Pool(base.engine, [part.engine for part in parts])
     chunk = fiol.to_chunk(X[60:220])
     losses = pool.losses(chunk, Y[60:220], np.ones(160))
@@ -219,7 +221,7 @@ def test_weights_that_are_zero_with_most_stay_zero():
         part.engine.settle()
         part.engine.state.w[:] = w
     pool = Pool(base.engine, [part.engine for part in parts])
-    engine, _ = pool.ended(pool.losses(fiol.to_chunk(X[60:210]), Y[60:210], np.ones(150)), base.engine.centring)
+    engine, _ = pool.ended(pool.losses(fiol.to_chunk(X[60:210]), Y[60:210], np.ones(150)), base.engine.centering)
     assert (engine.state.w == 0.0).tolist() == [True, False, True, True, False, False]
     new = [np.array([[1.0]]), np.array([[0.0]])]  # who has not seen a feature does not say that its weight is 0
     states = [base.engine.state._replace(w=row[0], statistics=row) for row in new]
@@ -245,23 +247,19 @@ def test_members_in_threads_change_no_bit(monkeypatch):
     labels, workers, call = np.where(Y > 0, "yes", "no"), set(), pooling.Engine.call
 
     def noted(engine, kernel, *arguments):
-        if kernel == "learn_rows":
+        if kernel.__name__ == "learn_rows":
             workers.add(threading.current_thread().name)
         return call(engine, kernel, *arguments)
 
     monkeypatch.setattr(pooling.Engine, "call", noted)
-    plain, threads, whole = (made(MEMBERS, classes=["no", "yes"]) for _ in range(3))
+    plain, threads = (made(MEMBERS, classes=["no", "yes"]) for _ in range(2))
     expected = plain.learn(X, labels)
     assert workers == {"MainThread"}
-    assert threads.parts_for(2) == 1
     found = threads.learn_parallel(X, labels, parts=1, threads=3)
     assert len(workers) > 1
     assert found.tobytes() == expected.tobytes()
-    whole.take_in(X)
-    whole.learn_canonical(fiol.to_chunk(X), plain.codes_of(labels), np.ones(len(X)), jobs=2)
-    for model in (threads, whole):
-        arrays = model.arrays()
-        assert all(array.tobytes() == arrays[name].tobytes() for name, array in plain.arrays().items())
+    arrays = threads.core.arrays()
+    assert all(array.tobytes() == arrays[name].tobytes() for name, array in plain.core.arrays().items())
     plain.learn(X, labels)  # and goes on without threads
     threads.learn(X, labels)
     assert plain.weights.tobytes() == threads.weights.tobytes()
@@ -304,7 +302,7 @@ def test_lanes_know_together_what_members_do(loss, monkeypatch):
     together, apart = made(Stacked(loss)), made(Stacked(loss))
     together.learn_parallel(X, y, parts=3, threads=1)
     assert pooling.lanes_alone(together.engine)
-    assert len(together.engine.centring.features) == 1
+    assert len(together.engine.centering.features) == 1
     monkeypatch.setattr(pooling, "lanes_alone", lambda engine: False)
     apart.learn_parallel(X, y, parts=3, threads=1)
     for one, other in zip(together.engine.members, apart.engine.members, strict=True):
@@ -315,10 +313,10 @@ def test_lanes_know_together_what_members_do(loss, monkeypatch):
     assert (together.rows, together.rounds) == (apart.rows, apart.rounds)
 
 
-def pooled(rules, base, parts, strides):
+def pooled(rules, base, parts, step_scales):
     """What the kernel makes of records [feature, 2, lane], and the costs."""
     new, costs, tables = base.copy().ravel(), np.zeros(base.shape[2]), np.concatenate([one.ravel() for one in parts])
-    known = (0.0,) * base.shape[2], rules.ravel(), strides, len(parts), base.ravel(), tables
+    known = (0.0,) * base.shape[2], rules.ravel(), step_scales, len(parts), base.ravel(), tables
     interpreted(pool_records)(*known, new, costs)
     return new.reshape(base.shape), costs
 
@@ -331,9 +329,8 @@ def test_who_has_not_seen_a_feature_does_not_count():
     base = np.array([[[1.0, 1.0, 1.0, 3.0], [4.0, 4.0, 0.0, 0.0]]])
     seen = np.array([[[2.0, 3.0, 5.0, 3.0], [6.0, 7.0, 0.0, 0.0]]])
     found, costs = pooled(rules, base, [seen, base], np.ones(4))
-    np.testing.assert_allclose(
-        found[0, 0], [2.0, 3.0, 3.0, 3.0]
-    )  # 1 + (2 + 6) (2 - 1) / (2 + 6), 3, the mean, the peak
+    # 1 + (2 + 6) (2 - 1) / (2 + 6), the one update, the one update, the peak
+    np.testing.assert_allclose(found[0, 0], [2.0, 3.0, 5.0, 3.0])
     np.testing.assert_allclose(found[0, 1], [6.0, 7.0, 0.0, 0.0])
     np.testing.assert_allclose(costs, [(2.0 + 4.0) * 1.0, 0.0, 0.0, 0.0])
 
@@ -341,30 +338,29 @@ def test_who_has_not_seen_a_feature_does_not_count():
 def test_records_of_lanes_know_together_what_the_formulas_say():
     """An oracle of arrays: three parts, scale-free lanes of every kind, larger values met, features nobody saw."""
     draw = np.random.default_rng(3)
-    rules, strides = np.zeros((9, 8)), draw.uniform(0.5, 2.0, 8)
+    rules, step_scales = np.zeros((9, 8)), draw.uniform(0.5, 2.0, 8)
     rules[0], rules[1] = draw.uniform(0.5, 2.0, 8), draw.uniform(0.5, 2.0, 8)
     rules[6, :2] = rules[4, 2:4] = rules[2, 4:6] = rules[8, [0, 2, 4]] = 1.0  # the last member has constant steps
     base = draw.uniform(0.5, 2.0, (20, 2, 8))
     saw = draw.random((3, 20)) < 0.5
     saw[:, 4] = False
     parts = [np.where(one[:, None, None], base + draw.uniform(0.0, 1.0, base.shape), base) for one in saw]
-    found, costs = pooled(rules, base, parts, strides)
+    found, costs = pooled(rules, base, parts, step_scales)
     peak = np.max([one[:, 0, -1] for one in (base, *parts)], axis=0)
     w = [np.where(rules[8] > 0.0, one[:, 0] * (one[:, 0, -1] / peak)[:, None], one[:, 0]) for one in (base, *parts)]
     unit = rules[1] * np.where(rules[8] > 0.0, peak[:, None] ** 2, 1.0)
     sums = base[:, 1] + sum(one[:, 1] - base[:, 1] for one in parts)
     natural = sum((unit + one[:, 1]) * (mine - w[0]) for one, mine in zip(parts, w[1:], strict=True)) / (unit + sums)
-    mean_of_all = sum(mine - w[0] for mine in w[1:]) / 3.0
     mean_of_seers = sum(mine - w[0] for mine in w[1:]) / np.maximum(saw.sum(axis=0), 1)[:, None]
     roots = mean_of_seers * np.sqrt(np.maximum(saw.sum(axis=0), 1))[:, None]
-    change = np.where(rules[4] > 0.0, mean_of_all, np.where(rules[2] > 0.0, roots, mean_of_seers))
+    change = np.where(rules[2] > 0.0, roots, mean_of_seers)
     change = np.where(rules[6] > 0.0, natural, change)
     some = saw.any(axis=0)
     np.testing.assert_allclose(found[some, 0, :-1], (w[0] + change)[some, :-1], rtol=1e-12)
     np.testing.assert_allclose(found[some, 1, :-1], sums[some, :-1], rtol=1e-12)
     np.testing.assert_array_equal(found[:, 0, -1], peak)
     np.testing.assert_array_equal(found[~some], base[~some])
-    stiff = (unit + base[:, 1]) / rules[0] / strides
+    stiff = (unit + base[:, 1]) / rules[0] / step_scales
     expected = np.where(rules[6] > 0.0, (stiff * change**2)[some].sum(axis=0), 0.0)
     np.testing.assert_allclose(costs, expected, rtol=1e-12)
     near, steps = found.copy().ravel(), draw.random(8)
@@ -398,26 +394,26 @@ def test_stacks_are_judged_by_weights_they_have_not_learned_from():
     model.learn(X[:60], Y[:60])
     engine = model.engine
     Z = np.random.default_rng(1).normal(size=(50, 7))
-    before, share = engine.mixed.v.copy(), engine.mixed.share.copy()
+    before, share = engine.stack.state.v.copy(), engine.stack.state.share.copy()
     losses = np.array([np.logaddexp(0, -Y[:50] * (Z @ v)).sum() for v in before])
     pooling.teach_stack(engine, 500, Z, Y[:50], np.ones(50))
-    common = stack_state.BACK
+    common = BACK
     expected = share * np.exp(-losses)
     expected = (1 - common) * expected / expected.sum() + common / 3
-    np.testing.assert_allclose(engine.mixed.share, expected, rtol=1e-10)
-    assert (engine.rounds, np.abs(engine.mixed.v - before).max() > 0.01) == (560, True)
-    engine.mixed.v[1] = 1e200  # what cannot be said counts as bad, not as an error
+    np.testing.assert_allclose(engine.stack.state.share, expected, rtol=1e-10)
+    assert (engine.rounds, np.abs(engine.stack.state.v - before).max() > 0.01) == (560, True)
+    engine.stack.state.v[1] = 1e200  # what cannot be said counts as bad, not as an error
     with np.errstate(over="ignore"):
         pooling.teach_stack(engine, 50, Z, Y[:50], np.ones(50))
-    assert np.isfinite(engine.mixed.share).all()
-    assert engine.mixed.share.sum() == pytest.approx(1.0)
+    assert np.isfinite(engine.stack.state.share).all()
+    assert engine.stack.state.share.sum() == pytest.approx(1.0)
 
 
 def test_rows_that_come_again_teach_the_stack_nothing_and_end():
     model = made(Stacked(Logistic()))
     model.learn_parallel(X, Y, parts=2)
     before = model.mixing.copy()
-    with model.engine.rows_again():
+    with model.engine.freeze_stack():
         model.learn_parallel(X, Y, parts=2)
     np.testing.assert_array_equal(model.mixing, before)
     model.learn_parallel(X, Y, parts=2)

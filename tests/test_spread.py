@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import fiol
-from fiol.engine import lane_group
-from fiol.models.spread import Share, Stacking, shares_of_members
+from fiol.engine.ensemble import lane_group
+from fiol.models.member_parallel import MemberSubset, StackLearner, split_members
 
 PIECE = 40
 
@@ -21,21 +21,21 @@ def material(rows, scores):
 
 
 def apart(base, X, y, weight, workers, passes=1):
-    places = shares_of_members(base, workers)
-    shares, stack, scores = [Share(base, some) for some in places], Stacking(base, places), []
+    places = split_members(base, workers)
+    shares, stack, scores = [MemberSubset(base, some) for some in places], StackLearner(base, places), []
     for number in range(passes):
         for start in range(0, len(y), PIECE):
             rows = slice(start, start + PIECE)
             said = [share.learn(X[rows], y[rows], weight[rows]) for share in shares]
-            scores.append(stack.learn(said, again=number > 0))
-    return stack.ended([share.known() for share in shares]), np.concatenate(scores[: len(scores) // passes])
+            scores.append(stack.learn(said, freeze=number > 0))
+    return stack.finish([share.state() for share in shares]), np.concatenate(scores[: len(scores) // passes])
 
 
 def one(base, X, y, weight, passes):
     learner = base.copy()
     scores = learner.learn(X, y, weight)
     for _ in range(passes - 1):
-        with learner.engine.rows_again():
+        with learner.engine.freeze_stack():
             learner.learn(X, y, weight)
     return learner, scores
 
@@ -72,9 +72,9 @@ def test_apart_is_together_to_the_bit(name, tmp_path, monkeypatch):
 
 def test_who_goes_with_whom():
     lanes = fiol.Learner(n_features=1)
-    assert shares_of_members(lanes, 2) == [(0, 1, 2, 6), (3, 4, 5)]
-    assert shares_of_members(fiol.Learner(n_features=1, dtype="float32"), 2) == [tuple(range(7))]
+    assert split_members(lanes, 2) == [(0, 1, 2, 6), (3, 4, 5)]
+    assert split_members(fiol.Learner(n_features=1, dtype="float32"), 2) == [tuple(range(7))]
     gated = fiol.Learner(regularizer=fiol.L1(0.1), n_features=1)
-    assert sorted(k for share in shares_of_members(gated, 3) for k in share) == list(range(8))
+    assert sorted(k for share in split_members(gated, 3) for k in share) == list(range(8))
     with pytest.raises(TypeError, match="no members to be spread"):
-        shares_of_members(fiol.Learner(fiol.FIOL(fiol.Logistic())), 2)
+        split_members(fiol.Learner(fiol.FIOL(fiol.Logistic())), 2)

@@ -1,11 +1,11 @@
-"""What parts know together, put together block by block, is what `Together` makes of whole learners."""
+"""A round merged block by block is the round that `RoundMerger` merges from whole learners."""
 
 import numpy as np
 import pytest
 
 import fiol
-from fiol.models.sums import Summed, options_of, pooled_block, told_by
-from fiol.models.together import Together, learn_part, losses_on_the_way
+from fiol.models.distributed_round import RoundMerger, learn_shard, losses_along_line
+from fiol.models.sharded_merge import BlockMerger, engine_options, merge_block, shard_deltas
 
 PARTS = 3
 
@@ -39,18 +39,18 @@ def test_blocks_of_features_are_the_whole(case):
     base = fiol.Learner(**CASES[case], compiled=False)
     base.learn(*rows_of(kind, rng, 40))
     data = [rows_of(kind, rng, 12) for _ in range(PARTS)]
-    parts = [learn_part(base, X, y, parts=PARTS) for X, y in data]
+    parts = [learn_shard(base, X, y, parts=PARTS) for X, y in data]
     for blocks in (1, 5):
-        shells, told = zip(*(told_by(base, part, blocks) for part in parts), strict=True)
-        pooled = [pooled_block(base.update, some, **options_of(base)) for some in zip(*told, strict=True)]
-        whole, summed = Together(base, parts), Summed(base, shells, pooled)
+        shells, told = zip(*(shard_deltas(base, part, blocks) for part in parts), strict=True)
+        pooled = [merge_block(base.update, some, **engine_options(base)) for some in zip(*told, strict=True)]
+        whole, summed = RoundMerger(base, parts), BlockMerger(base, shells, pooled)
         found = []
         for one in (whole, summed):
-            losses = sum(losses_on_the_way(one.base, one.full, X, y, parts=PARTS) for X, y in data)
-            found.append(one.ended(losses))
+            losses = sum(losses_along_line(one.base, one.full, X, y, parts=PARTS) for X, y in data)
+            found.append(one.finish(losses))
         assert found[1].names == found[0].names
         assert found[1].rows == found[0].rows == 40 + 12 * PARTS
-        arrays = [one.arrays() for one in found]
+        arrays = [one.core.arrays() for one in found]
         assert arrays[0].keys() == arrays[1].keys()
         for name, array in arrays[0].items():
             np.testing.assert_allclose(arrays[1][name], array, rtol=1e-11, atol=1e-14, err_msg=name)
@@ -62,5 +62,5 @@ def test_blocks_of_features_are_the_whole(case):
 def test_nothing_is_told_of_what_did_not_change():
     base = fiol.Learner(fiol.FIOL(fiol.Logistic()), compiled=False)
     base.learn([{f"f{k}": 1.0 for k in range(50)}], [1])
-    _, told = told_by(base, learn_part(base, [{"f3": 1.0, "new": 2.0}], [-1]), 4)
+    _, told = shard_deltas(base, learn_shard(base, [{"f3": 1.0, "new": 2.0}], [-1]), 4)
     assert sorted(map(str, (key for one in told for key in one.keys))) == ["3", "new"]

@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -16,8 +17,9 @@ from interpreted import interpret, interpret_ensembles
 from scipy import sparse
 
 import fiol
-from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax, river, snapshot
-from fiol.engine.engine import Engine
+from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax, river
+from fiol.engine.update_engine import UpdateEngine
+from fiol.learner import model_core
 
 LASSO = FIOL(Logistic(), L1(0.02))
 X = [{"a": 1.0, "b": 2.0}, {"b": -1.0}, {"a": 0.5, "c": 3.0}]
@@ -62,7 +64,7 @@ def test_an_event_is_not_read_in_the_middle_of_a_turn():
         began.set()
         return learner.score_named(X[0])
 
-    with learner._turns:
+    with learner.core.lock:
         found = []
         thread = threading.Thread(target=lambda: found.append(read()))
         thread.start()
@@ -159,6 +161,59 @@ def test_calls_of_rivers_models_are_those_of_one_thread_in_some_order(kind, monk
     assert pickle.dumps(model) == pickle.dumps(other)
 
 
+#: A script whose threads score and learn from single events at once. Zeros fill the memory that the first events free:
+#: a function that still points at such memory crashes.
+SINGLE_EVENTS = """
+import ctypes, random, sys, threading
+
+from fiol import FIOL, L1, Learner, Logistic, river
+
+sys.setswitchinterval(1e-5)
+THREADS, kind = 6, sys.argv[1]
+update = FIOL(Logistic(), L1(0.02))
+shared = Learner(update)
+shared.learn([{"f1": 1.0, "f2": 2.0}, {"f2": -1.0}] * 50, [1.0, -1.0] * 50)
+snapshot, barrier, done, zeros = shared.snapshot(), threading.Barrier(THREADS), [], []
+
+
+def model_calls():
+    if kind == "snapshot":
+        return lambda x, y: snapshot.score_named(x), lambda x, y: snapshot.predict_named(x)
+    if kind == "river":
+        model = river.FIOLClassifier(step_size="single")
+        return lambda x, y: model.predict_proba_one(x), lambda x, y: model.learn_one(x, y > 0.0)
+    model = Learner(update)
+    return lambda x, y: model.predict_named(x), lambda x, y: model.learn_named(x, y)
+
+
+def run(seed):
+    rng, calls = random.Random(seed), model_calls()
+    barrier.wait()
+    for event in range(400):
+        x = {f"f{rng.randrange(20)}": rng.gauss(0.0, 1.0) for _ in range(1 + event % 20)}
+        for call in calls:
+            call(x, rng.choice([-1.0, 1.0]))
+        if event < 60:
+            zeros.extend((ctypes.c_char * 32)() for _ in range(100))
+    done.append(seed)
+
+
+threads = [threading.Thread(target=run, args=(seed,)) for seed in range(THREADS)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(done))
+"""
+
+
+@pytest.mark.parametrize("kind", ["learners", "snapshot", "river"])
+def test_threads_that_score_and_learn_single_events_do_not_crash(kind):
+    command = [sys.executable, "-c", SINGLE_EVENTS, kind]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120.0, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "6"), done.stderr
+
+
 # --- reading writes nothing -------------------------------------------------------------------
 
 
@@ -171,7 +226,9 @@ def everything(value, seen=None):
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype, value.tobytes()
     if isinstance(value, dict):
-        return {key: everything(child, seen) for key, child in value.items() if key not in ("bound", "_turns", "desk")}
+        return {
+            key: everything(child, seen) for key, child in value.items() if key not in ("bound", "_turns", "buffers")
+        }
     if isinstance(value, (list, tuple)):
         return [everything(child, seen) for child in value]
     if type(value).__module__.startswith("fiol.") and hasattr(value, "__dict__"):
@@ -235,7 +292,7 @@ def test_weights_of_features_without_a_place_yet():
     """Of one that was told of columns which no row has had."""
     learner = Learner(LASSO, compiled=False)
     learner.learn([[1.0, 0.0]], [1.0])
-    learner.extend(9)
+    learner.core.extend(9)
     capacity = learner.nbytes
     assert learner.weights.shape == (9,)
     assert not learner.weights[2:].any()
@@ -286,7 +343,7 @@ def test_a_snapshot_waits_for_nobody_and_its_model_for_its_turn():
     learner = Learner(LASSO, compiled=False)
     learner.learn(X, Y)
     then = learner.snapshot()
-    with learner._turns:
+    with learner.core.lock:
         assert in_another_thread(lambda: then.predict(X)) is not None
         waiting = threading.Thread(target=lambda: learner.predict(X))
         waiting.start()
@@ -297,22 +354,22 @@ def test_a_snapshot_waits_for_nobody_and_its_model_for_its_turn():
 
 
 def test_long_predictions_keep_nobody_waiting(monkeypatch):
-    monkeypatch.setattr(snapshot, "ENTRIES_PER_BYTE", 0)
-    scores, free = Engine.scores, []
+    monkeypatch.setattr(model_core, "ENTRIES_PER_BYTE", 0)
+    scores, free = UpdateEngine.scores, []
     for model, y in ((Learner(LASSO, compiled=False), Y), (OneVsRest(LASSO, compiled=False), ["a", "b", "c"])):
         model.learn(X, y)
         expected = model.snapshot().scores(X)
 
         def turn(model=model):
-            return model._turns.acquire(blocking=False) and (model._turns.release() or True)
+            return model.core.lock.acquire(blocking=False) and (model.core.lock.release() or True)
 
         def watched(self, *arguments, turn=turn):
             free.append(in_another_thread(turn))
             return scores(self, *arguments)
 
-        monkeypatch.setattr(Engine, "scores", watched)
+        monkeypatch.setattr(UpdateEngine, "scores", watched)
         assert model.scores(X).tobytes() == expected.tobytes()
-        monkeypatch.setattr(Engine, "scores", scores)
+        monkeypatch.setattr(UpdateEngine, "scores", scores)
     assert free
     assert all(free)
 
@@ -324,7 +381,7 @@ def test_long_predictions_keep_nobody_waiting(monkeypatch):
 def test_a_copy_has_a_lock_of_its_own(kind, tmp_path):
     model = models()[kind]
     model.learn(X, Y if kind == "one score" else ["pear", "apple", "pear"])
-    with model._turns:
+    with model.core.lock:
         model.save(tmp_path / "model")
         others = [model.copy(), copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
         others += [
@@ -333,7 +390,7 @@ def test_a_copy_has_a_lock_of_its_own(kind, tmp_path):
             model.with_update(model.update),
         ]
         for other in others:
-            assert other._turns is not model._turns
+            assert other.core.lock is not model.core.lock
             assert in_another_thread(lambda other=other: other.predict(X)) is not None
 
 
@@ -346,7 +403,7 @@ def test_a_fork_in_the_middle_of_a_turn():
     then, held, done = learner.snapshot(), threading.Event(), threading.Event()
 
     def hold():
-        with learner._turns:
+        with learner.core.lock:
             held.set()
             done.wait()
 
@@ -374,7 +431,7 @@ def test_a_fork_in_the_middle_of_a_turn():
 def test_labels_of_scores_are_those_of_the_classes_there_were(kind):
     loss = fiol.Hinge() if kind is fiol.OneVsRest else fiol.CrammerSinger()
     model = kind(fiol.FIOL(loss), compiled=False)
-    labels = model.labels_of if kind is fiol.OneVsRest else model.predictions
+    labels = model.core.predictions
     none = model.scores([[1.0]])
     model.learn([[1.0], [-1.0]], ["a", "b"])
     scores, before = model.scores([[1.0]]), model.predict([[1.0]])

@@ -9,7 +9,7 @@ from scipy import sparse
 import fiol
 from fiol import cli, warmup
 from fiol.engine.engine import Engine
-from fiol.intake import scan
+from fiol.features import scan
 
 X = np.random.default_rng(0).standard_normal((12, 3))
 SIGNS, THREE = np.where(X[:, 0] > 0.0, 1, -1), np.arange(12) % 3
@@ -45,14 +45,17 @@ MODELS = {
 def called(monkeypatch):
     """The kernels that are called, each with the types of what it is called with."""
     interpret(monkeypatch)
-    found, call = set(), Engine.call
+    found = set()
 
     def note(name, arguments):
         found.add((name, *(repr(getattr(value, "dtype", type(value).__name__)) for value in arguments)))
 
-    def noted(self, kernel, *arguments):
-        note(kernel if isinstance(kernel, str) else kernel.__name__, arguments)
-        return call(self, kernel, *arguments)
+    def noted(call):
+        def method(self, kernel, *arguments):
+            note(kernel.__name__, arguments)
+            return call(self, kernel, *arguments)
+
+        return method
 
     def noting(kernel):
         def loop(*arguments):
@@ -61,7 +64,8 @@ def called(monkeypatch):
 
         return loop
 
-    monkeypatch.setattr(Engine, "call", noted)
+    for method in ("call", "call_for_intercept"):
+        monkeypatch.setattr(Engine, method, noted(getattr(Engine, method)))
     for name in ("flaws", "count", "fill", "shuffle"):
         monkeypatch.setattr(scan, name, noting(getattr(scan, name)))
     return found

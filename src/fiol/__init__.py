@@ -9,6 +9,18 @@ array([0.        , 1.34146341])
 """
 
 from fiol import checks
+from fiol.algorithms.anchors import AllIterates, Anchor, LastIterate, Origin
+from fiol.algorithms.ensemble import Ensemble
+from fiol.algorithms.grid import tuned
+from fiol.algorithms.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, LossStep, Truncated
+from fiol.algorithms.regularizer_steps import (
+    IgnoredRegularizer,
+    ImplicitRegularizer,
+    LinearizedRegularizer,
+    RegularizerOnce,
+)
+from fiol.algorithms.update import Update
+from fiol.components.combiners import Bayes, BestMember, NewtonStack, Stack
 from fiol.components.geometries import (
     DiagonalMetric,
     Entropy,
@@ -46,7 +58,6 @@ from fiol.components.solvers import (
     Solver,
     Sorting,
 )
-from fiol.components.stacks import Bayes, BestMember, NewtonStack, Stack
 from fiol.components.step_sizes import (
     AdaGrad,
     Adaptive,
@@ -62,14 +73,14 @@ from fiol.components.step_sizes import (
     Schedule,
     StepSize,
 )
-from fiol.files.model import load
-from fiol.files.model import register_kind as _register
-from fiol.intake.chunk import Chunk
-from fiol.intake.coding import Coding, Column
-from fiol.intake.containers import to_chunk
-from fiol.intake.named_rows import NamedRows
+from fiol.features.chunk import Chunk
+from fiol.features.coding import Coding, Column
+from fiol.features.containers import to_chunk
+from fiol.features.named_rows import NamedRows
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
+from fiol.persistence.model import load
+from fiol.persistence.model import register_kind as _register
 from fiol.presets import (
     COMID,
     FIOL,
@@ -87,26 +98,15 @@ from fiol.presets import (
     Stacked,
 )
 from fiol.step import Step, solve_step
-from fiol.update.anchors import AllIterates, Anchor, LastIterate, Origin
-from fiol.update.ensemble import Ensemble
-from fiol.update.grid import tuned
-from fiol.update.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, LossStep, Truncated
-from fiol.update.regularizer_steps import (
-    IgnoredRegularizer,
-    ImplicitRegularizer,
-    LinearizedRegularizer,
-    RegularizerOnce,
-)
-from fiol.update.update import Update
 
 __version__ = "0.1.0"
 
 #: Names that need scikit-learn, or that few need, and are loaded when asked for.
 _OPTIONAL = {
-    "FIOLClassifier": "doors.classifier",
-    "FIOLRegressor": "doors.regressor",
-    "PassiveAggressiveClassifier": "doors.passive_aggressive",
-    "PassiveAggressiveRegressor": "doors.passive_aggressive",
+    "FIOLClassifier": "integrations.classifier",
+    "FIOLRegressor": "integrations.regressor",
+    "PassiveAggressiveClassifier": "integrations.passive_aggressive",
+    "PassiveAggressiveRegressor": "integrations.passive_aggressive",
     "load_json": "exports.json_model",
 }
 

@@ -27,16 +27,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fiol.algorithms.update import Update
 from fiol.components.component import Component, check_complete
 from fiol.components.geometries import Euclidean, Geometry, Separable, SignedEntropy
 from fiol.components.losses import LINKS, Huber, Loss, Poisson, Squared
 from fiol.components.regularizers import L1, Box, ElasticNet, Regularizer, Unregularized
 from fiol.components.row import Floats
 from fiol.components.solvers import Bisection, Solver
-from fiol.components.step_sizes import ScaleFree, StepSize
+from fiol.components.step_sizes import Observation, ScaleFree, StepOutcome, StepSize
 from fiol.learner import Learner
 from fiol.step import Step, solve_step
-from fiol.update.update import Update
 
 SCORES = (-100.0, -10.0, -3.0, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 2.0, 10.0, 100.0)
 #: Scores at which a loss and its slope are finite still, however steep: streams have such outliers.
@@ -127,7 +127,7 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
             check_flow(loss, q, p, y)
     if loss.says_link():
         check_link(loss)
-    if loss.has("valley"):
+    if loss.has("flat_interval"):
         for y in ys:
             check_valley(loss, y)
     y = ys[-1]
@@ -184,7 +184,7 @@ def check_regularizer(regularizer: Regularizer, d: int = 4) -> None:
 
 @naming_methods
 def check_geometry(geometry: Geometry, d: int = 4) -> None:
-    """Check a geometry for features 0 to d - 1: mirror map and inverse, divergence, strong convexity.
+    """Check a geometry for features 0 to d - 1: mirror map and inverse, divergence, strong convexity, working weights.
 
     >>> import fiol
     >>> fiol.checks.check_geometry(fiol.Entropy())
@@ -211,6 +211,7 @@ def check_geometry(geometry: Geometry, d: int = 4) -> None:
                 must_hold(b >= 0.0 and (b > 0.0) == (u != w), g, "divergence", f"B({u:g}, {w:g}) = {b:g}")
                 slope = g.mirror(u, i) - theta
                 check_derivative(g, "divergence", lambda v, w=w, i=i: g.divergence(v, w, i), slope, u)  # type: ignore[misc]
+    check_reparametrization(g, d)
     if type(g).norm is not Geometry.norm:
         check_strong_convexity(g, d)
     check_compiled(g, lambda c: step(loss=Squared(), geometry=g, d=d, compiled=c))
@@ -311,15 +312,13 @@ def check_record(step_size: StepSize, power: int) -> Floats:
     s, found, pulled = np.zeros(step_size.width()), [], False
     for x, square in itertools.product((1.0, -0.25, 3.0, 1e-6, 1e6), (0.0, 1.0, 1e-8, 1e8)):
         value = x * 2.0**power
-        step_size.meet(s, value)
+        step_size.raise_peak(s, value)
         length = 1.0 + (value / (step_size.peak(s) if isinstance(step_size, ScaleFree) else 1.0)) ** 2
         pulled = pulled or square > 0.0
         with np.errstate(all="ignore"):
-            step_size.observe(s, value, square)
-            step_size.observe_row(s, length, 1.0)
+            step_size.observe(s, Observation(value, square, length))
             h = step_size.h(s, 1.0)
-            step_size.observe_bend(s, value, square)
-            step_size.observe_pull(s, value, square**0.5, (0.5 - (x < 0.0)) * square**0.5, 1.0, 1.0)
+            step_size.observe_step(s, StepOutcome(value, square, square**0.5, (0.5 - (x < 0.0)) * square**0.5))
         here = f"for x = {value:g}, square = {square:g}"
         must_hold(bool(np.isfinite(s).all()), step_size, "observe", f"{here} the record becomes {s}")
         must_hold(isfinite(h) and h >= 0.0, step_size, "h", f"{here} it is {h} with the record {s}")
@@ -368,13 +367,13 @@ def check_link(loss: Loss) -> None:
 
 def check_valley(loss: Loss, y: float) -> None:
     """A loss of straight lines is 0 from a to b, and has one slope on either side."""
-    a, b = loss.valley(y)
+    a, b = loss.flat_interval(y)
     left, right = loss.grad(-inf, y), loss.grad(inf, y)
-    must_hold(a <= b, loss, "valley", f"for y = {y:g} it ends at {b:g}, before its start {a:g}")
+    must_hold(a <= b, loss, "flat_interval", f"for y = {y:g} it ends at {b:g}, before its start {a:g}")
     for z in (*SCORES, a, b):
         said, found = max(left * (z - a), right * (z - b), 0.0), loss.value(z, y)
         message = f"for y = {y:g} the value at z = {z:g} is {found:g}, but straight lines have {said:g}"
-        must_hold(close(found, said), loss, "valley", message)
+        must_hold(close(found, said), loss, "flat_interval", message)
 
 
 def check_derivative(
@@ -391,6 +390,25 @@ def check_derivative(
         must_hold(
             abs(middle - slope) <= slack, component, method, f"at {z:g} it says {slope:g}, differences say {middle:g}"
         )
+
+
+def check_reparametrization(g: Geometry, d: int) -> None:
+    """Working weights are restored to the weights they came from, and give rows the same scores."""
+    rng, to = np.random.default_rng(0), g.reparametrization()
+    name = f"reparametrization() = {type(to).__name__}"
+    n = d * to.weights_per_feature
+    for _ in range(5):
+        w, index = start_weights(g, d, rng), np.flatnonzero(rng.random(d) < 0.7).astype(np.int32)
+        working = to.transform_weights(w)
+        must_hold(working.shape == (n,), g, name, f"{d} weights become an array of shape {working.shape}, not ({n},)")
+        restored = to.restore_step(w, working, working)
+        must_hold(np.allclose(restored, w, rtol=ROUNDING, atol=0.0), g, name, f"{w} is restored as {restored}")
+        model = to.restore_weights(working)
+        x = rng.standard_normal(index.size)
+        _, feature, values = to.transform_rows((np.array([0, index.size]), index, x), d)
+        there, here = float(values @ working[feature]), float(x @ model[index])
+        rounding = ROUNDING * float(np.abs(values) @ np.abs(working[feature]))
+        must_hold(abs(there - here) <= rounding, g, name, f"the score {here:g} of a row becomes {there:g}")
 
 
 def check_strong_convexity(g: Geometry, d: int) -> None:
@@ -444,7 +462,7 @@ def is_positive(component: Component) -> bool:
 def start_weights(geometry: Geometry, d: int, rng: np.random.Generator) -> Floats:
     """Random weights in the geometry's domain."""
     w = rng.standard_normal(d)
-    if geometry.paired:
+    if geometry.reparametrization().weights_per_feature == 2:
         return SignedEntropy.split(w)
     for candidate in (np.abs(w),) if is_positive(geometry) else (w, np.abs(w) / np.abs(w).sum()):
         try:

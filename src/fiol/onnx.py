@@ -1,5 +1,5 @@
 """Fitted models as ONNX graphs: `to_onnx` (extra `onnx`)."""
 
-from fiol.doors.onnx import to_onnx
+from fiol.integrations.onnx import to_onnx
 
 __all__ = ["to_onnx"]

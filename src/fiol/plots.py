@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.losses import Loss
-from fiol.components.problem import Problem, make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats, Row
 from fiol.components.solvers import Sorting, breakpoints
+from fiol.components.subproblem import Problem, make_problem
 from fiol.step import check_start, make_row, solve_step
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def plot_step(
     problem = make_problem(loss, Unregularized() if regularizer is None else regularizer, geometry)
     same = {"loss": loss, "regularizer": regularizer, "geometry": geometry, "eta": eta, "sample_weight": sample_weight}
     step = solve_step(x, y, w, compiled=False, **same)  # type: ignore[arg-type]
-    row = make_row(problem, geometry, x, y, check_start(w, geometry), eta, sample_weight)
+    problem, row, _ = make_row(problem, geometry, x, y, check_start(w, geometry), eta, sample_weight)
     if ax is None:
         from matplotlib import pyplot
 

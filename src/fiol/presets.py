@@ -20,6 +20,16 @@ them.
 
 from __future__ import annotations
 
+from fiol.algorithms.anchors import AllIterates, LastIterate, Origin
+from fiol.algorithms.ensemble import Ensemble
+from fiol.algorithms.loss_steps import ImplicitLoss, LinearizedLoss
+from fiol.algorithms.regularizer_steps import (
+    IgnoredRegularizer,
+    ImplicitRegularizer,
+    LinearizedRegularizer,
+    RegularizerOnce,
+)
+from fiol.algorithms.update import TUNING_FREE, Update
 from fiol.components.component import require
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.joint_losses import AnyLoss, JointLoss
@@ -36,16 +46,6 @@ from fiol.components.step_sizes import (
     ScaleFree,
     StepSize,
 )
-from fiol.update.anchors import AllIterates, LastIterate, Origin
-from fiol.update.ensemble import Ensemble
-from fiol.update.loss_steps import ImplicitLoss, LinearizedLoss
-from fiol.update.regularizer_steps import (
-    IgnoredRegularizer,
-    ImplicitRegularizer,
-    LinearizedRegularizer,
-    RegularizerOnce,
-)
-from fiol.update.update import TUNING_FREE, Update
 
 UNREGULARIZED, EUCLIDEAN = Unregularized(), Euclidean()
 DECAYING, ADAPTIVE, BETTING = Polynomial(0.5), AdaGrad(), ScaleFree(CoinBetting())

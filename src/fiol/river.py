@@ -1,5 +1,5 @@
 """fiol for River: `FIOLClassifier` and `FIOLRegressor` (extra `river`)."""
 
-from fiol.doors.river import FIOLClassifier, FIOLRegressor
+from fiol.integrations.river import FIOLClassifier, FIOLRegressor
 
 __all__ = ["FIOLClassifier", "FIOLRegressor"]

@@ -7,8 +7,8 @@
 | `members` | the ensemble's members in several tasks, then one task their stack: the same model, to the bit |
 """
 
-from fiol.doors.spark import FIOLClassificationModel, FIOLClassifier, FIOLRegressionModel, FIOLRegressor
-from fiol.doors.spark_stream import RefreshedModel, progressive_loss, train_stream
+from fiol.integrations.spark import FIOLClassificationModel, FIOLClassifier, FIOLRegressionModel, FIOLRegressor
+from fiol.integrations.spark_stream import RefreshedModel, progressive_loss, train_stream
 
 __all__ = [
     "FIOLClassificationModel",

@@ -1,4 +1,4 @@
-"""One exact step: the public face of the solvers."""
+"""`solve_step`, one exact step, with its arguments checked."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from numpy.typing import ArrayLike
 from fiol.components.component import Component, per_feature_sizes, place
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.losses import Loss
-from fiol.components.problem import Problem, make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats, Indices, Row
 from fiol.components.scalars import STEEP
 from fiol.components.solvers import Solver
+from fiol.components.subproblem import Problem, make_problem
 
-#: The largest part of themselves by which beta and the terms of the score may miss their equation. Rounding misses by
-#: far less.
+#: The largest relative error of beta and of the score in their equation; rounding errors are far smaller.
 UNSOLVED = 1e-8
 
 
 class Step(NamedTuple):
-    """The outcome of one exact step."""
+    """The result of one exact step."""
 
     w: Floats  #: the new weights
     beta: float  #: the dual scalar, minus the derivative of the loss at the new score
@@ -44,7 +43,7 @@ def solve_step(
     sample_weight: float = 1.0,
     compiled: bool = True,
 ) -> Step:
-    """The exact minimiser of one round,
+    """Return the exact minimizer of one round,
 
         argmin_v  sample_weight * loss(<x, v>; y) + sum_i regularizer(v_i) + B(v, w) / eta.
 
@@ -57,9 +56,9 @@ def solve_step(
     eta : step size, positive and finite. The answer is exact for any size from 1e-12 to 1e12, and beyond as long as
         eta * sample_weight * x**2 is a finite double: OverflowError otherwise. A penalty of your own where eta is
         beyond 1e6, or a beta near the least double, may need more digits than there are: an OverflowError too.
-    solver : how to solve; by default the fastest that suits the rest. All give the same answer.
+    solver : by default the fastest that goes with the other components. All solvers find the same weights.
     sample_weight : multiplies the loss.
-    compiled : False runs the same code in the interpreter.
+    compiled : whether to compile the step; False runs the same code in the interpreter.
 
     Examples
     --------
@@ -69,7 +68,7 @@ def solve_step(
     (array([0.        , 1.34146341]), 2.682927, 0.317073)
 
     The pull beta = 0.317 on the first feature is weaker than its penalty 0.5, so its weight is
-    exactly 0. A sparse row gives the same, whichever way it is solved:
+    exactly 0. A sparse row and another solver give the same weights:
 
     >>> solve_step(([0, 1], [1.0, 2.0]), 3.0, [0.0, 0.0], loss=Squared(), regularizer=L1(0.5),
     ...            eta=10.0, solver=Sorting()).w
@@ -83,34 +82,45 @@ def solve_step(
     geometry = Euclidean() if geometry is None else geometry
     problem = make_problem(loss, Unregularized() if regularizer is None else regularizer, geometry, solver)
     old = check_start(w, geometry)
-    row = make_row(problem, geometry, x, y, old, eta, sample_weight)
-    new, solved = np.empty_like(old), np.empty_like(row.x)
+    problem, row, before = make_row(problem, geometry, x, y, old, eta, sample_weight)
+    (beta, z, passes, residual, reach), solved, after = solve_problem(problem, row, before, compiled)
+    to = geometry.reparametrization()
+    with np.errstate(all="ignore"):
+        new = to.restore_step(old, before, after)
+        pulls = row.weight * beta, row.steps * beta  # a row multiplies them by x, 0 included
+    finite = np.isfinite([z, beta, *pulls]).all() and np.isfinite(new).all()
+    refuse_overflow(row, bool(finite), reach, problem, to.weights_per_feature)
+    refuse_unsolved(problem, row, solved, float(beta), float(z), reach)
+    return Step(new, float(beta) + 0.0, float(z) + 0.0, int(passes), float(residual))
+
+
+def solve_problem(problem: Problem, row: Row, before: Floats, compiled: bool) -> tuple[Any, Floats, Floats]:
+    """Return the results of `step_row`, the row's new weights, and all new weights, given those before the step."""
+    solved, after = np.empty_like(row.x), np.empty_like(before)
     step_row, settle = kernels(compiled)
     with np.errstate(all="ignore"):  # the interpreter warns where compiled code goes on with infinity
-        beta, z, passes, residual, reach = step_row(problem, row, solved)
-        if geometry.whole_rows:
-            new = geometry.leave(old, row.center, solved)
-        else:
-            if row.x.shape[0] < old.shape[0]:
-                settle(problem, old, row.steps, new)
-            new[row.feature] = solved
-        pulls = row.weight * beta, row.steps * beta  # a row multiplies them with x, 0 included
-    finite = np.isfinite([z, beta, *pulls]).all() and np.isfinite(new).all()
-    refuse_overflow(row, bool(finite), reach, problem)
+        found = step_row(problem, row, solved)
+        if row.x.shape[0] < before.shape[0]:
+            settle(problem, before, row.steps, after)
+    after[row.feature] = solved
+    return found, solved, after
+
+
+def refuse_unsolved(problem: Problem, row: Row, solved: Floats, beta: float, z: float, reach: float) -> None:
+    """Raise OverflowError if the step was so long that rounding errors have spoiled the solution."""
     size = float(np.abs(row.x) @ (np.abs(row.center) + np.abs(solved)))
     steep = problem.geometry.quadratic and reach > STEEP
-    if steep and not problem.solves(row, float(beta), float(z), UNSOLVED * abs(beta), UNSOLVED * size):
+    if steep and not problem.solves(row, beta, z, UNSOLVED * abs(beta), UNSOLVED * size):
         raise OverflowError(
             f"the step needs more digits than double precision has: eta = {row.steps:g} is too large for these numbers "
             f"and {problem.regularizer!r}, which may take back nearly all of what the loss pulls; make eta smaller"
         )
-    return Step(new, float(beta) + 0.0, float(z) + 0.0, int(passes), float(residual))
 
 
-def refuse_overflow(row: Row, finite: bool, reach: float, problem: Problem) -> None:
+def refuse_overflow(row: Row, finite: bool, reach: float, problem: Problem, weights_per_feature: int) -> None:
     """Raise OverflowError unless all results are `finite`, and, where weights are proportional to it, the reach is."""
     if not finite or (problem.geometry.quadratic and not np.isfinite(reach)):
-        largest = int(row.feature[np.abs(row.x).argmax()])
+        largest = int(row.feature[np.abs(row.x).argmax()]) // weights_per_feature
         raise OverflowError(
             f"the step leaves the range of double precision: eta * sample_weight * x[{largest}]**2, or the derivative "
             "of the loss, is too large; scale the features"
@@ -119,26 +129,25 @@ def refuse_overflow(row: Row, finite: bool, reach: float, problem: Problem) -> N
 
 def make_row(
     problem: Problem, geometry: Geometry, x: Any, y: float, w: Floats, eta: float, sample_weight: float
-) -> Row:
-    """The checked arguments of `solve_step` as the row its solver sees."""
-    d = w.shape[-1]
+) -> tuple[Problem, Row, Floats]:
+    """Check the arguments of `solve_step`; return problem, row and weights in the coordinates of the solver."""
+    d, reparametrization = w.shape[-1], geometry.reparametrization()
     check_per_feature(problem, d)
-    feature, values = check_row(x, d, whole=geometry.whole_rows)
+    index, values = check_row(x, d)
     target = check_target(y, problem.loss)
     eta = check_number("eta", eta, positive=True)
     weight = check_number("sample_weight", sample_weight)
-    if geometry.whole_rows:
-        values, w = geometry.enter(values, w)
-        feature = np.arange(values.shape[0], dtype=np.int32) % np.int32(d)
-    else:
-        w = w[feature]
-    return Row(feature, np.ascontiguousarray(values), np.ascontiguousarray(w), eta, target, weight)
+    _, feature, values = reparametrization.transform_rows((np.array([0, len(index)]), index, values), d)
+    working = reparametrization.transform_weights(w)
+    if not reparametrization.is_identity:
+        problem = problem.replace(regularizer=reparametrization.transform_regularizer(problem.regularizer))
+    return problem, Row(feature, values, working[feature], eta, target, weight), working
 
 
 def kernels(compiled: bool) -> tuple[Any, Any]:
-    """The compiled kernels, or the functions they were made from."""
+    """Return the compiled kernels, or their Python functions."""
     from fiol.compiler import compiled as layer  # imported here: `import fiol` loads no compiler
-    from fiol.engine.steps import absent_weights, step_row
+    from fiol.engine.round.exact_step import absent_weights, step_row
 
     both = step_row, absent_weights
     return both if compiled else (layer.interpreted(step_row), layer.interpreted(absent_weights))
@@ -148,18 +157,19 @@ def kernels(compiled: bool) -> tuple[Any, Any]:
 
 
 def check_start(w: ArrayLike, geometry: Geometry) -> Floats:
-    """A copy of the weights a step starts from, of the shape and in the domain the geometry asks for."""
+    """Return a copy of the weights before a step; ValueError unless shape and domain fit the geometry."""
     weights, name = as_floats("w", w), type(geometry).__name__
-    if geometry.paired and (weights.ndim != 2 or weights.shape[0] != 2):
+    paired = geometry.reparametrization().weights_per_feature == 2
+    if paired and (weights.ndim != 2 or weights.shape[0] != 2):
         raise ValueError(f"w must have shape (2, d) for {name}, got {weights.shape}; see SignedEntropy.split")
-    if not geometry.paired and weights.ndim != 1:
+    if not paired and weights.ndim != 1:
         raise ValueError(f"w must be one-dimensional, got shape {weights.shape}")
     geometry.check_domain(weights)
     return weights
 
 
-def check_row(x: Any, d: int, whole: bool) -> tuple[Indices, Floats]:
-    """Indices and values of a row of `d` features; all of them if `whole`."""
+def check_row(x: Any, d: int) -> tuple[Indices, Floats]:
+    """Return indices and values of a row of `d` features."""
     if hasattr(x, "tocsr"):  # a row of a scipy sparse matrix
         if x.shape not in ((1, d), (d,)):
             raise ValueError(f"a sparse x must be one row of {d} features, got shape {x.shape}")
@@ -186,22 +196,18 @@ def check_row(x: Any, d: int, whole: bool) -> tuple[Indices, Floats]:
         k = int(falling.argmax()) + 1
         kind = "duplicate" if index[k] == index[k - 1] else "unsorted"
         raise ValueError(f"x indices must increase, got {index[k]} after {index[k - 1]} at position {k} ({kind})")
-    if whole:
-        full = np.zeros(d)
-        full[index] = values
-        return np.arange(d, dtype=np.int32), full
     return index.astype(np.int32), values
 
 
 def check_per_feature(component: Component, d: int) -> None:
-    """Every array in a component, or in a component inside it, must have one entry per feature."""
+    """Raise ValueError unless every array in a component, or in one inside it, has one entry per feature."""
     for name, shape in per_feature_sizes(component):
         if shape != (d,):
             raise ValueError(f"{name} has shape {shape}, but there are {d} features")
 
 
 def check_target(y: float, loss: Loss) -> float:
-    """The target as a float that the loss accepts."""
+    """Return the target as a float; ValueError unless the loss accepts it."""
     target = check_number("y", y, negative=True)
     if not loss.accepts(target):
         raise ValueError(f"y must be {loss.targets} for {type(loss).__name__}, got {target:g}")
@@ -209,7 +215,7 @@ def check_target(y: float, loss: Loss) -> float:
 
 
 def check_number(name: str, value: Any, positive: bool = False, negative: bool = False) -> float:
-    """A finite float: above 0 if `positive`, at least 0 unless `negative`."""
+    """Return `value` as a finite float, which must be above 0 if `positive`, and at least 0 unless `negative`."""
     try:
         if isinstance(value, (str, bytes)) or np.ndim(value) > 0:  # float() takes "1", and older numpy's takes [1.0]
             raise TypeError
@@ -226,7 +232,7 @@ def check_number(name: str, value: Any, positive: bool = False, negative: bool =
 
 
 def as_floats(name: str, value: Any) -> Floats:
-    """A fresh contiguous float64 copy; ValueError at the first entry that is not finite."""
+    """Return a contiguous float64 copy; ValueError at the first entry that is not finite."""
     try:
         array = np.asarray(value)
     except ValueError:  # a nested list with rows of different lengths

@@ -1,4 +1,4 @@
-"""What a model is, for people: its features by importance, and a short text or a table for notebooks."""
+"""The summary of a model: features by importance, as text and as HTML tables."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 from fiol.components.component import Component
 from fiol.components.row import Floats
 
-#: So many features are shown.
+#: The number of features in a summary.
 SHOWN = 8
 
 
 def by_importance(
     names: Sequence[str | int] | None, weights: Floats, scales: Floats, most: int | None = None
 ) -> dict[str | int, float]:
-    """Features whose weight is not 0, by name or else number: weight times scale, the largest in size first.
+    """Return weight times scale of features whose weight is not 0, by name or number, the largest in size first.
 
-    Of weights [class, feature] it is the root of their mean square over classes. `most` is how many to return.
+    For weights [class, feature], the weight is the root mean square over classes. `most` limits the number of features.
 
-    >>> by_importance(["metres", "kilometres", "noise"], np.array([0.5, 100.0, 0.0]), np.array([9000.0, 9.0, 1.0]))
-    {'metres': 4500.0, 'kilometres': 900.0}
+    >>> by_importance(["meters", "kilometers", "noise"], np.array([0.5, 100.0, 0.0]), np.array([9000.0, 9.0, 1.0]))
+    {'meters': 4500.0, 'kilometers': 900.0}
     """
     found = scales * (weights if weights.ndim == 1 else np.sqrt(np.mean(weights * weights, axis=0)))
     order = np.argsort(-np.abs(found), kind="stable")[: np.count_nonzero(found)][:most]
@@ -32,7 +32,7 @@ def by_importance(
 
 
 def deviations(means: Floats, mean_squares: Floats) -> Floats:
-    """Standard deviations; 0 where rounding leaves less.
+    """Return standard deviations; 0 where rounding makes a variance negative.
 
     >>> deviations(np.array([1.0, 3.0]), np.array([1.0, 13.0]))
     array([0., 2.])
@@ -41,7 +41,7 @@ def deviations(means: Floats, mean_squares: Floats) -> Floats:
 
 
 def brief_part(part: Any) -> str:
-    """A component by its name and whatever is not the default.
+    """Return a component as its name and its fields that are not the default.
 
     >>> from fiol import AdaGrad, Logistic, ScaleFree
     >>> brief_part(ScaleFree(AdaGrad(30.0))), brief_part(Logistic())
@@ -49,33 +49,33 @@ def brief_part(part: Any) -> str:
     """
     if not isinstance(part, Component):
         return f"{part:g}" if isinstance(part, float) else repr(part)
-    told = list[str]()
+    fields = list[str]()
     for field in dataclasses.fields(part):  # type: ignore[arg-type]
         value = getattr(part, field.name)
         if field.default is dataclasses.MISSING or isinstance(value, Component):
-            told.append(brief_part(value))
+            fields.append(brief_part(value))
         elif value is not field.default and value != field.default:
-            told.append(f"{field.name}={brief_part(value)}")
-    return f"{type(part).__name__}({', '.join(told)})"
+            fields.append(f"{field.name}={brief_part(value)}")
+    return f"{type(part).__name__}({', '.join(fields)})"
 
 
 def brief_member(update: Any) -> str:
-    """What one member of an ensemble has that is its own: everything but the loss, which all share."""
+    """Return one member of an ensemble as text, without the loss, which all share."""
     fields = [field for field in dataclasses.fields(update) if field.name != "loss"]
     own = [getattr(update, field.name) for field in fields if getattr(update, field.name) != field.default]
     return ", ".join(map(brief_part, own)) or brief_part(update.step_size)
 
 
 class Summary(NamedTuple):
-    """A model in numbers and names."""
+    """Facts about a model, its members and its most important features."""
 
     title: str
     facts: Mapping[str, Any]
-    members: Sequence[Any]  #: `fiol.engine.ensemble.Member`s, none unless the model is an ensemble
-    top: Mapping[str | int, float]  #: the features that matter most: see `by_importance`
+    members: Sequence[Any]  #: `fiol.engine.ensemble.engine.Member`s, none unless the model is an ensemble
+    top: Mapping[str | int, float]  #: the most important features: see `by_importance`
 
     def text(self) -> str:
-        """A few lines for a terminal.
+        """Return lines for a terminal.
 
         >>> print(Summary("Learner", {"rounds": 3}, [], {"age": -0.25}).text())
         Learner
@@ -93,7 +93,7 @@ class Summary(NamedTuple):
         return "\n".join(lines)
 
     def html(self) -> str:
-        """Tables for notebooks.
+        """Return HTML tables for notebooks.
 
         >>> Summary("Model", {"rounds": 3}, [], {}).html()
         '<table><caption>Model</caption><tr><th>rounds</th><td>3</td></tr></table>'
@@ -109,17 +109,17 @@ class Summary(NamedTuple):
 
 
 def figures(member: Any) -> tuple[str, str]:
-    """Progressive loss and weight of a member of an ensemble."""
+    """Return the progressive loss and the weight of a member of an ensemble, as text."""
     return f"{member.loss:.4g}", "overflowed" if member.overflowed else f"{member.weight:+.3f}"
 
 
 def shown(value: Any) -> str:
-    """A value for people."""
+    """Return a value as text."""
     return f"{value:,}" if type(value) is int else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def columns(rows: Sequence[Sequence[str]], others: str = ">") -> list[str]:
-    """Rows as lines: the first column to the left, the others to the right of theirs, or where `others` says.
+    """Return rows as aligned lines: the first column to the left, the others as the format `others` says.
 
     >>> columns([("a", "1.5"), ("long", "10")])
     ['  a     1.5', '  long   10']
@@ -135,7 +135,7 @@ def columns(rows: Sequence[Sequence[str]], others: str = ">") -> list[str]:
 
 
 def html_table(title: str, rows: Sequence[Sequence[str]]) -> str:
-    """A small table, the first column a heading."""
+    """Return an HTML table whose first column is a heading."""
     lines = (
         f"<tr><th>{escape(first)}</th>{''.join(f'<td>{escape(value)}</td>' for value in rest)}</tr>"
         for first, *rest in rows

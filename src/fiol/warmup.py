@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from fiol.components.joint_losses import JointLoss
-from fiol.doors.parameters import CLASSIFICATION, JOINT, PENALTIES, REGRESSION, make_update
-from fiol.files.model import load
-from fiol.intake.chunk import Chunk, loops
-from fiol.intake.containers import to_chunk
+from fiol.features.chunk import Chunk, loops
+from fiol.features.containers import to_chunk
+from fiol.integrations.parameters import CLASSIFICATION, JOINT, PENALTIES, REGRESSION, make_update
 from fiol.learner import Learner
+from fiol.persistence.model import load
 
 #: What is compiled unless something else is asked for.
 USUAL_LOSSES, USUAL_PENALTIES = ("log_loss", "squared_error", "softmax"), ("none", "l1", "l2")
@@ -51,7 +51,7 @@ def combinations(
 
 def warm_up(make: Callable[[], Any]) -> tuple[float, str]:
     """Compile what a model needs to learn and to predict; seconds it took, and where the code is kept."""
-    from fiol.engine import rounds  # imported here: a list of combinations needs no compiler
+    from fiol.engine.round import rounds  # imported here: a list of combinations needs no compiler
 
     start = time.perf_counter()
     like = one_of(make())
@@ -65,7 +65,7 @@ def warm_up(make: Callable[[], Any]) -> tuple[float, str]:
     chunk, codes, ones = to_chunk(Chunk(*to_chunk(rows))), np.array(y), np.ones(2)  # looked at as sparse rows are
     order = np.arange(2)
     loops().shuffle(order, 1)
-    learner.mean_loss(learner.learn_canonical(chunk, codes, ones, order), codes, ones)
+    learner.core.mean_loss(learner.core.learn_canonical(chunk, codes, ones, order), codes, ones)
     learner.predict(rows)
     _ = learner.weights, learner.intercept
     engine = learner.engine

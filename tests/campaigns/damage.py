@@ -2,14 +2,17 @@
 
     python tests/campaigns/damage.py [--files N] [--seed N] [--only KIND]
 
-Kinds are those of the golden files (`tests/files/make_golden.py`): learners, ensembles, one-vs-rest, estimators; and
-models that the command trained, which say how files are read and where their training is.
+Kinds are those of the golden files (`tests/persistence/make_golden.py`): learners, ensembles, one-vs-rest, estimators;
+and models that the command trained, which say how files are read and where their training is.
 
 A third of the files have bytes altered or cut off; these are all refused. The others have a header that says something
 else in one to three places, of another type, out of range, missing, unknown or from elsewhere in it, and a checksum
 that is right. What loads must work: read, learn, copy, save, load again and go on to the same bits, and refuse no
 rows but those that a new model of the same settings refuses. `fiol inspect`, `predict`, `evaluate` and `train --resume`
 of what the command trained end well, or with one line that says what is wrong with the file.
+
+Some of these files have NaN or an infinity in an array, or claim features that were never seen for all members and
+classes, which fit into memory for each but not for all together. These are all refused.
 """
 
 import argparse
@@ -17,6 +20,7 @@ import collections
 import copy
 import hashlib
 import json
+import math
 import os
 import random
 import re
@@ -24,6 +28,7 @@ import struct
 import sys
 import tempfile
 import time
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -33,11 +38,12 @@ from click.testing import CliRunner
 
 import fiol
 from fiol import cli
-from fiol.files.model_file import ModelFileError
+from fiol.persistence import model_file, records
+from fiol.persistence.model_file import ModelFileError
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.files.make_golden import MODELS
 from tests.interpreted import interpret_all
+from tests.persistence.make_golden import MODELS
 
 #: What the command is told to train, by the name of the file with the rows.
 TRAINED = {
@@ -64,6 +70,11 @@ NATIVE = (
 )
 #: A file takes no room for features never seen, of which wide rows have millions, but the weights of all of them do.
 MOST_USED = 10**7
+
+#: Files of each kind with a number that is not finite.
+POISONED = 5
+#: Features that a file claims; models of a few features take as much memory as this for each of them.
+CLAIMED = 10**6
 
 #: What takes the place of a value.
 OTHERS = (
@@ -131,6 +142,52 @@ def forged(data, rng):
         else:
             here[key] = copy.deepcopy(rng.choice(OTHERS))
     return signed(header, body)
+
+
+def poisoned(data, rng):
+    """A file with NaN or an infinity at a random place of an array, and the name of the array."""
+    header, body = parts(data)
+    entry = rng.choice([entry for entry in header["arrays"] if entry["dtype"][1] == "f" and entry["length"]])
+    dtype = np.dtype(entry["dtype"])
+    at = entry["offset"] + dtype.itemsize * rng.randrange(entry["length"] // dtype.itemsize)
+    value = np.array(rng.choice((math.nan, math.inf, -math.inf)), dtype).tobytes()
+    return signed(header, body[:at] + value + body[at + dtype.itemsize :]), entry["name"].replace("seen.", "state.")
+
+
+def packed(arrays, features):
+    """Arrays of a file in which every learner, member and class claims so many features, most of them never seen."""
+    claimed = {}
+    for name, array in arrays.items():
+        owner, _, statistic = name.rpartition("state.")
+        fresh = arrays.get(f"{owner}fresh.{statistic}")
+        if not name.startswith(f"{owner}state.") or fresh is None or not len(fresh):
+            claimed[name] = array
+            continue
+        claimed[f"{owner}features"] = np.array([features], np.uint32)
+        claimed[f"{owner}seen"] = np.arange(len(array), dtype=np.uint32)
+        claimed[f"{owner}seen.{statistic}"] = array
+    return claimed
+
+
+def refuses_claims(path):
+    """Claim features for all parts of the model of a file, one more than fit into memory; the number of parts."""
+    whole, arrays = model_file.read(path)
+    claimed = packed(records.unpack(arrays), CLAIMED)
+    owners = [name.removesuffix("seen") for name in claimed if name.rpartition("/")[2] == "seen"]
+    sizes = [
+        CLAIMED * sum(a.nbytes for name, a in claimed.items() if name.startswith(f"{owner}fresh.")) for owner in owners
+    ]
+    model_file.write(path, whole, claimed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fiol.persistence.memory.free_memory", lambda: records.LOADING_COPIES * sum(sizes) - 1.0)
+        tracemalloc.start()
+        try:
+            with pytest.raises(ModelFileError, match=f"a model of {CLAIMED:,} features"):
+                fiol.load(path, compiled=False)
+            assert tracemalloc.get_traced_memory()[1] < min(sizes), "allocated before it was refused"
+        finally:
+            tracemalloc.stop()
+    return len(owners)
 
 
 def has(value, key):
@@ -236,10 +293,10 @@ def use_command(name, folder, path):
 
 def refused_by_a_new_one(model, X, y):
     """Whether a new model of the same settings refuses the rows, too."""
-    labels = model._intake.labels
-    known = {"classes": fiol.intake.labels.AnyLabels(labels.classes)} if labels is not None and labels.closed else {}
-    new = type(model)(model.update, **model._options(), **known, compiled=False)
-    new._intake.restore(model._intake.header())
+    labels = model.core.intake.labels
+    known = {"classes": fiol.features.labels.AnyLabels(labels.classes)} if labels is not None and labels.closed else {}
+    new = type(model)(model.update, **model.core.options(), **known, compiled=False)
+    new.core.intake.restore(model.core.intake.header())
     try:
         new.learn(X, y)
     except (TypeError, ValueError):
@@ -262,6 +319,15 @@ def campaign(files, seed, folder, kinds=(*MODELS, *TRAINED), first=0):
         model, (X, y) = make()
         write(model, path)
         originals[kind] = Path(path).read_bytes(), X, y
+    for kind, (data, _, _) in originals.items():
+        Path(path).write_bytes(data)
+        found["claims of too many features, refused"] += refuses_claims(path) > 0
+        for k in range(POISONED):
+            changed, name = poisoned(data, random.Random(f"{seed} {kind} {k}"))
+            Path(path).write_bytes(changed)
+            with pytest.raises(ModelFileError, match=f"array {name!r} must be finite, got (nan|inf|-inf) at "):
+                fiol.load(path, compiled=False)
+            found["numbers that are not finite, refused"] += 1
     for k in range(first, first + files):
         rng = random.Random(f"{seed} {k}")
         kind = rng.choice(kinds)

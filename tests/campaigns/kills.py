@@ -54,7 +54,7 @@ def campaign(kills, seed, folder):
     model, known = new(), {}
     while model.rounds < LONGEST:
         model.learn(*rows(model.rounds))
-        known[model.rounds] = [a.tobytes() for a in model.arrays().values()]
+        known[model.rounds] = [a.tobytes() for a in model.core.arrays().values()]
     model.save(path)
     last, longest, most, strays = LONGEST, 0.1, 0, 0
     for _ in range(kills):
@@ -77,7 +77,7 @@ def campaign(kills, seed, folder):
         found = load(path, compiled=False)
         after = last % LONGEST + ROWS
         assert found.rounds in (last, after), (found.rounds, last)
-        assert [a.tobytes() for a in found.arrays().values()] == known[found.rounds]
+        assert [a.tobytes() for a in found.core.arrays().values()] == known[found.rounds]
         last = found.rounds
         left = [name for name in os.listdir(folder) if name != "model.fiol"]
         most, strays = max(most, len(left)), strays + bool(left)

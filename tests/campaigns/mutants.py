@@ -7,7 +7,8 @@ visits. Then, fault by fault, a process is forked in which one function has anot
 line run, the quickest first, until one fails: the fault is killed. A fault that none of them notices within the time
 survives: either it changes nothing that anybody can see, or a test is missing. No file is ever changed.
 
-Code that runs when a module is imported, and code that only works compiled (`fiol/engine/events.py`), has no faults.
+Code that runs when a module is imported, and code that only works compiled (`fiol/engine/single_row/events.py`), has
+no faults.
 """
 
 from __future__ import annotations
@@ -34,25 +35,46 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "fiol"
 #: Where faults are seeded.
 MODULES = (
-    *(f"engine/{name}.py" for name in ("engine", "rounds", "reading", "steps", "merging", "holding", "pacing")),
-    *(f"update/{name}.py" for name in ("laziness", "plan", "state", "anchors", "loss_steps", "regularizer_steps")),
+    *(f"engine/{name}.py" for name in ("engine", "update_engine", "centering", "float32_guard", "interrupts")),
+    *(f"engine/round/{name}.py" for name in ("rounds", "reading", "rounding", "exact_step")),
     *(
-        f"intake/{name}.py"
+        f"engine/ensemble/{name}.py"
+        for name in (
+            "bayes", "bayes_engine", "best_member", "best_member_engine", "engine", "exact_root", "feature_gate",
+            "joint_newton_stack", "lane_group", "lane_records", "lane_stack", "lane_steps", "member_rounds",
+            "member_subset", "members", "newton_stack", "newton_stack_engine", "pieces", "rounds", "stack_engine",
+            "stack_rules", "stack_state",
+        )
+    ),
+    *(f"engine/parallel/{name}.py" for name in ("lane_scores", "lane_shards", "merge", "merge_kernels", "shards")),
+    *(
+        f"algorithms/{name}.py"
+        for name in ("lazy_updates", "plan", "state", "anchors", "loss_steps", "regularizer_steps")
+    ),
+    *(
+        f"features/{name}.py"
         for name in (
             "blocks", "capacity", "chunk", "containers", "file_header", "frames", "hashing", "intake", "labels",
             "scan", "targets", "transaction", "turns", "uniting", "vocabulary",
         )
     ),
-    *(f"files/{name}.py" for name in ("model", "model_file", "recipe", "records")),
+    *(f"persistence/{name}.py" for name in ("model", "model_file", "recipe", "records", "state_checks")),
     *(
         f"components/{name}.py"
         for name in (
-            "geometries", "joint_losses", "losses", "problem", "regularizers", "row", "scalars", "solvers",
-            "step_sizes",
+            "combiners", "joint_losses", "losses", "subproblem", "regularizers", "row", "scalars", "simd",
+            "solvers",
         )
     ),
-    *(f"engine/{name}.py" for name in ("centring", "gating", "pooling")),
-    *(f"intake/{name}.py" for name in ("coding", "column_values", "crossing", "strands")),
+    *(
+        f"components/step_sizes/{name}.py"
+        for name in ("coin_betting", "merge", "protocol", "rule", "scale_free", "schedules", "sums")
+    ),
+    *(
+        f"components/geometries/{name}.py"
+        for name in ("entropic", "geometry", "quadratic", "reparametrization", "separable")
+    ),
+    *(f"features/{name}.py" for name in ("coding", "column_values", "crossing", "strands")),
     *(f"readers/{name}.py" for name in ("csv", "line_blocks", "reading", "svmlight", "vw")),
     *(f"readers/loops/{name}.py" for name in ("cells", "numbers", "vw_rows")),
     *(f"training/{name}.py" for name in ("evaluation", "figures", "guessing", "record", "rows", "run", "shuffling")),
@@ -61,7 +83,7 @@ MODULES = (
 LEFT_OUT = (
     "tests/campaigns",
     "tests/compiler",
-    "tests/doors",
+    "tests/integrations",
     "tests/experiments",
     "tests/peers",
     "tests/regret",
@@ -78,7 +100,7 @@ LEFT_OUT = (
 #: Names of tests with libraries that do not work in a process that was forked.
 UNFORKED = ("polars", "frames_agree")
 #: A test that takes longer while it is watched is left out.
-LONG = 2.0
+LONG = 4.0
 #: Every test of hypothesis draws so many examples at most.
 EXAMPLES = 15
 #: Lines of a function are looked at in its first calls by a test.

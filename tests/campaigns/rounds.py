@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fiol
+from fiol.components.combiners import NewtonStack
 from fiol.components.losses import Loss
-from fiol.components.stacks import NewtonStack
-from fiol.engine.lane_stack import lane_stack_rows
-from fiol.engine.stack_state import CURVED, SQUARES, mixing, narrowed, new_lane_room, new_stack_state, widened
-from fiol.engine.stacking import stack_rows
+from fiol.engine.ensemble.lane_stack import lane_stack_rows
+from fiol.engine.ensemble.newton_stack import stack_rows
+from fiol.engine.ensemble.stack_state import CURVED, SQUARES, mixing, narrowed, new_lane_room, new_stack_state, widened
 
 #: Rows a block.
 BLOCK = 10_000

@@ -45,8 +45,8 @@ def learn_stream(folder, die_after):
     from pyspark.sql import SparkSession
 
     import fiol
-    from fiol.doors import spark_stream
-    from fiol.doors.spark_rows import PLAIN_COLUMNS, SparkRows
+    from fiol.integrations import spark_stream
+    from fiol.integrations.spark_rows import PLAIN_COLUMNS, SparkRows
     from fiol.spark import FIOLRegressionModel, train_stream
 
     folder = Path(folder)
@@ -135,7 +135,7 @@ def campaign(kills, seed, batches, folder):
         assert last < batches - 1, last
         np.testing.assert_allclose(learner.weights, other.weights, rtol=0.1, atol=0.01)
         return hits, again, lives
-    pairs = zip(learner.arrays().items(), other.arrays().values(), strict=True)
+    pairs = zip(learner.core.arrays().items(), other.core.arrays().values(), strict=True)
     differing = [name for (name, a), b in pairs if not np.array_equal(a, b)]
     assert found.read_bytes() == calm.read_bytes(), (differing, learner.meta, other.meta)
     return hits, again, lives

@@ -24,7 +24,7 @@ import time
 import numpy as np
 
 from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax
-from fiol.intake.turns import Turns
+from fiol.features.turns import Turns
 
 LASSO, JOINT = FIOL(Logistic(), L1(0.02)), FIOL(Softmax())
 #: By name, a model, and whether its features are named and its targets labels.
@@ -155,7 +155,7 @@ def campaign(kind, calls, threads, seed, compiled=True):
     """Let threads make calls, replay them, and compare; AssertionError if there is no such order."""
     work = Calls(kind, compiled)
     model, noted = work.new(), Noted()
-    model._turns, answers, failed = noted, {}, []
+    model.core.lock, answers, failed = noted, {}, []
     numbers = [[seed * 10**7 + t * 10**6 + k for k in range(calls // threads)] for t in range(threads)]
     barrier = threading.Barrier(threads)
 

@@ -18,7 +18,6 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol import cli
-from fiol.engine import pooling
 from fiol.training import run as loop
 
 SINGLE = ["--algorithm", "FIOL"]
@@ -207,7 +206,7 @@ def test_a_disk_that_fills_leaves_no_half_file(two, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fiol.files.model_file.pour", full)
+    monkeypatch.setattr("fiol.persistence.model_file.pour", full)
     done = invoke("train", path, *SINGLE, "-o", model, "--force", code=1)
     assert "No space left" in done.output
     assert model.read_bytes() == before
@@ -270,17 +269,22 @@ def test_a_checkpoint_goes_on_to_the_same_file(two, tmp_path, monkeypatch, optio
     assert "was made with --seed 1, not 2" in done.output
 
 
-def test_jobs_learn_as_learn_parallel_does(two, tmp_path, monkeypatch):
-    monkeypatch.setattr(pooling, "ALONE", 60)
-    path, X, y = two
-    model, learner = tmp_path / "jobs.fiol", fiol.Learner(fiol.FIOL(fiol.Logistic()))
-    invoke("train", path, *SINGLE, "--jobs", 3, "-o", model)
-    learner.learn_parallel(X, 2.0 * y - 1.0, parts=3)
-    assert fiol.load(model).weights.tobytes() == learner.weights.tobytes()
-    done = invoke("train", path, *SINGLE, "--jobs", 2, "-o", model, "--resume", code=2)
-    assert "was made with --jobs 3, not 2" in done.output
-    done = invoke("train", path, *SINGLE, "--jobs", 2, "--max-features", 5, "-o", tmp_path / "none", code=2)
-    assert "--jobs and --max-features exclude each other" in done.output
+def test_a_model_made_with_jobs_loads_and_goes_on_if_it_was_one(two, tmp_path):
+    """`--jobs` was an option of an earlier version, whose files have it in two places."""
+    path, X, _ = two
+    model, command = tmp_path / "jobs.fiol", ["train", path, *SINGLE, "--passes", 2]
+    invoke(*command, "-o", model)
+    learner = fiol.load(model)
+    for jobs, told in ((None, 1), (1, 1), (3, 3)):
+        learner.meta["training"]["asked"]["jobs"] = jobs
+        learner.meta["training"]["regime"]["jobs"] = told
+        learner.save(model)
+        assert "finished" in invoke("inspect", model).output
+        assert invoke("predict", model, path).output.count("\n") == len(X) + 1
+        done = invoke(*command, "-o", model, "--resume", code=2 if jobs == 3 else 0)
+        expected = "was made with --jobs, which fiol train no longer has" if jobs == 3 else "nothing is left to do"
+        assert expected in done.output
+    assert "No such option" in invoke(*command, "--jobs", 2, "-o", tmp_path / "none", code=2).output
 
 
 def test_info():

@@ -10,7 +10,7 @@ from material import LOSSES, SOLVERS
 
 import fiol
 from fiol.compiler.fingerprint import global_names
-from fiol.components.problem import make_problem
+from fiol.components.subproblem import make_problem
 
 D = 5
 REGULARIZERS = [

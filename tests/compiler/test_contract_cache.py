@@ -20,7 +20,7 @@ from fiol.compiler import compiled
 from fiol.compiler.cache import Kept
 from fiol.compiler.fingerprint import source_digest
 from fiol.components.component import Component
-from fiol.engine import steps
+from fiol.engine.round import exact_step as steps
 
 SOURCE = Path(fiol.__file__).parent
 #: The folder whose kernels call one another's.
@@ -62,7 +62,7 @@ def slopes(problem, compiled):
 def misses():
     import sys
     import fiol.probing
-    import fiol.engine.steps
+    import fiol.engine.round.exact_step
     ours = [module for name, module in sys.modules.items() if name.startswith("fiol.") and module]
     kernels = {id(k): k for module in ours for k in vars(module).values() if hasattr(k, "stats")}
     return sum(sum(k.stats.cache_misses.values()) for k in kernels.values())
@@ -312,7 +312,7 @@ def test_an_edit_renames_every_type_if_it_is_of_a_file_that_kernels_call_into(fo
         file.write_text(file.read_text() + "\nEXTRA = 1\n")
         return source_digest(install, compiled.CALLED)
 
-    for part in ("components/losses.py", "components/regularizers.py", "learner.py", "intake/containers.py"):
+    for part in ("components/losses.py", "components/regularizers.py", "learner/core.py", "features/containers.py"):
         assert edit(part) == compiled.LAYER
     assert run(folder, NAMES_A_TYPE) == before
     digests = [compiled.LAYER, *map(edit, compiled.CALLED)]

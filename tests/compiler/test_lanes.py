@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from fiol.compiler.compiled import jit
-from fiol.components.lanes import (
+from fiol.components.simd import (
     anywhere,
     both_lanes,
     choose,
+    decay,
     exponential,
     first_lanes,
     is_short,
     lane,
-    lane_decay,
     lane_exponential,
     lanes,
     larger,
@@ -138,11 +138,11 @@ def test_exponentials_in_lanes_are_exact_to_the_last_digit():
 
 @jit
 def decays(zero, pull, h, n, out):  # type: ignore[no-untyped-def]
-    """`lane_decay`, a number of rounds for as many numbers as there are lanes."""
+    """What `decay` leaves, a number of rounds for as many numbers as there are lanes."""
     like = lanes(zero)
     for k in range(n.shape[0]):
         place = k * len(zero)
-        store(out, place, lane_decay(load_lanes(pull, place, like), load_lanes(h, place, like), n[k]))
+        store(out, place, decay(load_lanes(pull, place, like), load_lanes(h, place, like), n[k])[0])
 
 
 def test_what_missed_rounds_leave_in_lanes_is_exact():
@@ -153,7 +153,7 @@ def test_what_missed_rounds_leave_in_lanes_is_exact():
     pull[:, 2], pull[:, 3] = h[:, 2], h[:, 3] / n  # just half in every round, and about a third in all
     found = np.zeros(pull.size)
     decays((0.0,) * 8, pull.ravel(), h.ravel(), n, found)
-    slow = np.array([lane_decay(a, b, c) for a, b, c in zip(pull, h, n, strict=True)])
+    slow = np.array([decay(a, b, c)[0] for a, b, c in zip(pull, h, n, strict=True)])
     triples = zip(pull.ravel(), h.ravel(), np.repeat(n, 8), strict=True)
     with mp.workdps(40):
         exact = [float((1 + mp.mpf(a) / mp.mpf(b)) ** -int(c)) for a, b, c in triples]

@@ -229,8 +229,8 @@ def test_missing_methods_are_named_before_anything_compiles(parts, message, monk
     def compile_nothing(*args):
         pytest.fail("reached the compiler")
 
-    monkeypatch.setattr("fiol.engine.steps.step_row", compile_nothing)
-    monkeypatch.setattr("fiol.engine.steps.absent_weights", compile_nothing)
+    monkeypatch.setattr("fiol.engine.round.exact_step.step_row", compile_nothing)
+    monkeypatch.setattr("fiol.engine.round.exact_step.absent_weights", compile_nothing)
     with pytest.raises(TypeError, match=message):
         fiol.solve_step([1.0, 2.0], 1.0, [0.5, 0.5], **{"loss": Squared(), **parts})
     if "regularizer" in parts and not parts["regularizer"].has("prox"):

@@ -12,7 +12,7 @@ from material import name
 
 import fiol
 from fiol.checks import CheckError, check_geometry
-from fiol.components.geometries import relative_entropy
+from fiol.components.geometries import Pairs, Quadratic, Reparametrization, WholeRows, relative_entropy
 from fiol.components.row import Row
 
 MATRIX = [[2.0, 1.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 3.0]]
@@ -97,10 +97,9 @@ def test_signed_entropy_is_entropy_on_doubled_features():
     pair = np.array([[0.5, 0.1, 1.0, 0.2], [0.1, 0.7, 1.0, 0.3]])
     x = np.array([1.0, -2.0, 0.5, 3.0])
     signed = solve(fiol.SignedEntropy(), pair, regularizer=fiol.L1([0.1, 0.2, 0.0, 0.3]))
-    doubled = solve(
-        fiol.Entropy(), pair.ravel(), x=np.r_[x, -x], regularizer=fiol.L1([0.1, 0.2, 0.0, 0.3, 0.1, 0.2, 0.0, 0.3])
-    )
-    np.testing.assert_array_equal(signed.w.ravel(), doubled.w)
+    strengths = fiol.L1([0.1, 0.1, 0.2, 0.2, 0.0, 0.0, 0.3, 0.3])  # x and -x of a feature are neighbors
+    doubled = solve(fiol.Entropy(), pair.T.ravel(), x=np.stack([x, -x], axis=1).ravel(), regularizer=strengths)
+    np.testing.assert_array_equal(signed.w.T.ravel(), doubled.w)
     assert signed.z == pytest.approx(float(x @ fiol.SignedEntropy.join(signed.w)))
 
 
@@ -131,31 +130,38 @@ def test_checks_catch_a_wrong_mirror_map():
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=name)
-def test_weights_that_enter_leave_as_they_were(geometry):
-    """And a row has the same score there: <x, w> is <x entered, w entered>."""
+def test_reparametrized_weights_are_restored(geometry):
+    """And a row has the same score: <x, w> is <working row, working weights>."""
     d = len(MATRIX)
     w, x = np.linspace(1.0, 2.0, d), np.linspace(-1.0, 3.0, d)
     w = w / w.sum() if geometry.sums_to_one else w
-    entered = geometry.enter_weights(w)
-    assert entered.shape == (geometry.entered(d),)
-    np.testing.assert_allclose(geometry.leave_weights(entered), w, rtol=1e-12)
-    _, index, value = geometry.enter_rows((np.array([0, d]), np.arange(d, dtype=np.int32), x), d)
-    assert value @ entered[index] == pytest.approx(x @ w, rel=1e-12)
-    assert geometry.mixes_features() == isinstance(geometry, (fiol.Mahalanobis, fiol.Simplex))
+    geometry.check_domain(w)
+    to = geometry.reparametrization()
+    working = to.transform_weights(w)
+    assert working.shape == (to.weights_per_feature * d,)
+    np.testing.assert_allclose(to.restore_weights(working), w, rtol=1e-12)
+    _, index, value = to.transform_rows((np.array([0, d]), np.arange(d, dtype=np.int32), x), d)
+    assert value @ working[index] == pytest.approx(x @ w, rel=1e-12)
+    assert to.whole_rows == isinstance(geometry, (fiol.Mahalanobis, fiol.Simplex))
+    assert to.is_identity == isinstance(geometry, (Quadratic, Hypentropy)) or type(geometry) is fiol.Entropy
     assert (geometry.least_weight() == 0.0) == isinstance(geometry, (fiol.Entropy, fiol.Simplex))
 
 
-def test_weights_outside_the_domain_do_not_enter():
+def test_weights_outside_the_domain_are_refused():
+    w = np.array([1.5, -0.5])
     for geometry in (fiol.Entropy(), fiol.Simplex()):
         with pytest.raises(ValueError, match=r"got w\[1\] = -0.5"):
-            geometry.enter_weights(np.array([1.5, -0.5]))
-    np.testing.assert_array_equal(fiol.SignedEntropy().enter_weights(np.array([1.5, -0.5])), [1.5, 0.0, 0.0, 0.5])
+            geometry.check_domain(w)
+    fiol.SignedEntropy().check_domain(w)
+    np.testing.assert_array_equal(Pairs().transform_weights(w), [1.5, 0.0, 0.0, 0.5])
 
 
-def test_a_geometry_of_whole_rows_mixes_features_unless_its_weights_are_pairs():
-    whole = type("Whole", (fiol.Euclidean,), {"whole_rows": True})
-    assert whole().mixes_features()
-    assert not type("Pairs", (whole,), {"paired": True})().mixes_features()
+def test_reparametrization_is_the_identity_unless_rows_are_whole_or_weights_are_pairs():
+    assert Reparametrization().is_identity
+    assert WholeRows().whole_rows
+    assert not WholeRows().is_identity
+    assert not Pairs().whole_rows
+    assert not Pairs().is_identity
 
 
 @given(

@@ -270,7 +270,7 @@ class Steeper(fiol.Logistic):
 
 
 def test_nothing_that_belongs_to_a_derivative_outlives_it():
-    """The base's guess, near, hess, conjugate and name would be those of another loss."""
+    """The base's guess, hess, conjugate and name would be those of another loss."""
     left = {name for name, default in fiol.Loss.of_grad().items() if getattr(Steeper, name, None) != default}
     assert left == set()
     steps = [
@@ -289,8 +289,8 @@ def test_a_subclass_without_a_derivative_of_its_own_keeps_everything():
         targets = "-1 or +1, please"
 
     assert Louder.dual is fiol.Hinge.dual
-    assert Louder().valley(1.0) == (1.0, 1.0)
-    assert Louder.called == "hinge"
+    assert Louder().flat_interval(1.0) == (1.0, 1.0)
+    assert Louder.alias == "hinge"
 
 
 def test_a_link_goes_with_its_predict():
@@ -304,17 +304,17 @@ def test_a_link_goes_with_its_predict():
     assert type("Again", (silent,), {"link": "identity", "predict": lambda self, z: z})().says_link()
 
 
-def test_checks_catch_a_wrong_link_and_a_wrong_valley():
+def test_checks_catch_a_wrong_link_and_a_wrong_flat_interval():
     wrong = type("Wrong", (fiol.Logistic,), {"link_factor": 2.0, "predict": lambda self, z: fiol.Logistic().predict(z)})
     assert wrong().says_link() is False  # it says a factor, but not of which link
     wrong = type("Wrong", (wrong,), {"link": "logit", "predict": lambda self, z: fiol.Logistic().predict(z)})
     with pytest.raises(CheckError, match=r"Wrong.*predict: at z = .* the link 'logit' says"):
         check_loss(wrong())
-    narrow = type("Narrow", (fiol.EpsilonInsensitive,), {"valley": lambda self, y: (y, y)})
-    with pytest.raises(CheckError, match=r"valley: for y = .* straight lines have"):
+    narrow = type("Narrow", (fiol.EpsilonInsensitive,), {"flat_interval": lambda self, y: (y, y)})
+    with pytest.raises(CheckError, match=r"flat_interval: for y = .* straight lines have"):
         check_loss(narrow())
-    bent = type("Bent", (fiol.Squared,), {"valley": lambda self, y: (y, y)})
-    with pytest.raises(CheckError, match="valley"):
+    bent = type("Bent", (fiol.Squared,), {"flat_interval": lambda self, y: (y, y)})
+    with pytest.raises(CheckError, match="flat_interval"):
         check_loss(bent())
 
 
@@ -363,11 +363,11 @@ def test_steps_in_lanes_are_exact_steps(data):
     found = loss.lane_step(z, p, 0.0, 1.0, y, weight)
     assert loss.lane_exact(z, weight * p)
     for k in range(4):
-        beta, bend = loss.exact_step(z[k], p[k], 0.0, 1.0, y, weight)
+        beta, curvature = loss.exact_step(z[k], p[k], 0.0, 1.0, y, weight)
         off = 8.0 * np.spacing(abs(z[k]) + weight * p[k] + 1.0)  # of the score
         steep = weight if isinstance(loss, fiol.Logistic) else weight / (1.0 + weight * p[k])
         assert np.broadcast_to(found[0], 4)[k] == pytest.approx(beta, rel=1e-14, abs=off * steep)
-        assert np.broadcast_to(found[1], 4)[k] == pytest.approx(bend, rel=1e-12, abs=off * steep + 1e-300)
+        assert np.broadcast_to(found[1], 4)[k] == pytest.approx(curvature, rel=1e-12, abs=off * steep + 1e-300)
 
 
 def test_the_root_of_the_logistic_loss_in_lanes_has_all_digits():
@@ -376,7 +376,7 @@ def test_the_root_of_the_logistic_loss_in_lanes_has_all_digits():
     m[::3] = -p[::3] * rng.random(400)  # around the middle
     m[1::3], p[1::3] = rng.uniform(-40.0, 40.0, 400), 10.0 ** rng.uniform(-3.0, 3.0, 400)
     p[::50] = 0.0
-    c, bend = fiol.components.losses.even_logistic_root(m, p)
+    c, curvature = fiol.components.losses.even_logistic_root(m, p)
     with mp.workdps(700):
         for k in range(len(m)):
             margin, slope = mp.mpf(m[k]), mp.mpf(p[k])
@@ -392,7 +392,7 @@ def test_the_root_of_the_logistic_loss_in_lanes_has_all_digits():
             curved = exact * (1 - exact)
             # Where c is near 1, an error of the margin in its last place is one of 1 - c.
             room = 1e-15 + 4 * np.spacing(abs(m[k]) + p[k]) / (1 + slope * curved)
-            assert abs(bend[k] - curved) <= room * curved + mp.mpf(10) ** -303
+            assert abs(curvature[k] - curved) <= room * curved + mp.mpf(10) ** -303
 
 
 def test_the_root_of_one_number_is_that_of_a_lane():
@@ -433,7 +433,7 @@ def test_the_guess_of_the_logistic_loss_is_near(p, y):
         assert 0.4 * min(c, 1.0 - c) - 1e-12 <= min(guess, 1.0 - guess) <= 2.0 * min(c, 1.0 - c) + 1e-12
 
 
-@pytest.mark.parametrize("name", ["grad", "hess", "dual", "gauge"])
+@pytest.mark.parametrize("name", ["grad", "hess", "dual", "scale_statistic"])
 def test_a_loss_with_a_method_of_its_own_has_no_lanes_unless_it_says_so(name):
     own = getattr(fiol.Logistic, name)
     assert fiol.Logistic.lanes

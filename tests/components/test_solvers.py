@@ -9,9 +9,9 @@ from material import SOLVERS, name
 
 import fiol
 from fiol.checks import CheckError, check_solver
-from fiol.components.problem import make_problem
 from fiol.components.row import Row
 from fiol.components.solvers import breakpoints, select
+from fiol.components.subproblem import make_problem
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=name)

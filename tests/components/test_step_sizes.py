@@ -9,9 +9,10 @@ import pytest
 from scipy import sparse
 
 import fiol
+from fiol.algorithms.state import make_row_buffers
 from fiol.compiler.compiled import interpreted
-from fiol.engine import rounds
-from fiol.update.state import make_desk
+from fiol.components.step_sizes import Observation
+from fiol.engine.round import rounds
 
 uses_of = interpreted(rounds.uses_of)
 
@@ -55,8 +56,8 @@ class Rms(fiol.Adaptive):
     def h(self, s, unit):
         return 0.1 + sqrt(s[0] / unit)
 
-    def observe(self, s, x, square):
-        s[0] = self.rho * s[0] + (1.0 - self.rho) * (square * (x * x))
+    def observe(self, s, seen):
+        s[0] = self.rho * s[0] + (1.0 - self.rho) * (seen.square * (seen.x * seen.x))
 
 
 class Largest(fiol.Adaptive):
@@ -70,8 +71,8 @@ class Largest(fiol.Adaptive):
     def h(self, s, unit):
         return 0.2 + sqrt(s[0] / unit) * sqrt(s[1])
 
-    def observe(self, s, x, square):
-        s[0] = max(s[0], square * (x * x))
+    def observe(self, s, seen):
+        s[0] = max(s[0], seen.square * (seen.x * seen.x))
         s[1] += 1.0
 
 
@@ -124,7 +125,7 @@ def play(step_size, X, y, weight, lam):
         step = np.zeros(d + 1)
         for i in range(d + 1):
             if x[i] != 0.0 and hasattr(rule, "observe"):
-                rule.observe(records[i], x[i], square * c * c)
+                rule.observe(records[i], Observation(x[i], square * c * c))
             unit = peaks[i] ** 2 if free else 1.0
             h = unit * rule.h(records[i], unit) if unit > 0.0 else 0.0
             step[i] = rule.eta(t) / h if h > 0.0 else 0.0
@@ -219,7 +220,7 @@ def test_bad_step_sizes_fail_their_checks(monkeypatch):
         constant = True
 
     class Explodes(Rms):
-        def observe(self, s, x, square):
+        def observe(self, s, seen):
             s[0] = (s[0] + 1.0) ** 20
 
     class Negative(Halved):
@@ -296,8 +297,8 @@ class Mean(fiol.Adaptive):
     def h(self, s, unit):
         return 1.0
 
-    def observe(self, s, x, square):
-        s[0] = square
+    def observe(self, s, seen):
+        s[0] = seen.square
 
 
 class Still(Mean):
@@ -306,8 +307,8 @@ class Still(Mean):
 
 
 class Returned(Mean):
-    def observe(self, s, x, square):
-        return s[0] + square
+    def observe(self, s, seen):
+        return s[0] + seen.square
 
 
 class Roots(Mean):
@@ -331,8 +332,8 @@ def test_rules_that_make_no_steps_fail_their_checks(wrong, message, monkeypatch)
 
 
 class Beyond(Mean):
-    def observe(self, s, x, square):
-        s[1] = square
+    def observe(self, s, seen):
+        s[1] = seen.square
 
 
 class BeyondToo(Mean):
@@ -351,31 +352,61 @@ def test_a_rule_that_leaves_its_record_is_refused_before_anything_is_compiled(wr
     fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=wrap(Roots())))  # what else goes wrong is for its rounds to say
 
 
-def test_metrics_in_units_are_those_of_divided_values():
+def test_scale_free_metric_is_that_of_divided_values():
     rules = fiol.AdaGrad(kappa=0.3), fiol.Normalized(), fiol.Curvature(prior=2.0), fiol.CoinBetting(), Rms()
     for rule in rules:
         for unit in (1e-70, 0.3, 1.0, 7.0, 1e70):
             s = np.array([3.0, 2.0, 1.0])[: rule.width()] * unit * unit
-            assert rule.h_in_units(s, unit) == pytest.approx(unit * unit * rule.h(s, unit * unit), rel=1e-14)
+            found = fiol.ScaleFree(rule).h(np.append(s, unit), 1.0)
+            assert found == pytest.approx(unit * unit * rule.h(s, unit * unit), rel=1e-14)
 
 
-def test_a_rule_with_a_metric_of_its_own_has_no_other_in_units():
+def test_scale_free_uses_the_metric_of_a_subclass():
     class Twice(fiol.AdaGrad):
         def h(self, s, unit):
             return 2.0 * fiol.AdaGrad.h(self, s, unit)
 
     s = np.array([9.0, 4.0])
-    assert Twice().h_in_units(s, 4.0) == 2.0 * fiol.AdaGrad().h_in_units(s, 4.0)
     assert fiol.ScaleFree(Twice()).h(s, 1.0) == 2.0 * fiol.ScaleFree(fiol.AdaGrad()).h(s, 1.0)
+
+
+class Lengths(fiol.Adaptive):
+    """Uses the length of rows, and does not declare it."""
+
+    keeps = ("length",)
+
+    def eta(self, t):
+        return 0.1
+
+    def h(self, s, unit):
+        return 1.0 + s[0]
+
+    def observe(self, s, seen):
+        s[0] = seen.length
+
+
+class Pulls(Lengths):
+    uses_length = True
+
+    def observe_step(self, s, outcome):
+        s[0] += outcome.pull
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"), [(Lengths(), "observe .*uses_length"), (Pulls(), "observe_step .*uses_pulls")]
+)
+def test_undeclared_facts_of_a_round_are_refused(wrong, where):
+    with pytest.raises(TypeError, match=where):
+        fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=fiol.ScaleFree(wrong)))
 
 
 def test_which_rows_outgrow_their_features():
     rule, rng = fiol.ScaleFree(), np.random.default_rng(0)
     for _ in range(200):
         x, peaks = rng.choice([0.0, -3.0, 1.0, 2.0], 3), rng.choice([0.0, 1.0, 2.0, 3.0], 3)
-        desk = make_desk(3, 2)
-        desk[9:, :3] = np.ones(3), peaks
-        desk = uses_of(desk)
-        shrinks = [rule.shrink_for(x[k], desk.statistics[:, k]) != 1.0 for k in range(3)]
-        assert rule.outgrown(x, desk) == any(shrinks)
-        assert not fiol.AdaGrad().outgrown(x, desk)
+        buffers = make_row_buffers(3, 2)
+        buffers[9:, :3] = np.ones(3), peaks
+        buffers = uses_of(buffers)
+        shrinks = [rule.shrink_for(x[k], buffers.statistics[:, k]) != 1.0 for k in range(3)]
+        assert rule.outgrown(x, buffers) == any(shrinks)
+        assert not fiol.AdaGrad().outgrown(x, buffers)

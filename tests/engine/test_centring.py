@@ -8,8 +8,8 @@ from interpreted import interpret
 from scipy.sparse import csr_matrix
 
 import fiol
-from fiol.engine.centring import NO_ROWS, WINDOW, centring_from
-from fiol.files import recipe
+from fiol.engine.centering import NO_ROWS, WINDOW, centering_from
+from fiol.persistence import recipe
 
 OFFSETS = np.array([300.0, 0.0, -40.0, 1000.0])
 SQUARED = fiol.FIOL(fiol.Squared())
@@ -103,7 +103,7 @@ def test_centring_does_what_a_slow_loop_does(far, shift, centred):
     np.testing.assert_allclose(learner.learn(X, y), scores, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(learner.weights, w, rtol=1e-8, atol=1e-11)
     np.testing.assert_allclose(learner.intercept, b, rtol=1e-8)
-    np.testing.assert_array_equal(learner.engine.centring.features, centred)
+    np.testing.assert_array_equal(learner.engine.centering.features, centred)
 
 
 def fit_of(scores, y):
@@ -140,12 +140,12 @@ def test_who_is_not_centred():
         fiol.Learner(fiol.FIOL(fiol.Squared(), geometry=fiol.SignedEntropy()), n_features=5, compiled=False),
     ):
         learner.learn(X, y)
-        assert learner.engine.centring is None
+        assert learner.engine.centering is None
     sparse = fiol.Learner(SQUARED, compiled=False)
     plain = fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=off), compiled=False)
     X = X * (np.random.default_rng(0).random(X.shape) < 0.5)
     np.testing.assert_array_equal(sparse.learn(X, y), plain.learn(X, y))
-    assert sparse.engine.centring.idle
+    assert sparse.engine.centering.idle
 
 
 # --- the same by every door -------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_the_same_bits_however_rows_come(name, tmp_path):
     if found[0].ndim == 1:
         np.testing.assert_array_equal(np.concatenate(found), scores)
     assert_same(told(parts), told(whole))
-    assert whole.engine.centring.features.tolist() == [0, 2, 3]
+    assert whole.engine.centering.features.tolist() == [0, 2, 3]
     w, b = told(whole)
     z = X @ (w if w.ndim == 1 else w.T) + b
     np.testing.assert_allclose(whole.scores(X), z, rtol=1e-9, atol=1e-8 if whole.dtype == np.float64 else 1e-3)
@@ -195,7 +195,7 @@ def test_named_hashed_and_single_rows():
     np.testing.assert_array_equal(
         hashed[0].learn(as_dicts(X), y), [hashed[1].learn_named(row, t) for row, t in zip(as_dicts(X), y, strict=True)]
     )
-    assert len(hashed[0].engine.centring.features) == 3
+    assert len(hashed[0].engine.centering.features) == 3
     row = as_dicts(X)[-1]
     np.testing.assert_allclose(named.score_named(row), X[-1] @ numbered.weights + numbered.intercept, rtol=1e-9)
 
@@ -209,7 +209,7 @@ def test_compiled_rows_and_events():
         index = np.arange(5, dtype=np.int32)
         alone = [events.learn_one(index[row != 0.0], row[row != 0.0], t) for row, t in zip(X, y, strict=True)]
         np.testing.assert_array_equal(alone, scores)
-        assert_same(events.engine.centring, chunked.engine.centring)
+        assert_same(events.engine.centering, chunked.engine.centering)
         assert_same(told(events), told(chunked))
         assert events.score_one(index, X[0] + 0.5) == chunked.scores(X[:1] + 0.5)[0]
 
@@ -232,7 +232,7 @@ def test_bounded_memory():
     learner.prune()
     np.testing.assert_allclose(learner.scores(X), before, rtol=1e-9, atol=1e-9)
     centred = {names[i] for i in (0, 2, 3)} & set(learner.names)
-    assert {learner.names[i] for i in learner.engine.centring.features} == centred
+    assert {learner.names[i] for i in learner.engine.centering.features} == centred
     learner.learn(np.hstack([X, X[:, :1] + 1.0])[:, [0, 1, 2, 3, 5]], y)
 
 
@@ -262,8 +262,8 @@ def test_copies_of_engines_have_means_of_their_own(update):
     learner = fiol.Learner(update, compiled=False)
     learner.learn(rng.standard_normal((40, 3)) + 50.0, np.zeros(40))
     new = learner.engine.copy()
-    assert new.centring.features.tolist() == [0, 1, 2]
-    assert not any(np.shares_memory(a, b) for a, b in zip(new.centring, learner.engine.centring, strict=True))
+    assert new.centering.features.tolist() == [0, 1, 2]
+    assert not any(np.shares_memory(a, b) for a, b in zip(new.centering, learner.engine.centering, strict=True))
 
 
 # --- rows in random order ---------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_fit_centres_more_where_it_shuffles(kind, monkeypatch):
         make = fiol.FIOLRegressor
 
     def centred(model):
-        return {tuple(learner.engine.centring.features) for learner in model.learners_}
+        return {tuple(learner.engine.centering.features) for learner in model.learners_}
 
     assert centred(make(**options).fit(X, y)) == {(0, 1)}
     assert centred(make(**options, shuffle=False).fit(X, y)) == {()}
@@ -311,7 +311,7 @@ def test_a_model_remembers_that_rows_come_in_random_order(update, tmp_path):
     new.engine.expect_random_order()
     whole = new.copy()
     whole.learn(X, y)
-    assert whole.engine.centring.features.tolist() == [0, 1]
+    assert whole.engine.centering.features.tolist() == [0, 1]
     in_parts = new.copy()
     for a, b in ((0, 10), (10, 31), (31, 33), (33, 90)):
         in_parts.learn(X[a:b], y[a:b])
@@ -322,9 +322,9 @@ def test_a_model_remembers_that_rows_come_in_random_order(update, tmp_path):
         model.learn(csr_matrix(X[20:]), y[20:])
         assert_same(told(model), told(whole))
     assert_same(told(in_parts), told(whole))
-    mark = new.mark()
+    mark = new.core.mark()
     new.learn(X[:5], y[:5])
-    new.rewind(mark)
+    new.core.rewind(mark)
     new.learn(X, y)
     assert_same(told(new), told(whole))
 
@@ -338,9 +338,9 @@ def test_merged_models_with_a_stream_among_them_centre_as_streams_do(streams):
             part.engine.expect_random_order()
         part.learn(X[10 * k : 10 * k + 10], y[10 * k : 10 * k + 10])
     whole = fiol.Learner.merge(parts)
-    assert whole.engine.centring.far.tolist() == [2.0 if streams else 0.5]
+    assert whole.engine.centering.far.tolist() == [2.0 if streams else 0.5]
     whole.learn(X[20:], y[20:])
-    assert whole.engine.centring.features.tolist() == ([] if streams else [0, 1])
+    assert whole.engine.centering.features.tolist() == ([] if streams else [0, 1])
 
 
 def test_rows_that_came_before_were_a_stream():
@@ -349,13 +349,13 @@ def test_rows_that_came_before_were_a_stream():
     learner.learn(X[:1], y[:1])
     learner.engine.expect_random_order()
     learner.learn(X[1:], y[1:])
-    assert learner.engine.centring.idle
+    assert learner.engine.centering.idle
 
 
 def test_a_model_without_means_has_none_in_random_order_either():
     learner = fiol.Learner(SQUARED, intercept=False, compiled=False)
     learner.engine.expect_random_order()
-    assert learner.engine.centring is None
+    assert learner.engine.centering is None
 
 
 # --- merging ----------------------------------------------------------------------------------
@@ -378,12 +378,12 @@ def test_merged_learners_predict_the_mean(name):
             if name != "ensemble":  # whose stack is merged as well
                 np.testing.assert_allclose(part, share * average[0] + (1.0 - share) * average[1], rtol=1e-6, atol=1e-8)
         if how == "all centred":
-            assert whole.engine.centring.rows == c - a
-            means = [part.engine.centring.means for part in parts]
-            np.testing.assert_allclose(whole.engine.centring.means, share * means[0] + (1.0 - share) * means[1])
-        assert whole.engine.centring.watches == (how == "none yet")
+            assert whole.engine.centering.rows == c - a
+            means = [part.engine.centering.means for part in parts]
+            np.testing.assert_allclose(whole.engine.centering.means, share * means[0] + (1.0 - share) * means[1])
+        assert whole.engine.centering.watches == (how == "none yet")
         whole.learn(X, y)
-        assert whole.engine.centring.features.tolist() == [0, 2, 3]
+        assert whole.engine.centering.features.tolist() == [0, 2, 3]
         alone = fiol.Learner.merge([parts[0]])
         assert_same(told(alone), told(parts[0]))
 
@@ -394,9 +394,9 @@ def test_learners_with_few_rows_each_decide_when_merged():
     for k, part in enumerate(parts):
         part.learn(X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20])
     whole = fiol.Learner.merge(parts)
-    assert whole.engine.centring.features.tolist() == [0, 3]  # the other one had a 0 among these rows
+    assert whole.engine.centering.features.tolist() == [0, 3]  # the other one had a 0 among these rows
     np.testing.assert_allclose(whole.intercept, np.mean([part.intercept for part in parts]), rtol=1e-9)
-    np.testing.assert_allclose(whole.engine.centring.means, X[:60, [0, 3]].mean(axis=0))
+    np.testing.assert_allclose(whole.engine.centering.means, X[:60, [0, 3]].mean(axis=0))
 
 
 # --- ledgers, files, faults -------------------------------------------------------------------
@@ -431,13 +431,13 @@ def test_an_error_takes_the_means_back():
     X, y = rows()
     learner = fiol.Learner(fiol.FIOL(Picky()), compiled=False)
     learner.learn(X[:40], y[:40])
-    before, weights = learner.engine.centring, told(learner)
+    before, weights = learner.engine.centering, told(learner)
     bad = y[40:].copy()
     bad[30] = 100.0
     with pytest.raises(ArithmeticError):
         learner.learn(X[40:], bad)
     assert_same(told(learner), weights)
-    for found, one in zip(learner.engine.centring, before, strict=True):
+    for found, one in zip(learner.engine.centering, before, strict=True):
         np.testing.assert_array_equal(found, one)
 
 
@@ -465,8 +465,8 @@ def test_arrays_that_do_not_fit_are_refused(change):
     X, y = rows()
     learner = fiol.Learner(SQUARED, compiled=False)
     learner.learn(X, y)
-    arrays = {name: a.copy() for name, a in learner.arrays().items()}
-    assert centring_from(arrays, 5).features.tolist() == [0, 2, 3]
+    arrays = {name: a.copy() for name, a in learner.core.arrays().items()}
+    assert centering_from(arrays, 5).features.tolist() == [0, 2, 3]
     with pytest.raises(ValueError, match="centring"):
         learner.engine.restore({**arrays, **change})
     assert NO_ROWS.watches
@@ -481,7 +481,7 @@ def test_a_member_alone_keeps_the_means():
     both.learn(X, y)
     single.learn(X, y)
     alone = both.member(1)
-    assert alone.engine.centring.features.size
+    assert alone.engine.centering.features.size
     for model in (alone, alone.copy(), pickle.loads(pickle.dumps(alone))):
         assert (model.scores(X) == single.scores(X)).all()
         assert (model.learn(X, y) == single.copy().learn(X, y)).all()

@@ -13,16 +13,16 @@ from scipy.optimize import brentq
 
 import fiol
 from fiol import FIOL, AdaGrad, Constant, Curvature, Ensemble, Learner, Logistic, Ridge, ScaleFree, Squared
+from fiol.algorithms.plan import make_plan
 from fiol.compiler.compiled import interpreted
-from fiol.engine import lane_group
-from fiol.engine.engine import Engine
-from fiol.engine.lane_group import LaneGroup, chosen_lanes, fits_lanes
-from fiol.engine.lane_stack import lane_stack_rows
-from fiol.engine.stack_state import narrowed, new_lane_room, new_stack_state, widened
-from fiol.engine.stacking import stack_rows
-from fiol.intake.chunk import Chunk
+from fiol.engine.ensemble import lane_group
+from fiol.engine.ensemble.lane_group import LaneGroup, chosen_lanes, fits_lanes
+from fiol.engine.ensemble.lane_stack import lane_stack_rows
+from fiol.engine.ensemble.newton_stack import stack_rows
+from fiol.engine.ensemble.stack_state import narrowed, new_lane_room, new_stack_state, widened
+from fiol.engine.update_engine import UpdateEngine
+from fiol.features.chunk import Chunk
 from fiol.presets import STACKED
-from fiol.update.plan import make_plan
 
 BINARY = [Logistic(), fiol.Hinge(), fiol.SquaredHinge()]
 REAL = [Squared(), fiol.Absolute(), fiol.Quantile(0.3), fiol.EpsilonInsensitive(0.2)]
@@ -46,7 +46,7 @@ def plans_of(loss, steps, strengths):
 
 def engines(loss, steps, features, intercept=True, dtype="float64", compiled=False, strengths=(0.0,) * 7):
     plans = plans_of(loss, steps, strengths)
-    return [Engine(plan, features, 0.0, intercept, False, dtype, compiled) for plan in plans]
+    return [UpdateEngine(plan, features, 0.0, intercept, False, dtype, compiled) for plan in plans]
 
 
 def rows(rng, n, d, loss, growing=0.3):
@@ -219,7 +219,7 @@ def stream(n=60, d=5, seed=0):
 def model(monkeypatch, lanes, members=MIXED, **options):
     monkeypatch.setattr(lane_group, "INTERPRETED", lanes)
     found = Learner(Ensemble(members), compiled=False, **options)
-    assert len(found.engine.in_lanes) == 7 * lanes
+    assert len(found.engine.members_in_use.in_lanes) == 7 * lanes
     return found
 
 
@@ -235,15 +235,15 @@ def test_models_of_lanes_are_models_of_members_beside_each_other(monkeypatch, tm
     np.testing.assert_allclose(lanes.learn(X, y), expected, **near)
     np.testing.assert_allclose(lanes.weights, weights, **near)
     assert lanes.intercept == pytest.approx(beside.intercept, rel=1e-3 if "dtype" in options else 1e-9)
-    assert lanes.arrays().keys() == beside.arrays().keys()
+    assert lanes.core.arrays().keys() == beside.core.arrays().keys()
     assert [member.nonzero for member in lanes.members] == [member.nonzero for member in beside.members]
     np.testing.assert_allclose(lanes.scores(X), beside.scores(X), **near)
     lanes.save(tmp_path / "lanes.fiol")
     beside.save(tmp_path / "beside.fiol")
     exchanged = fiol.load(tmp_path / "beside.fiol", compiled=False)  # into lanes
-    assert len(exchanged.engine.in_lanes) == 7
+    assert len(exchanged.engine.members_in_use.in_lanes) == 7
     again = fiol.load(tmp_path / "lanes.fiol", compiled=False)
-    assert all(a.tobytes() == lanes.arrays()[name].tobytes() for name, a in again.arrays().items())
+    assert all(a.tobytes() == lanes.core.arrays()[name].tobytes() for name, a in again.core.arrays().items())
     scores = lanes.learn(X, y)
     assert (again.learn(X[:23], y[:23]) == scores[:23]).all()
     again.weights  # reading brings nothing up to date
@@ -324,7 +324,7 @@ def test_a_ridge_in_lanes_is_that_of_a_loop_over_all_weights(in_the_interpreter)
     chunk = Chunk(np.arange(0, 6 * len(y) + 1, 6), np.tile(np.arange(6, dtype=np.int32), len(y)), X.ravel())
     there = chunk.data != 0.0
     chunk = Chunk(np.append(0, np.cumsum(there.reshape(-1, 6).sum(axis=1))), chunk.indices[there], chunk.data[there])
-    learner.engine.learn_plainly(chunk, y, np.ones(len(y)), told=told)
+    learner.engine.learn_plainly(chunk, y, np.ones(len(y)), kept_scores=told)
     for k, (size, lam) in enumerate(zip(sizes, strengths, strict=True)):
         scores, weights = by_hand(X, y, size, lam)
         np.testing.assert_allclose(told[:, k], scores, rtol=1e-9, atol=1e-11)
@@ -340,20 +340,20 @@ def test_marks_of_lanes_are_exact_for_as_many_rounds_as_there_may_be(dtype):
     for engine in alone:
         engine.learn(chunk, y, weight)
         engine.ticks[0] += 3.0 * 2**24 + 7.0
-        engine.state.mark[:3] += 2.0**24 + 1.0
+        engine.state.last_seen[:3] += 2.0**24 + 1.0
     group = LaneGroup(alone)
     assert group.pack(alone)
     group.make_place(5, 5)
     for one, other in zip(group.unpacked(), alone, strict=True):
-        assert one.state.mark.tolist() == other.state.mark.tolist()
+        assert one.state.last_seen.tolist() == other.state.last_seen.tolist()
     found = group.new_scores(30)
     group.learn(chunk, y, weight, found)
     expected = np.column_stack([engine.learn(chunk, y, weight) for engine in alone])
     agree(group.scores_of_members(found), expected, 1e-11 if dtype == "float64" else 1e-4)
     for one, other in zip(group.unpacked(), alone, strict=True):
-        assert one.state.mark.tolist() == other.state.mark.tolist()
+        assert one.state.last_seen.tolist() == other.state.last_seen.tolist()
     other = alone[1].copy()
-    other.state.mark[0] -= 1.0
+    other.state.last_seen[0] -= 1.0
     assert not group.pack([alone[0], other, *alone[2:]])  # they have not missed the same rounds
 
 
@@ -375,7 +375,7 @@ def test_compiled_models_with_a_ridge_go_on_to_the_same_bits(tmp_path):
         there = np.flatnonzero(row).astype(np.int32)
         found.append(parts.learn_one(there, row[there], target))
     assert (np.array(found) == scores).all()
-    assert all(a.tobytes() == learner.arrays()[name].tobytes() for name, a in parts.arrays().items())
+    assert all(a.tobytes() == learner.core.arrays()[name].tobytes() for name, a in parts.core.arrays().items())
 
 
 @pytest.mark.parametrize("penalty", [fiol.ElasticNet(0.02, 0.1), Ridge(0.1)], ids=repr)
@@ -385,7 +385,7 @@ def test_stacked_with_a_ridge_is_lanes_behind_a_gate_too(monkeypatch, penalty):
     for in_lanes in (False, True):
         monkeypatch.setattr(lane_group, "INTERPRETED", in_lanes)
         learner = Learner(fiol.Stacked(Logistic(), penalty), compiled=False)
-        assert len(learner.engine.in_lanes) == 7 * in_lanes
+        assert len(learner.engine.members_in_use.in_lanes) == 7 * in_lanes
         found.append([learner.learn(X, y), learner.weights, [m.loss for m in learner.members]])
         assert learner.n_nonzero == (5 if penalty == Ridge(0.1) else np.count_nonzero(found[0][1])) > 0
     for one, other in zip(*found, strict=True):
@@ -400,7 +400,7 @@ def test_members_that_have_not_seen_the_same_rows_stay_beside_each_other(in_the_
     members = engine.members
     members[-2].state.statistics[2, -1] = 7.0  # its largest value of feature 2
     engine.members = members
-    assert engine.in_lanes == []
+    assert engine.members_in_use.in_lanes == []
     assert np.isfinite(ensemble.learn(X, y)).all()
 
 
@@ -414,7 +414,7 @@ members = [fiol.FIOL(fiol.Logistic(), step_size=fiol.ScaleFree(fiol.AdaGrad(size
 learner = fiol.Learner(fiol.Ensemble(members))
 X, y = np.array(json.loads(sys.argv[1])), json.loads(sys.argv[2])
 scores = learner.learn(X, y).tolist()
-assert learner.engine.group is None and not learner.engine.width
+assert learner.engine.group is None and not learner.engine.stack.width
 one = learner.learn_one(np.array([0, 2], np.int32), np.array([1.0, -1.0]), 1.0)
 print(json.dumps([scores, one, learner.weights.tolist(), learner.mixing.tolist()]))
 """

@@ -1,4 +1,4 @@
-"""Stacks of members' scores: the compiled rounds of `fiol.engine.stacking`."""
+"""Stacks of members' scores: the compiled rounds of `fiol.engine.ensemble.newton_stack`."""
 
 from math import log, log1p
 
@@ -10,11 +10,11 @@ from scipy.optimize import minimize
 
 import fiol
 from fiol.compiler.compiled import interpreted
+from fiol.components.combiners import NewtonStack
 from fiol.components.scalars import safe_exp, sigmoid
-from fiol.components.stacks import NewtonStack
-from fiol.engine.joint_stacking import joint_stack_rows
-from fiol.engine.stack_state import T, mixing, new_stack_state
-from fiol.engine.stacking import stack_rows
+from fiol.engine.ensemble.joint_newton_stack import joint_stack_rows
+from fiol.engine.ensemble.newton_stack import stack_rows
+from fiol.engine.ensemble.stack_state import T, mixing, new_stack_state
 
 
 class LogCosh(fiol.Loss):
@@ -421,6 +421,20 @@ def test_joint_members_alike_or_gone(loss):
     assert state.live.tolist() == [1.0, 1.0, 0.0, 1.0]
     assert well(state, stack)
     np.testing.assert_allclose(state.v[:, 0], state.v[:, 1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("doubt", [-5.0, -1e-9, float("inf"), float("nan")])
+def test_doubt_must_be_a_number_of_labels(doubt):
+    with pytest.raises(ValueError, match=r"^NewtonStack\.doubt must be "):
+        NewtonStack(doubt=doubt)
+
+
+@pytest.mark.parametrize("doubt", [0.0, 100.0, 1e100])
+def test_stack_weights_stay_finite_whatever_the_doubt(doubt):
+    Z, y = members(fiol.Logistic(), rows=35)
+    scores, state = run(NewtonStack(doubt=doubt), fiol.Logistic(), Z, y, kernel=plain)
+    assert np.isfinite(scores).all()
+    assert np.isfinite(state.v).all()
 
 
 # --- for long -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Members by exponential weights: the compiled rounds of `fiol.engine.weighing`."""
+"""Members by exponential weights: the compiled rounds of `fiol.engine.ensemble.bayes`."""
 
 from math import log
 
@@ -9,11 +9,19 @@ from hypothesis import strategies as st
 
 import fiol
 from fiol.compiler.compiled import interpreted
-from fiol.components.stacks import Bayes
-from fiol.engine.stack_state import member_weights, new_bayes_state
-from fiol.engine.weighing import bayes_rows, joint_bayes_rows
+from fiol.components.combiners import Bayes
+from fiol.engine.ensemble.bayes import bayes_rows, joint_bayes_rows
+from fiol.engine.ensemble.bayes_engine import BayesEngine
 
 plain, joint_plain = interpreted(bayes_rows), interpreted(joint_bayes_rows)
+
+
+def new_bayes_state(stack, members):
+    return BayesEngine(stack, None, members).state
+
+
+def member_weights(stack, state):
+    return BayesEngine(stack, None, len(state.live)).with_state(state).member_weights()
 
 
 def told(state):

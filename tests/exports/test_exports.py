@@ -23,7 +23,7 @@ from fiol.exports.row_features import moment_of_value, words_of_text
 from fiol.exports.sklearn_model import to_sklearn
 from fiol.exports.sql import sql_scores
 from fiol.exports.vw_text import vw_hash, vw_text
-from fiol.intake.coding import Coding
+from fiol.features.coding import Coding
 from fiol.readers.reading import Reading, guess
 
 #: A column whose name is the worst there is, and values alike.
@@ -401,7 +401,7 @@ def test_models_of_files_with_pairs_and_json_rows(tmp_path):
 def test_dates_of_rows_are_those_of_columns():
     texts = ["1600-02-29", "1999-12-31T23:59:59.999999999Z", "2024-02-29 07:30+02:00", "2000-01-01T00:00:01.5-0330"]
     for text in texts:
-        moment = fiol.intake.column_values.moment_of(text)
+        moment = fiol.features.column_values.moment_of(text)
         day = moment.astype("datetime64[D]")
         assert moment_of_value(text) == (
             int(day.astype(int)),

@@ -12,9 +12,9 @@ from scipy import sparse
 
 import fiol
 from fiol import OneVsRest
-from fiol.files import model_file
-from fiol.files.model_file import ModelFileError
-from fiol.intake.labels import AnyLabels
+from fiol.features.labels import AnyLabels
+from fiol.persistence import model_file
+from fiol.persistence.model_file import ModelFileError
 from fiol.regret import Ledger
 
 UPDATES = {
@@ -346,7 +346,7 @@ def test_an_interrupt_between_classes_keeps_the_rows_before(monkeypatch):
     X, y, _ = rows()
     model, other = new("softmax"), new("softmax")
     model.learn(X[:4], y[:4])
-    grow = fiol.engine.engine.Engine.add_scores
+    grow = fiol.engine.update_engine.UpdateEngine.add_scores
     calls = []
 
     def interrupted(self, places, scores):
@@ -355,7 +355,7 @@ def test_an_interrupt_between_classes_keeps_the_rows_before(monkeypatch):
             raise KeyboardInterrupt
         grow(self, places, scores)
 
-    monkeypatch.setattr(fiol.engine.engine.Engine, "add_scores", interrupted)
+    monkeypatch.setattr(fiol.engine.update_engine.UpdateEngine, "add_scores", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         model.learn(X, y)
     assert calls == [2, 3]
@@ -515,6 +515,6 @@ def test_losses_that_do_not_go_together_with_a_model():
     with pytest.raises(TypeError, match=r"Poisson does not take -1 and \+1"):
         OneVsRest(fiol.FIOL(fiol.Poisson()))
     with pytest.raises(TypeError, match="Logistic has one score"):
-        fiol.Learner(fiol.FIOL(fiol.Logistic())).meet(["a"])
+        fiol.Learner(fiol.FIOL(fiol.Logistic())).add_classes(["a"])
     with pytest.raises(TypeError, match=r"a ledger adds up the losses of one score, Softmax\(\) has one per class"):
         Ledger(new("softmax"))

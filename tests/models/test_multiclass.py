@@ -246,7 +246,7 @@ def test_new_classes_start_at_zero():
     assert model.classes_.tolist() == ["cherry"]
     model.partial_fit(X[y != 1], NAMES[y[y != 1]])
     learner = model.learners_[0]  # its classes are in the order of their appearance
-    before = learner.weights[learner.codes_of(model.classes_)]
+    before = learner.weights[learner.core.codes_of(model.classes_)]
     model.partial_fit(np.zeros((1, 5)), ["apple"])
     assert model.classes_.tolist() == ["apple", "banana", "cherry"]
     assert np.array_equal(model.coef_, np.vstack([np.zeros(5), before]))

@@ -21,18 +21,20 @@ def test_classes_that_appear_are_those_known_from_the_start(labels, cut):
     x, order = np.array([[1.0]]), sorted(set(labels))
     one, many, closed = (OneVsRest(update, classes=given, compiled=False) for given in (None, None, order))
     for label in labels:
-        one.meet([label])
-        one.arrange(sorted(one.codes))
+        one.add_classes([label])
+        one.core.arrange(sorted(one.core.labels.codes))
         for rest in (one, closed):
-            for learner, target in rest.told(label):
+            for learner, target in rest.core.targets_of(label):
                 learner.learn(x, [target])
     for part in (labels[:cut], labels[cut:]):
-        many.meet(part)
-        for learner, targets in many.told_all(np.array([many.codes[label] for label in part], np.int64)):
+        many.add_classes(part)
+        for learner, targets in many.core.targets_of_rows(
+            np.array([many.core.labels.codes[label] for label in part], np.int64)
+        ):
             learner.learn(np.ones((len(part), 1)), targets)
-    assert list(one.codes) == list(one.learners) == order
+    assert list(one.core.labels.codes) == list(one.learners) == order
     assert many.classes == list(dict.fromkeys(labels))
-    assert closed.standby is None
+    assert closed.core.standby is None
     assert set(closed.learners) == set(order[1:] if len(order) == 2 else order)
     for label in closed.learners:
         alone = new()

@@ -44,6 +44,17 @@ def root(f, low, high):
     return (low + high) / 2
 
 
+def bound_information(A, prior):
+    """Leave no member more information than 1e10 times that of the prior."""
+    for one in A:
+        for k in range(one.rows):
+            part = mpf(10) ** 10 / prior / one[k, k]
+            if part < 1:
+                one[k, :] *= mp.sqrt(part)
+                one[:, k] *= mp.sqrt(part)
+                one[k, k] += (1 - part) / prior
+
+
 def scores_by_definition(name, Z, y, weight, prior, forgets, burn, floor, limit, robust, doubt):
     """The scores of the whole before every row; the last weights and shares of the stacks."""
     mp.dps = 50
@@ -54,7 +65,7 @@ def scores_by_definition(name, Z, y, weight, prior, forgets, burn, floor, limit,
     A = [mp.eye(K) / mpf(prior) for _ in range(J)]
     share = [mpf(1) / J] * J
     excess = steep = slopes = bends = mpf(0)
-    last, following, out = 0, 1, []
+    last, following, out, shrunk = 0, 1, [], mpf(1)
 
     def around(z, target, r):
         if name == "Squared":
@@ -72,16 +83,17 @@ def scores_by_definition(name, Z, y, weight, prior, forgets, burn, floor, limit,
             excess += h * (value(score, target) - lower)
             steep += h * abs(grad(score, target))
             r = 2 * excess / steep
-            bend, square = around(score, target, r), grad(score, target) ** 2
+            curvature, square = around(score, target, r), grad(score, target) ** 2
             if name in SMOOTH and bends > 0:
-                square = min(square, robust**2 * bend * slopes / bends)
-            slopes, bends = slopes + h * square, bends + h * bend
+                square = min(square, robust**2 * curvature * slopes / bends)
+            slopes, bends = slopes + h * square, bends + h * curvature
             d = slopes / bends
         losses = [h * value(a, target) / d for a in s]
         share = [w * max(mp.exp(min(losses) - a), mpf(1) / (1 + t)) for w, a in zip(share, losses, strict=True)]
         common = min(mpf(1) / 2, mpf(1) / t)
         share = [(1 - common) * w / mp.fsum(share) + common / J for w in share]
         part = (limit / max(map(abs, z))) ** 2 if binary and max(map(abs, z)) > limit else mpf(1)
+        most_news = mpf(0)
         for j in range(J):
             u = mp.lu_solve(A[j], z)
             q, before = mp.fdot(u, z), s[j]
@@ -90,18 +102,24 @@ def scores_by_definition(name, Z, y, weight, prior, forgets, burn, floor, limit,
             wrong *= min(mpf(10) ** 6 / max(map(abs, z)), mpf(1)) ** 2 if any(z) else 1
             far = abs(grad(before, target)) + 1
             beta = root(lambda b: -grad(before + p * b, target) - wrong - b, -far, far)  # noqa: B023
-            bend = around(before, target, r) if hess is None or not binary else hess(before + p * beta, target)
+            curvature = around(before, target, r) if hess is None or not binary else hess(before + p * beta, target)
             if binary:
-                bend = max(bend, mpf(floor))
+                curvature = max(curvature, mpf(floor))
             if name == "Squared" and abs(beta) > robust * mp.sqrt(d / (1 + p)):
                 most = robust * mp.sqrt(d / (1 + p))
-                bend, beta = bend * most / abs(beta), most * mp.sign(beta)
+                curvature, beta = curvature * most / abs(beta), most * mp.sign(beta)
             v[j] += (h * beta / d) * u
-            A[j] += min(part * h * bend / d, 10**6 / q if q > 0 else mp.inf) * (z * z.T)
-        if t == following:
+            information = min(part * h * curvature / d, 10**6 / q if q > 0 else mp.inf)
+            A[j], most_news = A[j] + information * (z * z.T), max(most_news, information * q)
+        shrunk *= 1 + most_news
+        due = t == following
+        if due:
             n = t - last
             for j in range(J):
                 kept = min((1 - mpf(forgets[j])) ** n, (1 - mpf(n) / t) ** burn) if forgets[j] > 0 else mpf(1)
                 A[j] = kept * A[j] + (1 - kept) * mp.eye(K) / mpf(prior)
             last, following = t, t + min(128, 1 + t // 8)
+        if due or shrunk > 10**4:
+            bound_information(A, mpf(prior))
+            shrunk = mpf(1)
     return out, v, share

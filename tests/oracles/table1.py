@@ -65,12 +65,12 @@ class Played(NamedTuple):
     mean_intercept: float
 
 
-def metric(step, square, bends, left, length, peak, stride=1.0):
+def metric(step, square, bends, left, length, peak, step_scale=1.0):
     """h of one coordinate."""
     if isinstance(step, fiol.ScaleFree):
-        if not (peak > 0.0 and stride > 0.0):
+        if not (peak > 0.0 and step_scale > 0.0):
             return 0.0
-        return peak**2 * metric(step.step_size, square / peak**2, bends / peak**2, left, length, 1.0) / stride
+        return peak**2 * metric(step.step_size, square / peak**2, bends / peak**2, left, length, 1.0) / step_scale
     if isinstance(step, fiol.Curvature):
         return step.prior * left + bends
     if isinstance(step, fiol.Normalized):
@@ -130,7 +130,7 @@ class Game:
         self.w = self.first.copy()
         self.theta, self.square, self.peak, self.bends, self.pending, self.length = np.zeros((6, d + 1))
         self.slopes, self.errors, self.targets = [], [], []
-        self.stride, self.left = np.ones((2, d + 1))
+        self.step_scale, self.left = np.ones((2, d + 1))
 
     def units(self):
         """Of the derivatives, and of the steps."""
@@ -146,7 +146,7 @@ class Game:
 
     def metric(self, i):
         kept = self.square[i], self.bends[i], self.left[i], self.length[i]
-        return metric(self.step, *kept, self.peak[i], self.stride[i])
+        return metric(self.step, *kept, self.peak[i], self.step_scale[i])
 
     def ridge_slope(self, l2):
         """Of a linearized ridge, which near the last iterate takes no more than all of a weight."""
@@ -239,8 +239,8 @@ class Game:
         if in_units(self.step) and self.kind in ("Euclidean", "DiagonalMetric"):  # lam s |w| and lam (s w)^2 / 2
             self.l1, self.l2 = self.lam1 * self.peak, self.lam2 * self.peak**2
         counts = 1.0
-        unit, stride = self.units() if isinstance(self.step, fiol.ScaleFree) else (1.0, 1.0)
-        self.stride[x != 0.0] = stride
+        unit, step_scale = self.units() if isinstance(self.step, fiol.ScaleFree) else (1.0, 1.0)
+        self.step_scale[x != 0.0] = step_scale
         if isinstance(self.step, fiol.ScaleFree) and slope != 0.0:
             counts = np.linalg.norm([x[i] / self.peak[i] for i in every if x[i] != 0.0]) / unit
         for i in every:
@@ -289,12 +289,12 @@ class Game:
         if not np.abs(new).max() + moved.max() < 1e60:
             raise UndecidedError
         after = float(self.x @ new)
-        met = abs(beta + g) / max(abs(after - z), stride) if stride > 0.0 else 0.0
-        bend = met if isinstance(loss, JUMPS) else weight * loss.hess(after, y)
-        bend *= stride / (1.0 + bend * float(self.s @ self.x**2))
-        if adaptive and not bend * np.abs(x).max() ** 2 < 1e100:
+        met = abs(beta + g) / max(abs(after - z), step_scale) if step_scale > 0.0 else 0.0
+        curvature = met if isinstance(loss, JUMPS) else weight * loss.hess(after, y)
+        curvature *= step_scale / (1.0 + curvature * float(self.s @ self.x**2))
+        if adaptive and not curvature * np.abs(x).max() ** 2 < 1e100:
             raise UndecidedError
-        self.pending = np.where(x != 0.0, bend * x**2, self.pending)
+        self.pending = np.where(x != 0.0, curvature * x**2, self.pending)
         self.w, self.theta = new, self.theta + beta * self.x + self.push
         return z
 

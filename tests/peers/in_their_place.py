@@ -91,10 +91,10 @@ class Translated:
         if self.learning_rate in ("pa1", "pa2"):
             if self.loss not in PA_LOSSES:
                 raise ValueError(f"learning_rate={self.learning_rate!r} has no use for {self.loss!r}")
-            return fiol.doors.parameters.make_update(self._loss(), algorithm=self.algorithm, step_size=self.eta0)
+            return fiol.integrations.parameters.make_update(self._loss(), algorithm=self.algorithm, step_size=self.eta0)
         alpha = self.alpha / 2.0 if self.loss in HALVES else self.alpha
         options = self.penalty, alpha, self.l1_ratio, self.algorithm, self.step_size
-        return fiol.doors.parameters.make_update(self._loss(), *options)
+        return fiol.integrations.parameters.make_update(self._loss(), *options)
 
 
 def taking_parameters_of(theirs):

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.interpreted import interpret
 
 from fiol import FIOL, Coding, Learner, Logistic, OneVsRest
-from fiol.intake.hashing import Hashing
-from fiol.intake.vocabulary import Vocabulary
+from fiol.features.hashing import Hashing
+from fiol.features.vocabulary import Vocabulary
 from fiol.readers import columns
 from fiol.readers.batch import BadLineError
 from fiol.readers.reading import Reading, guess

@@ -16,7 +16,7 @@ from tests.readers import vowpal
 from tests.readers.plain import plain_rows, plain_vw
 
 import fiol
-from fiol.intake.hashing import Hashing
+from fiol.features.hashing import Hashing
 from fiol.readers.batch import BadLineError
 from fiol.readers.reading import Reading, guess
 from fiol.readers.vw import VwLines

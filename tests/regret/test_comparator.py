@@ -20,9 +20,9 @@ from scipy.optimize import linprog, minimize
 from streams import GEOMETRIES, Draws, geometry_of, penalty_for
 
 import fiol
-from fiol.components.component import PerFeature, at
-from fiol.intake.containers import to_chunk
-from fiol.intake.targets import check_sample_weights
+from fiol.components.component import PerFeature, value_at
+from fiol.features.containers import to_chunk
+from fiol.features.targets import check_sample_weights
 from fiol.regret import comparator, libraries, objective
 from fiol.regret.certificate import certify
 from fiol.regret.comparator import best_in_hindsight
@@ -233,12 +233,12 @@ def test_solvers_do_it_alone(method, loss, kinds):
 def test_solve_bent(density, monkeypatch):
     rng = np.random.default_rng(0)
     A = sparse.random(300, 20, density, format="csr", random_state=0) + sparse.eye(300, 20, format="csr")
-    bend, ridge, slope = rng.random(300), rng.random(20), rng.standard_normal(20)
-    H = A.toarray().T @ (bend[:, None] * A.toarray()) + np.diag(ridge)
+    curvature, ridge, slope = rng.random(300), rng.random(20), rng.standard_normal(20)
+    H = A.toarray().T @ (curvature[:, None] * A.toarray()) + np.diag(ridge)
     expected = np.linalg.solve(H, slope)
-    np.testing.assert_allclose(newton.solve_bent(A, bend, ridge, slope), expected, rtol=1e-9)
+    np.testing.assert_allclose(newton.solve_bent(A, curvature, ridge, slope), expected, rtol=1e-9)
     monkeypatch.setattr(newton, "MOST_UNKNOWNS", 5)
-    np.testing.assert_allclose(newton.solve_bent(A, bend, ridge, slope), expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(newton.solve_bent(A, curvature, ridge, slope), expected, rtol=1e-3, atol=1e-4)
 
 
 # --- what is minimised ------------------------------------------------------------------------
@@ -433,10 +433,10 @@ class DeadZone(fiol.Regularizer):
     free: float = 0.1
 
     def value(self, w, i):
-        return at(self.lam, i) * max(0.0, abs(w) - self.free)
+        return value_at(self.lam, i) * max(0.0, abs(w) - self.free)
 
     def prox(self, u, step, i):
-        shrunk = abs(u) - step * at(self.lam, i)
+        shrunk = abs(u) - step * value_at(self.lam, i)
         size = shrunk if shrunk > self.free else min(abs(u), self.free)
         return size if u > 0.0 else -size
 

@@ -58,7 +58,8 @@ def test_a_ledger_has_the_losses_of_the_whole_and_of_every_member(loss):
         assert isinstance(ledger, EnsembleLedger)
         found = [learner.learn(X[a:b], y[a:b], weight[a:b]) for a, b in ((0, 5), (5, 40), (40, 60))]
     assert (np.concatenate(found) == scores).all()
-    assert all((a == b).all() for a, b in zip(plain.arrays().values(), learner.arrays().values(), strict=True))
+    pairs = zip(plain.core.arrays().values(), learner.core.arrays().values(), strict=True)
+    assert all((a == b).all() for a, b in pairs)
     records = ledger.records
     assert records.t.tolist() == [7, 14, 21, 28, 35, 42, 49, 56, 60]
     values = np.array([[loss.value(float(z), t) for z in row] for row, t in zip(np.c_[scores, Z], y, strict=True)])
@@ -90,7 +91,8 @@ def test_a_ledger_changes_no_bit_of_compiled_lanes():
     with Ledger(measured) as ledger:
         assert (measured.learn(X, signs(y), weight) == plain.learn(X, signs(y), weight)).all()
     assert measured.engine.all_in_lanes
-    assert all((a == b).all() for a, b in zip(plain.arrays().values(), measured.arrays().values(), strict=True))
+    pairs = zip(plain.core.arrays().values(), measured.core.arrays().values(), strict=True)
+    assert all((a == b).all() for a, b in pairs)
     assert ledger.records.loss[-1] == pytest.approx(plain.progressive_loss * weight.sum())
 
 
@@ -125,7 +127,7 @@ def test_rounds_that_are_taken_back_leave_the_ledger_of_an_ensemble():
             learner.learn([{"a": 2.0}, {"a": 1.0, "b": 1.0, "c": 1.0}], [1.0, -1.0])
         for one, other in zip(ledger.records, before, strict=True):
             np.testing.assert_array_equal(one, other)
-        with learner.engine.rows_again():  # which the stack does not count either
+        with learner.engine.freeze_stack():  # which the stack does not count either
             learner.learn([{"a": 1.0}], [1.0])
         assert ledger.records.t[-1] == 2
         learner.learn([{"a": 1.0}], [1.0])

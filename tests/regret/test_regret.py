@@ -40,9 +40,9 @@ from fiol import (
     Simplex,
     Squared,
 )
+from fiol.algorithms.update import TUNING_FREE
 from fiol.regret import Ledger, Records, audit, best_in_hindsight
 from fiol.regret.measuring import Measurement, MeasuringBySums, MeasuringEveryWeight
-from fiol.update.update import TUNING_FREE
 
 D, T = 9, 60
 MATRIX = np.diag(np.linspace(0.5, 2.0, D)) + 0.1
@@ -61,11 +61,12 @@ def traced(update, X, y, h, intercept):
     engine = learner.engine
 
     def now():
-        w = engine.weights(update.geometry.entered(X.shape[1]), False)
+        to = update.geometry.reparametrization()
+        w = engine.weights(to.weights_per_feature * X.shape[1], False)
         if isinstance(update.geometry, SignedEntropy):
             w = np.concatenate([w[::2], w[1::2]])
         elif isinstance(update.geometry, Mahalanobis):
-            w = update.geometry.leave_weights(w)
+            w = to.restore_weights(w)
         return np.append(w, engine.intercept_weight(False)) if intercept else w
 
     ws = [now()]

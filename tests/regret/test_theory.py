@@ -97,7 +97,8 @@ def score(geometry, x, w):
 
 def first(geometry, regularizer, d=D):
     """Where learners start: the least of psi, inside the box."""
-    w = np.full(geometry.entered(d), geometry.first_weight(geometry.entered(d)))
+    n = geometry.reparametrization().weights_per_feature * d
+    w = np.full(n, geometry.first_weight(n))
     w = np.clip(w, getattr(regularizer, "lo", -np.inf), getattr(regularizer, "hi", np.inf))
     return w.reshape(2, d) if isinstance(geometry, fiol.SignedEntropy) else w
 

@@ -18,8 +18,8 @@ from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
 
 import fiol
-from fiol.doors import spark_rounds
-from fiol.intake.coding import Coding
+from fiol.features.coding import Coding
+from fiol.integrations import spark_rounds
 from fiol.spark import (
     FIOLClassificationModel,
     FIOLClassifier,

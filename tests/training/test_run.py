@@ -13,11 +13,11 @@ from tests.material import LOSSES, name
 
 import fiol
 from fiol import Chunk, NamedRows, to_chunk
-from fiol.engine import pooling
 from fiol.readers.batch import Batch, Place
 from fiol.training import run
 from fiol.training.figures import Line, TargetTable
 from fiol.training.guessing import Task, UnclearTargetError, guessed_task
+from fiol.training.record import check_training_record
 from fiol.training.rows import TargetRows, rows_together
 from fiol.training.run import Regime, Training
 from fiol.training.shuffling import held_out_rows, shuffled
@@ -68,7 +68,7 @@ def lines_of(training):
 
 def contents(learner):
     """Everything in a model, and what it says of the run."""
-    arrays = {key: value.tobytes() for key, value in learner.arrays().items()}
+    arrays = {key: value.tobytes() for key, value in learner.core.arrays().items()}
     return arrays, learner.names, json.dumps(learner.meta)
 
 
@@ -223,13 +223,13 @@ def test_it_stops_early_and_goes_back_to_the_best_pass():
 
 
 def test_later_passes_teach_a_stack_nothing(monkeypatch):
-    monkeypatch.setattr(run, "ROWS_FOR_STACKS", 50)
+    monkeypatch.setattr(run, "MIN_STACK_ROWS", 50)
     X, y = make_rows(60)
     training = Training(fiol.Learner(), guessed_task(y), reader(X, y), Regime(passes=2))
     lines_of(training)
     by_hand = fiol.Learner()
     by_hand.learn(X, 2.0 * y - 1.0)
-    with by_hand.engine.rows_again():
+    with by_hand.engine.freeze_stack():
         by_hand.learn(X, 2.0 * y - 1.0)
     assert training.learner.weights.tobytes() == by_hand.weights.tobytes()
     assert training.history[-2].loss != training.history[-1].loss
@@ -241,13 +241,12 @@ def test_later_passes_teach_a_stack_nothing(monkeypatch):
         Regime(),
         Regime(passes=2, shuffle=15, seed=4),
         Regime(passes=4, shuffle=10, holdout=0.3, patience=1),
-        Regime(passes=2, shuffle=15, seed=4, holdout=0.2, jobs=3),
+        Regime(passes=2, shuffle=15, seed=4, holdout=0.2),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("names", [False, True])
-def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, monkeypatch, regime, names):
-    monkeypatch.setattr(pooling, "ALONE", 20)
+def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, regime, names):
     X, y = make_rows(60)
     task, path = guessed_task(y), tmp_path / "model.fiol"
     whole = Training(new(), task, reader(X, y, names=names), regime)
@@ -267,37 +266,26 @@ def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, monkeypa
         assert len(rest) <= len(events) - stop + 1
 
 
-@pytest.mark.parametrize("names", [False, True])
-@pytest.mark.parametrize("size", [7, 90])
-def test_jobs_learn_as_learn_parallel_does(monkeypatch, names, size):
-    monkeypatch.setattr(pooling, "ALONE", 30)
-    monkeypatch.setattr(run, "ROWS_FOR_STACKS", 50)
-    X, y = make_rows(90)
-    training = Training(fiol.Learner(), guessed_task(y), reader(X, y, size, names=names), Regime(passes=2, jobs=2))
-    lines = lines_of(training)
-    by_hand = fiol.Learner()
-    rows, given = named(X) if names else X, 2.0 * y - 1.0
-    scores = by_hand.learn_parallel(rows, given, parts=2)
-    loss = float(np.mean(np.logaddexp(0.0, -given * scores)))
-    with by_hand.engine.rows_again():
-        by_hand.learn_parallel(rows, given, parts=2)
-    assert training.learner.weights.tobytes() == by_hand.weights.tobytes()
-    assert [line.rows for line in lines] == [10, 20, 40, 80, 90] * 2
-    assert lines[4].loss == pytest.approx(loss, rel=1e-12)
-
-
-def test_jobs_of_members_are_those_of_one(monkeypatch):
+def test_a_run_of_a_version_with_jobs_goes_on():
     X, y = make_rows(60)
-    labels = np.where(y > 0, "yes", "no")
-    task = guessed_task(labels, fiol.Softmax())
-    runs = [
-        Training(fiol.Learner(fiol.Stacked(fiol.Softmax())), task, reader(X, labels), Regime(jobs=jobs))
-        for jobs in (1, 3)
-    ]
-    for training in runs:
-        lines_of(training)
-    assert runs[0].learner.weights.tobytes() == runs[1].learner.weights.tobytes()
-    assert runs[1].parts == 1
+    task, whole = guessed_task(y), Training(new(), guessed_task(y), reader(X, y), Regime(passes=2))
+    list(whole.events())
+    broken = Training(new(), task, reader(X, y), Regime(passes=2))
+    for _, _ in zip(range(3), broken.events(), strict=False):
+        pass
+    broken.note()
+    meta = json.loads(json.dumps(broken.learner.meta))
+    state = meta["training"]
+    state["regime"]["jobs"] = 1
+    check_training_record(meta)
+    again = Training(broken.learner, task, reader(X, y))
+    again.go_on_from(state, meta["history"])
+    list(again.events())
+    assert again.regime == Regime(passes=2)
+    assert again.learner.weights.tobytes() == whole.learner.weights.tobytes()
+    state["regime"]["jobs"] = 0
+    with pytest.raises(ValueError, match="its training is not as fiol train writes it: regime = "):
+        check_training_record({"training": state})
 
 
 def test_checkpoints_come_every_so_many_rows(tmp_path):

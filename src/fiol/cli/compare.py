@@ -63,7 +63,7 @@ def compare(
     fiol compare rcv1.svm.gz --algorithm SGD --algorithm FIOL --report steps.html
     """
     from fiol.cli.train import Job
-    from fiol.reporting.comparison_page import HEAD, comparison_page, comparison_rows, comparison_title
+    from fiol.reports.comparison_page import HEAD, comparison_page, comparison_rows, comparison_title
     from fiol.summary import columns
     from fiol.training.comparing import Comparison
     from fiol.training.run import rows_of_batch
@@ -135,8 +135,8 @@ def step_sizes(text: str) -> list[float]:
 def entrants(job: Any, names: Any, steps: str, sizes: list[float]) -> dict[tuple[str, float | None], Any]:
     """A learner for every algorithm and step size, and the default one, last; UsageError if one cannot be."""
     from fiol import AdaGrad, Constant, Learner, ScaleFree
-    from fiol.doors.parameters import ALGORITHMS, make_update
-    from fiol.reporting.comparison_page import ENSEMBLE
+    from fiol.integrations.parameters import ALGORITHMS, make_update
+    from fiol.reports.comparison_page import ENSEMBLE
 
     kinds: dict[str, Any] = {
         "constant": Constant,
@@ -163,6 +163,6 @@ def entrants(job: Any, names: Any, steps: str, sizes: list[float]) -> dict[tuple
 def exact_ones(names: Any) -> list[str]:
     """Those algorithms that do not linearize the loss."""
     from fiol.components.losses import Squared
-    from fiol.doors.parameters import ALGORITHMS
+    from fiol.integrations.parameters import ALGORITHMS
 
     return [name for name in names if "Linear" not in type(ALGORITHMS[name](loss=Squared()).loss_step).__name__]

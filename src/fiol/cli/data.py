@@ -79,7 +79,7 @@ def given_reading(options: dict[str, Any]) -> dict[str, Any]:
         given["pairs"] = pairs
     kinds = dict(column_kind(text) for text in options.pop("columns", ()))
     if kinds:
-        from fiol.intake.coding import Coding
+        from fiol.features.coding import Coding
 
         given["coding"] = Coding.given(kinds)
     found = dict(named_value(text) for text in options.pop("reader_options", ()))

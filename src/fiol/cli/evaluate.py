@@ -112,7 +112,7 @@ def evaluate(
 
 def write_report(path: str, evaluation: Any, sources: tuple[str, ...], skipped: int) -> None:
     """A page about a model and what its predictions are worth."""
-    from fiol.reporting.run_page import RunOnPage
+    from fiol.reports.run_page import RunOnPage
     from fiol.training.figures import Line
 
     learner = evaluation.learner
@@ -192,7 +192,7 @@ def draw(evaluation: Any, found: dict[str, Any], path: str) -> None:
         axes[0].set_xticks(range(len(labels)), labels, rotation=45)
         axes[0].set_yticks(range(len(labels)), labels)
     else:
-        from fiol.reporting.run_page import residual_shares
+        from fiol.reports.run_page import residual_shares
 
         shares = residual_shares(evaluation.residuals)
         if shares is None:

@@ -25,8 +25,8 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     fiol inspect clicks.fiol --top 100 --json
     """
     import fiol
-    from fiol.files.memory import check_memory
     from fiol.learner import Learner
+    from fiol.persistence.memory import check_memory
     from fiol.training.record import check_told_labels, check_training_record
 
     learner = fiol.load(model, compiled=False)
@@ -47,7 +47,7 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
 
 def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     """Everything about a model, as plain JSON values."""
-    from fiol.files.recipe import to_json
+    from fiol.persistence.recipe import to_json
     from fiol.summary import brief_member
 
     training = learner.meta.get("training", {})
@@ -94,7 +94,7 @@ def top_features(learner: Any, count: int) -> list[dict[str, Any]]:
 
 
 def fact_lines(found: dict[str, Any]) -> list[str]:
-    """The same for people."""
+    """Return the facts of a model as lines of text."""
     lines = [found["learner"]]
     share = "" if found["zeros_share"] is None else f", {found['zeros_share']:.1%} are 0"
     folded = "" if found["bits"] is None else f", folded into 2^{found['bits']}"

@@ -142,7 +142,7 @@ def json_text(found: Any) -> str:
 
 
 def with_nulls(found: Any) -> Any:
-    """The same values, None for numbers that are not finite."""
+    """Return a JSON value with None in the place of numbers that are not finite."""
     if isinstance(found, dict):
         return {name: with_nulls(value) for name, value in found.items()}
     if isinstance(found, (list, tuple)):

@@ -92,7 +92,7 @@ class Prediction:
         self.has_probabilities = task.kind != "numbers" and learner.update.loss.link == "logit"
         if "probabilities" in wanted and not self.has_probabilities:
             raise click.UsageError("--probabilities needs a loss that has some: log_loss, exponential or softmax")
-        if "uncertainty" in wanted and not learner.update.knows_variance():
+        if "uncertainty" in wanted and not learner.update.has_variance():
             brief = learner.update.brief()
             raise click.UsageError(f"--uncertainty needs Curvature steps, which this model has not: {brief}")
         several = task.kind == "classes"
@@ -118,7 +118,7 @@ class Prediction:
     def of(self, X: Any) -> list[list[Any]]:
         """The columns for some rows, as lists."""
         scores = self.learner.scores(X)
-        found: Any = self.learner.predictions(scores.copy())
+        found: Any = self.learner.core.predictions(scores.copy())
         columns: list[Any] = []
         kind = self.task.kind
         if kind == "numbers":

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fiol.reporting.run_page import Speed
+from fiol.reports.run_page import Speed
 from fiol.training.figures import Line
 from fiol.training.run import Advance
 

@@ -64,7 +64,7 @@ class OptionOfSection(click.Option):
 
 
 def option_in(section: str) -> Callable[..., Callable[[Kind], Kind]]:
-    """`click.option` for options of this section."""
+    """Return a decorator like `click.option` for options of this section."""
 
     def option(*names: str, **options: Any) -> Any:
         return click.option(*names, cls=OptionOfSection, section=section, **options)

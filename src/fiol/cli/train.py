@@ -92,12 +92,6 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     metavar="PASSES",
     help="Stop after so many passes without a better loss on the rows held out, and go back to the best pass.",
 )
-@repeating(
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Learn in N threads: rows are shared out, and the model is not quite that of one thread [default: 1].",
-)
 @keeping("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="MODEL", help="The file to write.")
 @keeping("--force", is_flag=True, help="Replace MODEL if it exists.")
 @keeping("--checkpoint-rows", type=click.IntRange(1), metavar="N", help="Write MODEL every N rows.")
@@ -167,8 +161,6 @@ def check_numbers(options: dict[str, Any]) -> None:
         raise click.UsageError("--early-stop needs --holdout: rows that tell which pass was the best")
     if options["bits"] is not None and options["max_features"] is not None:
         raise click.UsageError("--bits and --max-features exclude each other")
-    if options["jobs"] is not None and options["max_features"] is not None:
-        raise click.UsageError("--jobs and --max-features exclude each other")
 
 
 class Job:
@@ -220,6 +212,10 @@ class Job:
         then = self.state.get("asked")
         if then is None or "regime" not in self.state or "history" not in self.learner.meta:
             raise ValueError(f"{self.output} was not made by fiol train: there is nothing to go on with")
+        if then.pop("jobs", None) not in (None, 1):
+            raise click.UsageError(
+                f"{self.output} was made with --jobs, which fiol train no longer has: train anew without --resume"
+            )
         for name in sorted({*then, *self.asked}):
             if then.get(name) != self.asked.get(name):
                 option = "DATA" if name == "data" else f"--{name.rstrip('_').replace('_', '-')}"
@@ -265,8 +261,9 @@ class Job:
     def make_learner(self) -> Any:
         """A learner as the options say; UsageError if it cannot be."""
         from fiol.components.joint_losses import JointLoss
-        from fiol.doors.parameters import ALGORITHMS, STEP_SIZES, make_regularizer, make_update
+        from fiol.integrations.parameters import ALGORITHMS, STEP_SIZES, make_regularizer, make_update
         from fiol.learner import Learner
+        from fiol.readers.columns import coding_of
         from fiol.training.guessing import distinct, has_value, plain_values
 
         o, loss = self.options, self.task.loss
@@ -277,6 +274,7 @@ class Job:
         parts = {
             "bits": o["bits"],
             "max_features": o["max_features"],
+            "coding": None if self.reading.coding is None else coding_of(self.reading),
             "intercept": not o["no_intercept"],
             "average": o["average"],
             "dtype": o["dtype"],
@@ -295,7 +293,9 @@ class Job:
             for batch in self.first:
                 values = plain_values(batch.y)
                 labels = {*distinct(values[has_value(values)]), *(learner.classes or [])}
-                learner.meet(sorted(labels - {*(learner.classes or [])}, key=lambda label: (str(type(label)), label)))
+                learner.add_classes(
+                    sorted(labels - {*(learner.classes or [])}, key=lambda label: (str(type(label)), label))
+                )
         return learner
 
     # --- the run ------------------------------------------------------------------------------
@@ -319,12 +319,12 @@ class Job:
     ) -> None:
         """Train, show and save."""
         from fiol.cli.screen import Screen
-        from fiol.reporting.watching import Watcher
+        from fiol.reports.watching import Watcher
         from fiol.training.run import Regime, Training
         from fiol.training.stopping import Stopped
 
         o = self.options
-        regime = Regime(o["passes"], o["shuffle"], o["seed"], o["holdout"], o["early_stop"], o["jobs"] or 1)
+        regime = Regime(o["passes"], o["shuffle"], o["seed"], o["holdout"], o["early_stop"])
         watcher = None if report is None else Watcher(self.learner, self.task, bool(regime.holdout))
         self.training = training = Training(
             self.learner,
@@ -339,7 +339,7 @@ class Job:
             watch=watcher,
         )
         if self.state is not None:
-            if Regime(**self.state["regime"]) != regime:
+            if Regime.from_json(self.state["regime"]) != regime:
                 raise ValueError(f"{self.output} says that rows are learned from in another way than its command does")
             training.go_on_from(self.state, self.learner.meta["history"], self.load_best())
             self.saved_best = training.best_pass
@@ -373,7 +373,7 @@ class Job:
 
     def write_page(self, path: str, watcher: Any, screen: Any) -> str | None:
         """The page about the run, and its path; a run that was finished before has nothing new to tell."""
-        from fiol.reporting.run_page import RunOnPage
+        from fiol.reports.run_page import RunOnPage
 
         training = self.training
         if not watcher.evaluation.rows:
@@ -435,7 +435,7 @@ class Job:
         return f"{self.output}: {features}, {self.training.rows:,} rows learned from"
 
     def summary(self) -> dict[str, Any]:
-        """The same for machines, and the table."""
+        """Return what was learned, and the table of losses, as plain JSON values."""
         training, learner = self.training, self.training.learner
         last = training.history[-1].to_json() if training.history else {}
         return {
@@ -456,7 +456,7 @@ class Job:
 
 def named_loss(name: str | None) -> Any:
     """A loss by the name that estimators have for it; UsageError if there is none."""
-    from fiol.doors.parameters import CLASSIFICATION, JOINT, REGRESSION
+    from fiol.integrations.parameters import CLASSIFICATION, JOINT, REGRESSION
 
     known: dict[str, Any] = {**CLASSIFICATION, **REGRESSION, **JOINT}
     quantile, _, tau = (name or "").partition(":")

@@ -15,7 +15,7 @@ def warmup(losses: tuple[str, ...], penalties: tuple[str, ...], models: tuple[st
     Without options the usual combinations: log_loss, squared_error and softmax, with no penalty, l1 and l2. The cache
     is where NUMBA_CACHE_DIR says, else beside the library or in the user's cache.
     """
-    from fiol.files.model_file import ModelFileError
+    from fiol.persistence.model_file import ModelFileError
     from fiol.warmup import combinations, warm_up
 
     try:

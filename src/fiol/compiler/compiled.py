@@ -1,4 +1,4 @@
-"""Components as compiled values: the one file that talks to numba's internals.
+"""Components as compiled values: their types in numba, and the kernels that take them.
 
 The type of a component is named by strings alone: module, class, fingerprint of the code it runs, digest of the
 library's own compiled code, and the types of its fields. Hence a cached kernel is found again by any later process,
@@ -47,37 +47,37 @@ from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_o
 from fiol.components.component import (
     Component,
     InPlace,
-    again,
-    at,
-    begun,
+    add_to_score,
     borrowed,
-    center_entry,
-    column,
-    common,
-    ended,
-    entry,
-    first_weights,
-    flat,
-    flat_rows,
+    choose_row_storage,
+    common_factor,
+    count_scores,
+    flatten,
+    flatten_rows,
+    get_center,
+    get_first_weights,
+    get_row_weight,
+    get_weight,
     next_score,
-    own,
-    plus,
-    put,
-    put_row_entry,
-    put_score,
-    row_entry,
-    scores_of,
-    working_place,
+    own_factor,
+    score_after_row,
+    score_before_row,
+    set_row_weight,
+    set_score,
+    set_weight,
+    value_at,
+    weights_of_score,
+    zero_score,
 )
-from fiol.components.lanes import (
+from fiol.components.simd import (
     anywhere,
     both_lanes,
     choose,
+    decay,
     exponential,
     first_lanes,
     is_short,
     lane,
-    lane_decay,
     lane_exponential,
     lane_log_one_plus,
     lanes,
@@ -85,11 +85,13 @@ from fiol.components.lanes import (
     like_lanes,
     load_lanes,
     log_of_ratio,
+    log_of_small_ratio,
     log_one_plus,
     near_one,
     repeated,
     rough_log2,
     second_of_both,
+    small_expm1,
     smaller,
     square_root,
     store,
@@ -99,6 +101,7 @@ from fiol.components.lanes import (
     with_first,
     with_lane,
 )
+from fiol.components.step_sizes.rule import FORMULAS
 
 #: Sums may be reordered, so that they vectorise. Nothing is assumed about NaN and infinity.
 FAST = {"nsz", "arcp", "contract", "reassoc"}
@@ -106,12 +109,13 @@ FAST = {"nsz", "arcp", "contract", "reassoc"}
 AS_WRITTEN = {"nsz", "contract"}
 
 #: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
-CALLED = ("compiler", "engine", "components/lanes.py", "components/row.py", "intake/scan.py", "update/state.py")
+CALLED: tuple[str, ...] = ("compiler", "engine", "components/simd.py", "components/row.py")
+CALLED += ("components/step_sizes/rule.py", "features/scan.py", "algorithms/state.py")
 #: Part of every type's name, so that an edit of any of these files compiles anew.
 ROOT = Path(__file__).parents[1]
 LAYER = source_digest(ROOT, CALLED)
 #: Files that kernels made by `jit_beside` call into, beside those of their folder.
-CALLED_BESIDE = ("intake/murmur.py",)
+CALLED_BESIDE = ("features/murmur.py",)
 
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}
@@ -379,27 +383,27 @@ def _unbox(kind: ComponentType, obj: Any, c: Any) -> NativeValue:
     return NativeValue(value, is_error=failed)
 
 
-@overload(at, strict=False, jit_options=METHOD)
-def _at(values: Any, i: Any) -> Any:
+@overload(value_at, strict=False, jit_options=METHOD)
+def _value_at(values: Any, i: Any) -> Any:
     if isinstance(values, types.Array):
         return lambda values, i: values[np.uint64(i)]
     return lambda values, i: values
 
 
-@overload(common, strict=False, jit_options=METHOD)
-def _common(values: Any) -> Any:
+@overload(common_factor, strict=False, jit_options=METHOD)
+def _common_factor(values: Any) -> Any:
     return (lambda values: 1.0) if isinstance(values, types.Array) else lambda values: values
 
 
-@overload(own, strict=False, jit_options=METHOD)
-def _own(values: Any, k: Any) -> Any:
+@overload(own_factor, strict=False, jit_options=METHOD)
+def _own_factor(values: Any, k: Any) -> Any:
     if isinstance(values, types.Array):
         return lambda values, k: values[np.uint64(k)]
     return lambda values, k: 1.0
 
 
-@overload(scores_of, strict=False, jit_options=METHOD)
-def _scores_of(w: Any) -> Any:
+@overload(count_scores, strict=False, jit_options=METHOD)
+def _count_scores(w: Any) -> Any:
     return (lambda w: 1) if w.ndim == 1 else lambda w: w.shape[1]
 
 
@@ -408,13 +412,13 @@ def _next_score(w: Any, k: Any) -> Any:
     return (lambda w, k: 1) if w.ndim == 1 else lambda w, k: k + 1
 
 
-@overload(entry, strict=False, jit_options=METHOD)
-def _entry(w: Any, i: Any, k: Any) -> Any:
+@overload(get_weight, strict=False, jit_options=METHOD)
+def _get_weight(w: Any, i: Any, k: Any) -> Any:
     return (lambda w, i, k: w[i]) if w.ndim == 1 else lambda w, i, k: w[i, np.uint64(k)]
 
 
-@overload(put, strict=False, jit_options=METHOD)
-def _put(w: Any, i: Any, k: Any, value: Any) -> Any:
+@overload(set_weight, strict=False, jit_options=METHOD)
+def _set_weight(w: Any, i: Any, k: Any, value: Any) -> Any:
     def single(w: Any, i: Any, k: Any, value: Any) -> None:
         w[i] = value
 
@@ -424,13 +428,13 @@ def _put(w: Any, i: Any, k: Any, value: Any) -> Any:
     return single if w.ndim == 1 else many
 
 
-@overload(column, strict=False, jit_options=METHOD)
-def _column(w: Any, k: Any) -> Any:
+@overload(weights_of_score, strict=False, jit_options=METHOD)
+def _weights_of_score(w: Any, k: Any) -> Any:
     return (lambda w, k: w) if w.ndim == 1 else lambda w, k: w[:, k]
 
 
-@overload(plus, strict=False, jit_options=METHOD)
-def _plus(z: Any, k: Any, value: Any) -> Any:
+@overload(add_to_score, strict=False, jit_options=METHOD)
+def _add_to_score(z: Any, k: Any, value: Any) -> Any:
     def many(z: Any, k: Any, value: Any) -> Any:
         z[np.uint64(k)] += value
         return z
@@ -438,8 +442,8 @@ def _plus(z: Any, k: Any, value: Any) -> Any:
     return many if isinstance(z, types.Array) else lambda z, k, value: z + value
 
 
-@overload(begun, strict=False, jit_options=METHOD)
-def _begun(z: Any) -> Any:
+@overload(zero_score, strict=False, jit_options=METHOD)
+def _zero_score(z: Any) -> Any:
     def many(z: Any) -> Any:
         for k in range(z.shape[0]):
             z[k] = 0.0
@@ -448,55 +452,55 @@ def _begun(z: Any) -> Any:
     return many if isinstance(z, types.Array) else lambda z: 0.0
 
 
-@overload(again, strict=False, jit_options=METHOD)
-def _again(z: Any) -> Any:
-    return (lambda z: z) if isinstance(z, types.Array) else lambda z: 0.0
+@overload(score_before_row, strict=False, jit_options=METHOD)
+def _score_before_row(intercept: Any) -> Any:
+    return (lambda intercept: intercept) if isinstance(intercept, types.Array) else lambda intercept: 0.0
 
 
-@overload(ended, strict=False, jit_options=METHOD)
-def _ended(z: Any, shift: Any) -> Any:
-    return (lambda z, shift: z) if isinstance(z, types.Array) else lambda z, shift: z + shift
+@overload(score_after_row, strict=False, jit_options=METHOD)
+def _score_after_row(z: Any, intercept: Any) -> Any:
+    return (lambda z, intercept: z) if isinstance(z, types.Array) else lambda z, intercept: z + intercept
 
 
-@overload(working_place, strict=False, jit_options=METHOD)
-def _working_place(laziness: Any, w: Any, space: Any) -> Any:
-    in_place = w.ndim == 2 and _classes[laziness.tag].as_they_are  # type: ignore[attr-defined]
-    return (lambda laziness, w, space: InPlace(w)) if in_place else lambda laziness, w, space: space
+@overload(choose_row_storage, strict=False, jit_options=METHOD)
+def _choose_row_storage(lazy_update: Any, w: Any, buffer: Any) -> Any:
+    in_place = w.ndim == 2 and _classes[lazy_update.tag].in_place  # type: ignore[attr-defined]
+    return (lambda lazy_update, w, buffer: InPlace(w)) if in_place else lambda lazy_update, w, buffer: buffer
 
 
-@overload(row_entry, strict=False, jit_options=METHOD)
-def _row_entry(weights: Any, i: Any, j: Any, k: Any) -> Any:
+@overload(get_row_weight, strict=False, jit_options=METHOD)
+def _get_row_weight(weights: Any, i: Any, j: Any, k: Any) -> Any:
     if isinstance(weights, types.BaseTuple):
-        return lambda weights, i, j, k: entry(weights.w, i, k)
-    return lambda weights, i, j, k: entry(weights, j, k)
+        return lambda weights, i, j, k: get_weight(weights.w, i, k)
+    return lambda weights, i, j, k: get_weight(weights, j, k)
 
 
-@overload(put_row_entry, strict=False, jit_options=METHOD)
-def _put_row_entry(weights: Any, i: Any, j: Any, k: Any, value: Any) -> Any:
+@overload(set_row_weight, strict=False, jit_options=METHOD)
+def _set_row_weight(weights: Any, i: Any, j: Any, k: Any, value: Any) -> Any:
     def kept(weights: Any, i: Any, j: Any, k: Any, value: Any) -> None:
-        put(weights.w, i, k, value)
+        set_weight(weights.w, i, k, value)
 
     def side_by_side(weights: Any, i: Any, j: Any, k: Any, value: Any) -> None:
-        put(weights, j, k, value)
+        set_weight(weights, j, k, value)
 
     return kept if isinstance(weights, types.BaseTuple) else side_by_side
 
 
-@overload(center_entry, strict=False, jit_options=METHOD)
-def _center_entry(center: Any, new: Any, i: Any, j: Any, k: Any) -> Any:
+@overload(get_center, strict=False, jit_options=METHOD)
+def _get_center(center: Any, new: Any, i: Any, j: Any, k: Any) -> Any:
     if isinstance(center, types.BaseTuple):
-        return lambda center, new, i, j, k: row_entry(new, i, j, k)
-    return lambda center, new, i, j, k: row_entry(center, i, j, k)
+        return lambda center, new, i, j, k: get_row_weight(new, i, j, k)
+    return lambda center, new, i, j, k: get_row_weight(center, i, j, k)
 
 
-@overload(first_weights, strict=False, jit_options=METHOD)
-def _first_weights(weights: Any) -> Any:
+@overload(get_first_weights, strict=False, jit_options=METHOD)
+def _get_first_weights(weights: Any) -> Any:
     in_place = isinstance(weights, types.BaseTuple)
     return (lambda weights: weights.w[0]) if in_place else lambda weights: weights[0]
 
 
-@overload(put_score, strict=False, jit_options=METHOD)
-def _put_score(scores: Any, r: Any, z: Any) -> Any:
+@overload(set_score, strict=False, jit_options=METHOD)
+def _set_score(scores: Any, r: Any, z: Any) -> Any:
     def single(scores: Any, r: Any, z: Any) -> None:
         scores[r] = z
 
@@ -580,20 +584,20 @@ def _without_owner(typing_context: Any, values: Any) -> Any:
     return lent(values)(values), codegen
 
 
-@overload(flat, strict=False, jit_options=METHOD)
-def _flat(values: Any) -> Any:
+@overload(flatten, strict=False, jit_options=METHOD)
+def _flatten(values: Any) -> Any:
     return lambda values: _on_last_axis(values)  # type: ignore[call-arg]
 
 
-@overload(flat_rows, strict=False, jit_options=METHOD)
-def _flat_rows(values: Any) -> Any:
+@overload(flatten_rows, strict=False, jit_options=METHOD)
+def _flatten_rows(values: Any) -> Any:
     return lambda values: _on_last_axis_of_rows(values)  # type: ignore[call-arg]
 
 
 def _flattened(values: Any, axes: int) -> Any:
     """How an array becomes one of so many axes, of which the last is all that was behind the others."""
     if not isinstance(values, types.Array) or values.layout != "C":
-        raise TypingError("flat takes an array whose rows follow each other in memory")
+        raise TypingError("flatten takes an array whose rows follow each other in memory")
     kind = lent(types.Array(values.dtype, axes, "C"))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -689,7 +693,17 @@ def _log_one_plus(x: Any) -> Any:
     return (lambda x: lane_log_one_plus(x)) if in_lanes(x) else lambda x: math.log1p(x)
 
 
-for _helper in (lane_exponential, near_one, lane_log_one_plus, log_of_ratio, lane_decay, repeated):
+for _helper in (
+    lane_exponential,
+    small_expm1,
+    near_one,
+    lane_log_one_plus,
+    log_of_ratio,
+    log_of_small_ratio,
+    decay,
+    repeated,
+    *FORMULAS,
+):
     _helpers.add(_helper)  # type: ignore[arg-type]
     _register_helper(_helper)  # type: ignore[arg-type]
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.component import BY_KIND, Component
-from fiol.components.lanes import BY_LANES
+from fiol.components.simd import BY_LANES
 
 LOAD_GLOBAL, EXTENDED_ARG = dis.opmap["LOAD_GLOBAL"], dis.EXTENDED_ARG
 #: Since Python 3.11 the last bit of a global's number says something else.

@@ -1,4 +1,4 @@
-"""Vectors of LLVM as compiled values: what `fiol.components.lanes` calls lanes.
+"""Vectors of LLVM as compiled values: what `fiol.components.simd` calls lanes.
 
 Operators, comparisons and `abs` apply to every lane; a number among them is a number in every lane. No sum of lanes is
 reordered, whatever the kernel allows. A product that is written as a term of a sum is fused with it where processors

@@ -388,14 +388,23 @@ class MethodDef(ctypes.Structure):
 METH_FASTCALL = 0x0080
 
 
+#: All definitions that were made: a function points at its own without owning a reference.
+_definitions: list[MethodDef] = []
+
+
 @functools.cache
 def definition(kernel: Any, kind: Any) -> MethodDef:
-    """The definition of a kernel for blocks of this type; it stays for ever, as functions point to it."""
+    """Return the definition of a kernel for blocks of this type; it is never freed.
+
+    Threads that call this at once may each make a definition, of which the cache keeps the last one only.
+    """
     arguments = (HeldType(kind), types.intp, types.intp)
     kernel.compile(arguments)
     found = kernel.overloads[arguments]
     code = found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
-    return MethodDef(kernel.__name__.encode(), code, METH_FASTCALL, None)
+    made = MethodDef(kernel.__name__.encode(), code, METH_FASTCALL, None)
+    _definitions.append(made)
+    return made
 
 
 def python_function(kernel: Any, values: tuple[Any, ...], alive: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a component is: a frozen value whose methods are plain Python on scalars.
+"""`Component`, a frozen value whose methods are plain Python on scalars, and helpers for one score or many.
 
 Losses, regularizers, geometries and solvers are components. A component prints, compares,
 hashes, pickles and copies by its fields, and nothing in it refers to a compiler;
@@ -30,76 +30,77 @@ PerFeature = Union[float, "np.ndarray[Any, np.dtype[np.float64]]"]
 Self = TypeVar("Self", bound="Component")
 
 
-def at(values: PerFeature, i: int) -> float:
-    """The number for feature `i`: `values` itself, or its i-th entry if it is an array.
+def value_at(values: PerFeature, i: int) -> float:
+    """Return the number for entry `i`: `values` itself if it is one number, else its i-th entry.
 
-    >>> at(0.5, 3), at(np.array([1.0, 2.0]), 1)
+    >>> value_at(0.5, 3), value_at(np.array([1.0, 2.0]), 1)
     (0.5, 2.0)
     """
     return float(values[i]) if isinstance(values, np.ndarray) else values
 
 
-def common(values: PerFeature) -> float:
-    """The factor shared by all of `values`: the number itself, or 1 for an array.
+def common_factor(values: PerFeature) -> float:
+    """Return the factor that all entries of `values` share: the number itself, or 1 for an array.
 
-    With `own` it splits a product so that a common factor can be taken out of a sum:
-    at(values, k) = common(values) * own(values, k).
+    value_at(values, k) = common_factor(values) * own_factor(values, k), so a sum over k can be multiplied
+    by the common factor once, after the loop.
     """
     return 1.0 if isinstance(values, np.ndarray) else values
 
 
-def own(values: PerFeature, k: int) -> float:
-    """The factor of entry `k` alone: 1 for a number, or the k-th entry of an array."""
+def own_factor(values: PerFeature, k: int) -> float:
+    """Return the factor of entry `k` alone: 1 if `values` is one number, else its k-th entry."""
     return float(values[k]) if isinstance(values, np.ndarray) else 1.0
 
 
-# One score or many: a state's weights are w[feature] or w[feature, score], and a score is a number or an array of them.
-# Loops over scores are `while k < scores_of(w): ...; k = next_score(w, k)`. With one score the compiler then sees no
-# loop at all, and leaves the sums around it in their order; `range(1)` it keeps until those are vectorised.
+# One score per row or one per class: the state's weights are w[feature] or w[feature, score], and the score of a row
+# is a number or an array. Loops over scores read `while k < count_scores(w): ...; k = next_score(w, k)`. With one score
+# the compiler then sees no loop and keeps the order of the sums around it; `range(1)` would remain a loop until after
+# those sums are vectorized.
 
 
-def scores_of(w: Any) -> int:
-    """How many scores rows have whose weights, or scores, are these: 1 for a vector.
+def count_scores(w: Any) -> int:
+    """Return the number of scores per row for these weights (or scores of rows): 1 for a vector.
 
-    >>> scores_of(np.zeros(5)), scores_of(np.zeros((5, 3)))
+    >>> count_scores(np.zeros(5)), count_scores(np.zeros((5, 3)))
     (1, 3)
     """
     return 1 if w.ndim == 1 else w.shape[1]
 
 
 def next_score(w: Any, k: int) -> int:
-    """k + 1, which the compiler knows to be 1 for a vector."""
+    """Return k + 1; the compiled form returns the constant 1 for a vector."""
     return k + 1
 
 
-def entry(w: Any, i: Any, k: int) -> float:
-    """w[i] of a vector, w[i, k] of a matrix."""
+def get_weight(w: Any, i: Any, k: int) -> float:
+    """Return the weight of feature `i` for score `k`: w[i] of a vector, w[i, k] of a matrix."""
     return w[i] if w.ndim == 1 else w[i, k]  # type: ignore[no-any-return]
 
 
-def put(w: Any, i: Any, k: int, value: float) -> None:
-    """Write `value` where `entry` finds it."""
+def set_weight(w: Any, i: Any, k: int, value: float) -> None:
+    """Store `value` as the weight of feature `i` for score `k`, see `get_weight`."""
     if w.ndim == 1:
         w[i] = value
     else:
         w[i, k] = value
 
 
-def column(w: Any, k: int) -> Any:
-    """The weights of score k: all of a vector, a column of a matrix."""
+def weights_of_score(w: Any, k: int) -> Any:
+    """Return the weights of all features for score `k`: the vector itself, or column k of a matrix."""
     return w if w.ndim == 1 else w[:, k]
 
 
-def plus(z: Any, k: int, value: float) -> Any:
-    """z with `value` added to score k: another number, or the same array changed in place."""
+def add_to_score(z: Any, k: int, value: float) -> Any:
+    """Return z with `value` added to score `k`: a new number, or the same array, changed in place."""
     if not isinstance(z, np.ndarray):
         return z + value
     z[k] += value
     return z
 
 
-def begun(z: Any) -> Any:
-    """A score before anything is added up."""
+def zero_score(z: Any) -> Any:
+    """Return a score of 0: the number 0, or the array z filled with zeros."""
     if not isinstance(z, np.ndarray):
         return 0.0
     for k in range(z.shape[0]):
@@ -107,83 +108,111 @@ def begun(z: Any) -> Any:
     return z
 
 
-def again(z: Any) -> Any:
-    """A score before its row is added up. With many scores, the intercepts come first; a single one comes last."""
-    return z if isinstance(z, np.ndarray) else 0.0
+def score_before_row(intercept: Any) -> Any:
+    """Return the score to which the terms of a row are added: 0, or the array of intercepts itself.
+
+    One intercept is added last (`score_after_row`); many intercepts are in the array from the start.
+    """
+    return intercept if isinstance(intercept, np.ndarray) else 0.0
 
 
-def ended(z: Any, shift: Any) -> Any:
-    """A score whose row has been added up, the intercept included."""
-    return z if isinstance(z, np.ndarray) else z + shift
+def score_after_row(z: Any, intercept: Any) -> Any:
+    """Return the score of a row with its intercept, given the sum z of its terms, see `score_before_row`."""
+    return z if isinstance(z, np.ndarray) else z + intercept
 
 
 class InPlace(NamedTuple):
-    """The weights of a row where they are kept: w[feature, score] instead of [place in the row, score]."""
+    """The weights of a row inside the state: w[feature, score] instead of [position in the row, score]."""
 
     w: Any
 
 
-def working_place(laziness: Any, w: Any, space: Any) -> Any:
-    """Where a row's weights are worked on: those of many scores in place, if they are kept as they are."""
-    return InPlace(w) if w.ndim == 2 and laziness.as_they_are else space
+def choose_row_storage(lazy_update: Any, w: Any, buffer: Any) -> Any:
+    """Return where the weights of a row are updated: inside the state (`InPlace`), or in a buffer of their own.
+
+    Weights of many scores are updated in place if the state stores the weights themselves.
+    """
+    return InPlace(w) if w.ndim == 2 and lazy_update.in_place else buffer
 
 
-def row_entry(weights: Any, i: Any, j: int, k: int) -> float:
-    """Of a row's weights, the one for score k of feature i, the j-th of the row."""
-    return entry(weights.w, i, k) if isinstance(weights, InPlace) else entry(weights, j, k)
+def get_row_weight(weights: Any, i: Any, j: int, k: int) -> float:
+    """Return the weight for score `k` of feature `i`, which is at position `j` of the row."""
+    return get_weight(weights.w, i, k) if isinstance(weights, InPlace) else get_weight(weights, j, k)
 
 
-def put_row_entry(weights: Any, i: Any, j: int, k: int, value: float) -> None:
-    """Write `value` where `row_entry` finds it."""
+def set_row_weight(weights: Any, i: Any, j: int, k: int, value: float) -> None:
+    """Store `value` as the weight for score `k` of feature `i`, which is at position `j` of the row."""
     if isinstance(weights, InPlace):
-        put(weights.w, i, k, value)
+        set_weight(weights.w, i, k, value)
     else:
-        put(weights, j, k, value)
+        set_weight(weights, j, k, value)
 
 
-def center_entry(center: Any, new: Any, i: Any, j: int, k: int) -> float:
-    """`row_entry` of centers. Those in place are read as what they become: loops over one array vectorise."""
-    return row_entry(new if isinstance(center, InPlace) else center, i, j, k)
+def get_center(center: Any, new: Any, i: Any, j: int, k: int) -> float:
+    """Return the center of a weight's path, see `get_row_weight`.
+
+    Centers in place are read through `new`, the same array: a loop that reads and writes one array vectorizes.
+    """
+    return get_row_weight(new if isinstance(center, InPlace) else center, i, j, k)
 
 
-def first_weights(weights: Any) -> Any:
-    """The weights of a row's first feature, if that is feature 0: a number, or an array of many scores."""
+def get_first_weights(weights: Any) -> Any:
+    """Return the weight of a row's first feature, which must be feature 0: a number, or an array of many scores."""
     return weights.w[0] if isinstance(weights, InPlace) else weights[0]
 
 
-def put_score(scores: Any, r: Any, z: Any) -> None:
-    """Write the score of row r; many scores were added up where they belong."""
+def set_score(scores: Any, r: Any, z: Any) -> None:
+    """Store z as the score of row `r`. An array of many scores was summed up in its place already."""
     if scores.ndim == 1:
         scores[r] = z
 
 
 def borrowed(values: Any) -> Any:
-    """The same array, or tuple of arrays, or component, without a share in the ownership of arrays: loops then count no
-    references to them.
+    """Return the same array, tuple of arrays or component without ownership: loops count no references to its arrays.
 
     The caller must keep the arrays alive. Counting took most of the time of a short row.
     """
     return values
 
 
-def flat(values: Any) -> Any:
-    """The numbers of an array whose rows follow each other in memory, as one axis: the same memory, and no call.
+def flatten(values: Any) -> Any:
+    """Return a C-contiguous array as a vector that shares its memory and does not own it.
 
-    The caller must keep the array alive. (numba's `reshape` calls a function of its own, which took a tenth of a row.)
+    The caller must keep the array alive. (numba's `reshape` is a function call, a tenth of the time of a row.)
     """
     return values.reshape(-1)
 
 
-def flat_rows(values: Any) -> Any:
-    """An array of three axes, `flat` but for its first."""
+def flatten_rows(values: Any) -> Any:
+    """Return an array of three axes as a matrix that shares its memory, the last two axes as one; see `flatten`."""
     rows, *others = values.shape
     return values.reshape(rows, others[0] * others[1])
 
 
-#: The helpers that see whether they got a number or an array: their compiled forms are not their sources.
-BY_KIND: tuple[Any, ...] = (at, common, own, scores_of, next_score, entry, put, column, plus, begun, again, ended)
-BY_KIND += (working_place, row_entry, put_row_entry, center_entry, first_weights, put_score, borrowed, flat)
-BY_KIND += (flat_rows,)
+#: The helpers whose compiled forms depend on the types of their arguments; `fiol.compiler.compiled` has these forms.
+BY_KIND: tuple[Any, ...] = (
+    value_at,
+    common_factor,
+    own_factor,
+    count_scores,
+    next_score,
+    get_weight,
+    set_weight,
+    weights_of_score,
+    add_to_score,
+    zero_score,
+    score_before_row,
+    score_after_row,
+    choose_row_storage,
+    get_row_weight,
+    set_row_weight,
+    get_center,
+    get_first_weights,
+    set_score,
+    borrowed,
+    flatten,
+    flatten_rows,
+)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -202,9 +231,9 @@ class Component:
     (Scaled(factor=2.0), True, 6.0)
     """
 
-    #: Methods a family knows, with their parameters; a subclass's methods are held to them.
+    #: The methods of a family with their parameters, which the methods of a subclass must have.
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {}
-    #: The methods of `protocol` without which a member of the family is not complete.
+    #: The methods of `protocol` that every member of the family must define.
     required: ClassVar[tuple[str, ...]] = ()
     #: The name of a class of this package in model files, by default that of the class; a renamed class keeps the old.
     registered: ClassVar[str]
@@ -243,7 +272,7 @@ class Component:
         return dict(zip(field_names(type(self)), field_values(self), strict=True))  # type: ignore[arg-type]
 
     def has(self, verb: str) -> bool:
-        """Whether this component defines the method `verb`.
+        """Return whether this component defines the method `verb`.
 
         >>> import fiol
         >>> fiol.Logistic().has("hess"), fiol.Hinge().has("hess")
@@ -252,11 +281,11 @@ class Component:
         return callable(getattr(self, verb, None))
 
     def missing(self) -> str:
-        """The first method of `required` that this component lacks, or ''."""
+        """Return the first method of `required` that this component lacks, or ''."""
         return next((verb for verb in self.required if not self.has(verb)), "")
 
     def replace(self: Self, **changes: Any) -> Self:
-        """A copy with some fields changed.
+        """Return a copy with some fields changed.
 
         >>> import fiol
         >>> fiol.ElasticNet(0.1, 0.2).replace(lam2=0.3)
@@ -274,7 +303,7 @@ def check_complete(component: Component) -> None:
 
 
 def check_signature(cls: type, name: str, method: Any) -> None:
-    """Raise TypeError unless `method` is one and takes as many arguments as the family's protocol says."""
+    """Raise TypeError unless `method` is a method with as many arguments as in the protocol of the family."""
     expected = ("self", *cls.protocol[name])  # type: ignore[attr-defined]
     if not isinstance(method, types.FunctionType):
         raise TypeError(f"{cls.__name__}.{name} must be a method ({', '.join(expected)}), not {method!r}")
@@ -284,7 +313,7 @@ def check_signature(cls: type, name: str, method: Any) -> None:
 
 
 def stored_form(name: str, value: Any, annotation: Any) -> Any:
-    """The one stored form of a field: int, float, read-only float64 array, or component."""
+    """Return the stored form of a field: int, float, read-only float64 array, or component."""
     kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     if kind.startswith("tuple["):
         return components_of(name, value)
@@ -316,7 +345,7 @@ def stored_form(name: str, value: Any, annotation: Any) -> Any:
 
 
 def components_of(name: str, values: Any) -> tuple[Component, ...]:
-    """One or more components, as a tuple; TypeError if that is not what `values` are."""
+    """Return one or more components as a tuple; TypeError if `values` are anything else."""
     if isinstance(values, Component) or not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
         raise TypeError(f"{name} must be a list of components, got {values!r}")
     found = tuple(values)
@@ -330,12 +359,12 @@ def components_of(name: str, values: Any) -> tuple[Component, ...]:
     return found
 
 
-#: What the annotation of a field asks for, in words for error messages.
+#: The expected value of a field by its annotation, in words for error messages.
 EXPECTED = {"int": "an integer of 64 bits", "float": "a number", "PerFeature": "a number or an array of numbers"}
 
 
 def place(wrong: Any) -> str:
-    """The index of the first entry of `wrong` that is true, as one writes it behind a name."""
+    """Return the index of the first true entry of `wrong`, such as '[1, 2]'."""
     if not np.ndim(wrong):
         return ""
     return f"[{', '.join(map(str, np.unravel_index(int(np.argmax(wrong)), np.shape(wrong))))}]"
@@ -354,23 +383,23 @@ def require(name: str, value: PerFeature, low: float, high: float = np.inf, open
 
 @functools.cache
 def field_names(kind: Any) -> tuple[str, ...]:
-    """The names of the fields, in their order."""
+    """Return the names of the fields, in their order."""
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def field_values(component: Component) -> tuple[Any, ...]:
-    """The values of the fields, in their order."""
+    """Return the values of the fields, in their order."""
     return tuple([getattr(component, name) for name in field_names(type(component))])  # type: ignore[arg-type]
 
 
 def comparable(component: Component) -> tuple[Any, ...]:
-    """The fields as values that compare and hash, arrays included."""
+    """Return the fields as values that compare and hash, arrays included."""
     values = field_values(component)
     return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values)
 
 
 def per_feature_sizes(component: Component) -> list[tuple[str, tuple[int, ...]]]:
-    """Every array in a component, or in a component inside it: its name and its shape."""
+    """Return name and shape of every array in a component and in the components inside it."""
     found = []
     for name, value in zip(field_names(type(component)), field_values(component), strict=True):  # type: ignore[arg-type]
         if isinstance(value, (Component, tuple)):

@@ -50,7 +50,7 @@ def spelled(name: str) -> str:
 
 def called(kind: type) -> str:
     """The name that other libraries have for a component, its own if they have none."""
-    return getattr(kind, "called", "") or kind.__name__
+    return getattr(kind, "alias", "") or kind.__name__
 
 
 def written(kind: type) -> str:

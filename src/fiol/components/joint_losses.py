@@ -1,4 +1,4 @@
-"""Losses of one score per class, of all scores at once.
+"""Joint losses: losses of all scores of a row, one score per class.
 
 For weights W with a column per class the round is
 
@@ -18,12 +18,12 @@ from fiol.components.losses import MARGIN
 from fiol.components.row import Floats
 from fiol.components.scalars import EPS, STEEP, between, wright_omega
 
-#: Below this slope, scores do not move.
+#: The slope below which scores count as constant.
 FLAT = 1e-20
 
 
 class JointLoss(Component):
-    """A convex loss of one score per class; y is the number of the right one.
+    """A convex loss of one score per class; y is the number of the right class.
 
     | method | meaning |
     |---|---|
@@ -40,16 +40,18 @@ class JointLoss(Component):
         "dispersion": ("slopes", "t"),
     }
     required: ClassVar[tuple[str, ...]] = ("value", "steepness", "duals")
-    #: How scores relate to predictions, see `fiol.Loss`: logit if their softmax is the probability of each class.
+    #: How scores give predictions, see `fiol.Loss`: logit if their softmax is the probability of each class.
     link: ClassVar[str] = "sign"
-    #: What scores are multiplied by inside the link.
+    #: The factor of scores inside the link.
     link_factor: ClassVar[float] = 1.0
-    #: What the loss with its defaults is called by estimators, '' if it has no such name.
-    called: ClassVar[str] = ""
+    #: The name of the loss, with its defaults, in estimators; '' if it has none.
+    alias: ClassVar[str] = ""
     #: Whether the gradient may jump.
     kinked: ClassVar[bool] = True
     #: Whether exp(-phi) is the probability of the class.
     is_probability: ClassVar[bool] = False
+    #: Steps have no unit: scores are margins.
+    has_step_scale: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -57,28 +59,34 @@ class JointLoss(Component):
         def steepness(self, z: Floats, y: int) -> float: ...
         def duals(self, q: Floats, p: float, y: int, out: Floats) -> None: ...
 
-    def least_slope(self, z: Floats, doubt: float, y: int) -> float:
-        """`steepness`, of all gradients at scores within `doubt` of z the least, if the loss has kinks."""
+    def least_slope(self, z: Floats, tolerance: float, y: int) -> float:
+        """Return the least `steepness` of all scores within `tolerance` of z, if the loss has kinks."""
         return self.steepness(z, y)
 
-    def bend(self, z: Floats, after: Floats, beta: Floats, doubt: float, reach: float, y: int, weight: float) -> float:
-        """weight times b (1 - b), with b the pull on the right score, by weight.
+    def curvature(
+        self, z: Floats, after: Floats, beta: Floats, tolerance: float, reach: float, y: int, weight: float
+    ) -> float:
+        """Return weight times b (1 - b), where b is the pull on the right score divided by the weight.
 
-        For `Softmax` that is the second derivative in that score after the step, where its probability is 1 - b.
+        For `Softmax` this is the second derivative in that score after the step, where its probability is 1 - b.
         """
         return beta[y] * (1.0 - beta[y] / weight) if weight > 0.0 else 0.0
 
+    def step_unit(self, slopes: float, t: float) -> float:
+        """Return the unit of steps: margins have none."""
+        return 1.0
+
     def square_slope_unit(self, slopes: float, t: float) -> float:
-        """Scores of a few units more than with two classes tell many apart."""
+        """Return the square of twice the unit of two classes: many classes are a few units of score further apart."""
         return (2.0 * MARGIN) ** 2
 
 
-#: A `fiol.Loss` of one score, or a `JointLoss` of many; loosely typed, since nobody takes both and asks which.
+#: A `fiol.Loss` of one score, or a `JointLoss` of many.
 AnyLoss = Any
 
 
 def largest(z: Floats) -> float:
-    """The largest of the scores: a loop, for `max` of an array takes half a second to compile."""
+    """Return the largest score, by a loop: `max` of an array takes half a second to compile."""
     top = -inf
     for k in range(z.shape[0]):
         top = max(top, z[k])
@@ -99,7 +107,7 @@ class Softmax(JointLoss):
     """
 
     link: ClassVar[str] = "logit"
-    called: ClassVar[str] = "softmax"
+    alias: ClassVar[str] = "softmax"
     kinked: ClassVar[bool] = False
     is_probability: ClassVar[bool] = True
 
@@ -164,7 +172,7 @@ class Softmax(JointLoss):
         out[y] = rest  # 1 - pi_y, which may be tiny
 
     def steep_duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
-        """The same where p is large, and q + p has no digits left for q.
+        """Write the duals where p is large, so that q + p has no digits left for q.
 
         With s = p (1 - pi_y), the sum of all other p pi_k, and scores counted from q_y, the number l is the root of
         s - l - log(1 - s / p), which falls with l.
@@ -212,7 +220,7 @@ class CrammerSinger(JointLoss):
     array([ 0.066667, -0.033333, -0.033333])
     """
 
-    called: ClassVar[str] = "crammer_singer"
+    alias: ClassVar[str] = "crammer_singer"
 
     def value(self, z: Floats, y: int) -> float:
         top = z[y]
@@ -224,11 +232,11 @@ class CrammerSinger(JointLoss):
     def steepness(self, z: Floats, y: int) -> float:
         return self.least_slope(z, 0.0, y)
 
-    def least_slope(self, z: Floats, doubt: float, y: int) -> float:
-        return sqrt(2.0) if self.value(z, y) > doubt else 0.0
+    def least_slope(self, z: Floats, tolerance: float, y: int) -> float:
+        return sqrt(2.0) if self.value(z, y) > tolerance else 0.0
 
     def duals(self, q: Floats, p: float, y: int, out: Floats) -> None:
-        for k in range(q.shape[0]):  # what is projected, times p; from the score of y
+        for k in range(q.shape[0]):  # the point to project, times p, relative to the score of y
             out[k] = (0.0 if k == y else 1.0) + (q[k] - q[y])
         if p <= 0.0:
             best = out.argmax()
@@ -250,12 +258,12 @@ class CrammerSinger(JointLoss):
         out[y] = rest
 
     def threshold(self, p: float, top: float, y: int, out: Floats) -> float:
-        """The threshold that lets p through, for what is projected, of which `top` is taken off."""
+        """Subtract `top` from `out`; return the threshold that its entries then exceed by p in total."""
         for k in range(out.shape[0]):
             out[k] -= top
         out[y] += p
-        level = max(out[y], 0.0) - p  # a lower threshold would let more than p through
-        while True:  # the threshold only rises; what is below it stays out
+        level = max(out[y], 0.0) - p  # a lower threshold would be exceeded by more than p
+        while True:  # the threshold only rises, so an entry below it stays below
             total, count = 0.0, 0
             for k in range(out.shape[0]):
                 if out[k] > level:
@@ -267,9 +275,10 @@ class CrammerSinger(JointLoss):
         return level
 
     def steep_threshold(self, y: int, out: Floats) -> float:
-        """The same where p is large, from what classes lead by: all that lead by more than a level come down to it.
+        """Return the threshold where p is large, from the leads of the wrong classes over the right one.
 
-        The right class goes up by as much as they come down, all together: by the level itself.
+        All leads above the threshold are lowered to it, and the right score rises by the threshold, as much as the
+        others fall in total.
         """
         level = 0.0
         while True:  # the level only rises
@@ -285,7 +294,7 @@ class CrammerSinger(JointLoss):
 
 
 def highest_lead(q: Floats, y: int) -> float:
-    """How far the highest score of a wrong class is above that of the right one; minus infinity if there is none."""
+    """Return the lead of the best wrong class over the right one; minus infinity if there is no wrong class."""
     lead = -inf
     for k in range(q.shape[0]):
         if k != y:

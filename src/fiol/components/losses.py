@@ -24,7 +24,8 @@ from math import copysign, exp, expm1, inf, log, log1p
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, require
-from fiol.components.lanes import (
+from fiol.components.scalars import EPS, HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
+from fiol.components.simd import (
     LN2,
     LN2_HIGH,
     LN2_LOW,
@@ -41,7 +42,6 @@ from fiol.components.lanes import (
     smaller,
     whole_power,
 )
-from fiol.components.scalars import EPS, HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
 
 #: The unit of derivatives where scores are margins: one over the largest curvature of the logistic loss.
 MARGIN = 4.0
@@ -72,16 +72,15 @@ class Loss(Component):
     | `dual(q, p, y)` | beta on the line (p, q), see the module; the default finds the root of `grad` |
     | `flow(q, p, y)` | beta of the importance-aware step, see the module; there is no default |
     | `guess(q, p, y)` | a rough `dual` to start from, where that is much cheaper; the default is `dual` |
-    | `near(q, p, y, beta)` | `dual` from a guess, where that helps; the default is `dual` |
     | `conjugate_grad(beta, y)` | derivative of beta -> phi*(-beta), infinite outside its domain |
-    | `valley(y)` | (a, b), for straight lines only: phi falls straight to the score a, is 0 up to b, rises straight |
+    | `flat_interval(y)` | (a, b), for piecewise linear losses: phi is 0 from a to b, and linear on both sides |
     | `predict(z)` | what the score says about y: the mean, the probability of +1, or the label |
     | `accepts(y)` | whether y is a valid target |
     | `lower(y)` | infimum of phi(.; y) |
     | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
-    | `step_unit(slopes, t)` | the unit of its steps, if that is not 1: a score by a derivative; there is no default |
+    | `step_unit(slopes, t)` | the unit of its steps, a score by a derivative; 1 by default |
     | `dispersion(slopes, t)` | variance of the derivative by mean curvature, for `Learner.uncertainty`; no default |
-    | `gauge(z, y)` | what `slopes` adds up if there is a `step_unit`, by default squared derivatives, as without |
+    | `scale_statistic(z, y)` | what `slopes` adds up where there is a `step_unit`; squared derivatives by default |
 
     | attribute | meaning |
     |---|---|
@@ -91,9 +90,10 @@ class Loss(Component):
     | `value_unit` | 1 if values count as they are, as those of margins do; 0, the default, if targets have units |
     | `is_probability` | whether exp(-phi) is the probability of the target |
     | `called` | the name of the loss, with its defaults, in estimators and in other libraries |
+    | `lanes` | True if all methods are written for SIMD lanes, too: see docs/components.md |
 
     All that follows from a derivative belongs to it. A subclass with a `grad` of its own therefore inherits no `hess`,
-    `dual`, `guess`, `near`, `flow`, `conjugate_grad`, `valley`, `dispersion`, `convexity`, `is_probability` or `called`
+    `dual`, `guess`, `flow`, `conjugate_grad`, `flat_interval`, `dispersion`, `convexity`, `is_probability` or `called`
     (`Loss.of_grad`), and has the defaults unless it defines them. A subclass with a `predict` of its own says its
     `link`, or has no ONNX graph; one with another link than its base has a `predict` of its own.
 
@@ -110,15 +110,14 @@ class Loss(Component):
         "hess": ("z", "y"),
         "dual": ("q", "p", "y"),
         "guess": ("q", "p", "y"),
-        "near": ("q", "p", "y", "beta"),
         "flow": ("q", "p", "y"),
         "conjugate_grad": ("beta", "y"),
-        "valley": ("y",),
+        "flat_interval": ("y",),
         "predict": ("z",),
         "accepts": ("y",),
         "lower": ("y",),
         "square_slope_unit": ("slopes", "t"),
-        "gauge": ("z", "y"),
+        "scale_statistic": ("z", "y"),
         "step_unit": ("slopes", "t"),
         "dispersion": ("slopes", "t"),
     }
@@ -130,16 +129,16 @@ class Loss(Component):
     #: What the score is multiplied by inside the link.
     link_factor: ClassVar[float] = 1.0
     #: What the loss with its defaults is called by estimators and by other libraries, '' if it has no such name.
-    called: ClassVar[str] = ""
+    alias: ClassVar[str] = ""
     #: The largest known gamma with phi(z) - gamma z^2 / 2 convex: the paper's strong convexity of the loss.
     convexity: ClassVar[float] = 0.0
     #: Whether the derivative may jump: of a loss that has no `hess`.
     kinked: ClassVar[bool] = True
     #: The unit of its values, if these count as they are, as minus a log-likelihood does; 0 if targets have units.
     value_unit: ClassVar[float] = 0.0
-    #: Whether its steps have a unit: of a loss that has a `step_unit`.
-    has_stride: ClassVar[bool] = False
-    #: Whether all methods that `lane_methods` names are for lanes, too (`fiol.components.lanes`).
+    #: Whether its steps have a unit: whether a loss defines `step_unit`.
+    has_step_scale: ClassVar[bool] = False
+    #: Whether all methods that `lane_methods` names are for lanes, too (`fiol.components.simd`).
     lanes: ClassVar[bool] = False
     #: Whether exp(-phi) is the probability of the target: the sum over all targets is 1, whatever the score.
     is_probability: ClassVar[bool] = False
@@ -151,8 +150,7 @@ class Loss(Component):
         def hess(self, z: float, y: float) -> float: ...
         def flow(self, q: float, p: float, y: float) -> float: ...
         def conjugate_grad(self, beta: float, y: float) -> float: ...
-        def valley(self, y: float) -> tuple[float, float]: ...
-        def step_unit(self, slopes: float, t: float) -> float: ...
+        def flat_interval(self, y: float) -> tuple[float, float]: ...
         def dispersion(self, slopes: float, t: float) -> float: ...
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -165,13 +163,15 @@ class Loss(Component):
         cls.kinked = not callable(getattr(cls, "hess", None))
         if cls.dual is Loss.dual and not cls.kinked:
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
-        if cls.bend is Loss.bend and not cls.kinked:
-            cls.bend = Loss.smooth_bend  # type: ignore[method-assign]
+        if cls.curvature is Loss.curvature and not cls.kinked:
+            cls.curvature = Loss.smooth_curvature  # type: ignore[method-assign]
         if "lanes" not in own and any(name in own for name in Loss.lane_methods()):
             cls.lanes = False
-        cls.has_stride = callable(getattr(cls, "step_unit", None))
-        if cls.lane_stride is Loss.lane_stride and cls.has_stride:
-            cls.lane_stride = Loss.own_stride  # type: ignore[method-assign]
+        cls.has_step_scale = cls.step_unit is not Loss.step_unit
+        if own.get("lanes") and cls.dual in (Loss.dual, Loss.newton_dual) and cls.lane_step is Loss.lane_step:
+            raise TypeError(
+                f"{cls.__name__} sets lanes = True, but its dual is found by a loop: define dual in closed form"
+            )
         if cls.link not in LINKS:
             raise TypeError(f"{cls.__name__}.link must be one of {', '.join(LINKS)}, got {cls.link!r}")
         if "predict" not in own and (cls.link, cls.link_factor) != (base.link, base.link_factor):
@@ -180,14 +180,14 @@ class Loss(Component):
     @staticmethod
     def of_grad() -> dict[str, Any]:
         """All that belongs to a derivative, with what a class has that defines `grad` and nothing else."""
-        defaults = {"dual": Loss.dual, "guess": Loss.guess, "near": Loss.near, "convexity": 0.0, "called": ""}
-        defaults |= {"bend": Loss.bend, "is_probability": False}
-        return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "valley", "dispersion"))
+        defaults = {"dual": Loss.dual, "guess": Loss.guess, "convexity": 0.0, "alias": ""}
+        defaults |= {"curvature": Loss.curvature, "is_probability": False}
+        return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "flat_interval", "dispersion"))
 
     @staticmethod
     def lane_methods() -> tuple[str, ...]:
         """What an ensemble asks a loss for where its members are lanes."""
-        derived = "grad", "hess", "dual", "bend", "gauge", "square_slope_unit", "step_unit"
+        derived = "grad", "hess", "dual", "curvature", "scale_statistic", "square_slope_unit", "step_unit"
         return "value", *derived, "lane_step", "lane_exact"
 
     def says_link(self) -> bool:
@@ -240,9 +240,6 @@ class Loss(Component):
     def guess(self, q: float, p: float, y: float) -> float:
         return self.dual(q, p, y)
 
-    def near(self, q: float, p: float, y: float, beta: float) -> float:
-        return self.dual(q, p, y)
-
     def predict(self, z: float) -> float:
         return z
 
@@ -252,61 +249,61 @@ class Loss(Component):
     def lower(self, y: float) -> float:
         return 0.0
 
-    def least_grad(self, z: float, doubt: float, y: float) -> float:
-        """The derivative nearest to 0 among those at scores within `doubt` of z; of a smooth loss, the one at z.
+    def least_grad(self, z: float, tolerance: float, y: float) -> float:
+        """The derivative nearest to 0 among those at scores within `tolerance` of z; of a smooth loss, the one at z.
 
         An exact step lands on a kink but for the last digit, and that digit must not choose the derivative.
         """
         if not self.kinked:
             return self.grad(z, y)
-        return clamp(0.0, self.grad(z - doubt, y), self.grad(z + doubt, y))
+        return clamp(0.0, self.grad(z - tolerance, y), self.grad(z + tolerance, y))
 
-    def least_slope(self, z: float, doubt: float, y: float) -> float:
+    def least_slope(self, z: float, tolerance: float, y: float) -> float:
         """The size of `least_grad`."""
-        return abs(self.least_grad(z, doubt, y))
+        return abs(self.least_grad(z, tolerance, y))
 
-    def bend(self, z: float, after: float, beta: float, doubt: float, reach: float, y: float, weight: float) -> float:
+    def curvature(
+        self, z: float, after: float, beta: float, tolerance: float, reach: float, y: float, weight: float
+    ) -> float:
         """The curvature that a step from the score z to `after` has met, with the pull beta: the slope of weight phi'.
 
         That is the slope over the step, or over `reach`, a unit of scores, if the step is shorter: a short step that
         meets a kink says little about the rows to come.
         """
-        met = abs(-beta - weight * self.least_grad(z, doubt, y))
+        met = abs(-beta - weight * self.least_grad(z, tolerance, y))
         over = larger(abs(after - z), choose(reach > 0.0, reach, 1.0))
         return met / over * choose(reach > 0.0, 1.0, 0.0)  # type: ignore[no-any-return] # scores may be lanes
 
-    def smooth_bend(
-        self, z: float, after: float, beta: float, doubt: float, reach: float, y: float, weight: float
+    def smooth_curvature(
+        self, z: float, after: float, beta: float, tolerance: float, reach: float, y: float, weight: float
     ) -> float:
         """weight phi'' at the score after the step."""
         return weight * self.hess(after, y)
 
-    def gauge(self, z: float, y: float) -> float:
+    def scale_statistic(self, z: float, y: float) -> float:
         slope = self.grad(z, y)
         return slope * slope
 
     def exact_step(
-        self, z: float, p: float, doubt: float, reach: float, y: float, weight: float
+        self, z: float, p: float, tolerance: float, reach: float, y: float, weight: float
     ) -> tuple[float, float]:
-        """The pull of an exact step from the score z, which moves it by p times the pull, and the `bend` it meets."""
+        """Return the pull of an exact step from z, which moves z by p times the pull, and the curvature it meets."""
         beta = weight * self.dual(z, weight * p, y)
-        return beta, self.bend(z, z + p * beta, beta, doubt, reach, y, weight)
+        return beta, self.curvature(z, z + p * beta, beta, tolerance, reach, y, weight)
 
-    def lane_step(self, z: float, p: float, doubt: float, reach: float, y: float, weight: float) -> tuple[float, float]:
+    def lane_step(
+        self, z: float, p: float, tolerance: float, reach: float, y: float, weight: float
+    ) -> tuple[float, float]:
         """`exact_step` without a branch on a score: for lanes, where `lane_exact` allows it."""
-        return self.exact_step(z, p, doubt, reach, y, weight)
+        return self.exact_step(z, p, tolerance, reach, y, weight)
 
     def lane_exact(self, z: float, p: float) -> bool:
         """Whether `lane_step` is exact in all lanes, for a sample weight of 1."""
         return True
 
-    def lane_stride(self, slopes: float, t: float) -> float:
-        """The `step_unit`, 1 if there is none."""
+    def step_unit(self, slopes: float, t: float) -> float:
+        """Return the unit of steps, 1 unless a loss defines its own."""
         return 1.0
-
-    def own_stride(self, slopes: float, t: float) -> float:
-        """`lane_stride` of a loss that has a `step_unit`."""
-        return self.step_unit(slopes, t)
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Targets have units: twice the root of the mean of `slopes`, which are the squared derivatives of t rounds."""
@@ -341,7 +338,7 @@ class Squared(Loss):
     (2.0, 1.0, 1.264241)
     """
 
-    called: ClassVar[str] = "squared_error"
+    alias: ClassVar[str] = "squared_error"
     lanes: ClassVar[bool] = True
     convexity: ClassVar[float] = 1.0
 
@@ -377,7 +374,7 @@ class Straight(Loss):
         """The size of derivatives."""
         return 1.0
 
-    def gauge(self, z: float, y: float) -> float:
+    def scale_statistic(self, z: float, y: float) -> float:
         return abs(z - y)
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
@@ -396,7 +393,7 @@ class Quantile(Straight):
     (9.0, 0.9)
     """
 
-    called: ClassVar[str] = "quantile"
+    alias: ClassVar[str] = "quantile"
     lanes: ClassVar[bool] = True
     tau: float = 0.5
 
@@ -418,7 +415,7 @@ class Quantile(Straight):
     def flow(self, q: float, p: float, y: float) -> float:
         return self.dual(q, p, y)
 
-    def valley(self, y: float) -> tuple[float, float]:
+    def flat_interval(self, y: float) -> tuple[float, float]:
         return y, y
 
     def conjugate_grad(self, beta: float, y: float) -> float:
@@ -432,7 +429,7 @@ class Absolute(Straight):
     (2.0, 0.5)
     """
 
-    called: ClassVar[str] = "absolute_error"
+    alias: ClassVar[str] = "absolute_error"
     lanes: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
@@ -447,7 +444,7 @@ class Absolute(Straight):
     def flow(self, q: float, p: float, y: float) -> float:
         return self.dual(q, p, y)
 
-    def valley(self, y: float) -> tuple[float, float]:
+    def flat_interval(self, y: float) -> tuple[float, float]:
         return y, y
 
     def conjugate_grad(self, beta: float, y: float) -> float:
@@ -461,7 +458,7 @@ class EpsilonInsensitive(Straight):
     (1.5, 0.0)
     """
 
-    called: ClassVar[str] = "epsilon_insensitive"
+    alias: ClassVar[str] = "epsilon_insensitive"
     lanes: ClassVar[bool] = True
     epsilon: float = 0.1
 
@@ -480,7 +477,7 @@ class EpsilonInsensitive(Straight):
     def flow(self, q: float, p: float, y: float) -> float:
         return self.dual(q, p, y)
 
-    def valley(self, y: float) -> tuple[float, float]:
+    def flat_interval(self, y: float) -> tuple[float, float]:
         return y - self.epsilon, y + self.epsilon
 
     def conjugate_grad(self, beta: float, y: float) -> float:
@@ -495,7 +492,7 @@ class SquaredEpsilonInsensitive(Loss):
     (2.0, 1.0)
     """
 
-    called: ClassVar[str] = "squared_epsilon_insensitive"
+    alias: ClassVar[str] = "squared_epsilon_insensitive"
     lanes: ClassVar[bool] = True
     epsilon: float = 0.1
 
@@ -532,7 +529,7 @@ class Huber(Loss):
     (2.5, 1.0, 1.0)
     """
 
-    called: ClassVar[str] = "huber"
+    alias: ClassVar[str] = "huber"
     lanes: ClassVar[bool] = True
     delta: float = 1.0
 
@@ -573,7 +570,7 @@ class Hinge(Binary):
     (0.5, 0.5)
     """
 
-    called: ClassVar[str] = "hinge"
+    alias: ClassVar[str] = "hinge"
     lanes: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
@@ -588,7 +585,7 @@ class Hinge(Binary):
     def flow(self, q: float, p: float, y: float) -> float:
         return self.dual(q, p, y)
 
-    def valley(self, y: float) -> tuple[float, float]:
+    def flat_interval(self, y: float) -> tuple[float, float]:
         return y, y
 
     def conjugate_grad(self, beta: float, y: float) -> float:
@@ -602,7 +599,7 @@ class SquaredHinge(Binary):
     (0.5, 0.5)
     """
 
-    called: ClassVar[str] = "squared_hinge"
+    alias: ClassVar[str] = "squared_hinge"
     lanes: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
@@ -635,7 +632,7 @@ class Logistic(Binary):
     (0.5, 0.401058, 0.442854)
     """
 
-    called: ClassVar[str] = "log_loss"
+    alias: ClassVar[str] = "log_loss"
     lanes: ClassVar[bool] = True
     link: ClassVar[str] = "logit"
     is_probability: ClassVar[bool] = True
@@ -664,9 +661,11 @@ class Logistic(Binary):
         c = lane(choose(x > -3.0, rough_omega(x), small), 0) * inverse
         return y * (1.0 - c if high else c)
 
-    def lane_step(self, z: float, p: float, doubt: float, reach: float, y: float, weight: float) -> tuple[float, float]:
-        c, bend = even_logistic_root(y * z, weight * p)
-        return weight * y * c, weight * bend
+    def lane_step(
+        self, z: float, p: float, tolerance: float, reach: float, y: float, weight: float
+    ) -> tuple[float, float]:
+        c, curvature = even_logistic_root(y * z, weight * p)
+        return weight * y * c, weight * curvature
 
     def lane_exact(self, z: float, p: float) -> bool:
         return not anywhere(abs(z) + p > EVEN)
@@ -698,7 +697,7 @@ class Exponential(Binary):
     (0.567143, 0.693147)
     """
 
-    called: ClassVar[str] = "exponential"
+    alias: ClassVar[str] = "exponential"
     link: ClassVar[str] = "logit"
     link_factor: ClassVar[float] = 2.0
 
@@ -742,14 +741,14 @@ class Poisson(Loss):
     (1.0, 0.442854, 0.566219)
     """
 
-    called: ClassVar[str] = "poisson"
+    alias: ClassVar[str] = "poisson"
     targets: ClassVar[str] = "a finite number of at least 0"
     link: ClassVar[str] = "log"
 
     def value(self, z: float, y: float) -> float:
         return safe_exp(z) - y * z
 
-    def gauge(self, z: float, y: float) -> float:
+    def scale_statistic(self, z: float, y: float) -> float:
         return y
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
@@ -917,9 +916,9 @@ def logistic_flow(margin: float, p: float) -> float:
         d = clamp((end - e if end < 1.0 else log(e)) - margin, d, p * c)
     for _ in range(20):
         # Halley's method, all divided by the derivative 1 + exp(margin + d), so that nothing overflows.
-        bend = sigmoid(margin + d)
-        step = (d - p) * sigmoid(-margin - d) - bend * expm1(-d)
-        step /= 1.0 - 0.5 * step * bend
+        curvature = sigmoid(margin + d)
+        step = (d - p) * sigmoid(-margin - d) - curvature * expm1(-d)
+        step /= 1.0 - 0.5 * step * curvature
         d -= step
         if abs(step) <= 1e-5 * min(d, 1.0):  # the next one would be of the order of its cube
             break

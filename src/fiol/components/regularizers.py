@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fiol.components.component import Component, PerFeature, at, check_complete, require
+from fiol.components.component import Component, PerFeature, check_complete, require, value_at
 from fiol.components.row import Floats, Indices, nth
-from fiol.components.scalars import HUGE, clamp, decay, is_mild, mild_decay, power_sums
+from fiol.components.scalars import HUGE, clamp, power_sums, soft_threshold
+from fiol.components.simd import decay, is_mild, mild_decay
 
 
 class Regularizer(Component):
@@ -34,6 +35,19 @@ class Regularizer(Component):
     | `catch_up(w, step, n, i)` | prox applied n times: the rounds an absent feature missed | lazy updates |
     | `catch_up_sum(w, step, n, i)` | the sum of the weights in those rounds | lazy averages |
     | `l1(i)`, `l2(i)`, `clip(w)` | strengths of the l1 and ridge parts, projection on Omega | entropic geometries |
+    | `strengths()` | (l1, l2) if r(w) is l1 abs(w) + l2 w^2 / 2 on Omega, each one for all or per feature | speed |
+
+    The default of `strengths` is None, a penalty of unknown form. Results are the same, but these are only for
+    penalties with strengths:
+
+    | what | where it is decided |
+    |---|---|
+    | lazy updates where eta(t) changes (else: a loop over all features in every round) | `algorithms/lazy_updates.py` |
+    | rows padded to whole SIMD blocks | `algorithms/layout.py` |
+    | members of an ensemble in SIMD lanes | `engine/ensemble/members.py` |
+    | the gate of `Stacked` | `presets.py` |
+    | ensembles as the default of estimators | `integrations/parameters.py` |
+    | regret measured from sums over all weights | `regret/measuring.py` |
     """
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -169,7 +183,7 @@ class Regularizer(Component):
 class Elastic(Regularizer):
     """Penalties l1 |w| + l2 w^2 / 2: every formula once, for all strengths.
 
-    prox(u, step) = soft(u, step l1) / (1 + step l2), where soft(u, t) = u - clamp(u, -t, t).
+    prox(u, step) = soft(u, step l1) / (1 + step l2), where soft is `soft_threshold`.
     """
 
     def l1(self, i: int) -> float:
@@ -196,8 +210,7 @@ class Elastic(Regularizer):
         return 1.0 / (1.0 + step * l2) if l2 != 0.0 else 1.0
 
     def prox(self, u: float, step: float, i: int) -> float:
-        tau = step * self.l1(i)
-        return (u - clamp(u, -tau, tau)) * self.shrink(step, i)
+        return soft_threshold(u, step * self.l1(i)) * self.shrink(step, i)
 
     def piece(self, u: float, step: float, i: int) -> tuple[float, float]:
         tau = step * self.l1(i)
@@ -218,7 +231,7 @@ class Elastic(Regularizer):
         u = w + step * beta * x
         on = x if abs(u) > tau else 0.0
         m = self.shrink(step, i)
-        return m * (u - clamp(u, -tau, tau)), m * (on * x)
+        return m * soft_threshold(u, tau), m * (on * x)
 
     def excess(self, w: float, push: float, step: float, i: int) -> float:
         side = 1.0 if w + step * push > 0.0 else -1.0
@@ -236,26 +249,27 @@ class Elastic(Regularizer):
         return (2 * j - 1) * step * self.l1(i)
 
     def catch_up(self, w: float, step: float, n: float, i: int) -> float:
-        """n rounds at once: |w| <- max(0, |w| s - l1 (1 - s) / l2) with s = (1 + step l2)^-n."""
-        kept, lost = decay(step * self.l2(i), n)
-        return self.caught_up(w, step, n, kept, lost, i)
+        l2 = self.l2(i)  # as in `shrink`
+        # `float`: numpy's numbers, which the interpreter sees, may have the digits of a float32.
+        kept, lost = decay(min(float(step * l2), HUGE), 1.0, float(n)) if l2 != 0.0 else (1.0, 0.0)
+        return self.decayed(w, step, n, kept, lost, i)
 
-    def caught_up(self, w: float, step: float, n: float, kept: float, lost: float, i: int) -> float:
-        """`catch_up`, where s = kept = 1 - lost."""
+    def decayed(self, w: float, step: float, n: float, kept: float, lost: float, i: int) -> float:
+        """n rounds at once: soft(s w, l1 (1 - s) / l2) with s = kept = 1 - lost = (1 + step l2)^-n."""
         l1, l2 = self.l1(i), self.l2(i)
-        tau = l1 * (lost / l2 if lost > 0.0 else n * step)
-        w *= kept
-        return w - clamp(w, -tau, tau)
+        if l1 == 0.0:
+            return kept * w
+        return soft_threshold(kept * w, l1 * (lost / l2 if lost > 0.0 else n * step))
 
     def catch_up_row(self, feature: Indices, steps: Floats, n: Floats, w: Floats) -> None:
         for k in range(feature.shape[0]):
             i = nth(feature, k)
-            if not is_mild(steps[k] * self.l2(i), n[k]):
+            if not is_mild(steps[k] * self.l2(i), 1.0, n[k]):
                 w[k], steps[k], n[k] = self.catch_up(w[k], steps[k], n[k], i), 0.0, 0.0
         for k in range(feature.shape[0]):  # all the others: without calls, this vectorises
             i = nth(feature, k)
-            kept, lost = mild_decay(steps[k] * self.l2(i), n[k])
-            w[k] = self.caught_up(w[k], steps[k], n[k], kept, lost, i)
+            kept, lost = mild_decay(steps[k] * self.l2(i), 1.0, n[k])
+            w[k] = self.decayed(w[k], steps[k], n[k], kept, lost, i)
 
     def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
         """The sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, up to the last before w meets 0."""
@@ -275,9 +289,6 @@ class Unregularized(Elastic):
     >>> Unregularized().prox(0.3, 1.0, 0)
     0.3
     """
-
-    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
-        return w
 
     def slope_for(self, w: float, step: float, i: int) -> float:
         return 0.0
@@ -310,10 +321,7 @@ class L1(Elastic):
         require("L1.lam", self.lam, 0.0, HUGE)
 
     def l1(self, i: int) -> float:
-        return at(self.lam, i)
-
-    def catch_up(self, w: float, step: float, n: float, i: int) -> float:
-        return self.prox(w, n * step, i)
+        return value_at(self.lam, i)
 
     def strengths(self) -> tuple[PerFeature, PerFeature] | None:
         return self.lam, 0.0
@@ -333,10 +341,7 @@ class Ridge(Elastic):
         require("Ridge.lam", self.lam, 0.0, HUGE)
 
     def l2(self, i: int) -> float:
-        return at(self.lam, i)
-
-    def caught_up(self, w: float, step: float, n: float, kept: float, lost: float, i: int) -> float:
-        return w * kept
+        return value_at(self.lam, i)
 
     def strengths(self) -> tuple[PerFeature, PerFeature] | None:
         return 0.0, self.lam
@@ -371,10 +376,10 @@ class ElasticNet(Elastic):
         require("ElasticNet.lam2", self.lam2, 0.0, HUGE)
 
     def l1(self, i: int) -> float:
-        return at(self.lam1, i)
+        return value_at(self.lam1, i)
 
     def l2(self, i: int) -> float:
-        return at(self.lam2, i)
+        return value_at(self.lam2, i)
 
     def strengths(self) -> tuple[PerFeature, PerFeature] | None:
         return self.lam1, self.lam2

@@ -1,8 +1,8 @@
 """Scalar functions that stay finite: what the losses, geometries and solvers compute with."""
 
-from math import copysign, exp, expm1, inf, log, log1p, sqrt
+from math import copysign, exp, inf, log, sqrt
 
-from fiol.components.lanes import choose, exponential, larger, log_one_plus, smaller
+from fiol.components.simd import choose, decay, exponential, larger, log_one_plus, smaller
 
 #: The largest double, and the largest x whose exponential is a double.
 HUGE = 1.7976931348623157e308
@@ -53,6 +53,15 @@ def clamp(x: float, low: float, high: float) -> float:
     return smaller(larger(x, low), high)  # type: ignore[no-any-return]
 
 
+def soft_threshold(u: float, tau: float) -> float:
+    """u moved towards 0 by tau, and 0 if it is nearer: the prox of tau |w|.
+
+    >>> soft_threshold(3.0, 1.0), soft_threshold(-0.5, 1.0)
+    (2.0, 0.0)
+    """
+    return u - clamp(u, -tau, tau)
+
+
 def between(a: float, b: float) -> float:
     """A point between two numbers: 0 if they differ in sign, else their mean, geometric if far apart.
 
@@ -71,40 +80,13 @@ def between(a: float, b: float) -> float:
     return copysign(middle, a + b)
 
 
-def decay(rate: float, n: float) -> tuple[float, float]:
-    """The parts that n rounds of 1 / (1 + rate) leave and take: s = (1 + rate)^-n and 1 - s, both to all digits.
-
-    >>> decay(1.0, 2.0)
-    (0.25, 0.75)
-    """
-    y = n * log1p(rate)
-    return exp(-y), -expm1(-y)
-
-
-def is_mild(rate: float, n: float) -> bool:
-    """Whether `mild_decay` is exact, which it is for most of what happens while a feature is absent."""
-    return rate <= 2.0**-10 and n * rate <= 2.0**-4
-
-
-def mild_decay(rate: float, n: float) -> tuple[float, float]:
-    """`decay` by the series of logarithm and exponential: without calls, so that loops vectorise.
-
-    >>> mild_decay(0.0001, 2.0)
-    (0.9998000299960005, 0.00019997000399950006)
-    """
-    y = n * rate * (1.0 - rate * (1 / 2 - rate * (1 / 3 - rate * (1 / 4 - rate * (1 / 5)))))
-    lost = 1 / 120 - y * (1 / 720 - y * (1 / 5040 - y * (1 / 40320 - y * (1 / 362880))))
-    lost = y * (1.0 - y * (1 / 2 - y * (1 / 6 - y * (1 / 24 - y * lost))))
-    return 1.0 - lost, lost
-
-
 def power_sums(rate: float, n: float) -> tuple[float, float]:
     """Sums over j = 1..n of s_j = (1 + rate)^-j, and of (1 - s_j) / rate, for rate >= 0.
 
     >>> power_sums(1.0, 2.0), power_sums(0.0, 3.0)
     ((0.75, 1.25), (3.0, 6.0))
     """
-    kept = decay(rate, n)[1] / rate if rate > 0.0 else n
+    kept = decay(float(rate), 1.0, float(n))[1] / rate if rate > 0.0 else n
     if rate * n > 0.5:
         return kept, (n - kept) / rate
     # The difference would cancel: the sum of (-rate)^k binomial(n + k + 1, k + 2) instead.

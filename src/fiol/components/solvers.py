@@ -1,4 +1,4 @@
-"""Solvers of the one scalar equation beta = -phi'(g(beta)), where g never decreases.
+"""Solvers of the scalar equation beta = -phi'(g(beta)), where g never decreases.
 
 `solve(problem, row, out)` finds beta, writes the new weights w(beta) into `out`, and returns
 (beta, new score, passes over the row). All solvers find the same number:
@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fiol.components.component import Component, at, require
+from fiol.components.component import Component, require, value_at
 from fiol.components.geometries import Geometry
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats, Row, nth
 from fiol.components.scalars import EPS, between, clamp
 
 if TYPE_CHECKING:
-    from fiol.components.problem import Problem
+    from fiol.components.subproblem import Problem
 
 Solution = tuple[float, float, int]
 
 
 class Solver(Component):
-    """A way to find beta. A user's own needs `solve`, and `objection` if it does not suit everything."""
+    """A method to find beta. A user's own defines `solve`, and `objection` if it cannot solve every subproblem."""
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {"solve": ("problem", "row", "out")}
     required: ClassVar[tuple[str, ...]] = ("solve",)
@@ -42,15 +42,15 @@ class Solver(Component):
         def solve(self, problem: Problem, row: Row, out: Floats) -> Solution: ...
 
     def objection(self, regularizer: Regularizer, geometry: Geometry) -> str:
-        """Why this solver cannot be used for these two, or ''."""
+        """Return why this solver cannot be used for these two, or ''."""
         return ""
 
 
 class Newton(Solver):
     """Solve the loss exactly on the line of g at beta, move there, repeat until nothing changes.
 
-    g is monotone, so every solve also tells on which side the root lies; a step that leaves that
-    bracket, or that in the long run does not shrink, is replaced by halving the bracket.
+    g is monotone, so every solve also shows on which side the root lies. A step that leaves this bracket, or that
+    does not shrink in the long run, is replaced by halving the bracket.
 
     >>> Newton()
     Newton(passes=200)
@@ -70,7 +70,7 @@ class Newton(Solver):
         p, q = problem.start(row)
         beta, steep, z = problem.guess(row, p, q), p, q
         low, high, last = -inf, inf, inf
-        solved = found = False  # whether beta is the root on the line (p, q), whether it is that of the path
+        solved = found = False  # whether beta is the root on the line (p, q), and whether it is that on the path
         n = 1
         while n < self.passes:
             z, slope = problem.point(row, beta, out)
@@ -79,7 +79,7 @@ class Newton(Solver):
                 found = True
                 break
             p, q = slope, z - slope * beta
-            new = problem.near(row, p, q, beta)
+            new = problem.dual(row, p, q)
             if abs(new - beta) <= 4.0 * EPS * abs(beta):
                 found = True
                 break
@@ -109,6 +109,8 @@ class ClosedForm(Solver):
     >>> ClosedForm()
     ClosedForm()
     """
+
+    in_lanes: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
 
     def objection(self, regularizer: Regularizer, geometry: Geometry) -> str:
         if not geometry.quadratic:
@@ -154,7 +156,7 @@ class Bisection(Solver):
 
 
 class Breakpoints(Solver):
-    """The common part of `Sorting` and `Partition`: both look for the linear piece of g that holds the root."""
+    """The base class of `Sorting` and `Partition`, which search for the linear piece of g that holds the root."""
 
     def objection(self, regularizer: Regularizer, geometry: Geometry) -> str:
         name = type(self).__name__
@@ -169,8 +171,8 @@ class Breakpoints(Solver):
 class Sorting(Breakpoints):
     """Alg. 2: sort the breakpoints, then search them for the first where the equation's gap is >= 0.
 
-    The paper scans them with running sums. A binary search with g computed afresh costs no more than
-    the sort and leaves no rounding error behind, however unequal the features.
+    The paper scans them with running sums. A binary search that computes g anew costs no more than the sort, and
+    accumulates no rounding error, however unequal the features.
 
     >>> Sorting()
     Sorting()
@@ -192,7 +194,7 @@ class Sorting(Breakpoints):
 
 
 class Pivot(Component):
-    """How `Partition` chooses a breakpoint: `pick(values, draw)`."""
+    """The rule by which `Partition` chooses a breakpoint: `pick(values, draw)`."""
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {"pick": ("values", "draw")}
     required: ClassVar[tuple[str, ...]] = ("pick",)
@@ -203,7 +205,7 @@ class Pivot(Component):
 
 
 class RandomPivot(Pivot):
-    """A pivot drawn at random: fewest operations on average.
+    """A random pivot: fewest operations on average.
 
     >>> float(RandomPivot(seed=7).pick(np.array([3.0, 1.0, 2.0]), 0))
     3.0
@@ -217,7 +219,7 @@ class RandomPivot(Pivot):
 
 
 class MedianOfMedians(Pivot):
-    """The median of the medians of fives: never worse than linear time (the paper's remark).
+    """The median of the medians of five: linear time in the worst case (the paper's remark).
 
     >>> float(MedianOfMedians().pick(np.array([3.0, 1.0, 2.0]), 0))
     2.0
@@ -245,8 +247,8 @@ class MedianOfMedians(Pivot):
 class Partition(Breakpoints):
     """Alg. 3: split the breakpoints at a pivot, keep the side of the root, repeat.
 
-    A weight whose breakpoints are all outside the kept side moves on a line from then on and is added
-    to (p, q); nothing is ever subtracted, so the sums stay exact however unequal the features.
+    A weight whose breakpoints are all outside the kept side moves on a line from then on, and is added to (p, q).
+    Nothing is ever subtracted, so the sums stay exact, however unequal the features.
 
     >>> Partition(MedianOfMedians())
     Partition(pivot=MedianOfMedians())
@@ -280,35 +282,35 @@ class Partition(Breakpoints):
                     count += 1
                 else:
                     a, b = problem.share_at(row, k, middle)
-                    p += at(row.steps, k) * a
+                    p += value_at(row.steps, k) * a
                     q += b
             undecided = undecided[:count]
         return land(problem, row, left, right, n, out)
 
 
-# --- pieces of the above ----------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------
 
-#: So many passes may go by before steps are asked to shrink by half.
+#: The number of passes of `Newton` after which every step must be at most half the step before.
 PATIENCE = 12
-#: A root is taken when the next step would change it by less than this part of itself.
+#: The relative change of beta below which it is a root.
 CLOSE = 1e-13
 
 
 def follows(p: float, q: float, beta: float, z: float) -> bool:
-    """Whether the score z found at beta is the p beta + q it was solved for, or as near as its last digits allow."""
+    """Return whether the score z at beta is the p beta + q that was solved for, up to rounding."""
     miss = abs(z - (p * beta + q))
     return miss <= CLOSE * p * abs(beta) + 4.0 * EPS * abs(z) and miss <= 100.0 * CLOSE * abs(z)
 
 
 def inside(left: float, right: float) -> float:
-    """Some number between left and right, either of which may be infinite."""
+    """Return a number between left and right, either of which may be infinite."""
     if left == -inf:
         return 0.0 if right == inf else right - max(1.0, abs(right))
     return left + max(1.0, abs(left)) if right == inf else 0.5 * left + 0.5 * right
 
 
 def land(problem: Problem, row: Row, left: float, right: float, n: int, out: Floats) -> Solution:
-    """The root on the piece of g between two neighbouring breakpoints, found in n passes."""
+    """Return the solution on the piece of g between two neighboring breakpoints, which were found in n passes."""
     p, q = problem.line(row, inside(left, right))
     beta = clamp(problem.dual(row, p, q), left, right)
     steep, _ = problem.start(row)
@@ -316,7 +318,7 @@ def land(problem: Problem, row: Row, left: float, right: float, n: int, out: Flo
 
 
 def breakpoints(problem: Problem, row: Row) -> Floats:
-    """All beta at which a weight of the row changes its piece (Lemma 2, without the x_i = 0)."""
+    """Return all beta at which a weight of the row changes its piece (Lemma 2, without those of x_i = 0)."""
     kinks = problem.regularizer.kinks()
     mu = np.empty(row.x.shape[0] * kinks)
     count = 0
@@ -330,8 +332,8 @@ def breakpoints(problem: Problem, row: Row) -> Floats:
 
 
 def breakpoint(problem: Problem, row: Row, k: int, j: int) -> float:
-    """The beta at which weight k meets its j-th kink; infinite if it never does."""
-    step = at(row.steps, k) / problem.geometry.metric(nth(row.feature, k))
+    """Return the beta at which weight k is at its j-th kink; infinite if it never is."""
+    step = problem.scaled_step(row, k)
     reach = step * row.x[k]
     return (
         (problem.regularizer.kink(j, row.rounds * step, nth(row.feature, k)) - row.center[k]) / reach
@@ -341,7 +343,7 @@ def breakpoint(problem: Problem, row: Row, k: int, j: int) -> float:
 
 
 def turns_inside(problem: Problem, row: Row, k: int, left: float, right: float) -> bool:
-    """Whether weight k has a breakpoint strictly between left and right."""
+    """Return whether weight k has a breakpoint strictly between left and right."""
     found = False
     for j in range(problem.regularizer.kinks()):
         found |= left < breakpoint(problem, row, k, j) < right
@@ -349,7 +351,7 @@ def turns_inside(problem: Problem, row: Row, k: int, left: float, right: float) 
 
 
 def keep_inside(values: Floats, left: float, right: float) -> Floats:
-    """The values strictly between left and right, moved to the front of the same array."""
+    """Return the values strictly between left and right, moved to the front of the same array."""
     count = 0
     for k in range(values.shape[0]):
         value = values[k]
@@ -360,10 +362,9 @@ def keep_inside(values: Floats, left: float, right: float) -> Floats:
 
 
 def select(values: Floats, k: int) -> float:
-    """The k-th smallest value in worst-case linear time (Blum, Floyd, Pratt, Rivest, Tarjan 1973).
+    """Return the k-th smallest value in worst-case linear time (Blum, Floyd, Pratt, Rivest, Tarjan 1973).
 
-    The recursion is kept on a stack: a frame waits for its pivot, the median of its medians of fives,
-    which the frame above it is selecting.
+    The recursion is an explicit stack: the frame above selects the pivot of a frame, its median of medians of five.
 
     >>> float(select(np.array([5.0, 1.0, 4.0, 2.0, 3.0, 9.0, 7.0]), 3))
     4.0
@@ -386,7 +387,7 @@ def select(values: Floats, k: int) -> float:
             continue
         insertion_sort(buffer, s, n)
         found = buffer[s + rank[depth]]
-        while True:  # hand the value down to the frames that wait for it
+        while True:  # return the value to the frames below
             if depth == 0:
                 return found
             depth -= 1

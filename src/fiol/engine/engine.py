@@ -1,57 +1,41 @@
-"""The engine: a plan and the state it works on. Rows come in canonical, see `fiol.intake.chunk`."""
+"""`Engine`: what the engines of a single update and of an ensemble have in common. Rows come in canonical chunks."""
 
 from __future__ import annotations
 
-import copy
+from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from math import nan
 from typing import Any, Protocol
 
 import numpy as np
 
+from fiol.algorithms.plan import Plan
+from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
-from fiol.engine.at_hand import NOTHING_AT_HAND, AtHand, second_look
-from fiol.engine.centring import WINDOW, Centring, centring_from
-from fiol.engine.holding import SMALLEST_SINGLE, held, limits, longest_step
-from fiol.engine.pacing import paced, piece_of
-from fiol.intake.chunk import SMALLEST, Chunk
-from fiol.intake.transaction import Transaction
-from fiol.update.plan import Plan, intercept_plan
-from fiol.update.state import (
-    START,
-    Clock,
-    State,
-    Uncounted,
-    aligned,
-    arrays_by_name,
-    assembled,
-    grown,
-    make_desk,
-    placed,
-    realigned,
-    spread,
-)
+from fiol.engine.centering import WINDOW, Centering
+from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
+from fiol.engine.interrupts import paced
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, fallback
+from fiol.features.chunk import SMALLEST, Chunk
+from fiol.features.transaction import Transaction
 
-#: What `Engine.at_hand` has a share in, or depends on.
-AT_HAND = frozenset(("plan", "intercept_plan", "state", "intercept", "fresh", "ticks", "desk", "intercept_desk"))
-AT_HAND |= {"observer", "centring", "group", "beside", "known_to_stack"}
-#: Of centred rows, so many entries are learned from at a time.
+#: Entries of centered rows that are learned from at a time.
 CENTRED_AT_ONCE = 2**18
-#: All rows as they come.
+#: An `order` of rows that stands for all rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
 
 class Observer(Protocol):
-    """Looks at an engine between rounds (`fiol.regret.Ledger` is one): `Engine.observer`, None without one.
+    """Measures an engine between rounds (`fiol.regret.Ledger` is one), see `Engine.set_observer`.
 
-    An observed engine makes room for a chunk and leaves its rounds to `observe`, which makes them one by one
-    (`learn_plainly`) or by a kernel that contains the engine's own round.
+    An observed engine allocates memory for a chunk and leaves the rounds to `observe`, which makes them one by one
+    (`Engine.learn_plainly`) or by a kernel that contains the engine's own round.
     """
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
-        """A round per row, in order; the score of each before its round.
+        """Make a round per row, in order, and return the score of each row before its round.
 
-        Whatever is raised, what was observed goes with the rounds that the engine's clock counts.
+        Whatever is raised, the measurements include the rounds that the engine's clock counts, and no others.
         """
 
     @property
@@ -59,173 +43,129 @@ class Observer(Protocol):
         """The cost of observing a round besides the entries of its row, see `Engine.row_cost`."""
 
     def mark(self) -> Any:
-        """A token for `rewind`."""
+        """Return a token for `rewind`."""
 
     def rewind(self, mark: Any) -> None:
-        """Forget the rounds since `mark`: the engine has taken them back."""
+        """Drop the measurements since `mark`: the engine has taken these rounds back."""
 
-    def centre(self, centring: Centring) -> None:
-        """Take rows from now on as centred by these means."""
+    def centre(self, centering: Centering) -> None:
+        """Center all following rows by these means."""
 
 
-class Engine:
+class Engine(ABC):
     """Learns from canonical chunks, keeps the state, and reads weights from it without changing it.
 
-    `features` weights are there at first; `grow` makes room for more. Rows have one score, or with a joint loss as
-    many as `scores` says: then all scores, weights and intercepts have them as their last axis.
+    The two kinds are `UpdateEngine` and `EnsembleEngine`. Rows have one score, or with a joint loss several: then
+    scores, weights and intercepts have `trailing` as their last axis.
+
+    `storage` holds everything that learning changes, in one named tuple with a field `centering`. Attributes that
+    change together are replaced by one assignment, so that a signal finds either the old or the new ones. The
+    single-row fast path (`fast_path`) points into these arrays: `set_storage` drops it.
     """
 
-    #: The means that are taken from rows, if any ever are: then learning and scoring see the differences.
-    centring: Centring | None = None
-    #: Where rows are that such means were taken from.
-    spare: Chunk | None = None
-    #: How many members of an ensemble do not go in lanes of one vector, and might as well go side by side; else 0.
+    plan: Plan
+    intercept_plan: Plan
+    #: Whether kernels are compiled.
+    compiled: bool
+    #: How weights are stored.
+    dtype: Any
+    #: The largest Euclidean step of the first round.
+    longest: float
+    #: Least and largest value and target, and largest sample weight, of a single row that needs no overflow check.
+    limits: tuple[float, float, float]
+    #: How many members of an ensemble cannot share SIMD lanes, and so could learn in threads.
     apart: int = 0
+    #: The arrays that learning changes.
+    storage: Any
+    #: Compiled functions for single rows.
+    fast_path: FastPath = NO_FAST_PATH
+    #: Makes the rounds instead of the engine, if there is one.
+    observer: Observer | None = None
+    #: Buffers of centered rows.
+    centred_rows: Chunk | None = None
 
-    def __init__(
-        self,
-        plan: Plan,
-        features: int,
-        first: float,
-        intercept: bool,
-        average: bool,
-        dtype: Any,
-        compiled: bool = True,
-        scores: int | None = None,
-    ) -> None:
-        self.plan, self.intercept_plan = plan, intercept_plan(plan)
-        self.compiled, self.longest, self.dtype = compiled, longest_step(plan), np.dtype(dtype)
-        self.limits = limits(self.dtype, self.longest)
-        self.trailing: tuple[int, ...] = () if scores is None else (scores,)
-        self.fresh = plan.new_state((1, *self.trailing), first, dtype, average)  # a feature that was never seen
-        self.state = plan.new_state((features, *self.trailing), first, dtype, average)
-        self.intercept = self.intercept_plan.new_state((int(intercept), *self.trailing), 0.0, dtype, average)
-        for record in self.intercept.statistics:
-            plan.step_size.meet(record, 1.0)  # its values are all 1
-        self.ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
-        self.uncounted = np.array(Uncounted(0.0, 0.0))
-        self.desk, self.intercept_desk = self.make_desk(16), self.make_desk(1)
-        self.bound: dict[Any, Any] = {}  # kernels, by name or themselves, compiled for this engine's types
-        self.observer: Observer | None = None  # makes the rounds, if there is one
+    def __init__(self, plan: Plan, intercept_plan: Plan, compiled: bool) -> None:
+        self.plan, self.intercept_plan, self.compiled = plan, intercept_plan, compiled
+        #: Kernels, compiled for the types that this engine calls them with.
+        self.bound: dict[Any, Any] = {}
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-        if name in AT_HAND:
-            self.at_hand: AtHand = NOTHING_AT_HAND  # what is at hand for single events
+    # --- storage ------------------------------------------------------------------------------
 
-    # Learning.
+    def set_storage(self, storage: Any) -> None:
+        """Replace all arrays at once."""
+        self.fast_path = NO_FAST_PATH  # first: it points to the old arrays
+        self.storage = storage
+
+    def replace(self, **changes: Any) -> None:
+        """Replace some fields of `storage` at once."""
+        self.set_storage(self.storage._replace(**changes))
+
+    def set_observer(self, observer: Observer | None) -> None:
+        """Let an observer make the rounds from now on, or none."""
+        self.fast_path, self.observer = NO_FAST_PATH, observer
+
+    @property
+    def centering(self) -> Centering | None:
+        """The means that are subtracted from rows before learning and scoring; None if rows are never centered."""
+        return self.storage.centering  # type: ignore[no-any-return]
+
+    @property
+    @abstractmethod
+    def trailing(self) -> tuple[int, ...]:
+        """() for one score per row, (scores,) for several."""
+
+    @property
+    @abstractmethod
+    def ticks(self) -> Any:
+        """The clock as an array; its first entry counts the rounds."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds made."""
+        return int(self.ticks[0])
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """Rows learned from: more than the rounds where engines were merged."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of the state."""
+
+    @abstractmethod
+    def storage_in_use(self) -> Any:
+        """Return a token for `put_back`: the arrays in use, not copies."""
+
+    @abstractmethod
+    def put_back(self, storage: Any) -> None:
+        """Use the arrays of a `storage_in_use` again; they must not have been written to since then."""
+
+    @abstractmethod
+    def undo_growth(self, storage: Any) -> None:
+        """Use arrays of a `storage_in_use` again where memory for more features was allocated since then.
+
+        Rounds since then must have been taken back.
+        """
+
+    # --- learning -----------------------------------------------------------------------------
 
     def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
-        """A round per row, or for the rows that `order` names; the score of each before its round, 0 for the others."""
-        state, rounds = self.state, self.rounds
+        """Make a round per row, or for the rows in `order`; return the score of each before its round, 0 for others."""
+        before, rounds = self.storage_in_use(), self.rounds
         try:
-            with self.kernels_expected(), held(self, chunk, y, sample_weights), Transaction(*self.revocable):
-                if self.centring is None or self.centring.idle:
+            with self.kernels_expected(), overflow_guard(self, chunk, y, sample_weights), Transaction(*self.revocable):
+                if self.centering is None or self.centering.idle:
                     return self.learn_in_parts(chunk, y, sample_weights, order)
                 return self.learn_centred(chunk, y, sample_weights, order)
         except BaseException:
             if self.compiled and self.rounds == rounds:
-                self.state = state  # without the room that was made
+                self.undo_growth(before)
             raise
 
-    def learn_centred(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
-        """`learn_in_parts` with means taken from the rows, which go on with the rounds that are made."""
-        rows, start, scores = len(order) or chunk.rows, 0, np.zeros((chunk.rows, *self.trailing))
-        per_row = chunk.data.shape[0] / max(chunk.rows, 1) + 1.0
-        while start < rows:
-            known: Any = self.centring
-            most = WINDOW - int(known.rows) if known.watches else max(int(CENTRED_AT_ONCE / per_row), 1)
-            if self.observer is not None and known.features.shape[0]:
-                self.observer.centre(known)
-                most = 1  # what is compared with has to be moved along
-            some: Any = slice(start, min(start + most, rows))
-            start = some.stop
-            some = order[some] if len(order) else some
-            block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
-            before, old = self.rounds, known
-            centred, known = self.take_means(block, old)
-            try:
-                scores[some] = self.learn_in_parts(centred, y[some], sample_weights[some], IN_ORDER)
-                self.go_on_with(known)
-            except BaseException:
-                if self.rounds > before and self.centring is old:  # interrupted: means follow the rounds that were made
-                    made = block.row_block(0, self.rounds - before)
-                    self.go_on_with(known if made.rows == block.rows else self.take_means(made, old)[1])
-                raise
-        return scores
-
-    def go_on_with(self, means: Centring) -> None:
-        """Take these means from rows from now on, and decide which features have any, if it is time: all at once."""
-        if means.watches or not means.window.shape[0]:
-            self.centring = means
-            return
-        new, distances = means.decided()
-        moved = self.moved_to_means(new.features, new.means, distances) if new.features.shape[0] else {}
-        vars(self).update({**moved, "centring": new, "at_hand": NOTHING_AT_HAND})  # no signal is heard inside
-
-    def take_means(self, chunk: Chunk, centring: Any, learning: bool = True) -> tuple[Chunk, Centring]:
-        """The rows with their means taken away, and the means after them.
-
-        Of rows that are learned from, they are there until the next are.
-        """
-        if centring.watches:
-            return chunk, centring.watched(chunk) if learning else centring
-        if centring.idle:
-            return chunk, centring
-        room, sums = chunk.data.shape[0] + chunk.rows * centring.features.shape[0] + 1, centring.sums.copy()
-        new = self.spare if learning else None
-        if new is None or new.data.shape[0] < room or new.indptr.shape[0] <= chunk.rows:
-            new = Chunk(aligned(chunk.rows + 1, np.int64), aligned(room, np.int32), aligned(room, np.float64))
-            self.spare = new if learning else self.spare
-        least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
-        arguments = centring.features, sums, centring.rows, learning, least, *new
-        n = self.call("centre_rows", tuple(chunk), *arguments)
-        count = centring.so_far + chunk.rows * learning
-        found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
-        return found, centring._replace(so_far=count, sums=sums)
-
-    def centred(self, chunk: Chunk) -> Chunk:
-        """Rows to be read, with the means taken away."""
-        if self.centring is None or not self.centring.features.shape[0]:
-            return chunk
-        return self.take_means(chunk, self.centring, learning=False)[0]
-
-    def expect_random_order(self) -> None:
-        """All rows come in random order, and their means do not move: more features are centred than of a stream."""
-        if self.centring is not None:
-            self.centring = self.centring.in_random_order()
-
-    def end_window(self) -> None:
-        """Decide which features are centred from now on, if it is time, and bring what is known of them in form."""
-        if self.centring is not None:
-            self.go_on_with(self.centring)
-
-    def moved_to_means(self, features: Indices, means: Floats, distances: Floats) -> dict[str, Any]:
-        """What changes if values of `features` count as their distances from `means`: the largest so far are known.
-
-        The intercept takes over what weights said about the means; weights that follow from sums are forgotten.
-        """
-        self.settle()
-        state, intercept = State(*map(realigned, self.state)), State(*map(realigned, self.intercept))
-        if self.plan.anchor.keeps_all_rounds:
-            state.w[features] = self.fresh.w[0]
-        else:
-            intercept.w[0] += means @ state.w[features].astype(np.float64)
-            if state.total.shape[0]:
-                intercept.total[0] += means @ state.total[features]
-        for i, distance in zip(features.tolist(), distances.tolist(), strict=True):
-            self.plan.step_size.centre(state.statistics[i], distance)
-        return {"state": state, "intercept": intercept}
-
-    def shift(self, change: Any, of_average: Any) -> None:
-        """Add something to the intercept of every score, and to its average, unless that follows from sums."""
-        if not self.plan.anchor.keeps_all_rounds:
-            self.intercept.w[0] += change
-            if self.intercept.total.shape[0]:
-                self.intercept.total[0] += of_average * self.ticks[0]
-
     def learn_in_parts(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
-        """`learn`, by the observer if there is one; an error leaves the rounds before it made."""
+        """`learn` for rows that are centered, by the observer if there is one; an error keeps the rounds before it."""
         self.fit_in(chunk)
         if self.observer is None:
             return self.learn_plainly(chunk, y, sample_weights, order)
@@ -238,317 +178,304 @@ class Engine:
             scores[start:stop] = self.observer.observe(block, y[start:stop], sample_weights[start:stop])
         return scores
 
+    @abstractmethod
     def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
-        """`learn` for rows that fit in, unobserved; an interrupt leaves the rounds that the clock counts."""
-        scores = np.zeros((chunk.rows, *self.trailing))
-        if chunk.rows == 1 and not len(order):  # no time to lose
-            self.call("learn_rows", *self.plans, chunk, order, y, sample_weights, *self.memory, scores)
-            return scores
-        for start, stop in paced(chunk, order, self.row_cost):
-            some = slice(0, chunk.rows) if len(order) else slice(start, stop)
-            piece = piece_of(chunk, some.start, some.stop), order[start:stop], y[some], sample_weights[some]
-            self.call("learn_rows", *self.plans, *piece, *self.memory, scores[some])
-        return scores
-
-    def rows_again(self) -> AbstractContextManager[None]:
-        """`with engine.rows_again():` rows come that were learned from before.
-
-        They flatter those members of an ensemble that remember rows best, so its stack learns nothing from them.
-        """
-        return nullcontext()
-
-    @property
-    def row_cost(self) -> float:
-        """The cost of a round besides the entries of its row, in entries: all weights if the round visits them."""
-        return float(self.state.w.size) if self.plan.laziness.everywhere else 1.0
-
-    def have_at_hand(
-        self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, turns: Any = None
-    ) -> AtHand:
-        """Functions for one event: a row of at most so many entries, whose names the first of `intakes` numbers.
-
-        All `intakes` are told how many features there are when a new name gets a number; none does unless it `grows`.
-        Whoever reads without a turn says whose lock `turns` is: that of the model that the first intake belongs to.
-        """
-        intake, found = intakes[0], self.at_hand
-        if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
-            found = AtHand(intake, max(2 * entries, self.longest_row))
-        watches = self.centring is not None and self.centring.watches
-        if self.trailing or not self.compiled or watches or (learning and self.observer is not None):
-            return found
-        if (found.learn if learning else found.score) is second_look:
-            self.have_functions(found, intakes, learning, grows, turns)
-        self.at_hand = found
-        return found
-
-    def have_functions(
-        self, at_hand: AtHand, intakes: tuple[Any, ...], learning: bool, grows: bool, turns: Any
-    ) -> None:
-        """Have the functions for one event at hand, if Python's objects are as they should be."""
-        from fiol.engine.events import functions_for  # imported here: `import fiol` loads no compiler
-
-        functions_for(self, at_hand, intakes, learning, grows, turns)
-
-    @property
-    def longest_row(self) -> int:
-        """How many entries a row may have that is worked on."""
-        return int(self.desk.shape[1])
-
-    def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
-        """A round for one row, and its score before; None, and no round, if the row needs a second look.
-
-        A row with a feature beyond the first `features` does; for these there must be room.
-        """
-        if self.observer is not None or self.trailing or not (self.centring is None or self.centring.idle):
-            return None
-        room = min(features, self.state.w.shape[0]), self.desk.shape[1], *self.limits
-        if not self.call("row_in_order", self.plan.problem.loss, feature, x, y, sample_weight, *room):
-            return None
-        row = Chunk(np.array([0, len(x)]), feature, x)
-        with Transaction(*self.revocable):
-            return float(self.learn_plainly(row, np.array([y]), np.array([sample_weight]))[0])
-
-    def start_from(self, w: Floats, intercept: Any) -> None:
-        """Take over weights, and the intercept of every score."""
-        self.grow(w.shape[0])
-        self.call("store_weights", self.plan, self.state, self.ticks, w)
-        if self.intercept.w.shape[0] > 0:
-            shift = np.array([intercept], np.float64)
-            self.call("intercept: store_weights", self.intercept_plan, self.intercept, self.ticks, shift)
-
-    @property
-    def moves(self) -> bool:
-        """Whether `move_to` is there."""
-        return False
-
-    def move_to(self, w: Floats, intercept: Any) -> None:
-        """Let the one linear model of an ensemble be another one; `intercept` is that of rows as they are."""
-        raise NotImplementedError  # an update has no members
-
-    def settle(self) -> None:
-        """Bring every stored weight up to date. Changes no result by more than rounding."""
-        ticks, fresh = self.ticks.copy(), State(*map(realigned, self.fresh))
-        self.call("settle_all", self.plan, fresh, ticks)
-        try:
-            self.call("settle_all", self.plan, self.state, self.ticks)
-        finally:  # both or neither, also if an interrupt comes
-            if (self.ticks == ticks).all():
-                self.fresh = fresh
-
-    # Reading.
-
-    def scores(self, chunk: Chunk) -> Floats:
-        """The scores of rows, by the averages if they are kept."""
-        chunk = self.centred(chunk)
-        scores = np.empty((chunk.rows, *self.trailing))
-        kernel = "score_rows_of_many" if self.trailing else "score_rows"
-        known = self.state, self.intercept, self.fresh, self.ticks
-        if chunk.rows == 1:  # no time to lose
-            self.call(kernel, *self.plans, chunk, *known, scores)
-            return scores
-        for start, stop in paced(chunk, IN_ORDER):
-            self.call(kernel, *self.plans, piece_of(chunk, start, stop), *known, scores[start:stop])
-        return scores
-
-    def variances(self, chunk: Chunk) -> Floats:
-        """The variances of the scores of rows, times the dispersion of the loss."""
-        chunk = self.centred(chunk)
-        variances, known = np.empty(chunk.rows), (self.state, self.intercept, self.fresh, self.ticks)
-        for start, stop in paced(chunk, IN_ORDER):
-            self.call("variance_rows", *self.plans, piece_of(chunk, start, stop), *known, variances[start:stop])
-        clock = Clock(*self.ticks)
-        return variances * self.plan.problem.loss.dispersion(clock.slopes, max(clock.t, 1.0))
-
-    def weights(self, features: int, averaged: bool) -> Floats:
-        """The first `features` weights, or their averages; those that have no place yet are as if never seen."""
-        out, have = np.empty((features, *self.trailing)), min(features, self.state.w.shape[0])
-        self.call("read_weights", self.plan, self.state, self.ticks, averaged, out[:have])
-        if have < features:
-            self.call("read_weights", self.plan, self.fresh, self.ticks, averaged, out[have : have + 1])
-            out[have:] = out[have]
-        return out
-
-    @property
-    def stiffness_known_by(self) -> int:
-        """Which of `STIFF` the records of features hold, their number if none."""
-        kept = self.plan.step_size.statistics()
-        return next((k for k, names in enumerate(STIFF) if names[0] in kept), len(STIFF))
-
-    def stiffness(self, features: int) -> Floats:
-        """For each of the first features, what a squared change of its weight costs, as far as steps know; else 1."""
-        which, kept = self.stiffness_known_by, self.plan.step_size.statistics()
-        if which == len(STIFF):
-            return np.ones(features)
-        out, have = np.zeros(features), min(features, self.state.w.shape[0])
-        columns = [kept.index(name) for name in STIFF[which] if name in kept]
-        out[:have] = self.state.statistics[:have, columns].astype(np.float64).sum(axis=1)
-        return out**2 if STIFF[which] == ("peak",) else out
-
-    @property
-    def knows_scales(self) -> bool:
-        """Whether records of features hold the size of their values."""
-        return "peak" in self.plan.step_size.statistics()
-
-    def scales(self, features: int) -> Floats:
-        """For each of the first features, the size of its values as far as steps know, 0 if it has none; else 1."""
-        if not self.knows_scales:
-            return np.ones(features)
-        out, have = np.zeros(features), min(features, self.state.w.shape[0])
-        out[:have] = self.state.statistics[:have, self.plan.step_size.statistics().index("peak")]
-        return out
-
-    def intercept_weight(self, averaged: bool) -> Any:
-        """The intercept of every score, or its average, of rows as they are; 0 without one."""
-        return self.uncentred(self.working_intercept(averaged), averaged)
-
-    def uncentred(self, intercept: Any, averaged: bool) -> Any:
-        """The intercept of rows as they are, from that of rows with the means taken away."""
-        if self.centring is None or not self.centring.features.shape[0]:
-            return intercept
-        features = self.centring.features
-        w = self.weights(int(features[-1]) + 1, averaged)[features]
-        shift = self.centring.means @ w
-        return intercept - (shift if self.trailing else float(shift))
-
-    def working_intercept(self, averaged: bool) -> Any:
-        """`intercept_weight` of rows with the means taken away."""
-        out = np.zeros((1, *self.trailing))
-        present = out[: self.intercept.w.shape[0]]
-        self.call("intercept: read_weights", self.intercept_plan, self.intercept, self.ticks, averaged, present)
-        return out[0] if self.trailing else float(out[0])
-
-    def predictions(self, scores: Floats) -> Floats:
-        """The predictions that belong to scores, in place."""
-        self.call("predict_all", self.plan.problem.loss, scores)
-        return scores
-
-    def mean_loss(self, scores: Floats, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> float:
-        """The weighted mean of the losses of scores, all or those that `order` names; 0 if no row has weight."""
-        total, mass = self.call("total_loss", self.plan.problem.loss, scores, order, y, sample_weights)
-        return total / mass if mass > 0.0 else 0.0
-
-    def weighed(self, features: int) -> Any:
-        """Which of the first features have a weight other than 0 with any member of an ensemble that is in."""
-        raise NotImplementedError  # an update has no members
-
-    def report(self, features: int) -> list[Any]:
-        """How the members of an ensemble do: see `EnsembleEngine.report`."""
-        return []
-
-    def alone(self, k: int) -> Engine:
-        """The engine of member k of an ensemble, a copy."""
-        raise NotImplementedError  # an update has no members
-
-    @property
-    def progressive_loss(self) -> float:
-        """The mean loss of an ensemble's scores, each from before its row was learned from, by sample weights."""
-        return nan
-
-    @property
-    def mixing(self) -> Floats:
-        """What the score of each member of an ensemble counts with now."""
-        return np.empty(0)
-
-    @property
-    def rounds(self) -> int:
-        """Rounds made."""
-        return int(self.ticks[0])
-
-    @property
-    def rows(self) -> int:
-        """Rows learned from: more than the rounds where engines were merged."""
-        return int(self.ticks[0] + Uncounted(*self.uncounted).rows)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the state."""
-        return sum(array.nbytes for array in (*self.state, *self.intercept, self.ticks, self.uncounted))
-
-    # The state as a whole.
-
-    def grow(self, features: int) -> None:
-        """Make room for so many features."""
-        have = self.state.w.shape[0]
-        if features > have:
-            self.state = grown(self.state, max(features, 2 * have), self.fresh)
-
-    def add_scores(self, places: Any, scores: int) -> None:
-        """Have more scores, of which places[k] is what was score k; the others are as before the first round.
-
-        Weights that catch up by a common factor stand by it, so they are brought up to date first.
-        """
-        self.settle()
-        first = self.plan.first_entry(self.state.w.shape[0])
-        self.trailing = (scores,)
-        self.state = spread(self.state, places, scores, first)
-        self.fresh = spread(self.fresh, places, scores, first)
-        self.intercept = spread(self.intercept, places, scores, 0.0)
-        self.desk, self.intercept_desk = self.make_desk(self.desk.shape[1]), self.make_desk(1)
+        """`learn` for rows that fit the arrays, unobserved; an interrupt keeps the rounds that the clock counts."""
 
     def fit_in(self, chunk: Chunk) -> None:
-        """Make room for the features and the longest row of a chunk."""
+        """Allocate memory for the features and the longest row of a chunk."""
         rows, entries = chunk.rows, chunk.data.shape[0]
         if rows and entries:
             longest = entries if rows == 1 else int(np.diff(chunk.indptr).max())
             self.make_place(int(chunk.indices.max()) + 1, longest)
 
+    @abstractmethod
     def make_place(self, features: int, longest: int) -> bool:
-        """Make room for so many features, and for rows of so many entries; whether arrays have been replaced."""
-        before = self.state, self.desk
-        self.grow(features)
-        if longest > self.desk.shape[1]:
-            self.desk = self.make_desk(2 * longest)
-        return before[0] is not self.state or before[1] is not self.desk
+        """Allocate memory for this many features, and for rows of `longest` entries; whether arrays were replaced."""
 
-    def make_desk(self, entries: int) -> Any:
-        """A desk for rows of so many entries, as an array."""
-        return make_desk(entries, self.plan.step_size.width(), self.trailing)
+    def grow(self, features: int) -> None:
+        """Allocate memory for this many features."""
+        self.make_place(features, 0)
 
-    def arrays(self) -> dict[str, Any]:
-        """Everything that changes while learning, by name."""
-        kept, parts = self.plan.step_size.statistics(), (self.state, self.intercept, self.fresh)
-        found = {f"{p}.{n}": a for p, s in zip(STATES, parts, strict=True) for n, a in arrays_by_name(s, kept).items()}
-        return {**found, "clock": self.ticks, "uncounted": self.uncounted, **self.centring_arrays()}
+    def freeze_stack(self) -> AbstractContextManager[None]:
+        """`with engine.freeze_stack():` freezes the stack of an ensemble, for rows that were learned from before.
+
+        Repeated rows favor members that overfit.
+        """
+        return nullcontext()
+
+    @property
+    @abstractmethod
+    def row_cost(self) -> float:
+        """The cost of a round besides the entries of its row, in entries: all weights if the round visits them."""
+
+    @abstractmethod
+    def start_from(self, w: Floats, intercept: Any) -> None:
+        """Set the weights, and the intercept of every score."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether `move_to` is available."""
+        return False
+
+    def move_to(self, w: Floats, intercept: Any) -> None:
+        """Set the weights of an ensemble's linear model; `intercept` is that of rows that are not centered."""
+        raise NotImplementedError  # an update has no members
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Bring every stored weight up to date. Changes no result by more than rounding."""
+
+    # --- centering ----------------------------------------------------------------------------
+
+    def learn_centred(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
+        """`learn` that subtracts the running means from the rows; the means include the rows of all rounds made."""
+        rows, start, scores = len(order) or chunk.rows, 0, np.zeros((chunk.rows, *self.trailing))
+        per_row = chunk.data.shape[0] / max(chunk.rows, 1) + 1.0
+        while start < rows:
+            known: Any = self.centering
+            most = WINDOW - int(known.rows) if known.watches else max(int(CENTRED_AT_ONCE / per_row), 1)
+            if self.observer is not None and known.features.shape[0]:
+                self.observer.centre(known)
+                most = 1  # the comparator is moved with every row
+            some: Any = slice(start, min(start + most, rows))
+            start = some.stop
+            some = order[some] if len(order) else some
+            block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
+            before, old = self.rounds, known
+            centred, known = self.subtract_means(block, old)
+            try:
+                scores[some] = self.learn_in_parts(centred, y[some], sample_weights[some], IN_ORDER)
+                self.set_means(known)
+            except BaseException:
+                if self.rounds > before and self.centering is old:  # interrupted: the means follow the rounds made
+                    made = block.row_block(0, self.rounds - before)
+                    self.set_means(known if made.rows == block.rows else self.subtract_means(made, old)[1])
+                raise
+        return scores
+
+    def set_means(self, means: Centering) -> None:
+        """Subtract these means from now on, and decide which features are centered, if it is time: all at once."""
+        if means.watches or not means.window.shape[0]:
+            self.replace(centering=means)
+            return
+        new, distances = means.decided()
+        moved = self.centered_storage(new.features, new.means, distances) if new.features.shape[0] else self.storage
+        self.set_storage(moved._replace(centering=new))
+
+    def subtract_means(self, chunk: Chunk, centering: Any, learning: bool = True) -> tuple[Chunk, Centering]:
+        """Return the centered rows, and the means after them.
+
+        Rows that are learned from are in buffers, until the next call.
+        """
+        from fiol.engine.round.center_rows import centre_rows  # imported here: `import fiol` loads no compiler
+
+        if centering.watches:
+            return chunk, centering.watched(chunk) if learning else centering
+        if centering.idle:
+            return chunk, centering
+        size, sums = chunk.data.shape[0] + chunk.rows * centering.features.shape[0] + 1, centering.sums.copy()
+        new = self.centred_rows if learning else None
+        if new is None or new.data.shape[0] < size or new.indptr.shape[0] <= chunk.rows:
+            new = Chunk(aligned(chunk.rows + 1, np.int64), aligned(size, np.int32), aligned(size, np.float64))
+            self.centred_rows = new if learning else self.centred_rows
+        least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
+        arguments = centering.features, sums, centering.rows, learning, least, *new
+        n = self.call(centre_rows, tuple(chunk), *arguments)
+        count = centering.so_far + chunk.rows * learning
+        found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
+        return found, centering._replace(so_far=count, sums=sums)
+
+    def centred(self, chunk: Chunk) -> Chunk:
+        """Return rows to be scored, centered."""
+        if self.centering is None or not self.centering.features.shape[0]:
+            return chunk
+        return self.subtract_means(chunk, self.centering, learning=False)[0]
+
+    def expect_random_order(self) -> None:
+        """Center more features than of a stream: all rows come in random order, so that means do not drift."""
+        if self.centering is not None:
+            self.replace(centering=self.centering.in_random_order())
+
+    def end_window(self) -> None:
+        """Decide which features are centered from now on, if it is time, and convert what is stored of them."""
+        if self.centering is not None:
+            self.set_means(self.centering)
+
+    @abstractmethod
+    def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Any:
+        """Return the storage after `means` are subtracted from values of `features`, with `distances` the largest left.
+
+        The intercept takes over the scores of the means; weights that are computed from sums are reset.
+        """
+
+    def uncentred(self, intercept: Any, averaged: bool) -> Any:
+        """Return the intercept of rows as they come, given that of centered rows."""
+        if self.centering is None or not self.centering.features.shape[0]:
+            return intercept
+        features = self.centering.features
+        w = self.weights(int(features[-1]) + 1, averaged)[features]
+        shift = self.centering.means @ w
+        return intercept - (shift if self.trailing else float(shift))
 
     def centring_arrays(self) -> dict[str, Any]:
-        """What is kept of the means of rows, by name."""
-        return {} if self.centring is None else self.centring.arrays()
+        """The arrays of the means, by name."""
+        return {} if self.centering is None else self.centering.arrays()
+
+    def selected_means(self, kept: Any) -> Centering | None:
+        """The means if only these features are kept, in this order."""
+        centering = self.centering
+        if centering is None or centering.idle:
+            return centering
+        numbers = np.concatenate([kept, centering.features, centering.window[:, 0]])
+        places = np.full(int(numbers.max(initial=-1)) + 1, -1)
+        places[kept] = np.arange(len(kept))
+        return centering.placed(places)
+
+    # --- single rows --------------------------------------------------------------------------
+
+    def prepare_fast_path(
+        self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, lock: Any = None
+    ) -> FastPath:
+        """Return the fast path for single rows of up to `entries` entries, whose names the first of `intakes` numbers.
+
+        All `intakes` are updated when a new name gets a number; none does unless the row `grows`. A caller that reads
+        without taking a lock passes that lock as `lock`: the one of the model that the first intake belongs to.
+        """
+        intake, found = intakes[0], self.fast_path
+        if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
+            found = FastPath(intake, max(2 * entries, self.longest_row))
+        watches = self.centering is not None and self.centering.watches
+        if self.trailing or not self.compiled or watches or (learning and self.observer is not None):
+            return found
+        if (found.learn if learning else found.score) is fallback:
+            self.compile_fast_path(found, intakes, learning, grows, lock)
+        self.fast_path = found
+        return found
+
+    @abstractmethod
+    def compile_fast_path(
+        self, fast_path: FastPath, intakes: tuple[Any, ...], learning: bool, grows: bool, lock: Any
+    ) -> None:
+        """Compile the functions of a fast path, if Python's objects have the expected layout."""
+
+    @property
+    @abstractmethod
+    def longest_row(self) -> int:
+        """The number of entries of a row that the buffers hold."""
+
+    def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
+        """Make a round for one row and return the score before; None, and no round, if the row needs `learn`.
+
+        That is the case for a row with a feature beyond the first `features`.
+        """
+        return None
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def scores(self, chunk: Chunk) -> Floats:
+        """The scores of rows, by the averages if they are kept."""
+
+    @abstractmethod
+    def variances(self, chunk: Chunk) -> Floats:
+        """The variances of the scores of rows, times the dispersion of the loss."""
+
+    @abstractmethod
+    def weights(self, features: int, averaged: bool) -> Floats:
+        """The first `features` weights, or their averages; features beyond the arrays have that of an unseen one."""
+
+    @abstractmethod
+    def stiffness(self, features: int) -> Floats:
+        """For each of the first features, the cost of a squared change of its weight, if step sizes store it; else 1.
+
+        That is the curvature of the loss along the weight.
+        """
+
+    @property
+    @abstractmethod
+    def knows_scales(self) -> bool:
+        """Whether the size of values is stored for every feature."""
+
+    @abstractmethod
+    def scales(self, features: int) -> Floats:
+        """For each of the first features, the size of its values, 0 if it was never seen; 1 if that is not stored."""
+
+    def intercept_weight(self, averaged: bool) -> Any:
+        """The intercept of every score, or its average, of rows as they come; 0 without one."""
+        return self.uncentred(self.working_intercept(averaged), averaged)
+
+    @abstractmethod
+    def working_intercept(self, averaged: bool) -> Any:
+        """The intercept of every score, or its average, of centered rows; 0 without one."""
+
+    def predictions(self, scores: Floats) -> Floats:
+        """Replace scores by the predictions that the loss makes from them, in place."""
+        from fiol.engine.round.reading import predict_all
+
+        self.call(predict_all, self.plan.problem.loss, scores)
+        return scores
+
+    def mean_loss(self, scores: Floats, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> float:
+        """The weighted mean of the losses of scores, all or those in `order`; 0 if no row has weight."""
+        from fiol.engine.round.reading import total_loss
+
+        total, mass = self.call(total_loss, self.plan.problem.loss, scores, order, y, sample_weights)
+        return total / mass if mass > 0.0 else 0.0
+
+    def weighed(self, features: int) -> Any:
+        """Which of the first features have a weight other than 0 with any live member of an ensemble."""
+        raise NotImplementedError  # an update has no members
+
+    def report(self, features: int) -> list[Any]:
+        """The members of an ensemble with their weights and losses, see `EnsembleEngine.report`; [] for an update."""
+        return []
+
+    def alone(self, k: int) -> Engine:
+        """A copy of the engine of member k of an ensemble."""
+        raise NotImplementedError  # an update has no members
+
+    @property
+    def progressive_loss(self) -> float:
+        """The weighted mean loss of an ensemble's scores, each from before its row was learned from; nan for an update.
+
+        Weights are sample weights.
+        """
+        return nan
+
+    @property
+    def mixing(self) -> Floats:
+        """The weight of each member's score in an ensemble; empty for an update."""
+        return np.empty(0)
+
+    # --- the state as a whole -----------------------------------------------------------------
+
+    @abstractmethod
+    def add_scores(self, places: Any, scores: int) -> None:
+        """Have more scores, of which places[k] is the old score k; the others are as before the first round."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, Any]:
+        """Everything that changes while learning, by name."""
+
+    @property
+    @abstractmethod
+    def needed_arrays(self) -> tuple[str, ...]:
+        """Arrays that every model file has; arrays that were added later have a default."""
 
     def snapshot(self) -> dict[str, Any]:
-        """Copies of `arrays`, and where the observer stands: what `restore` needs to take rounds back."""
+        """Copies of `arrays`, and the observer's mark: what `restore` needs to take rounds back."""
         mark = None if self.observer is None else self.observer.mark()
         return {**{name: a.copy() for name, a in self.arrays().items()}, "mark": mark}
 
+    @abstractmethod
     def restore(self, arrays: dict[str, Any]) -> None:
-        """Take over copies of the arrays of an engine with the same plan; ValueError if they do not fit."""
-        kept = self.plan.step_size.statistics()
-        features, own_arrays = arrays["state.w"].shape[:1] if "state.w" in arrays else (0,), self.arrays()
-        for name, own in own_arrays.items():
-            if name.startswith("centring."):
-                continue
-            fresh = own_arrays.get(name.replace("state.", "fresh."), own)  # which arrays have an entry per feature
-            used = name.startswith("state.") and fresh.shape[0] > 0
-            found, shape = arrays.get(name), (*features, *own.shape[1:]) if used else own.shape
-            if found is None or found.dtype != own.dtype or found.shape != shape:
-                raise ValueError(f"array {name!r} is missing or does not fit the update")
-        if not (arrays["clock"][0] >= 0.0 and arrays["clock"][0].is_integer()):
-            raise ValueError(f"its number of rounds is given as {arrays['clock'][0]}")
-        rows, rounds = Uncounted(*arrays["uncounted"])
-        if not (rows >= 0.0 and rows.is_integer() and abs(rounds) <= 1.0):
-            raise ValueError(f"what its clock does not count is given as {rows} rows and {rounds} rounds")
-        centring = None if self.centring is None else centring_from(arrays, *features)
-        self.state, self.intercept, self.fresh = (
-            assembled({name: arrays[f"{part}.{name}"] for name in arrays_by_name(self.fresh, kept)}, kept)
-            for part in STATES
-        )
-        self.ticks, self.uncounted, self.centring = arrays["clock"].copy(), arrays["uncounted"].copy(), centring
+        """Copy the arrays of an engine with the same plan; ValueError if they do not fit."""
+
+    def rewind_observer(self, arrays: dict[str, Any]) -> None:
+        """Take the observer back to the mark of a snapshot."""
         if self.observer is not None and "mark" in arrays:
             self.observer.rewind(arrays["mark"])
-
-    @property
-    def needed_arrays(self) -> tuple[str, ...]:
-        """Arrays that every file has; all that are added later have a value for files without them."""
-        return "state.w", "clock"
 
     @property
     def revocable(self) -> tuple[Engine, ...]:
@@ -556,118 +483,74 @@ class Engine:
         return () if self.compiled else (self,)
 
     def mark(self) -> dict[str, Any]:
-        """Where `rewind` goes back to."""
+        """Return a token for `rewind`."""
         return self.snapshot()
 
     def rewind(self, mark: dict[str, Any]) -> None:
         """Take back all rounds since the mark."""
         self.restore(mark)
 
+    @abstractmethod
     def select(self, kept: Any) -> None:
         """Keep these features only, in this order."""
-        self.select_means(kept)
-        self.state = State(*(realigned(a[kept]) if a.shape[0] else a for a in self.state))
 
-    def select_means(self, kept: Any) -> None:
-        """`select` for the means."""
-        if self.centring is not None and not self.centring.idle:
-            numbers = np.concatenate([kept, self.centring.features, self.centring.window[:, 0]])
-            known = int(numbers.max(initial=-1))
-            places = np.full(known + 1, -1)
-            places[kept] = np.arange(len(kept))
-            self.centring = self.centring.placed(places)
-
+    @abstractmethod
     def copy(self) -> Engine:
-        """An engine of its own with the same state."""
-        new = copy.copy(self)
-        new.spare = None
-        new.observer = None
-        new.restore(self.arrays())
-        new.desk, new.intercept_desk = new.make_desk(self.desk.shape[1]), new.make_desk(1)
-        return new
+        """An engine with its own copy of the state."""
 
+    @abstractmethod
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> Engine:
-        """A copy, brought up to date, with so many features, of which places[i] is what was feature i.
+        """A copy, brought up to date, with this many features, of which places[i] is the old feature i.
 
         The others are as a feature never seen. With `scores`, the same for scores: see `add_scores`.
         """
-        new = self.copy()
-        new.grow(len(places))
-        new.settle()
-        if scores is not None:
-            new.add_scores(score_places, scores)
-        new.state = placed(new.state, places, features, new.fresh)
-        if new.centring is not None:
-            new.centring = new.centring.placed(places)
-        return new
 
-    # Compiled code.
+    # --- kernels ------------------------------------------------------------------------------
 
     @property
     def plans(self) -> tuple[Plan, Plan]:
+        """The plans of features and intercept, as kernels take them."""
         return self.plan, self.intercept_plan
 
-    @property
-    def known(self) -> tuple[Any, ...]:
-        """What kernels that read weights take."""
-        return self.plan, self.state, self.fresh, self.ticks
-
-    @property
-    def memory(self) -> tuple[Any, ...]:
-        return self.state, self.intercept, self.ticks, self.desk, self.intercept_desk
-
     def call(self, kernel: Any, *arguments: Any) -> Any:
-        """Call a kernel of this package by name, or any kernel; its types never change, so they are looked at once."""
+        """Call a kernel, compiled for the types of the first arguments: these types never change."""
         bound = self.bound.get(kernel)
         if bound is None:
-            bound = self.bound[kernel] = self.bind(kernel, arguments)
+            bound = self.bound[kernel] = bound_kernel(kernel, arguments, self.compiled)
         return bound(*arguments)
 
+    def call_for_intercept(self, kernel: Any, *arguments: Any) -> Any:
+        """`call` of a kernel that is called for features, too: the plan of the intercept has another type."""
+        key = kernel, "intercept"
+        bound = self.bound.get(key)
+        if bound is None:
+            bound = self.bound[key] = bound_kernel(kernel, arguments, self.compiled)
+        return bound(*arguments)
+
+    def unbind_kernels(self) -> None:
+        """Look up every kernel again at its next call."""
+        self.bound = {}
+
     def kernels_expected(self) -> AbstractContextManager[None]:
-        """`with engine.kernels_expected():` should anything have to be compiled, a helper compiles what comes next."""
-        if not self.compiled or self.bound:  # or not the first time
+        """`with engine.kernels_expected():` compiles the kernels needed next in the background, at the first call."""
+        if not self.compiled or self.bound:
             return nullcontext()
         from fiol.compiler.helping import expecting
         from fiol.engine.rehearsing import rehearse
 
         return expecting(lambda: rehearse(self))
 
-    def bind(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:
-        """A kernel for arguments of these types; "intercept: " before its name tells one set of types from another."""
-        from fiol.compiler import compiled  # imported here, as the others: `import fiol` loads no compiler
-        from fiol.engine import (
-            centred_rows,
-            choosing,
-            gating,
-            joint_stacking,
-            lane_rounds,
-            lane_scores,
-            lane_stack,
-            lane_ways,
-            lanes,
-            reading,
-            rounds,
-            stacking,
-            weighing,
-        )
 
-        if isinstance(kernel, str):
-            name, files = kernel.removeprefix("intercept: "), [rounds, reading, centred_rows, gating, stacking]
-            files += [joint_stacking, choosing, weighing, lanes, lane_stack, lane_rounds, lane_scores, lane_ways]
-            kernel = next(getattr(file, name) for file in files if hasattr(file, name))
-        if self.compiled and hasattr(kernel, "py_func"):
-            return compiled.bind(kernel, *arguments)
-        plain = compiled.interpreted(kernel)
+def bound_kernel(kernel: Any, arguments: tuple[Any, ...], compiled: bool) -> Any:
+    """A kernel compiled for arguments of these types; or the plain Python function."""
+    from fiol.compiler import compiled as compiler
 
-        def quiet(*args: Any) -> Any:
-            with np.errstate(all="ignore"):  # the interpreter warns where compiled code goes on with infinity
-                return plain(*args)
+    if compiled and hasattr(kernel, "py_func"):
+        return compiler.bind(kernel, *arguments)
+    plain = compiler.interpreted(kernel)
 
-        return quiet
+    def quiet(*args: Any) -> Any:
+        with np.errstate(all="ignore"):  # the interpreter warns where compiled code continues with infinity
+            return plain(*args)
 
-
-#: Statistics that tell how much the loss bends along a weight, the best first: sums of second derivatives times x^2, of
-#: squared gradients; the largest value, squared.
-STIFF = (("bends", "pending"), ("square",), ("peak",))
-#: The states that `Engine.arrays` names, in this order.
-STATES = ("state", "intercept", "fresh")
+    return quiet

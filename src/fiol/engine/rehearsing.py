@@ -1,4 +1,4 @@
-"""What a learner that has just begun will ask of its engine, so that a helper can compile it ahead."""
+"""Kernel discovery: the kernels that a new engine will need, for a helper process that compiles them ahead."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from fiol.intake.chunk import Chunk
+from fiol.features.chunk import Chunk
 
 
 def rehearse(engine: Any) -> None:
-    """Ask for all kernels of learning from rows and of reading weights and scores, with kernels that do nothing.
+    """Request all kernels that learn from rows and read weights and scores; in a helper the kernels do nothing.
 
     The engine is a helper's copy, and is not to be used afterwards.
     """
-    engine.observer = None
-    for each in (engine, *getattr(engine, "engines", ())):
-        each.bound = {}
+    engine.set_observer(None)
+    engine.unbind_kernels()
     chunk = Chunk(np.array([0, 1, 2]), np.zeros(2, np.int32), np.ones(2))
     many = bool(engine.trailing)
     y, ones = np.zeros(2, np.int64) if many else np.ones(2), np.ones(2)

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.algorithms.plan import make_plan
+from fiol.algorithms.update import Update
 from fiol.components.component import Component
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Polynomial
-from fiol.engine.engine import Engine
+from fiol.engine.update_engine import UpdateEngine
 from fiol.experiments.work import Task
-from fiol.intake.containers import to_chunk
-from fiol.update.plan import make_plan
-from fiol.update.update import Update
+from fiol.features.containers import to_chunk
 
 
 class Algorithm(NamedTuple):
@@ -42,12 +42,12 @@ class Algorithm(NamedTuple):
         """Those step sizes, or NaN if there is nothing to choose."""
         return list(etas) if self.power is not None else [float("nan")]
 
-    def engine(self, eta: float, d: int, compiled: bool = True) -> Engine:
+    def engine(self, eta: float, d: int, compiled: bool = True) -> UpdateEngine:
         """A fresh learner of d weights, without an intercept."""
         plan = make_plan(self.update(eta), self.average)
-        return Engine(plan, d, plan.first_entry(d), False, self.average, float, compiled)
+        return UpdateEngine(plan, d, plan.first_entry(d), False, self.average, float, compiled)
 
-    def weights(self, engine: Engine, d: int) -> Floats:
+    def weights(self, engine: UpdateEngine, d: int) -> Floats:
         """The weights that count."""
         return engine.weights(d, self.average)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.intake.chunk import Chunk
+from fiol.features.chunk import Chunk
 
 
 class Optimum(NamedTuple):

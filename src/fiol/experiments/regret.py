@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
+from fiol.algorithms.update import Update
 from fiol.components.losses import Hinge, Logistic, Loss, Squared
 from fiol.components.regularizers import L1, Ridge
 from fiol.components.row import Floats
@@ -26,7 +27,6 @@ from fiol.learner import Learner
 from fiol.plots import BLUE, GREEN, GREY, ORANGE, RED
 from fiol.presets import COMID, FIOL
 from fiol.regret import audit
-from fiol.update.update import Update
 
 LOSSES: dict[str, Loss] = {"squared": Squared(), "hinge": Hinge(), "logistic": Logistic()}
 STREAMS = ("random", "adversarial")

@@ -18,10 +18,10 @@ from fiol.compiler.when_needed import compiled_loop
 from fiol.components.component import Component, borrowed
 from fiol.components.geometries import Euclidean
 from fiol.components.losses import Squared
-from fiol.components.problem import make_problem
 from fiol.components.regularizers import L1
 from fiol.components.row import Floats, Indices, Row
 from fiol.components.solvers import Bisection, MedianOfMedians, Newton, Partition, Sorting
+from fiol.components.subproblem import make_problem
 from fiol.experiments.lasso import Lasso
 from fiol.experiments.report import Claim, Picture, Report, Table, prose
 from fiol.experiments.timing import Contestant, decades, exponent, fit_ranges, take_turns

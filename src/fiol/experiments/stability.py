@@ -20,7 +20,7 @@ from fiol.experiments.arena import Algorithm
 from fiol.experiments.lasso import Lasso
 from fiol.experiments.report import Claim, Picture, Report, Table, number, power_of_ten, prose
 from fiol.experiments.work import follow
-from fiol.intake.containers import to_chunk
+from fiol.features.containers import to_chunk
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from fiol.presets import COMID, FIOL, IOL, ISGD, RDA, SGD, FTRLProximal, ImplicitFTRL
 

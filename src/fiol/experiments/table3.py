@@ -23,7 +23,7 @@ from fiol.experiments.arena import Algorithm, compilations
 from fiol.experiments.lasso import Lasso, norm1
 from fiol.experiments.report import Claim, Picture, Report, Table, number, power_of_ten, prose
 from fiol.experiments.work import follow
-from fiol.intake.chunk import Chunk
+from fiol.features.chunk import Chunk
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from fiol.presets import COMID, FIOL, ISGD, RDA, SGD, FTRLProximal, ImplicitFTRL
 

@@ -9,7 +9,7 @@ An object with these keys; numbers have all their digits:
 | `intercept` | a number, or one per class |
 | `weights` | a list of [name or number, weight], or [name, [weight of every class]]; those that are 0 are left out |
 | `meta` | how data are read, the history, and whatever the user keeps with the model |
-| `model` | recipe, options, names, classes: the header of a model file (`fiol.files.model`) |
+| `model` | recipe, options, names, classes: the header of a model file (`fiol.persistence.model`) |
 | `state` | all arrays that change while learning, or null |
 
 With its state a model goes on learning, and predicts, to the same bits. Without, it is one to predict with, up to the
@@ -26,13 +26,13 @@ from typing import Any
 
 import numpy as np
 
+from fiol.algorithms.update import Update
 from fiol.exports.linear import NoExportError, linear_model
-from fiol.files import recipe, records
-from fiol.files.model import Path, StoredModel, build_model
-from fiol.files.model_file import ModelFileError, Selected
-from fiol.intake.file_header import check_header, classes_in
-from fiol.learner import KIND, Learner
-from fiol.update.update import Update
+from fiol.features.file_header import check_header, classes_in
+from fiol.learner import Learner
+from fiol.persistence import recipe, records
+from fiol.persistence.model import Path, StoredModel, build_model, with_coding_of_meta, without_repeated_coding
+from fiol.persistence.model_file import ModelFileError, Selected
 
 #: The version of the form.
 JSON_FORM = 1
@@ -58,7 +58,7 @@ def model_to_json(learner: Any, state: bool = True) -> dict[str, Any]:
         raise NoExportError(f"only a Learner is exported, got {type(learner).__name__}")
     learner = learner.copy()
     linear = linear_model(learner)
-    header = learner.header()
+    header = without_repeated_coding(learner.core.header(), learner.meta)
     if not state:
         update = Update(learner.update.loss)
         header = {**header, "update": recipe.to_json(update), "statistics": list(update.statistics())}
@@ -71,7 +71,7 @@ def model_to_json(learner: Any, state: bool = True) -> dict[str, Any]:
         "weights": [[name, one_or_all(weights, linear.joint)] for name, weights in linear.entries()],
         "meta": learner.meta,
         "model": header,
-        "state": {name: array_to_json(a) for name, a in records.pack(learner.arrays()).items()} if state else None,
+        "state": {name: array_to_json(a) for name, a in records.pack(learner.core.arrays()).items()} if state else None,
     }
 
 
@@ -85,8 +85,9 @@ def model_from_json(value: Any, compiled: bool = True) -> Learner:
     header, meta, state = value["model"], value["meta"], value["state"]
     if not isinstance(header, dict) or not isinstance(meta, dict):
         raise ValueError("its model or its meta is no object")
+    header = with_coding_of_meta(header, meta)
     if state is None:
-        learner = learner_of_weights(value, compiled)
+        learner = learner_of_weights({**value, "model": header}, compiled)
         learner.meta = meta
         return learner
     if not isinstance(state, dict):
@@ -108,7 +109,7 @@ def learner_of_weights(value: dict[str, Any], compiled: bool) -> Learner:
     update: Any = recipe.from_json(header["update"])
     known = classes_in(header.get("labels"))
     learner = Learner(update, **header["options"], classes=known, compiled=compiled)
-    learner._intake.restore(header)
+    learner.core.intake.restore(header)
     names = learner.names
     features = learner.n_features
     places = {name: i for i, name in enumerate(range(features) if names is None else names)}
@@ -203,5 +204,5 @@ def load_json(path: Path, compiled: bool = True) -> Learner:
             value = json.load(file)
         except (ValueError, RecursionError) as error:
             raise ModelFileError(f"{os.fspath(path)} is no JSON: {error}") from None
-    stored = StoredModel(KIND, {}, {}, value.get("meta", {}) if isinstance(value, dict) else {})
+    stored = StoredModel(Learner.KIND, {}, {}, value.get("meta", {}) if isinstance(value, dict) else {})
     return build_model(path, stored, lambda *_: model_from_json(value, compiled), compiled)  # type: ignore[no-any-return]

@@ -11,8 +11,8 @@ import numpy as np
 from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.losses import Binary, Loss
 from fiol.components.row import Floats
-from fiol.intake.coding import Coding
-from fiol.intake.hashing import Hashing
+from fiol.features.coding import Coding
+from fiol.features.hashing import Hashing
 from fiol.learner import Learner
 from fiol.readers.columns import coding_of
 from fiol.readers.reading import Reading
@@ -93,7 +93,7 @@ def linear_model(learner: Any) -> ExportedModel:
     if not isinstance(learner, Learner):
         raise NoExportError(f"only a Learner is exported, got {type(learner).__name__}")
     learner = learner.copy()  # one moment of it
-    if learner.counts_unseen:
+    if learner.core.counts_unseen:
         raise NoExportError(
             "features never seen have a weight in this model's geometry: no list of weights is complete"
         )
@@ -108,7 +108,7 @@ def linear_model(learner: Any) -> ExportedModel:
     coding = learner.coding if reading is None or reading.coding is None else coding_of(reading)
     pairs = coding.pairs if coding is not None else reading.pairs if reading is not None else ()
     bits = learner.bits
-    hashing = None if bits is None else Hashing(bits, learner.header()["hash"])
+    hashing = None if bits is None else Hashing(bits, learner.core.header()["hash"])
     labels = learner.classes if isinstance(loss, JointLoss) else None
     if isinstance(loss, Binary):
         labels = check_told_labels(learner.meta, loss)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fiol.doors.onnx import Graph, add_classes, add_mean, name_of_dtype
 from fiol.exports.linear import NoExportError, linear_model
+from fiol.integrations.onnx import Graph, add_classes, add_mean, name_of_dtype
 
 
 def onnx_model(learner: Any, dtype: Any = "float64") -> Any:

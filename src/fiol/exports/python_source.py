@@ -23,7 +23,7 @@ from typing import Any
 from fiol.components.scalars import LOG_HUGE
 from fiol.exports import row_features
 from fiol.exports.linear import ExportedModel, NoExportError, joint_labels, linear_model
-from fiol.intake.hashing import MURMUR3
+from fiol.features.hashing import MURMUR3
 
 #: The functions of rows that each kind of model needs.
 OF_COLUMNS = ("is_absent", "value_text", "words_of_text", "day_number", "moment_of_value", "time_of_value",

@@ -1,7 +1,7 @@
 """The features of one row, in plain Python that needs nothing: exported models consist of these functions.
 
-They do for a dict what `fiol.intake.coding` and `fiol.intake.crossing` do for whole columns; the tests compare the two.
-Functions here call one another and `math` alone, and their annotations are left out where they are copied.
+They do for a dict what `fiol.features.coding` and `fiol.features.crossing` do for whole columns; the tests compare the
+two. Functions here call one another and `math` alone, and their annotations are left out where they are copied.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def moment_of_value(value: Any) -> tuple[int, int, int]:
 
 
 def time_of_value(value: Any) -> tuple[int, int, int]:
-    """`moment_of_value` of a time of day, or of a text such as 13:45, on the first day of 2000.
+    """Return day, month and microseconds of a time of day, or of a text such as 13:45, on the first day of 2000.
 
     >>> time_of_value("13:45"), time_of_value("0:00:01.5")
     ((10957, 1, 49500000000), (10957, 1, 1500000))

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
-from fiol.intake.chunk import Chunk
-from fiol.intake.coding import Coding
-from fiol.intake.frames import as_frame
-from fiol.intake.hashing import Hashing
-from fiol.intake.vocabulary import Encoder, Vocabulary
+from fiol.features.chunk import Chunk
+from fiol.features.coding import Coding
+from fiol.features.frames import as_frame
+from fiol.features.hashing import Hashing
+from fiol.features.vocabulary import Encoder, Vocabulary
 
 
 class RowVectorizer:
@@ -57,7 +57,7 @@ class RowVectorizer:
         return scipy.sparse.csr_matrix((chunk.data, chunk.indices, chunk.indptr), (chunk.rows, encoder.size))
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """The same as `transform`."""
+        """Return the rows as a sparse matrix; there is nothing to fit."""
         return self.transform(X)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

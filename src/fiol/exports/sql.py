@@ -25,8 +25,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fiol.exports.linear import ExportedModel, NoExportError, joint_labels, linear_model
-from fiol.intake.coding import DATED, WEEKDAYS, Column
-from fiol.intake.crossing import TIMES, belongs_to
+from fiol.features.coding import DATED, WEEKDAYS, Column
+from fiol.features.crossing import TIMES, belongs_to
 from fiol.readers.writing import number_text
 
 #: The dialects there are: "standard" has no parts of dates.

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
-from fiol.intake.crossing import TIMES
+from fiol.features.crossing import TIMES
 from fiol.readers.writing import number_text, percent_encoded, spaced
 
 #: Bits of the table that Vowpal Wabbit has by default.
@@ -48,7 +48,7 @@ def vw_text(learner: Any, bits: int = VW_BITS) -> str:
 def head_lines(model: ExportedModel, bits: int) -> Iterator[str]:
     """What stands above the weights."""
     yield "Version fiol"
-    yield f"Id {model.loss.called or type(model.loss).__name__}"
+    yield f"Id {model.loss.alias or type(model.loss).__name__}"
     if model.labels is not None:
         yield "labels:" + ",".join(percent_encoded(str(label)) for label in model.labels)
     yield f"bits:{bits if model.hashing is None else model.hashing.bits}"

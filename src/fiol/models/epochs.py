@@ -1,4 +1,4 @@
-"""Many passes over the same rows: in which order, and when to stop."""
+"""Several passes over the same rows: their order, and when to stop."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.engine.engine import IN_ORDER
-from fiol.intake.chunk import loops
-from fiol.intake.transaction import Rewindable
+from fiol.features.chunk import loops
+from fiol.features.transaction import Rewindable
 
-#: Does one thing for each of many, perhaps in threads.
+#: A `map`, which may run its calls in threads.
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-#: So many rows a stack learns from, also if they come again. (Of 0, 300, 1,000, 3,000 and no end, 1,000 and 3,000 had
-#: the least losses on new rows of scikit-learn's breast cancer and diabetes data and of `examples/own_loss.py`.)
-ROWS_FOR_STACKS = 1000
+#: The combination weights of an ensemble are frozen after the first pass, because repeated rows favor members that
+#: overfit; but not before this number of rows. (Of 0, 300, 1,000, 3,000 and infinitely many, 1,000 and 3,000 had the
+#: least losses on new rows of scikit-learn's breast cancer and diabetes data and of `examples/own_loss.py`.)
+MIN_STACK_ROWS = 1000
 
 
 class Stopping(NamedTuple):
     """Stop after `epochs` passes, or once `patience` passes in a row did not improve the best one by `tol`.
 
-    What has to improve is the mean loss of rows before they are learned from, or the score on rows held out. From the
-    second pass on, that loss is one of rows seen before, as scikit-learn's is: it says when learning has come to its
-    end, not when a model begins to fit its rows too well, which rows held out alone can say.
-
-    A loss in units of targets has to improve by `tol` times that of the first pass if `relative`, so that the unit in
-    which targets are written does not decide how many passes are made.
+    The criterion is the mean loss of rows before they are learned from, or the score on held-out rows. From the second
+    pass on that loss is one of rows seen before, as in scikit-learn: it shows convergence, but only held-out rows show
+    overfitting.
     """
 
     epochs: int = 1
     tol: float | None = None  #: None: all epochs are made
     patience: int = 5
-    relative: bool = False  #: whether `tol` is a part of the loss of the first pass
+    relative: bool = (
+        False  #: `tol` is a fraction of the loss of the first pass, so that the unit of targets is irrelevant
+    )
 
 
-class Course:
-    """One learner on its way through the epochs.
+class EpochRun:
+    """One learner that makes passes over the same rows.
 
     Parameters
     ----------
-    learn : makes one pass over the rows in a given order, or as they come; returns their mean loss before learning.
-    score : how good the learner is on rows held out, called after every pass; None if there are none.
-    back_to_best : the learner, if it is to go back in the end to where it was after its best pass.
+    learn : makes one pass over the rows in a given order, or in theirs; returns their mean loss before learning.
+    score : returns the score on held-out rows, called after every pass; None if there are none.
+    back_to_best : the core of the learner, to restore its state after the best pass in the end; None to keep the last.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Course:
         self.best, self.waited, self.mark = -np.inf, 0, None
 
     def make_pass(self, order: Any, stopping: Stopping) -> None:
-        """Learn from the rows that `order` names once, from all as they come if it is empty."""
+        """Learn once from the rows in `order`, from all rows in theirs if it is empty."""
         self.losses.append(self.learn(order))
         merit = -self.losses[-1] if self.score is None else self.score()
         of_losses = self.score is None or self.back_to_best is not None
@@ -68,30 +68,33 @@ class Course:
         self.best = max(self.best, merit)
 
     def end(self) -> None:
-        """Go back to where the best pass ended, if that is asked for."""
+        """Restore the state after the best pass, if `back_to_best` is given."""
         if self.back_to_best is not None and self.mark is not None:
             self.back_to_best.rewind(self.mark)
 
 
-def run(
-    courses: list[Course],
+def run_epochs(
+    runs: list[EpochRun],
     rows: int,
     stopping: Stopping,
     seed: int | None = None,
     kept: Any = None,
     each: Map = map,
-    tell: Callable[[int, list[Course]], None] | None = None,
+    tell: Callable[[int, list[EpochRun]], None] | None = None,
 ) -> int:
-    """Let every learner pass over the rows until it stops; returns the most passes that one of them made.
+    """Let every learner make passes over the rows until it stops; return the largest number of passes.
 
     Parameters
     ----------
-    seed : rows are shuffled before every pass, in the order in which scikit-learn would; None keeps their order.
-    kept : which rows are learned from; by default all.
-    tell : called after every pass with its number and the learners that made it.
+    seed : seed of the shuffling before every pass, the same as scikit-learn's; None keeps the order of the rows.
+    kept : a mask of the rows to learn from; by default all.
+    each : a `map`, which may run the learners in threads.
+    tell : called after every pass with its number and the runs that made it.
 
+    Examples
+    --------
     >>> orders = []
-    >>> run([Course(lambda order: orders.append(order.tolist()) or 1.0)], 3, Stopping(epochs=2), seed=1)
+    >>> run_epochs([EpochRun(lambda order: orders.append(order.tolist()) or 1.0)], 3, Stopping(epochs=2), seed=1)
     2
     >>> orders
     [[0, 2, 1], [0, 1, 2]]
@@ -101,13 +104,13 @@ def run(
         if seed is not None:
             loops().shuffle(order, seed)
         now = order if kept is None else order[kept[order]]
-        active = [course for course in courses if course.waited < stopping.patience]
-        for _ in each(lambda course: course.make_pass(now, stopping), active):  # noqa: B023
+        active = [run for run in runs if run.waited < stopping.patience]
+        for _ in each(lambda run: run.make_pass(now, stopping), active):  # noqa: B023
             pass
         if tell is not None:
             tell(epoch, active)
-        if all(course.waited >= stopping.patience for course in active):
+        if all(run.waited >= stopping.patience for run in active):
             break
-    for course in courses:
-        course.end()
-    return max(len(course.losses) for course in courses)
+    for run in runs:
+        run.end()
+    return max(len(run.losses) for run in runs)

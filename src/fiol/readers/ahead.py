@@ -17,7 +17,7 @@ GLANCE = 0.1
 
 
 class Ahead(Generic[Item]):
-    """The same things as an iterator gives, each made before it is asked for; errors come where they would have come.
+    """Yield the items of an iterator, each made ahead in a thread; errors are raised where they would have come.
 
     The thread ends with the iterator, when `close` is called, and when nobody holds this object any more; then the
     iterator is closed, too. (A thread that waits for a pipe ends when that has something to say; it is a daemon.)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fiol.intake.chunk import LARGEST, SMALLEST, Chunk
-from fiol.intake.coding import DATED, PARTS, WEEKDAYS, Coding, Column
-from fiol.intake.crossing import crossed
-from fiol.intake.named_rows import NamedRows
+from fiol.features.chunk import LARGEST, SMALLEST, Chunk
+from fiol.features.coding import DATED, PARTS, WEEKDAYS, Coding, Column
+from fiol.features.crossing import crossed
+from fiol.features.named_rows import NamedRows
 from fiol.readers.columns import ASIDE, coding_of
 from fiol.readers.line_blocks import bytes_and_words, wrapping
 from fiol.readers.loops import codes

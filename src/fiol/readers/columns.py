@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fiol.intake.coding import Coding, Column
-from fiol.intake.column_values import BadValueError, ColumnValues, is_missing, text_of
-from fiol.intake.frames import as_list, match_columns
-from fiol.intake.named_rows import NamedRows
+from fiol.features.coding import Coding, Column
+from fiol.features.column_values import BadValueError, ColumnValues, is_missing, text_of
+from fiol.features.frames import as_list, match_columns
+from fiol.features.named_rows import NamedRows
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.sources import SourceError
@@ -163,7 +163,10 @@ def coded(rows: Rows, kept: Any, bad: BadLines) -> tuple[NamedRows | None, Any]:
 
 
 def coded_but(rows: Rows, kept: Any, errors: list[tuple[int, str, str]]) -> tuple[NamedRows | None, Any]:
-    """`coded`, where bad rows go to a list: the row, the column, and the reason."""
+    """Return the features of the rows that can be coded, and which rows those are.
+
+    Row, column and reason of every bad row are added to `errors`.
+    """
     while len(kept):
         try:
             return rows.code(kept), kept

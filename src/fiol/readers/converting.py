@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from fiol.intake.chunk import Chunk
-from fiol.intake.hashing import Hashing
-from fiol.intake.named_rows import NamedRows
-from fiol.intake.vocabulary import Encoder, Vocabulary
+from fiol.features.chunk import Chunk
+from fiol.features.hashing import Hashing
+from fiol.features.named_rows import NamedRows
+from fiol.features.vocabulary import Encoder, Vocabulary
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch
 from fiol.readers.columns import arrow_module, flat_table

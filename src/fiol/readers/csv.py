@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fiol.intake.column_values import NUMERAL, ColumnValues, columns_of
-from fiol.intake.frames import as_frame
+from fiol.features.column_values import NUMERAL, ColumnValues, columns_of
+from fiol.features.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows
@@ -323,7 +323,7 @@ def delimiter_of(start: bytes, quote: str) -> str | None:
 
 
 def first_and_odd(start: bytes, told: Mapping[str, Any]) -> list[tuple[int, bytes]]:
-    """`first_records` of all widths, of the first few lines."""
+    """Return the number of fields and the bytes of every record in the first few lines, whatever its width."""
     text = b"".join(start[: 2**16].splitlines(keepends=True)[: 4 * LOOKED_AT])
     text = text if text.endswith((b"\n", b"\r")) or len(start) > len(text) else text + b"\n"
     starts, fields, _, _ = records_of(text, told)
@@ -476,7 +476,7 @@ class CsvLoop:
 
 def kinds_given(coding: Any) -> dict[str, str]:
     """The kinds that are told by hand."""
-    from fiol.intake.coding import Coding
+    from fiol.features.coding import Coding
 
     return {column.name: column.kind for column in Coding.given(coding).columns}
 

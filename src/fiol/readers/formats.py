@@ -51,7 +51,7 @@ class Format:
         raise NotImplementedError
 
     def guess_of(self, sources: Sources, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """`guess`, where the beginning may not be enough."""
+        """Return what `guess` returns, for formats that need more of the sources than the beginning of a file."""
         return self.guess(start, name, given)
 
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:

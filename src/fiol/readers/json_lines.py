@@ -1,7 +1,7 @@
 """JSON lines: an object per line. Nested objects become dotted names, lists of texts a feature each.
 
 Rows may have different keys. A key that is not there is no feature, null is `key is missing`. The first 2^20 bytes
-decide the kinds of their keys (`fiol.intake.coding`); keys that come later are numbers, categories and tags by their
+decide the kinds of their keys (`fiol.features.coding`); keys that come later are numbers, categories and tags by their
 values.
 """
 
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from fiol.intake.coding import Coding, Column
-from fiol.intake.column_values import NUMBERS, BadValueError, ListedValues
-from fiol.intake.named_rows import NamedRows
-from fiol.intake.strands import Strand
+from fiol.features.coding import Coding, Column
+from fiol.features.column_values import NUMBERS, BadValueError, ListedValues
+from fiol.features.named_rows import NamedRows
+from fiol.features.strands import Strand
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows, joined_names_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.intake.chunk import LARGEST, SMALLEST
+from fiol.features.chunk import LARGEST, SMALLEST
 from fiol.readers.batch import BadLineError
 from fiol.readers.sources import SPARE, START_SIZE, Block
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.intake.named_rows import NamedRows
-from fiol.intake.strands import Strand, woven
+from fiol.features.named_rows import NamedRows
+from fiol.features.strands import Strand, woven
 
 #: The letter of the namespace without a name.
 NO_LETTER = " "

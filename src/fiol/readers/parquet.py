@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fiol.intake.column_values import columns_of
-from fiol.intake.frames import as_frame
+from fiol.features.column_values import columns_of
+from fiol.features.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch
 from fiol.readers.columns import (

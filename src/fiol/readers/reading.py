@@ -36,7 +36,7 @@ class Reading:
     target, weight, tag : the columns of the target, the sample weight and of what a row is called; None where lines
         have places for them, and for none.
     pairs : columns or namespaces, two or three each, whose features are multiplied.
-    coding : how columns become features, a `fiol.intake.coding.Coding`; None where features are as they are.
+    coding : how columns become features, a `fiol.features.coding.Coding`; None where features are as they are.
     options : of the format, such as `zero_based`.
 
     >>> reading = Reading("svmlight", options={"zero_based": False})
@@ -131,7 +131,7 @@ class Reading:
         if not isinstance(given.get("pairs", []), (list, tuple)):
             raise ValueError(f"the pairs of a reading are a list, got {given['pairs']!r}")
         if given.get("coding") is not None:  # loaded here: formats of lines need none
-            given["coding"] = import_module("fiol.intake.coding").Coding.from_json(given["coding"])
+            given["coding"] = import_module("fiol.features.coding").Coding.from_json(given["coding"])
         return cls(**given)
 
 
@@ -228,5 +228,5 @@ def format_of(start: bytes, name: str) -> str:
 
 
 def as_sources(sources: Any) -> Sources:
-    """`Sources` themselves, or of whatever names them."""
+    """Return the sources that are given, or the sources of names of files."""
     return sources if isinstance(sources, Sources) else Sources(sources)

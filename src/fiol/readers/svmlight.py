@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.intake.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk
+from fiol.features.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch
 from fiol.readers.formats import Format, is_true_or_false

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fiol.intake.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, canonical, spot
-from fiol.intake.column_values import BadValueError
-from fiol.intake.crossing import crossed
-from fiol.intake.hashing import Hashing
-from fiol.intake.named_rows import NamedRows
+from fiol.features.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, canonical, spot
+from fiol.features.column_values import BadValueError
+from fiol.features.crossing import crossed
+from fiol.features.hashing import Hashing
+from fiol.features.named_rows import NamedRows
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch
 from fiol.readers.formats import Format

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fiol.intake.chunk import Chunk
-from fiol.intake.named_rows import NamedRows
+from fiol.features.chunk import Chunk
+from fiol.features.named_rows import NamedRows
 from fiol.readers.batch import Batch, Place
 
 #: What Vowpal Wabbit's names and tags cannot hold, with what marks it, and as few as must be.

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.algorithms.update import Update
 from fiol.components.row import Floats
-from fiol.intake.chunk import Chunk
-from fiol.intake.containers import to_chunk
-from fiol.intake.intake import counted
-from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.features.chunk import Chunk
+from fiol.features.containers import to_chunk
+from fiol.features.intake import counted
+from fiol.features.targets import check_sample_weights, check_targets
 from fiol.learner import Learner
 from fiol.regret.comparator import Comparator, best_in_hindsight
 from fiol.regret.ledger import Ledger
 from fiol.regret.records import Records
-from fiol.update.update import Update
 
 
 class Audit(NamedTuple):

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from fiol.algorithms.loss_steps import ImplicitLoss, LinearizedLoss
+from fiol.algorithms.regularizer_steps import ImplicitRegularizer
+from fiol.algorithms.update import Update
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Inverse
 from fiol.regret.records import Records
-from fiol.update.loss_steps import ImplicitLoss, LinearizedLoss
-from fiol.update.regularizer_steps import ImplicitRegularizer
-from fiol.update.update import Update
 
 
 def bounds_of(update: Update, records: Records, intercept: bool) -> dict[str, Floats]:

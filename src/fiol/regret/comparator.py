@@ -33,12 +33,12 @@ import numpy as np
 from fiol.components.component import per_feature_sizes
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.losses import Loss
-from fiol.components.problem import make_problem
 from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats
-from fiol.intake.chunk import Chunk
-from fiol.intake.containers import to_chunk
-from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.components.subproblem import make_problem
+from fiol.features.chunk import Chunk
+from fiol.features.containers import to_chunk
+from fiol.features.targets import check_sample_weights, check_targets
 from fiol.regret.certificate import POOR, Candidate, certify
 from fiol.regret.libraries import one_thread
 from fiol.regret.objective import Objective, fill_values, make_objective
@@ -131,7 +131,7 @@ def best_in_hindsight(
     elif not best.relative <= POOR:
         text = f"the best weights may not be found: {best.certificate} {best.error:.2g}, relative {best.relative:.2g}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
-    w = best.w[:d] if o.d == d else geometry.leave_weights(best.w[: o.d])
+    w = best.w[:d] if o.d == d else geometry.reparametrization().restore_weights(best.w[: o.d])
     b = float(best.w[-1]) if intercept else 0.0
     return Comparator(w + 0.0, b + 0.0, best.value, best.error, best.certificate, credit, chunk.rows)
 
@@ -149,8 +149,8 @@ def choose_solver(o: Objective, solver: str | None) -> str:
     free, above = (np.isinf(o.hi).all() and (o.lo[: o.d] == low).all() and not o.simplex for low in (-inf, 0.0))
     known, lam1, lam2 = o.regularizer is None, o.lam1[: o.d], o.lam2[: o.d]
     equal = known and o.y.size > 0 and np.ptp(lam1) == 0.0 == np.ptp(lam2)
-    lasso = o.loss.called == "squared_error" and equal and lam1[0] > 0.0 and (free or above)
-    ridge = o.loss.called == "log_loss" and equal and lam1[0] == 0.0 < lam2[0] and free and np.ptp(o.y) > 0.0
+    lasso = o.loss.alias == "squared_error" and equal and lam1[0] > 0.0 and (free or above)
+    ridge = o.loss.alias == "log_loss" and equal and lam1[0] == 0.0 < lam2[0] and free and np.ptp(o.y) > 0.0
     program = o.straight and known and o.y.size > 0
     able = {
         "scikit-learn": lasso or ridge,

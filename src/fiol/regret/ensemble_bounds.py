@@ -35,10 +35,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.algorithms.ensemble import Ensemble
+from fiol.components.combiners import Bayes, NewtonStack
 from fiol.components.losses import Loss, Squared
 from fiol.components.row import Floats
-from fiol.components.stacks import NewtonStack
-from fiol.update.ensemble import Ensemble
 
 
 class EnsembleRecords(NamedTuple):
@@ -107,12 +107,12 @@ def ensemble_bounds(ensemble: Ensemble, records: EnsembleRecords, first: Floats)
     """
     if not len(records.t):
         return {}
-    stack: Any = ensemble.stack
+    stack = ensemble.stack
     best = np.nanargmin(records.members, axis=1)
-    if stack.kind == "bayes" and ensemble.loss.is_probability:
+    if isinstance(stack, Bayes) and ensemble.loss.is_probability:
         with np.errstate(divide="ignore"):
             found = -np.log(first[best]) - (records.t - 1) * np.log1p(-stack.switching)
         return {"bayes": np.where(records.heaviest <= 1.0, found, np.nan)}
-    if stack.kind == "newton" and np.isfinite(records.products).all():
+    if isinstance(stack, NewtonStack) and np.isfinite(records.products).all():
         return {"stack": stack_bound(stack, records, np.eye(len(ensemble.updates))[best])}
     return {}

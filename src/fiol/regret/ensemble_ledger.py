@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from fiol.components.combiners import NewtonStack
 from fiol.components.row import Floats
-from fiol.engine.centring import Centring
-from fiol.engine.ensemble import EnsembleEngine
-from fiol.engine.stack_state import AGAIN, CURVED, SQUARES
-from fiol.intake.chunk import Chunk
+from fiol.engine.centering import Centering
+from fiol.engine.ensemble.engine import EnsembleEngine
+from fiol.engine.ensemble.stack_state import CURVED, FROZEN, SQUARES
+from fiol.features.chunk import Chunk
 from fiol.learner import Learner
 from fiol.regret.ensemble_bounds import EnsembleRecords, ensemble_bounds, largest_curvature
 from fiol.regret.ledger import Ledger, check_learner
@@ -44,19 +45,21 @@ class EnsembleLedger(Ledger):
         check_learner(learner, engine.plan, None)
         self.learner, self.engine, self.ensemble = learner, engine, engine.ensemble
         self.started, self.every = learner.rounds, int(every)  # so many rounds had been made before
-        self.curvature = largest_curvature(engine.plan.problem.loss) if engine.stack.kind == "newton" else np.nan
+        self.curvature = (
+            largest_curvature(engine.plan.problem.loss) if isinstance(engine.ensemble.stack, NewtonStack) else np.nan
+        )
         members = len(self.ensemble.updates)
-        self.first, self.first_losses = engine.mixing.copy(), engine.mixed.losses.copy()
+        self.first, self.first_losses = engine.mixing.copy(), engine.stack.state.losses.copy()
         self.t, self.heaviest, self.error = 0, 0.0, 0.0
         self.products = np.full((members, members), np.nan if np.isnan(self.curvature) or self.started else 0.0)
         #: Every round's scores of all members, and of the whole, if somebody asks for them; [row, member + 1] each.
         self.kept: list[Floats] | None = None
         self.recorded: list[Any] = []
-        engine.observer = learner.ledger = self
+        engine.set_observer(self)
 
     def now(self) -> tuple[Any, ...]:
         """A row of `EnsembleRecords`."""
-        known = self.engine.mixed
+        known = self.engine.stack.state
         losses = known.losses - self.first_losses
         unit, error = 1.0, 1.0
         if self.engine.plan.problem.loss.value_unit == 0.0:
@@ -68,7 +71,7 @@ class EnsembleLedger(Ledger):
     @property
     def records(self) -> EnsembleRecords:  # type: ignore[override]
         """The sums at every recorded round, and after the last one."""
-        with self.learner._turns:
+        with self.learner.core.lock:
             done = not self.t or (len(self.recorded) > 0 and self.recorded[-1][0] == self.t)
             rows = self.recorded if done else [*self.recorded, self.now()]
         members = len(self.ensemble.updates)
@@ -87,12 +90,12 @@ class EnsembleLedger(Ledger):
 
     # As the engine's observer.
 
-    def centre(self, centring: Centring) -> None:
+    def centre(self, centering: Centering) -> None:
         """Nothing is compared here that would see rows."""
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         engine, scores = self.engine, np.zeros(chunk.rows)
-        if engine.ticks[AGAIN] > 0.0:
+        if engine.ticks[FROZEN] > 0.0:
             return engine.learn_plainly(chunk, y, sample_weights)
         start = 0
         while start < chunk.rows:
@@ -100,7 +103,7 @@ class EnsembleLedger(Ledger):
             told, before = self.new_room(some.stop - start), engine.rounds
             try:
                 rows = chunk.row_block(start, some.stop), y[some], sample_weights[some]
-                scores[some] = engine.learn_plainly(*rows, told=told)
+                scores[some] = engine.learn_plainly(*rows, kept_scores=told)
             finally:  # an interrupt may come in the middle
                 n = engine.rounds - before
                 self.add(None if told is None else told[:n], y[some][:n], sample_weights[some][:n])
@@ -120,7 +123,7 @@ class EnsembleLedger(Ledger):
         self.t += n
         self.heaviest = max(self.heaviest, float(weight.max()))
         if told is not None:
-            Z = np.where(self.engine.mixed.live > 0.0, told[:, :-1], 0.0)
+            Z = np.where(self.engine.stack.live > 0.0, told[:, :-1], 0.0)
             self.products = self.products + (Z * (self.curvature * weight)[:, None]).T @ Z
             self.error = max(self.error, float((weight * (told[:, -1] - y) ** 2).max()))
             if self.kept is not None:

@@ -1,8 +1,9 @@
 """The compiled rounds with a measurement of each.
 
-In Euclidean geometry with a penalty l1 |w| + l2 w^2 / 2, all weights whose feature is absent move by a common law: with
-u = abs(w) / clock.scale, u loses `rate` per unit of `clock.shrunk` until it is 0. So sums over all absent weights
-follow from round to round without a look at any weight, but for those that become 0; a heap knows which these are.
+In Euclidean geometry with a penalty l1 |w| + l2 w^2 / 2, all weights whose feature is absent move by the law of the
+lazy updates with `shared_decay` (`fiol.algorithms.lazy_updates`): u = abs(w) / clock.scale loses `Plan.l1_rate` per
+unit of `clock.cumulative_l1` until it is 0. So sums over all absent weights follow from round to round without reading
+any weight, but for those that become 0, which a heap finds.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.algorithms.state import aligned
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.row import Floats
-from fiol.engine.rounds import clock_from, clock_into, desk_on, learn_row
-from fiol.update.state import aligned
+from fiol.engine.round.rounds import clock_from, clock_into, learn_row, row_buffers
 
 
 class Sums(NamedTuple):
@@ -40,7 +41,7 @@ class Absent(NamedTuple):
 
     sums: Floats
     best: Floats  #: weights of the comparator
-    end: Floats  #: what `clock.shrunk` will say when the weight becomes 0; negative for weights not in the sums
+    end: Floats  #: what `clock.cumulative_l1` will say when the weight becomes 0; negative for weights not in the sums
     near: Floats  #: ends before this are near, as an array of one
     queue: Any  #: features in the heap, the earliest first
     key: Floats  #: and when they come up
@@ -128,9 +129,14 @@ def queue_near(absent, near):  # type: ignore[no-untyped-def]
 
 @inlined
 def rate_of(plan, state, i):  # type: ignore[no-untyped-def]
-    """How much an absent weight loses per unit of `clock.shrunk`."""
-    l1 = plan.regularizer.l1(i)
-    return l1 * plan.step_of(state, i, 1.0) if l1 > 0.0 else 0.0
+    """How much u loses per unit of `clock.cumulative_l1`."""
+    return plan.l1_rate(plan.step_of(state, i, 1.0), i)
+
+
+@inlined
+def penalty_of_sums(sums, scale, l1, l2):  # type: ignore[no-untyped-def]
+    """The penalty of all absent weights."""
+    return scale * (l1 * sums.size + 0.5 * l2 * scale * sums.square)
 
 
 @inlined
@@ -156,7 +162,7 @@ def count_in(absent, sums, i, w, rate, clock):  # type: ignore[no-untyped-def]
     u = abs(w) / clock.scale
     absent.end[i] = np.inf
     if rate > 0.0:
-        end = clock.shrunk + u / rate
+        end = clock.cumulative_l1 + u / rate
         absent.end[i] = end
         if end < absent.near[0]:
             queue_up(absent, i, end)
@@ -181,7 +187,7 @@ def count_all(plan, state, absent, clock):  # type: ignore[no-untyped-def]
     absent.waiting[0] = 0
     absent.near[0] = 0.0
     for i in range(np.uint64(state.w.shape[0])):
-        w = plan.anchor.weight_of_feature(plan, state, i, clock)
+        w = plan.anchor.weight_of_score(plan, state, i, 0, clock)
         sums = count_in(absent, sums, i, w, rate_of(plan, state, i), clock)
     return sums
 
@@ -189,19 +195,19 @@ def count_all(plan, state, absent, clock):  # type: ignore[no-untyped-def]
 @inlined
 def pass_round(plan, state, absent, sums, clock, after):  # type: ignore[no-untyped-def]
     """A round of all absent weights: the sums after it, and the sum of (w_new - w)^2."""
-    moved, more = 0.0, after.shrunk - clock.shrunk
-    if after.shrunk >= absent.near[0] and more > 0.0:
-        queue_near(absent, after.shrunk + more * max(16.0, absent.end.shape[0] / ENDS_PER_ROUND))
-    while absent.waiting[0] > 0 and absent.key[0] <= after.shrunk:
+    moved, more = 0.0, after.cumulative_l1 - clock.cumulative_l1
+    if after.cumulative_l1 >= absent.near[0] and more > 0.0:
+        queue_near(absent, after.cumulative_l1 + more * max(16.0, absent.end.shape[0] / ENDS_PER_ROUND))
+    while absent.waiting[0] > 0 and absent.key[0] <= after.cumulative_l1:
         i = absent.queue[0]
         end = absent.end[i]
-        if end > after.shrunk:
+        if end > after.cumulative_l1:
             sift_down(absent, i, end)  # the key was too early
             continue
         drop_first(absent)
         if end >= 0.0:
             rate = rate_of(plan, state, i)
-            u = rate * (end - clock.shrunk)
+            u = rate * (end - clock.cumulative_l1)
             sums = count_out(absent, sums, i, u, state.w[i] > 0.0, rate)
             moved += (clock.scale * u) * (clock.scale * u)
     lost = clock.scale - after.scale
@@ -229,8 +235,8 @@ def measure_rows(  # type: ignore[no-untyped-def]
     state,
     intercept,
     ticks,
-    desk,
-    intercept_desk,
+    buffers,
+    intercept_buffers,
     absent,
     l1,
     l2,
@@ -248,7 +254,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
     """
     (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
     state, intercept = borrowed(state), borrowed(intercept)
-    desk, intercept_desk = desk_on(desk), desk_on(intercept_desk)
+    buffers, intercept_buffers = row_buffers(buffers), row_buffers(intercept_buffers)
     absent = borrowed(absent)
     loss, clock, zero, kept = plan.problem.loss, clock_from(ticks), np.uint64(0), absent.sums
     sums = Sums(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7])
@@ -256,39 +262,39 @@ def measure_rows(  # type: ignore[no-untyped-def]
         first, last = indptr[r], indptr[r + 1]
         feature, x, row_weight = indices[first:last], data[first:last], weight[r]
         eta = plan.step_size.eta(clock.t + 1.0)
-        now = plan.laziness.before_round(plan, state, clock, eta)
+        now = plan.lazy_update.before_round(plan, state, clock, eta)
         if stale or now.scale != clock.scale:
             sums = count_all(plan, state, absent, now)
         clock = now
         # The weights of the row leave the sums.
         for k in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[k]))
-            w = plan.anchor.weight_of_feature(plan, state, i, clock)
+            w = plan.anchor.weight_of_score(plan, state, i, 0, clock)
             sums = count_out(absent, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
             absent.before[k] = plan.anchor.weight_for_value(plan, state, i, x[k], w)
         old_intercept = (
-            intercept_plan.anchor.weight_of_feature(intercept_plan, intercept, zero, clock)
+            intercept_plan.anchor.weight_of_score(intercept_plan, intercept, zero, 0, clock)
             if intercept.w.shape[0] > 0
             else 0.0
         )
         # The absent weights' terms, before the round and after it.
         scale = clock.scale
-        penalty = scale * (l1 * sums.size + 0.5 * l2 * scale * sums.square)
+        penalty = penalty_of_sums(sums, scale, l1, l2)
         norm = l1 * l1 * sums.number + l2 * scale * (2.0 * l1 * sums.size + l2 * scale * sums.square)
         distance = far + scale * (scale * sums.square - 2.0 * sums.along)
         z, new = learn_row(
-            plan, intercept_plan, feature, x, y[r], row_weight, state, intercept, clock, desk, intercept_desk, 0.0
+            plan, intercept_plan, feature, x, y[r], row_weight, state, intercept, clock, buffers, intercept_buffers, 0.0
         )
-        after = plan.laziness.tick(plan, clock, eta)
+        after = plan.lazy_update.tick(plan, clock, eta)
         moved, sums = pass_round(plan, state, absent, sums, clock, after)
-        penalty_after = after.scale * (l1 * sums.size + 0.5 * l2 * after.scale * sums.square)
+        penalty_after = penalty_of_sums(sums, after.scale, l1, l2)
         # The terms of the row's own weights.
         slope = row_weight * loss.grad(z, y[r])
         bent = z_after = z_best = square = 0.0
         for k in range(x.shape[0]):
             i = np.uint64(np.uint32(feature[k]))
             old, best = absent.before[k], absent.best[i]
-            w = plan.anchor.weight_of_feature(plan, state, i, new)
+            w = plan.anchor.weight_of_score(plan, state, i, 0, new)
             sign = 1.0 * (old > 0.0) - 1.0 * (old < 0.0)
             pull = slope * x[k] + (l1 * sign + l2 * old)
             penalty += l1 * abs(old) + 0.5 * l2 * old * old
@@ -302,7 +308,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
             z_best += x[k] * best
             sums = count_in(absent, sums, i, w, rate_of(plan, state, i), after)
         if intercept.w.shape[0] > 0:
-            z_after += intercept_plan.anchor.weight_of_feature(intercept_plan, intercept, zero, new)
+            z_after += intercept_plan.anchor.weight_of_score(intercept_plan, intercept, zero, 0, new)
             z_best += intercept_best
             square += 1.0
             norm += slope * slope

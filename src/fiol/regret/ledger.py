@@ -19,19 +19,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fiol.algorithms.ensemble import Ensemble
+from fiol.algorithms.plan import Plan
+from fiol.algorithms.update import Update
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
-from fiol.engine.centring import Centring
-from fiol.intake.chunk import Chunk
-from fiol.intake.transaction import Transaction
+from fiol.engine.centering import Centering
+from fiol.features.chunk import Chunk
+from fiol.features.transaction import Transaction
 from fiol.learner import Learner
 from fiol.regret.bounds import bounds_of
 from fiol.regret.comparator import Comparator
 from fiol.regret.measuring import Measurement, choose_measuring
 from fiol.regret.records import Records
-from fiol.update.ensemble import Ensemble
-from fiol.update.plan import Plan
-from fiol.update.update import Update
 
 Self = TypeVar("Self", bound="Ledger")
 
@@ -82,17 +82,18 @@ class Ledger:
             raise TypeError(f"learner must be a fiol.Learner, got {learner!r}")
         if int(every) != every or every < 1:
             raise ValueError(f"every must be an integer of at least 1, got {every!r}")
-        with learner._turns:
+        with learner.core.lock:
             self._ride_along(learner, comparator, every)
 
     def _ride_along(self, learner: Learner, comparator: Comparator | Any, every: int) -> None:
-        engine, update = learner.engine, learner.update
+        update = learner.update
+        engine: Any = learner.engine
         assert isinstance(update, Update)  # an ensemble has a ledger of its own kind
         if engine.observer is not None:
             raise ValueError("this learner has a ledger already: close() it first")
         check_learner(learner, engine.plan, comparator)
         self.learner, self.engine, self.update = learner, engine, update
-        regularizer = update.geometry.enter_strengths(update.regularizer)
+        regularizer = update.geometry.reparametrization().transform_regularizer(update.regularizer)
         self.compared = comparator is not None
         best, intercept_best = entered_comparator(learner, comparator)
         self.best_penalty = whole_value(regularizer, best)
@@ -104,12 +105,12 @@ class Ledger:
         self.sums[Records._fields.index("convexity")] = np.inf
         self.loss_after = 0.0  # f_t(w_(t+1)) of the last round
         self.recorded: list[Floats] = []
-        engine.observer = learner.ledger = self
+        engine.set_observer(self)
 
     def close(self) -> None:
         """Stop measuring; the records stay."""
         if self.engine.observer is self:
-            self.engine.observer = self.learner.ledger = None
+            self.engine.set_observer(None)
 
     def __enter__(self: Self) -> Self:
         return self
@@ -120,7 +121,7 @@ class Ledger:
     @property
     def records(self) -> Records:
         """The sums at every recorded round, and after the last one; without a comparator, nan where they need one."""
-        with self.learner._turns:
+        with self.learner.core.lock:
             done = not self.sums[0] or (len(self.recorded) > 0 and self.recorded[-1][0] == self.sums[0])
             rows = np.array(self.recorded if done else [*self.recorded, self.sums]).reshape(-1, len(Records._fields))
         s = Records(*rows.T)
@@ -137,10 +138,10 @@ class Ledger:
 
     # As the engine's observer.
 
-    def centre(self, centring: Centring) -> None:
+    def centre(self, centering: Centering) -> None:
         """Take rows from now on as centred by these means: so are those that the comparator scores."""
-        known = centring.features < self.best.shape[0]
-        shift = float(centring.means[known] @ self.best[centring.features[known]])
+        known = centering.features < self.best.shape[0]
+        shift = float(centering.means[known] @ self.best[centering.features[known]])
         self.measuring.intercept_best = self.intercept_best + shift
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
@@ -254,7 +255,9 @@ def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float
         raise ValueError(f"comparator has {w.shape[0]} weights, but there are {learner.width} features")
     if intercept and not learner.intercept_fitted:
         raise ValueError("comparator has an intercept, but the learner has none")
-    return learner.update.geometry.enter_weights(w), intercept
+    geometry = learner.update.geometry
+    geometry.check_domain(w)
+    return geometry.reparametrization().transform_weights(w), intercept
 
 
 def comparator_weights(comparator: Any) -> tuple[Floats, float]:

@@ -12,13 +12,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from fiol.algorithms.plan import Plan
+from fiol.algorithms.state import aligned
 from fiol.components.geometries import Geometry
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
-from fiol.engine.engine import Engine
-from fiol.intake.chunk import Chunk
-from fiol.update.plan import Plan
-from fiol.update.state import aligned
+from fiol.engine.update_engine import UpdateEngine
+from fiol.features.chunk import Chunk
 
 
 class Measurement(NamedTuple):
@@ -59,7 +59,7 @@ class Measuring:
         return 16.0
 
     def __init__(
-        self, engine: Engine, geometry: Geometry, regularizer: Regularizer, best: Floats, intercept_best: float
+        self, engine: UpdateEngine, geometry: Geometry, regularizer: Regularizer, best: Floats, intercept_best: float
     ) -> None:
         self.engine, self.geometry, self.regularizer = engine, geometry, regularizer
         self.best, self.intercept_best = best, intercept_best
@@ -70,7 +70,7 @@ class Measuring:
 
 
 def choose_measuring(
-    engine: Engine, geometry: Geometry, regularizer: Regularizer, best: Floats, intercept_best: float
+    engine: UpdateEngine, geometry: Geometry, regularizer: Regularizer, best: Floats, intercept_best: float
 ) -> Measuring:
     """The cheapest exact way to measure the rounds of an engine."""
     kind = MeasuringBySums if has_sums(engine.plan, regularizer) else MeasuringEveryWeight
@@ -92,7 +92,7 @@ def has_sums(plan: Plan, regularizer: Regularizer) -> bool:
     """Whether the penalty follows from sums over all weights, and the weights of absent features move by a common law.
 
     >>> from fiol import COMID, FIOL, L1, RDA, Entropy, Logistic, ScaleFree
-    >>> from fiol.update.plan import make_plan
+    >>> from fiol.algorithms.plan import make_plan
     >>> updates = FIOL(Logistic(), L1(0.1)), RDA(Logistic(), L1(0.1)), COMID(Logistic(), L1(0.1), geometry=Entropy())
     >>> [has_sums(make_plan(update), update.regularizer) for update in updates]
     [False, False, False]
@@ -104,7 +104,7 @@ def has_sums(plan: Plan, regularizer: Regularizer) -> bool:
         plan.problem.geometry.unit_metric
         and not plan.anchor.keeps_all_rounds
         and not plan.regularizer_step.pushes
-        and plan.laziness.one_law
+        and plan.lazy_update.shared_decay
         and not plan.units.scaled
         and not regularizer.is_bounded()
         and parts is not None
@@ -124,8 +124,8 @@ class MeasuringBySums(Measuring):
         stale = self.is_stale()
         if stale:
             self.absent = no_absent(with_zeros(self.best, engine.state.w.shape[0]))
-        if self.absent.before.shape[0] < engine.desk.shape[1]:
-            self.absent = self.absent._replace(before=aligned(engine.desk.shape[1], np.float64))
+        if self.absent.before.shape[0] < engine.buffers.shape[1]:
+            self.absent = self.absent._replace(before=aligned(engine.buffers.shape[1], np.float64))
         scores, out = np.empty(chunk.rows), np.ones((chunk.rows, len(Measurement._fields)))
         l1, l2 = self.regularizer.strengths()  # type: ignore[misc]
         far = float(self.best @ self.best)

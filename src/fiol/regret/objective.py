@@ -20,7 +20,7 @@ from fiol.components.losses import Loss
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.components.scalars import EPS
-from fiol.intake.chunk import Chunk
+from fiol.features.chunk import Chunk
 from fiol.regret.libraries import library
 
 #: Loops over fewer rows than this are not worth compiling.
@@ -70,7 +70,7 @@ class Objective:
     @property
     def straight(self) -> bool:
         """Whether the loss is one of straight lines: it falls to a first kink, is 0 up to a second one, and rises."""
-        return self.loss.has("valley") and self.loss.has("conjugate_grad")
+        return self.loss.has("flat_interval") and self.loss.has("conjugate_grad")
 
     @functools.cached_property
     def sizes(self) -> Any:
@@ -180,10 +180,11 @@ def make_objective(
 ) -> Objective:
     """The objective over the weights of a geometry, and an intercept behind them."""
     sparse = library("scipy.sparse")
-    signed, known = geometry.paired, regularizer.strengths() is not None
-    indptr, indices, data = geometry.enter_rows(chunk, d) if signed and not known else chunk
+    pairs, known = geometry.reparametrization(), regularizer.strengths() is not None
+    signed = pairs.weights_per_feature == 2
+    indptr, indices, data = pairs.transform_rows(chunk, d) if signed and not known else chunk
     if signed and not known:
-        regularizer, d = geometry.enter_strengths(regularizer), geometry.entered(d)
+        regularizer, d = pairs.transform_regularizer(regularizer), 2 * d
     lam, lo, hi, constant = np.zeros((2, d + intercept)), np.full(d + intercept, -inf), np.full(d + intercept, inf), 0.0
     lo[:d], hi[:d] = regularizer.bounds()
     lo[:d] = np.maximum(lo[:d], geometry.least_weight())

@@ -8,18 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.problem import expect
+from fiol.algorithms.ensemble import Ensemble
+from fiol.components.combiners import NewtonStack
 from fiol.components.regularizers import Ridge
 from fiol.components.row import Floats
-from fiol.intake.containers import to_chunk
-from fiol.intake.intake import counted
-from fiol.intake.targets import check_sample_weights, check_targets
+from fiol.components.subproblem import expect
+from fiol.features.containers import to_chunk
+from fiol.features.intake import counted
+from fiol.features.targets import check_sample_weights, check_targets
 from fiol.learner import Learner
 from fiol.regret.auditing import check_horizons
 from fiol.regret.comparator import Comparator, best_in_hindsight
 from fiol.regret.ensemble_bounds import EnsembleRecords, stack_bound
 from fiol.regret.ensemble_ledger import EnsembleLedger
-from fiol.update.ensemble import Ensemble
 
 
 class StackAudit(NamedTuple):
@@ -71,8 +72,8 @@ def audit_stack(
     (array([100, 400]), True, 7)
     """
     expect("ensemble", ensemble, Ensemble)
-    stack: Any = ensemble.stack
-    if stack.kind != "newton":
+    stack = ensemble.stack
+    if not isinstance(stack, NewtonStack):
         raise TypeError(f"{stack!r} combines no scores: its ledger compares it with every member")
     counted(X)  # its errors say what rows are
     chunk = to_chunk(X)

@@ -61,8 +61,8 @@ class Comparison:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore", RuntimeWarning)  # of scores that overflow
                     scores = learner.learn(*rows)
-                    codes = learner.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
-                    mean = learner.mean_loss(scores, codes, rows.weights)
+                    codes = learner.core.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
+                    mean = learner.core.mean_loss(scores, codes, rows.weights)
             except OverflowError:
                 mean = math.inf
             if not math.isfinite(mean):

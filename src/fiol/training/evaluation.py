@@ -9,7 +9,8 @@ import numpy as np
 
 from fiol.components.joint_losses import JointLoss
 from fiol.components.row import Floats
-from fiol.learner import Learner, softmax
+from fiol.learner import Learner
+from fiol.learner.core import softmax
 from fiol.training.figures import Mean, TargetTable, Windows, mean_of_windows
 from fiol.training.guessing import Task
 
@@ -127,7 +128,7 @@ class Evaluation:
         self.loss.add(mean_of_windows(self.learner, scores, y, weights, self.windows), mass)
         self.targets.add(y, weights)
         if self.task.labels is None:
-            self._add_numbers(self.learner.predictions(scores.copy()), y, weights, mass)
+            self._add_numbers(self.learner.core.predictions(scores.copy()), y, weights, mass)
         else:
             self._add_signs(scores, y > 0.0, weights, mass)
 

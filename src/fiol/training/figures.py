@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.algorithms.ensemble import Ensemble
 from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.row import Floats
 from fiol.learner import Learner
-from fiol.update.ensemble import Ensemble
 
 #: So many different targets are told apart; of more, neighbours are put together until half as many are left.
 MOST_TARGETS = 1024
@@ -138,7 +138,7 @@ def mean_of_windows(learner: Learner, scores: Floats, y: Any, weights: Floats, w
     for start in range(0, len(weights), width):
         part = slice(start, start + width)
         mass = float(weights[part].sum())
-        loss = learner.mean_loss(scores[part], y[part], weights[part])
+        loss = learner.core.mean_loss(scores[part], y[part], weights[part])
         windows.add(len(weights[part]), loss, mass)
         mean.add(loss, mass)
     return mean.value if mean.mass else 0.0

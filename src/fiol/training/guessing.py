@@ -10,7 +10,7 @@ import numpy as np
 
 from fiol.components.joint_losses import AnyLoss, JointLoss, Softmax
 from fiol.components.losses import Binary, Logistic, Squared
-from fiol.intake.frames import as_list
+from fiol.features.frames import as_list
 
 #: Whole numbers are classes if there are at most so many different ones, each in so many rows on average.
 FEW_NUMBERS, ROWS_OF_EACH = 20, 5
@@ -166,7 +166,7 @@ def other_label(label: Label, loss: AnyLoss) -> list[Label]:
 
 def called_as(loss: AnyLoss) -> str:
     """What a loss is called: by its name in estimators, or by its class."""
-    return loss.called or type(loss).__name__
+    return loss.alias or type(loss).__name__
 
 
 # --- values -----------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.intake.chunk import Chunk
-from fiol.intake.named_rows import NamedRows
+from fiol.features.chunk import Chunk
+from fiol.features.named_rows import NamedRows
 
 
 class TargetRows(NamedTuple):

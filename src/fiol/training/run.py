@@ -17,16 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.joint_losses import JointLoss
-from fiol.engine.pooling import round_in_parts, rows_of_rounds
-from fiol.intake.chunk import Chunk
-from fiol.intake.containers import to_chunk
-from fiol.intake.named_rows import NamedRows
+from fiol.features.chunk import Chunk
+from fiol.features.containers import to_chunk
+from fiol.features.named_rows import NamedRows
 from fiol.learner import Learner
-from fiol.models.epochs import ROWS_FOR_STACKS
+from fiol.models.epochs import MIN_STACK_ROWS
 from fiol.readers.batch import Batch
 from fiol.training.figures import Figures, Line, mean_of_windows
 from fiol.training.guessing import Task, UnclearTargetError
-from fiol.training.rows import TargetRows, regrouped
+from fiol.training.rows import TargetRows
 from fiol.training.shuffling import held_out_rows, shuffled
 
 #: The first line of the table comes after so many rows, the others after twice as many each.
@@ -48,10 +47,9 @@ class Regime:
     patience: int | None = (
         None  #: stop after so many passes that were no better, and go back to the best; None never stops
     )
-    jobs: int = 1  #: rows are learned from in so many threads: see `fiol.Learner.learn_parallel`
 
     def __post_init__(self) -> None:
-        for name, least in (("passes", 1), ("shuffle", 0), ("seed", 0), ("jobs", 1)):
+        for name, least in (("passes", 1), ("shuffle", 0), ("seed", 0)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
@@ -61,6 +59,21 @@ class Regime:
             raise ValueError(f"patience must be a number of passes, at least 1, got {self.patience!r}")
         if self.patience is not None and not self.holdout:
             raise ValueError("to stop early, rows must be held out: give holdout")
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Regime:
+        """Return the regime of a model's file; TypeError or ValueError if it is none.
+
+        Files of earlier versions have `jobs`, the number of parts that rows were learned from in, which is dropped.
+
+        >>> Regime.from_json({"passes": 2, "jobs": 3})
+        Regime(passes=2, shuffle=0, seed=1, holdout=0.0, patience=None)
+        """
+        stored = dict(stored)
+        jobs = stored.pop("jobs", 1)
+        if type(jobs) is not int or jobs < 1:
+            raise ValueError(f"jobs must be a whole number, at least 1, got {jobs!r}")
+        return cls(**stored)
 
 
 class Advance(NamedTuple):
@@ -89,10 +102,6 @@ class Training:
     Losses are progressive: of every row before it is learned from, so that in the first pass they are losses on new
     rows. A row held out is scored after the others of its batch, once in every pass, by the model of that moment.
     Figures count from the beginning of the pass.
-
-    With several jobs, the model is that of `Learner.learn_parallel` with as many parts, of the rows of every pass:
-    rounds end where they would end there, whatever batches are, and checkpoints come between two of them. Where members
-    of an ensemble keep the threads busy (`Learner.parts_for`), rows are learned from as by one.
 
     >>> from fiol import FIOL, Learner, Squared, to_chunk
     >>> from fiol.readers.batch import Place
@@ -171,7 +180,7 @@ class Training:
 
     def go_on_from(self, state: dict[str, Any], history: list[dict[str, Any]], best: Learner | None = None) -> None:
         """Be where another run was when it wrote this state into the file of its learner, which is this one's."""
-        self.regime = Regime(**state["regime"])
+        self.regime = Regime.from_json(state["regime"])
         self.number, self.rows, self.scored = state["pass"], state["rows"], state["scored"]
         self.missing, self.piece, self.finished = state["missing"], state["piece"], state["finished"]
         self.figures = Figures.from_json(state["figures"])
@@ -197,11 +206,8 @@ class Training:
         blocks, position = self._blocks(self.scored), 0
         if regime.shuffle:
             blocks = shuffled(blocks, regime.shuffle, regime.seed, self.number)
-        if self.parts > 1:
-            blocks = regrouped(blocks, rows_of_rounds(self.learner.rows - done))
         for block in blocks:
-            cuts = self._cuts(block, position) if self.parts == 1 else [0, block.size]
-            for start, stop in itertools.pairwise(cuts):
+            for start, stop in itertools.pairwise(self._cuts(block, position)):
                 if position + stop <= done:
                     continue
                 lines = self._learn(block.part(start, stop))
@@ -227,14 +233,9 @@ class Training:
         pieces = work // self.piece
         return sorted({*cuts_at_lines(position, block.size), *(np.flatnonzero(np.diff(pieces)) + 1).tolist()})
 
-    @property
-    def parts(self) -> int:
-        """In how many parts the rows of a round are learned from; 1 if there are no rounds."""
-        return self.learner.parts_for(self.regime.jobs)
-
     def _bytes_learned(self, share: float) -> int:
-        """The bytes of rows that were learned from; of those that wait for others, to be mixed or for a round, all."""
-        if self.regime.shuffle or self.parts > 1:
+        """Return the bytes of the rows that were learned from; with shuffling, all that were read."""
+        if self.regime.shuffle:
             return self.read
         return round(self.read_before + share * (self.read - self.read_before))
 
@@ -271,13 +272,10 @@ class Training:
             started = time.monotonic()
             self._rehearse(rows.part(0, min(rows.size, ROWS_REHEARSED)))
             self.compiling = time.monotonic() - started
-        again = self.number > 1 and learner.rounds >= ROWS_FOR_STACKS
+        again = self.number > 1 and learner.rounds >= MIN_STACK_ROWS
         with self.held():
-            with learner.engine.rows_again() if again else nullcontext():
-                if self.regime.jobs == 1:
-                    scores = learner.learn(*rows)
-                else:
-                    scores = learner.learn_parallel(*rows, parts=self.parts, threads=self.regime.jobs)
+            with learner.engine.freeze_stack() if again else nullcontext():
+                scores = learner.learn(*rows)
             codes, lines = self._codes(rows.y), []
             for start, stop in itertools.pairwise(cuts_at_lines(self.figures.rows, rows.size)):
                 part = codes[start:stop], rows.weights[start:stop]
@@ -292,15 +290,15 @@ class Training:
 
     def _codes(self, y: Any) -> Any:
         """Targets as losses take them: codes of classes for a joint one."""
-        return self.learner.codes_of(y) if isinstance(self.task.loss, JointLoss) else y
+        return self.learner.core.codes_of(y) if isinstance(self.task.loss, JointLoss) else y
 
     def _score(self, rows: TargetRows) -> None:
         """The loss of rows held out, with the model of this moment."""
         learner = self.learner
         if isinstance(self.task.loss, JointLoss):
-            learner.meet(rows.y.tolist())  # there is no loss of a class that nobody knows
+            learner.add_classes(rows.y.tolist())  # there is no loss of a class that nobody knows
         scores, codes = learner.scores(rows.X), self._codes(rows.y)
-        mean = learner.mean_loss(scores, codes, rows.weights)
+        mean = learner.core.mean_loss(scores, codes, rows.weights)
         with self.held():
             self.figures.held_out.add(mean, float(rows.weights.sum()))
             self.scored += rows.size
@@ -357,12 +355,10 @@ class Training:
             return
         for part in (rows, rows):  # the second time, columns far from 0 are known
             scores, figures = twin.learn(*part), Figures()
-        codes = twin.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
+        codes = twin.core.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
         figures.add(mean_of_windows(twin, scores, codes, rows.weights, figures.windows), codes, rows.weights)
         figures.line(1, self.task.loss, twin)
         twin.scores(rows.X)
-        if self.parts > 1:
-            round_in_parts(twin.engine, [(twin.read_in(rows.X), codes, rows.weights)])
 
 
 def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[TargetRows, Any]:

@@ -67,7 +67,7 @@ def moment_at(data, start, stop):  # type: ignore[no-untyped-def]
 
 @inlined_strictly
 def clock_at(data, start, stop):  # type: ignore[no-untyped-def]
-    """`moment_at` of a time of day, hours and minutes or seconds, too, of two digits each; on the first day of 2000."""
+    """Return day, month and microseconds of a time of day such as 13:45 or 13:45:00, on the first day of 2000."""
     size, second = stop - start, 0
     if size != U5 and size != U8:
         return 0, 0, 0

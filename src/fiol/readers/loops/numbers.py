@@ -137,7 +137,7 @@ def nearest(w, q):  # type: ignore[no-untyped-def]
 
 @jit_beside
 def nearest_double(w, q):  # type: ignore[no-untyped-def]
-    """`nearest` by itself, for tests."""
+    """Return the double nearest to w times 10^q, or -1 if that takes more care; for tests."""
     return nearest(w, q)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly, jit_beside
 from fiol.components.component import borrowed
-from fiol.intake.murmur import finished, stirred
+from fiol.features.murmur import finished, stirred
 from fiol.readers.loops.codes import (
     AFTER_TAG,
     DONE,

@@ -23,8 +23,10 @@ def by_fista(o: Objective) -> Found:
             step = length / metric
             new = o.prox(v + step * c, step)
             move = new - v
-            bend = c - o.pull(-o.each(fill_slopes, o.scores(new)))  # of slopes, since values have no digits for this
-            if float(move @ bend) <= 0.5 * float(move @ (move / step)):
+            curvature = c - o.pull(
+                -o.each(fill_slopes, o.scores(new))
+            )  # of slopes, since values have no digits for this
+            if float(move @ curvature) <= 0.5 * float(move @ (move / step)):
                 break
             length *= 0.5
         if float(metric @ np.square(move / length)) <= 1e-28 * float(metric @ np.square(new)):

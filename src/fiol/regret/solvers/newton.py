@@ -75,20 +75,20 @@ def newton_move(o: Objective, w: Floats) -> tuple[Floats, Floats, Floats, float]
     return move, low, high, -float(slope @ move)
 
 
-def solve_bent(columns: Any, bend: Floats, ridge: Floats, slope: Floats) -> Floats:
+def solve_bent(columns: Any, curvature: Floats, ridge: Floats, slope: Floats) -> Floats:
     """The v with (columns' diag(bend) columns + diag(ridge)) v = slope, the least one if there are many."""
-    n, diagonal = slope.size, np.asarray(columns.multiply(columns).T @ bend) + ridge
+    n, diagonal = slope.size, np.asarray(columns.multiply(columns).T @ curvature) + ridge
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     if n > MOST_UNKNOWNS:
         sparse = library("scipy.sparse.linalg")
 
         def times(v: Floats) -> Floats:
             v = scale * v
-            return scale * (np.asarray(columns.T @ (bend * (columns @ v))) + ridge * v)
+            return scale * (np.asarray(columns.T @ (curvature * (columns @ v))) + ridge * v)
 
         operator = sparse.LinearOperator((n, n), matvec=times, dtype=np.float64)
         return scale * sparse.minres(operator, scale * slope, rtol=1e-6, maxiter=500)[0]
-    H = scale[:, None] * (gram(columns, bend) + np.diag(ridge)) * scale
+    H = scale[:, None] * (gram(columns, curvature) + np.diag(ridge)) * scale
     if not np.isfinite(H).all():
         return np.zeros(n)
     values, basis = np.linalg.eigh(H)
@@ -98,13 +98,13 @@ def solve_bent(columns: Any, bend: Floats, ridge: Floats, slope: Floats) -> Floa
     return scale * (basis @ (slopes / np.maximum(values, 1e-12)))
 
 
-def gram(columns: Any, bend: Floats) -> Floats:
+def gram(columns: Any, curvature: Floats) -> Floats:
     """columns' diag(bend) columns."""
     rows, n = columns.shape
     if columns.nnz <= 0.1 * rows * n:
-        return np.asarray((columns.T @ columns.multiply(bend[:, None])).toarray())
+        return np.asarray((columns.T @ columns.multiply(curvature[:, None])).toarray())
     total, block = np.zeros((n, n)), max(1, 2**22 // n)
     for k in range(0, rows, block):
         dense = columns[k : k + block].toarray()
-        total += dense.T @ (bend[k : k + block, None] * dense)
+        total += dense.T @ (curvature[k : k + block, None] * dense)
     return total

@@ -42,7 +42,7 @@ def straight_program(o: Objective, variables: Split) -> Program:
     sparse = library("scipy.sparse")
     S, cost, low, high = variables
     (least, most), n = o.ends, o.y.size
-    first, second = np.array([o.loss.valley(y) for y in o.y.tolist()]).T
+    first, second = np.array([o.loss.flat_interval(y) for y in o.y.tolist()]).T
     wide = second > first
     between = (second - first)[wide]
     one = sparse.identity(n, format="csc")
@@ -102,8 +102,8 @@ def settled(o: Objective, w: Floats, beta: Floats) -> tuple[Floats, Floats]:
     slopes = np.array([least, np.where(o.scores_of(least) > o.scores_of(most), 0.0, least), most])
     nearest = slopes[np.argmin(np.abs(slopes - beta), axis=0), np.arange(beta.size)]
     kinked = np.flatnonzero(np.abs(beta - nearest) > 1e-6 * (most - least))
-    c, doubt = o.pull(beta), 1e-6 * np.asarray(o.sizes.T @ (o.weight * np.abs(beta)))
-    less, more = maximizer(o, c - doubt), maximizer(o, c + doubt)
+    c, tolerance = o.pull(beta), 1e-6 * np.asarray(o.sizes.T @ (o.weight * np.abs(beta)))
+    less, more = maximizer(o, c - tolerance), maximizer(o, c + tolerance)
     rests = (less == more) & np.isfinite(less)
     free = np.flatnonzero(~rests)
     if kinked.size + free.size > MOST_TO_POLISH or o.simplex:

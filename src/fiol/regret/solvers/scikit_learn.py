@@ -21,7 +21,7 @@ def by_scikit_learn(o: Objective) -> Found:
     if X.nnz > 0.2 * X.shape[0] * X.shape[1]:
         X = X.toarray()
     common: dict[str, Any] = {"fit_intercept": intercept, "tol": 1e-10, "max_iter": 10_000}
-    if o.loss.called == "log_loss":
+    if o.loss.alias == "log_loss":
         how = "newton-cholesky" if o.d < FEATURES_FOR_NEWTON else "lbfgs"
         model = models.LogisticRegression(C=1.0 / lam2, solver=how, **common)
     else:

@@ -1,0 +1,361 @@
+"""The third switch of Table 1, C(w): what keeps the new weights near where they were."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fiol.algorithms.state import Clock, State
+from fiol.components.component import (
+    Component,
+    PerFeature,
+    add_to_score,
+    choose_row_storage,
+    count_scores,
+    get_row_weight,
+    get_weight,
+    next_score,
+    set_row_weight,
+    set_weight,
+    value_at,
+)
+from fiol.components.row import Floats, Indices, RowBuffers, nth
+
+if TYPE_CHECKING:
+    from fiol.algorithms.plan import Plan
+
+
+class Anchor(Component):
+    """The part of a round that keeps new weights near the old ones, and decides what is stored of them.
+
+    | method | meaning |
+    |---|---|
+    | `weight_of_score(plan, state, i, k, clock)` | the weight of feature i for score k after `clock.t` rounds |
+    | `shared_factor(plan, state, i, clock)` | the factor by which missed rounds changed all weights of feature i |
+    | `weight_times(plan, state, i, k, clock, factor)` | that weight times a factor, the shared one included |
+    | `weight_for_value(plan, state, i, x, w)` | the weight with which a round in which its feature is x starts from w |
+    | `read_row(plan, state, feature, x, eta, clock, buffers, z)` | copies the weights to `buffers.w`, adds to z |
+    | `prox_centers(plan, state, feature, x, w, steps, eta, buffers)` | where the steps of a row's weights start |
+    | `row_storage(plan, state, space)` | where a row's weights are during the round: in `space`, or in place |
+    | `store_row(plan, state, feature, x, beta, new, clock)` | store the outcome of the round |
+    | `regularize_absent(plan, state, i, eta, clock)` | the round of feature i, if it is absent, for `Eager` |
+    | `penalty_count(plan, t)` | how often the regularizer counts in round t |
+
+    Rows have one score, with `state.w` a vector, or many, with `state.w` [feature, score]: `get_weight(state.w, i, k)`
+    and `set_weight(state.w, i, k, value)` are for both, and loops over k stand inside those over features. But for
+    `store_row`, x may have zeros behind the values of the features (`fiol.algorithms.layout`).
+    """
+
+    #: Whether the weights follow from sums over all rounds, and not from the weights of the round before.
+    keeps_all_rounds: ClassVar[bool] = False
+    #: Whether those sums change for every feature when eta(t) does.
+    follows_eta: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+
+        def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float: ...
+        def regularize_absent(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None: ...
+        def penalty_count(self, plan: Plan, t: float) -> float: ...
+
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return 1.0
+
+    def weight_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
+        return factor * self.weight_of_score(plan, state, i, k, clock)
+
+    def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
+        return w
+
+    def row_storage(self, plan: Plan, state: State, space: Any) -> Any:
+        return space
+
+
+class LastIterate(Anchor):
+    """C(w) = B(w, w_hat) / eta: near the weights of the round before (mirror descent)."""
+
+    in_lanes: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
+
+    def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
+        return plan.lazy_update.load(plan, state, i, k, clock)
+
+    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
+        return plan.lazy_update.shared_factor(plan, state, i, clock)
+
+    def weight_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
+        return plan.lazy_update.load_times(plan, state, i, k, clock, factor)
+
+    def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
+        return plan.regularizer.clip(w * plan.step_size.shrink_for(x, state.statistics[i]))
+
+    def read_row(
+        self,
+        plan: Plan,
+        state: State,
+        feature: Indices,
+        x: Floats,
+        eta: float,
+        clock: Clock,
+        buffers: RowBuffers,
+        z: Any,
+    ) -> Any:
+        if state.w.ndim == 1:
+            return self.read_row_of_one_score(plan, state, feature, x, clock, buffers, z)
+        held = self.row_storage(plan, state, buffers.w)
+        for j in range(feature.shape[0]):
+            i = nth(feature, j)
+            kept = plan.step_size.shrink_for(x[j], buffers.statistics[:, j])
+            kept = plan.lazy_update.shared_factor(plan, state, i, clock) * kept
+            k = 0
+            while k < count_scores(state.w):
+                w = plan.regularizer.clip(plan.lazy_update.load_times(plan, state, i, k, clock, kept))
+                set_row_weight(held, i, j, k, w)
+                if plan.step_size.watches_pulls():  # which may be worked on in place
+                    set_weight(buffers.w, j, k, w)
+                z = add_to_score(z, k, x[j] * w)
+                k = next_score(state.w, k)
+        return z
+
+    def read_row_of_one_score(
+        self, plan: Plan, state: State, feature: Indices, x: Floats, clock: Clock, buffers: RowBuffers, z: Any
+    ) -> Any:
+        """First the weights side by side, then sums that vectorise."""
+        if plan.lazy_update.by_row and plan.step_size.per_feature:
+            plan.lazy_update.load_row(plan, state, feature, clock, buffers)
+        else:
+            for j in range(feature.shape[0]):
+                set_weight(buffers.w, j, 0, plan.lazy_update.load(plan, state, nth(feature, j), 0, clock))
+        if plan.step_size.outgrown(x, buffers):
+            for j in range(x.shape[0]):
+                set_weight(
+                    buffers.w,
+                    j,
+                    0,
+                    get_weight(buffers.w, j, 0) * plan.step_size.shrink_for(x[j], buffers.statistics[:, j]),
+                )
+        for j in range(x.shape[0]):
+            w = plan.regularizer.clip(get_weight(buffers.w, j, 0))
+            set_weight(buffers.w, j, 0, w)
+            z = add_to_score(z, 0, x[j] * w)
+        return z
+
+    def prox_centers(
+        self,
+        plan: Plan,
+        state: State,
+        feature: Indices,
+        x: Floats,
+        w: Any,
+        steps: PerFeature,
+        eta: float,
+        buffers: RowBuffers,
+    ) -> Any:
+        return plan.regularizer_step.centers(plan, feature, x, w, steps, buffers)
+
+    def row_storage(self, plan: Plan, state: State, space: Any) -> Any:
+        return choose_row_storage(plan.lazy_update, state.w, space)
+
+    def store_row(
+        self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock
+    ) -> None:
+        for j in range(feature.shape[0]):
+            i = nth(feature, j)
+            k = 0
+            while k < count_scores(state.w):
+                plan.lazy_update.keep(plan, state, i, k, get_row_weight(new, i, j, k), clock)
+                k = next_score(state.w, k)
+            plan.lazy_update.set_last_seen(state, i, clock)
+
+    def regularize_absent(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
+        geometry, step, unit = plan.problem.geometry, plan.step_of(state, i, eta), plan.unit_of(state, i)
+        k = 0
+        while k < count_scores(state.w):
+            center = plan.regularizer_step.start_of(plan, get_weight(state.w, i, k), step, unit, i)
+            set_weight(
+                state.w, i, k, plan.units.prox_in_units(geometry, plan.problem.regularizer, center, step, unit, i)
+            )
+            k = next_score(state.w, k)
+
+    def penalty_count(self, plan: Plan, t: float) -> float:
+        return 1.0
+
+
+class Origin(Anchor):
+    """C(w) = psi(w) / eta with the sum of all past pulls: near the origin (dual averaging).
+
+    `state.w` holds the sum of the pulls, beta x over all rounds. The weights follow from it,
+
+        w = argmin_w  -pulls w + (rounds) r(w) + psi(w) / step,
+
+    so that an absent feature changes by the clock alone.
+    """
+
+    keeps_all_rounds: ClassVar[bool] = True
+
+    def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
+        step, unit = plan.step_of(state, i, clock.eta), plan.unit_of(state, i)
+        return self.weight_of_sum(plan, get_weight(state.w, i, k), clock, step, unit, i)
+
+    def weight_of_sum(self, plan: Plan, pulls: float, clock: Clock, step: float, unit: float, i: int) -> float:
+        """The weight of feature i that a sum of pulls makes with this step, and in this unit."""
+        center = plan.problem.geometry.inverse(step * pulls, i)
+        count = plan.regularizer_step.count(clock.t)
+        return plan.units.prox_in_units(plan.problem.geometry, plan.problem.regularizer, center, count * step, unit, i)
+
+    def read_row(
+        self,
+        plan: Plan,
+        state: State,
+        feature: Indices,
+        x: Floats,
+        eta: float,
+        clock: Clock,
+        buffers: RowBuffers,
+        z: Any,
+    ) -> Any:
+        # Roots and quotients in loops of their own, without a branch: these vectorise.
+        if plan.step_size.watches_pulls():  # bets are made in the unit of the value that they are for
+            for j in range(x.shape[0]):
+                plan.step_size.raise_peak(buffers.statistics[:, j], x[j])
+        steps = plan.step_size.current_steps(x.shape[0], clock.eta, buffers)
+        self.note_inverse_steps(plan, x, steps, eta, buffers)
+        read_sums(state, feature, buffers)
+        features = plan.layout.features(feature, x, buffers)
+        for j in range(x.shape[0]):
+            i, unit = nth(features, j), plan.units.unit_of(plan.step_size, buffers.statistics[:, j])
+            k = 0
+            while k < count_scores(state.w):
+                w = self.weight_of_sum(plan, get_weight(buffers.kept, j, k), clock, value_at(steps, j), unit, i)
+                set_weight(buffers.w, j, k, w)
+                z = add_to_score(z, k, x[j] * w)
+                k = next_score(state.w, k)
+        return z
+
+    def prox_centers(
+        self,
+        plan: Plan,
+        state: State,
+        feature: Indices,
+        x: Floats,
+        w: Any,
+        steps: PerFeature,
+        eta: float,
+        buffers: RowBuffers,
+    ) -> Any:
+        moved = self.follows_eta and not plan.step_size.is_constant()
+        if plan.lazy_update.everywhere or moved:  # `regularize_absent` has changed sums since they were read
+            read_sums(state, feature, buffers)
+        features = plan.layout.features(feature, x, buffers)
+        self.hold_weights(plan, state, feature, features, x, w, steps, eta, buffers)
+        for j in range(x.shape[0]):
+            i = nth(features, j)
+            k = 0
+            while k < count_scores(state.w):
+                set_weight(
+                    buffers.center,
+                    j,
+                    k,
+                    plan.problem.geometry.inverse(value_at(steps, j) * get_weight(buffers.kept, j, k), i),
+                )
+                k = next_score(state.w, k)
+        return buffers.center[: x.shape[0]]
+
+    def note_inverse_steps(self, plan: Plan, x: Floats, steps: PerFeature, eta: float, buffers: RowBuffers) -> None:
+        """Write what `hold_weights` needs of the steps before the round; nothing here."""
+
+    def hold_weights(
+        self,
+        plan: Plan,
+        state: State,
+        feature: Indices,
+        features: Indices,
+        x: Floats,
+        w: Any,
+        steps: PerFeature,
+        eta: float,
+        buffers: RowBuffers,
+    ) -> None:
+        """Add what holds a row's weights where they are to their sums; nothing here."""
+
+    def store_row(
+        self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock
+    ) -> None:
+        for j in range(feature.shape[0]):
+            i = nth(feature, j)
+            k = 0
+            while k < count_scores(state.w):
+                set_weight(state.w, i, k, get_weight(state.w, i, k) + value_at(beta, k) * x[j])
+                k = next_score(state.w, k)
+
+    def regularize_absent(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
+        hold = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta) if self.follows_eta else 0.0
+        unit = plan.unit_of(state, i)
+        k = 0
+        while k < count_scores(state.w):
+            w = self.weight_of_score(plan, state, i, k, clock)
+            pulls = get_weight(state.w, i, k) + plan.regularizer_step.push(plan, w, unit, i)
+            if hold != 0.0:
+                pulls = pulls + hold * plan.problem.geometry.mirror(w, i)
+            set_weight(state.w, i, k, pulls)
+            k = next_score(state.w, k)
+
+    def penalty_count(self, plan: Plan, t: float) -> float:
+        return plan.regularizer_step.count(t)
+
+
+class AllIterates(Origin):
+    """C(w) = sum of hold_s B(w, w_s) over all rounds, hold_s = 1/step_s - 1/step_(s-1): near all past weights.
+
+    (Follow the proximally regularized leader; the first term is centered at the origin.) `state.w` holds the sum of
+    the pulls and the mirrored past weights, sum of hold_s psi'(w_s), together.
+    """
+
+    follows_eta: ClassVar[bool] = True
+
+    def note_inverse_steps(self, plan: Plan, x: Floats, steps: PerFeature, eta: float, buffers: RowBuffers) -> None:
+        for j in range(x.shape[0]):
+            # Where eta changes, `regularize_absent` adds that part of the hold.
+            buffers.before[j] = self.inverse_step(plan, value_at(steps, j), eta, buffers.statistics[:, j])
+
+    def inverse_step(self, plan: Plan, step: float, eta: float, s: Floats) -> float:
+        """One over the step of a feature with this record at eta; `step` is that, or that at another eta."""
+        if plan.step_size.is_constant():
+            return 1.0 / step if step > 0.0 else 0.0
+        return plan.step_size.h(s, 1.0) / eta
+
+    def hold_weights(
+        self,
+        plan: Plan,
+        state: State,
+        feature: Indices,
+        features: Indices,
+        x: Floats,
+        w: Any,
+        steps: PerFeature,
+        eta: float,
+        buffers: RowBuffers,
+    ) -> None:
+        for j in range(x.shape[0]):
+            buffers.before[j] = (
+                self.inverse_step(plan, value_at(steps, j), eta, buffers.statistics[:, j]) - buffers.before[j]
+            )
+        for j in range(x.shape[0]):
+            i, hold = nth(features, j), buffers.before[j]
+            k = 0
+            while k < count_scores(state.w):
+                kept = get_weight(buffers.kept, j, k)
+                kept = kept + hold * plan.problem.geometry.mirror(get_weight(w, j, k), i) if hold != 0.0 else kept
+                set_weight(buffers.kept, j, k, kept)
+                k = next_score(state.w, k)
+        for j in range(feature.shape[0]):
+            k = 0
+            while k < count_scores(state.w):
+                set_weight(state.w, nth(feature, j), k, get_weight(buffers.kept, j, k))
+                k = next_score(state.w, k)
+
+
+def read_sums(state: State, feature: Indices, buffers: RowBuffers) -> None:
+    """Read the sums of a row's features, side by side, into `buffers.kept`."""
+    for j in range(feature.shape[0]):
+        k = 0
+        while k < count_scores(state.w):
+            set_weight(buffers.kept, j, k, get_weight(state.w, nth(feature, j), k))
+            k = next_score(state.w, k)

@@ -1,0 +1,137 @@
+"""What a learner remembers: its weights and a record per feature, and a clock for all."""
+
+from __future__ import annotations
+
+import mmap
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.row import Floats
+
+
+class State(NamedTuple):
+    """Arrays whose first axis is the feature; those an update has no use for have no entries.
+
+    `w` and `total` are [feature], or [feature, score] where rows have many scores.
+    """
+
+    w: Any  #: weights, or what they are computed from: sums of pulls (origin, all iterates), weights / clock.scale
+    last_seen: Floats  #: `LazyUpdate.now(clock)` when the feature was last seen: rounds, or a sum over them
+    statistics: Any  #: [feature, statistic]: what the step size keeps, a record per feature
+    total: Any  #: sum of the weight over all rounds up to the last in which the feature was seen
+
+
+class Clock(NamedTuple):
+    """The numbers that all features share: the rounds made, and sums and products over them."""
+
+    t: float  #: rounds made
+    eta: float  #: step size of the last round; of the first before it
+    scale: float  #: product of the ridge's factors, 1 / prod(1 + eta lam2)
+    cumulative_l1: float  #: sum of eta / scale: what l1 has taken from weight / scale, for lam1 = 1
+    cumulative_scale: float  #: sum of `scale` over the rounds
+    slopes: float  #: sum of squared derivatives, or of `Loss.scale_statistic`, where the step size needs it
+
+
+class Uncounted(NamedTuple):
+    """The rows and parts of rounds that the clock of a merged model does not count; 0 in all other models."""
+
+    rows: float  #: rows learned from, beyond the rounds of the clock
+    rounds: float  #: the part of a round that the mean of merged clocks has beyond a whole number
+
+
+#: Numbers of rounds below this are floats, and so are its multiples.
+FLOAT_ROUNDS = 2**24
+#: The clock before the first round, but for eta.
+START = Clock(0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
+
+
+def empty_state(
+    shape: tuple[int, ...], start: float, dtype: Any, last_seen: bool, statistics: int, totals: bool
+) -> State:
+    """Return a state of weights of this shape at `start`, with `statistics` numbers per feature."""
+    features, *trailing = shape
+    w = aligned(shape, dtype)
+    if start != 0.0:
+        w.fill(start)
+    return State(
+        w,
+        aligned(features * last_seen, np.float64),
+        aligned((features, statistics), dtype),
+        aligned((features * totals, *trailing), np.float64),
+    )
+
+
+def make_row_buffers(entries: int, statistics: int, trailing: tuple[int, ...] = ()) -> Any:
+    """Return row buffers for rows of up to `entries` entries, each aligned to a cache line; see `rounds.uses_of`."""
+    width = -(-max(entries, 1) // 8) * 8
+    return aligned((9 + statistics + len(trailing), width, *trailing), np.float64)
+
+
+def grown(state: State, features: int, fresh: State) -> State:
+    """A copy with room for more features, each like the one of `fresh`."""
+    new = State(*(aligned((features * bool(a.shape[0]), *a.shape[1:]), a.dtype) for a in fresh))
+    for a, b, first in zip(state, new, fresh, strict=True):
+        b[: a.shape[0]] = a
+        if first.any():
+            b[a.shape[0] :] = first[0]
+    return new
+
+
+def placed(state: State, places: Any, features: int, fresh: State) -> State:
+    """A copy with so many features, of which places[i] is what was feature i; all others like the one of `fresh`."""
+    new = grown(State(*(a[:0] for a in state)), features, fresh)
+    for a, b in zip(state, new, strict=True):
+        if a.shape[0]:
+            b[places] = a[: len(places)]
+    return new
+
+
+def spread(state: State, places: Any, scores: int, start: float) -> State:
+    """A copy with more scores, of which places[k] is what was score k; the weights of the others are `start`."""
+    w, total = (aligned((a.shape[0], scores), a.dtype) for a in (state.w, state.total))
+    w.fill(start)
+    w[:, places], total[:, places] = state.w, state.total
+    return State(w, state.last_seen.copy(), realigned(state.statistics), total)
+
+
+def arrays_by_name(state: State, statistics: tuple[str, ...]) -> dict[str, Any]:
+    """The arrays of a state by their names in model files, one for each statistic; `last_seen` is called mark there."""
+    records = {name: state.statistics[:, k] for k, name in enumerate(statistics)}
+    return {"w": state.w, "mark": state.last_seen, **records, "total": state.total}
+
+
+def assembled(arrays: dict[str, Any], statistics: tuple[str, ...]) -> State:
+    """A state of copies of the arrays that `arrays_by_name` gives, each at a cache line."""
+    records = aligned((arrays["w"].shape[0], len(statistics)), arrays["w"].dtype)
+    for k, name in enumerate(statistics):
+        records[:, k] = arrays[name]
+    return State(realigned(arrays["w"]), realigned(arrays["mark"]), records, realigned(arrays["total"]))
+
+
+def realigned(array: Any) -> Any:
+    """A copy that starts at a cache line."""
+    new = aligned(array.shape, array.dtype)
+    new[...] = array
+    return new
+
+
+def aligned(shape: int | tuple[int, ...], dtype: Any) -> Any:
+    """Zeros that start at a cache line, which is worth a fifth of the time of a row; memory is used when touched."""
+    dtype, size = np.dtype(dtype), int(prod(shape) if isinstance(shape, tuple) else shape)
+    length = size * dtype.itemsize + 64
+    raw = np.frombuffer(untouched(length), np.uint8) if length >= LARGE else np.zeros(length, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size * dtype.itemsize].view(dtype).reshape(shape)
+
+
+#: From so many bytes on, numpy asks for huge pages, of which a single feature would make 2 MB resident.
+LARGE = 2**22
+
+
+def untouched(size: int) -> Any:
+    """Zeroed memory in small pages, private to the process."""
+    if not hasattr(mmap, "MAP_PRIVATE"):  # Windows
+        return bytearray(size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,0 +1,383 @@
+"""The protocol of step sizes: `StepSize`, `Schedule` with one step for all weights, `Adaptive` with one per feature."""
+
+from __future__ import annotations
+
+from math import nan, sqrt
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from fiol.components.component import Component, PerFeature, count_scores, get_weight, next_score, value_at
+from fiol.components.joint_losses import AnyLoss
+from fiol.components.row import Floats, Indices, RowBuffers, nth
+from fiol.components.step_sizes.rule import StepRule
+
+#: Names of arrays that every learner has, so that no statistic may be called so.
+TAKEN = ("w", "mark", "total", "statistics")
+#: The methods by which a step size writes the record of a feature.
+OBSERVERS = ("observe", "observe_step")
+#: The methods that a `StepRule` states: a class that defines one of them anew states its own `rule`, or has none.
+STATED_BY_RULE = ("eta", "h", *OBSERVERS, "step_of_feature", "steps", "current_steps", "raise_peak", "for_loss")
+
+
+class Observation(NamedTuple):
+    """What a round knows of a feature before its step: the argument of `Adaptive.observe`."""
+
+    x: float  #: the value of the feature
+    square: float  #: its squared gradient is square x^2, at the weights before the step
+    length: float = 1.0  #: the squared length of the row in units of features, intercept included, if `uses_length`
+    unit: float = 1.0  #: the square of the feature's own unit, as in `h`
+
+
+class StepOutcome(NamedTuple):
+    """What a round knows of a feature after its step: the argument of `Adaptive.observe_step`.
+
+    With many scores, `pull` is the length of beta, and `gain` the sum of the gains.
+    """
+
+    x: float  #: the value of the feature
+    curvature: float  #: the step adds curvature x^2 to the metric of a rule that adds up curvatures
+    pull: float = 0.0  #: abs(beta), if `uses_pulls`
+    gain: float = 0.0  #: beta x w with the weight before the round, if `uses_pulls`
+    slope: float = 1.0  #: the size of beta that counts as 1
+    step_scale: float = 1.0  #: the length of a step that counts as 1
+
+
+def check_names(owner: str, names: tuple[str, ...]) -> None:
+    """Raise TypeError unless `names` are valid and different names for the statistics of a feature."""
+    if not isinstance(names, tuple) or not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise TypeError(f"{owner} must name its statistics by a tuple of words, got {names!r}")
+    twice = next((name for k, name in enumerate(names) if name in (*TAKEN, *names[:k])), "")
+    if twice:
+        raise TypeError(f"{owner} cannot have a statistic {twice!r}: that name is taken")
+
+
+class StepSize(Component):
+    """A sequence of step sizes. Your own needs `eta`, and has one step for all weights; see `Adaptive` for others.
+
+    | method | meaning |
+    |---|---|
+    | `eta(t)` | the step size of round t, from 1 |
+
+    >>> class Warm(StepSize):
+    ...     size: float = 1.0
+    ...     def eta(self, t): return self.size * min(t / 100.0, 1.0)
+    >>> Warm(2.0).eta(50.0), Warm().statistics()
+    (1.0, ())
+    """
+
+    protocol: ClassVar[dict[str, tuple[str, ...]]] = {
+        "eta": ("t",),
+        "h": ("s", "unit"),
+        "observe": ("s", "seen"),
+        "observe_step": ("s", "outcome"),
+    }
+    required: ClassVar[tuple[str, ...]] = ("eta",)
+    #: Whether eta(t) is the same in every round.
+    constant: ClassVar[bool] = False
+    #: Whether the steps of features differ.
+    per_feature: ClassVar[bool] = False
+    #: The names of the statistics kept per feature: one number each.
+    keeps: ClassVar[tuple[str, ...]] = ()
+    #: The number of names in `keeps`: compiled code sees the numbers of a class alone.
+    kept: ClassVar[int] = 0
+    #: Whether `observe` uses the length of the row.
+    uses_length: ClassVar[bool] = False
+    #: Whether `observe_step` uses the pull and the gain, so that steps change after a round.
+    uses_pulls: ClassVar[bool] = False
+    #: Whether sums of shards of rows add up; False if a rule forgets.
+    additive: ClassVar[bool] = True
+
+    if TYPE_CHECKING:
+
+        def eta(self, t: float) -> float: ...
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        own = next((name for name in ("h", *OBSERVERS, "keeps") if name in vars(cls)), "")
+        if own and not cls.per_feature:
+            raise TypeError(f"{cls.__name__} has `{own}`, which is for steps that differ: derive it from fiol.Adaptive")
+        check_names(cls.__name__, cls.keeps)
+        cls.kept = len(cls.keeps)
+        super().__init_subclass__(**kwargs)
+
+    # What a step size is.
+
+    def statistics(self) -> tuple[str, ...]:
+        """Return the names of the numbers kept per feature, in the order of its record."""
+        return self.keeps
+
+    def width(self) -> int:
+        """Return how many numbers are kept per feature."""
+        return self.kept
+
+    def is_constant(self) -> bool:
+        """Return whether eta(t) is the same in every round."""
+        return self.constant
+
+    def watches_pulls(self) -> bool:
+        """Return whether steps depend on what rounds did, by the pulls of `observe_step`."""
+        return self.uses_pulls
+
+    def is_additive(self) -> bool:
+        """Return whether sums of shards of rows add up."""
+        return self.additive
+
+    def penalizes_in_units(self) -> bool:
+        """Return whether penalties see a weight times the `scale` of its feature."""
+        return False
+
+    def centers_features(self) -> bool:
+        """Return whether features far from 0 are learned as if their mean were 0: see `fiol.engine.centering`."""
+        return False
+
+    def for_loss(self, loss: AnyLoss) -> StepSize:
+        """Return the step size that does this for a loss."""
+        return self
+
+    def rule(self) -> StepRule:
+        """Return the coefficients of the step in round 1: of a `Schedule`, whose steps ignore derivatives."""
+        return StepRule(self.eta(1.0), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+    # One feature.
+
+    def h(self, s: Floats, unit: float) -> float:
+        """Return the metric of a feature whose record is s, its values divided by the square root of `unit`."""
+        return 1.0
+
+    def observe(self, s: Floats, seen: Observation) -> None:
+        """Write a feature's new statistics before the step of a round."""
+
+    def observe_step(self, s: Floats, outcome: StepOutcome) -> None:
+        """Write a feature's new statistics after the step of a round."""
+
+    def step_of_feature(self, eta: float, s: Floats) -> float:
+        """Return eta / h; 0 for a feature about which nothing is known."""
+        h = self.h(s, 1.0)
+        return eta / h if h > 0.0 else 0.0
+
+    def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
+        """Return the share of a feature with the record s in the variance of a score.
+
+        `unit` is that of `h`, and x, the value of the feature, is in units of its root; `step_scale` is the unit of
+        steps now. The result is nan for step sizes that add up no curvature.
+        """
+        return nan
+
+    def has_variance(self) -> bool:
+        """Return whether `variance` is a number."""
+        return False
+
+    # Units of features: the largest absolute value so far, for scale-free steps.
+
+    def peak(self, s: Floats) -> float:
+        """Return the largest absolute value of a feature with the record s, 0 where none is kept."""
+        return 0.0
+
+    def raise_peak(self, s: Floats, x: float) -> None:
+        """Take a value into account before anything else happens in its round."""
+
+    def restart(self, s: Floats, distance: float) -> None:
+        """Begin the record of a feature anew, whose values are distances from its mean, so far up to `distance`."""
+
+    def scale(self, s: Floats) -> float:
+        """Return the size of the values of a feature whose record is s, 1 if nothing is known."""
+        peak = self.peak(s)
+        return peak if peak > 0.0 else 1.0
+
+    def shrink_for(self, x: float, s: Floats) -> float:
+        """Return the factor of a feature's weight before its round: less than 1 for a value beyond all before."""
+        peak = self.peak(s)
+        return peak / abs(x) if abs(x) > peak > 0.0 else 1.0
+
+    def outgrown(self, x: Floats, buffers: RowBuffers) -> bool:
+        """Return whether `shrink_for` is not 1 for any value of a row."""
+        found = False
+        for k in range(x.shape[0]):
+            found |= abs(x[k]) > self.peak(buffers.statistics[:, k]) > 0.0
+        return found
+
+    # One row: loops over the records of its features, which lie side by side in the buffers.
+
+    def read_records(self, feature: Indices, statistics: Any, buffers: RowBuffers) -> None:
+        """Copy the records of a row's features into the buffers."""
+        for k in range(feature.shape[0]):
+            i = nth(feature, k)
+            for j in range(self.width()):
+                buffers.statistics[j, k] = statistics[i, j]
+
+    def squared_length(self, x: Floats, more: float, buffers: RowBuffers) -> float:
+        """Return the squared length of a row in units of features, with `more` entries of 1, if it is of use."""
+        return 1.0
+
+    def steps(self, x: Floats, square: float, length: float, step_scale: float, eta: float, buffers: RowBuffers) -> Any:
+        """Return the steps of a row's weights, after its features have been observed.
+
+        Squared gradients are square x^2, `length` is the squared length of the row and `step_scale` the unit of steps.
+        """
+        return eta
+
+    def current_steps(self, features: int, eta: float, buffers: RowBuffers) -> PerFeature:
+        """Return the steps of the first features in the buffers, by their records as they are."""
+        return eta
+
+    def write_records(
+        self,
+        feature: Indices,
+        x: Floats,
+        curvature: float,
+        beta: Any,
+        slope: float,
+        step_scale: float,
+        statistics: Any,
+        buffers: RowBuffers,
+    ) -> None:
+        """Observe a step by beta, and store the records of the row's features."""
+
+    # Several learners.
+
+    def merged(self, statistics: list[Any], share: Floats) -> Any:
+        """Return the records of a learner that is the weighted average of others with these."""
+        return sum(c * a for c, a in zip(share, statistics, strict=True))
+
+    def merged_shards(self, base: Any, records: list[Any]) -> Any:
+        """Return the records of a learner that has seen all that several have seen since they were `base`."""
+        return base + sum(record - base for record in records)
+
+
+class Schedule(StepSize):
+    """One step for all weights."""
+
+
+class Adaptive(StepSize):
+    """A metric per feature, from statistics that `keeps` names. Your own needs `eta` and `h`, most often `observe`.
+
+    | method | meaning |
+    |---|---|
+    | `eta(t)` | the step size of round t, from 1 |
+    | `h(s, unit)` | the metric of a feature: the step of its weight is eta / h |
+    | `observe(s, seen)` | writes the new statistics into s before the step: `seen` is an `Observation` with `x`, |
+    | | `square` (the squared gradient is square x^2), `length` and `unit` |
+    | `observe_step(s, outcome)` | writes them after the step: `outcome` is a `StepOutcome` with `x`, `curvature`, |
+    | | `pull`, `gain`, `slope` and `step_scale` |
+
+    | attribute | meaning |
+    |---|---|
+    | `keeps` | the names of the statistics, a tuple |
+    | `constant` | True if eta(t) is the same in every round: absent features need no loop then |
+    | `uses_length` | True if `observe` uses `seen.length` |
+    | `uses_pulls` | True if `observe_step` uses `outcome.pull` or `outcome.gain` |
+
+    s is the record of the feature: an array of its statistics in the order of `keeps`, all 0 at first. `unit` is the
+    square of the feature's own unit, by which a statistic in units of x^2 is divided: 1, unless a `ScaleFree` step
+    size goes by largest values. The gradients are those at the weights before the step: for any convex loss they
+    bound the ones the implicit step uses.
+
+    >>> from fiol import ScaleFree
+    >>> class LargestGradient(Adaptive):
+    ...     keeps = ("largest",)
+    ...     constant = True
+    ...     def eta(self, t): return 0.5
+    ...     def h(self, s, unit): return 0.1 + sqrt(s[0] / unit)
+    ...     def observe(self, s, seen): s[0] = max(s[0], seen.square * (seen.x * seen.x))
+    >>> LargestGradient().h([9.0], 1.0), ScaleFree(LargestGradient()).statistics()
+    (3.1, ('largest', 'peak'))
+    """
+
+    per_feature: ClassVar[bool] = True
+
+    def rule(self) -> StepRule:
+        """Return the coefficients of the step in round 1: h is not among them unless a class states its own."""
+        return StepRule(self.eta(1.0), 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0)
+
+    def squared_length(self, x: Floats, more: float, buffers: RowBuffers) -> float:
+        total = more
+        if self.uses_length:
+            for k in range(x.shape[0]):
+                total += x[k] * x[k]
+        return total
+
+    def steps(self, x: Floats, square: float, length: float, step_scale: float, eta: float, buffers: RowBuffers) -> Any:
+        for k in range(x.shape[0]):
+            self.observe(buffers.statistics[:, k], Observation(x[k], square, length, 1.0))
+            buffers.step[k] = self.step_of_feature(eta, buffers.statistics[:, k])
+        return buffers.step[: x.shape[0]]
+
+    def current_steps(self, features: int, eta: float, buffers: RowBuffers) -> PerFeature:
+        for k in range(features):
+            buffers.step[k] = self.step_of_feature(eta, buffers.statistics[:, k])
+        return buffers.step[:features]
+
+    def write_records(
+        self,
+        feature: Indices,
+        x: Floats,
+        curvature: float,
+        beta: Any,
+        slope: float,
+        step_scale: float,
+        statistics: Any,
+        buffers: RowBuffers,
+    ) -> None:
+        pull = length_of(beta, buffers) if self.watches_pulls() else 0.0
+        for k in range(feature.shape[0]):
+            i = nth(feature, k)
+            gain = x[k] * along(beta, k, buffers) if self.watches_pulls() else 0.0
+            outcome = StepOutcome(x[k], curvature, pull, gain, slope, step_scale)
+            self.observe_step(buffers.statistics[:, k], outcome)
+            for j in range(self.width()):
+                statistics[i, j] = buffers.statistics[j, k]
+
+
+def length_of(beta: Any, buffers: RowBuffers) -> float:
+    """Return abs(beta), or the length of beta where rows have many scores."""
+    if count_scores(buffers.w) == 1:
+        return abs(value_at(beta, 0))
+    total = 0.0
+    k = 0
+    while k < count_scores(buffers.w):
+        total += value_at(beta, k) * value_at(beta, k)
+        k = next_score(buffers.w, k)
+    return sqrt(total)
+
+
+def along(beta: Any, j: int, buffers: RowBuffers) -> float:
+    """Return beta times the weight of the row's j-th feature before the round, summed over scores."""
+    total = 0.0
+    k = 0
+    while k < count_scores(buffers.w):
+        total += value_at(beta, k) * get_weight(buffers.w, j, k)
+        k = next_score(buffers.w, k)
+    return total
+
+
+def states_its_rule(step_size: StepSize) -> bool:
+    """Return whether `rule` states all of a step size, so that it can run in a SIMD lane of an ensemble.
+
+    That is so if no class derived from the one that defines `rule` defines a method of `STATED_BY_RULE`, and if the
+    statistics are those of the rule: "square" for squared gradients, "bends" and "pending" for curvatures, "length".
+
+    >>> from fiol import AdaGrad
+    >>> class Twice(AdaGrad):
+    ...     def h(self, s, unit): return 2.0 * AdaGrad.h(self, s, unit)
+    >>> states_its_rule(AdaGrad()), states_its_rule(Twice())
+    (True, False)
+    """
+    inner = getattr(step_size, "step_size", None)
+    if isinstance(inner, StepSize):
+        if not states_its_rule(inner):
+            return False
+    elif step_size.statistics() != statistics_of(step_size.rule()):
+        return False
+    for cls in type(step_size).__mro__:
+        if "rule" in vars(cls):
+            return cls not in (StepSize, Adaptive)
+        if any(name in vars(cls) for name in STATED_BY_RULE):
+            return False
+    return False
+
+
+def statistics_of(rule: StepRule) -> tuple[str, ...]:
+    """Return the names of the statistics that a record in SIMD lanes keeps for a rule."""
+    if rule.squares:
+        return ("square",)
+    if rule.curvatures:
+        return ("bends", "pending")
+    return ("length",) if rule.length else ()

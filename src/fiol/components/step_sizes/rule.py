@@ -1,0 +1,141 @@
+"""The formulas of a step, for a number or for SIMD lanes: the metric, the scale of a round, sums, merge shares.
+
+A single learner has one `StepRule` of numbers. Members of an ensemble that learn in lanes have one `StepRule` whose
+entries are lanes, a lane per member. The functions below are written with the operations of `fiol.components.simd`, so
+both run the same formulas; only the loops over memory differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fiol.components.simd import choose, smaller, square_root
+
+#: Sums of squares stop growing here: an infinite sum would leave no difference between steps.
+LARGEST_SUM = 1e300
+#: Derivatives count as no larger than this before they are squared, so that sums of squares stay finite.
+STEEPEST = 1e145
+#: Steps in units of a loss are no longer than this, so that their products with penalty strengths are finite.
+LONGEST = 1e280
+
+
+class StepRule(NamedTuple):
+    """The coefficients of a step: the step of a weight is size / h with
+
+        h = base + length L + root sqrt(s) + part s
+
+    where L is the squared length of the row and s the sum that is kept of the feature, both in units of features.
+    Every entry is a number, or lanes with a number per member.
+    """
+
+    size: Any  #: the numerator of steps
+    base: Any = 1.0
+    root: Any = 0.0
+    part: Any = 0.0
+    length: Any = 0.0
+    squares: Any = 0.0  #: 1 if s adds up squared gradients, each before its step
+    curvatures: Any = 0.0  #: 1 if s adds up curvatures, each after its step
+    adaptive: Any = 1.0  #: 1 if steps depend on derivatives of the loss
+    scale_free: Any = 0.0  #: 1 if values are divided by the largest absolute value of their feature
+
+
+class RoundScale(NamedTuple):
+    """How a round counts derivatives and steps."""
+
+    square: Any  #: the squared gradient of a feature with the value x is square x^2
+    slopes: Any  #: `Clock.slopes` after the round
+    slope: Any  #: the size of beta that counts as 1 where steps depend on pulls
+    step_scale: Any  #: the unit of steps
+
+
+def base_metric(rule: StepRule, length: Any) -> Any:
+    """Return the part of h that all features of a row share, for a row of this squared length."""
+    return rule.base + rule.length * length
+
+
+def metric(rule: StepRule, base: Any, root: Any, square: Any) -> Any:
+    """Return h of a weight whose feature has the sum `square`, with the square root `root`, beside the `base_metric`.
+
+    h is linear in these three, so u^2 h follows from u^2 base, u^2 root and u^2 square.
+    """
+    return base + rule.root * root + rule.part * square
+
+
+def step_length(size: Any, h: Any) -> Any:
+    """Return size / h, and 0 where nothing is known.
+
+    >>> step_length(1.0, 4.0), step_length(1.0, 0.0)
+    (0.25, 0.0)
+    """
+    known = h > 0.0
+    return choose(known, size / choose(known, h, 1.0), 0.0)
+
+
+def add_to_sum(s: Any, term: Any) -> Any:
+    """Return s + term, at most `LARGEST_SUM`."""
+    return smaller(s + term, LARGEST_SUM)
+
+
+def slope_square_unit(loss: Any, rule: StepRule, slopes: Any, t: Any) -> Any:
+    """Return the square of the unit of derivatives after t rounds: that of the loss for scale-free rules, else 1."""
+    return choose(rule.scale_free > 0.5, loss.square_slope_unit(slopes, t), 1.0)
+
+
+def unit_of_steps(loss: Any, rule: StepRule, slopes: Any, t: Any) -> Any:
+    """Return the unit of steps after t rounds: that of the loss for scale-free rules, else 1."""
+    return choose(rule.scale_free > 0.5, loss.step_unit(slopes, t), 1.0)
+
+
+def round_scale(
+    loss: Any, rule: StepRule, z: Any, tolerance: Any, y: Any, weight: float, length: Any, slopes: Any, t: Any
+) -> RoundScale:
+    """Return how round t counts, by the derivative of the loss at the score z before the step.
+
+    `tolerance` is the rounding tolerance of z, `length` the squared length of the row in units of features, intercept
+    included, and `slopes` the sum over the rounds before. With a unit g of derivatives, the gradient of feature i
+    counts as weight phi'(z) x_i / g, times the length of the row where the rule is scale-free.
+    """
+    slope = smaller(loss.least_slope(z, tolerance, y), STEEPEST)
+    square = slope * slope * rule.adaptive
+    added = square
+    if loss.has_step_scale:
+        added = choose(rule.scale_free > 0.5, smaller(loss.scale_statistic(z, y), LARGEST_SUM), square)
+    slopes = slopes + added
+    unit = slope_square_unit(loss, rule, slopes, t)
+    square = square * (weight * weight) * choose(rule.scale_free > 0.5, length, 1.0)
+    square = choose(unit > 0.0, square / choose(unit > 0.0, unit, 1.0), 0.0)
+    pull = choose(rule.scale_free > 0.5, 0.25 * square_root(unit), 1.0)
+    return RoundScale(square, slopes, pull, unit_of_steps(loss, rule, slopes, t))
+
+
+def observed_curvature(curvature: Any, p: Any, step_scale: Any) -> Any:
+    """Return what a step adds to the metric of a feature with x = 1 when it met this curvature of the loss.
+
+    p is the sum of step_i x_i^2 over the row, intercept included. A row would lower the variance of its score from p
+    to p / (1 + curvature p) if what it says were kept in a matrix; the diagonal of that matrix is kept.
+    """
+    curved = curvature > 0.0
+    return choose(curved, step_scale / (1.0 / choose(curved, curvature, 1.0) + p), 0.0)
+
+
+def precision(rule: StepRule, square_unit: Any, s: Any) -> Any:
+    """Return what is known of a weight whose feature has the sum of curvatures s, in raw values of a squared unit."""
+    return rule.base * square_unit + s
+
+
+def merge_share(rule: StepRule, own: Any, total: Any, seen: Any) -> Any:
+    """Return the fraction of a shard's weight change to apply when `seen` shards updated the weight.
+
+    Where sums are curvatures, weights are normal variables whose natural parameters add up: the shard's precision `own`
+    by the `total`. Otherwise it is the mean over the shards that updated the weight. AdaGrad's steps become shorter
+    with the squares of all shards, and there are `seen` times as many: 1 / sqrt(seen).
+    """
+    known = total > 0.0
+    natural = choose(known, own / choose(known, total, 1.0), 0.0)
+    mean = choose(rule.root > 0.0, 1.0 / square_root(seen), 1.0 / seen)
+    return choose(rule.curvatures > 0.0, natural, mean)
+
+
+#: The functions that kernels call as well as components.
+FORMULAS: tuple[Any, ...] = (base_metric, metric, step_length, add_to_sum, slope_square_unit, unit_of_steps)
+FORMULAS += (round_scale, observed_curvature, precision, merge_share)

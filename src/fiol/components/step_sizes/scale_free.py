@@ -1,0 +1,200 @@
+"""Scale-free steps: another step size as if features and targets had natural units."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fiol.components.component import require
+from fiol.components.joint_losses import AnyLoss
+from fiol.components.row import Floats, RowBuffers
+from fiol.components.step_sizes.protocol import Adaptive, Observation, StepOutcome, StepSize, check_names
+from fiol.components.step_sizes.rule import LONGEST, StepRule
+from fiol.components.step_sizes.sums import AdaGrad
+
+
+class ScaleFree(Adaptive):
+    """Another step size as if features and targets had natural units.
+
+    Every feature is divided by its largest absolute value so far, peak: steps are divided by peak^2, and a value x
+    beyond it first multiplies the last iterate by peak / abs(x) (Ross, Mineiro and Langford 2013). The gradients that
+    AdaGrad adds up are divided by the unit g of the loss's derivatives (`Loss.square_slope_unit` is g^2) and
+    multiplied by the length of the row, intercept included: the weights that make up a score of size 1 from n features
+    are of size 1/sqrt(n). Steps are multiplied by the unit u of the loss's steps (`Loss.step_unit`), as it was when the
+    feature was last seen, up to a length of 1e280. With means over all rounds so far, each with the weights before its
+    step,
+
+    | loss | g | u |
+    |---|---|---|
+    | squared, Huber, any without a unit of its own | 2 sqrt(mean phi'^2) | 1 |
+    | absolute, epsilon-insensitive | 2 | mean abs(z - y) |
+    | quantile, with k = max(tau, 1 - tau) | 2 k | mean abs(z - y) / k |
+    | Poisson | 2 mean y | 1 / mean y |
+    | of two classes, of many | 4, 8 | 1 |
+
+    So multiplying a column by a constant divides its weight by it and changes no score; multiplying the targets of a
+    regression by one (with epsilon and delta, that have their unit) multiplies the scores by it, or, if the loss is
+    Poisson's, adds its logarithm in the long run. Not even the last bit differs, if the constant is a power of 2.
+    Penalties see a weight in units of its feature, peak times w: `L1(lam)` is lam times the sum of peak_i abs(w_i),
+    `Ridge(lam)` half lam times the sum of (peak_i w_i)^2, each with the peaks so far; a feature never seen is not
+    penalised. So metres and kilometres are treated alike. With `raw_penalty=1` penalties see the weights as they are.
+    Bounds (`Box`) are those of raw weights in any case; beside a penalty in units they must be 0 or infinite, which
+    have none.
+
+    With entropic geometries (`Entropy`, `SignedEntropy`, `Simplex`) the units of targets and features matter: weights
+    start from a number without a unit, and steps multiply them; penalties are raw there.
+
+    Offsets do not matter either, in learners with an intercept: a feature that is in nearly every row, and whose mean
+    is far from 0 beside its distances from it, is learned as x - mean, with the mean of the rows so far. The intercept
+    that a learner returns is that of raw values (`fiol.engine.centering`). With `centred=0` values are not centered.
+
+    The record of a feature is that of the step size inside, and its peak.
+
+    >>> from fiol import Constant
+    >>> ScaleFree(Constant(0.5)).h([10.0], 1.0), ScaleFree(AdaGrad(kappa=1.0)).h([400.0, 10.0], 1.0)
+    (100.0, 300.0)
+    """
+
+    step_size: StepSize = AdaGrad()
+    raw_penalty: int = 0
+    centred: int = 1
+    of_older_files: ClassVar[dict[str, Any]] = {"raw_penalty": 1, "centred": 0}
+
+    def validate(self) -> None:
+        if not isinstance(self.step_size, StepSize) or isinstance(self.step_size, ScaleFree):
+            raise TypeError(f"ScaleFree.step_size must be another StepSize, got {self.step_size!r}")
+        require("ScaleFree.raw_penalty", self.raw_penalty, 0, 1)
+        require("ScaleFree.centred", self.centred, 0, 1)
+        check_names(repr(self), self.statistics())
+
+    # What it is, mostly by the step size inside.
+
+    def for_loss(self, loss: AnyLoss) -> StepSize:
+        inner = self.step_size.for_loss(loss)
+        if loss.has_step_scale:
+            return ScaleFreeSteps(inner, self.raw_penalty, self.centred)
+        return self if inner is self.step_size else self.replace(step_size=inner)
+
+    def statistics(self) -> tuple[str, ...]:
+        return (*self.step_size.statistics(), "peak")
+
+    def width(self) -> int:
+        return self.step_size.width() + 1
+
+    def is_constant(self) -> bool:
+        return self.step_size.is_constant()
+
+    def watches_pulls(self) -> bool:
+        return self.step_size.watches_pulls()
+
+    def is_additive(self) -> bool:
+        return self.step_size.is_additive()
+
+    def penalizes_in_units(self) -> bool:
+        return self.raw_penalty == 0
+
+    def centers_features(self) -> bool:
+        return self.centred == 1
+
+    def rule(self) -> StepRule:
+        r = self.step_size.rule()
+        return StepRule(r.size, r.base, r.root, r.part, r.length, r.squares, r.curvatures, 1.0, 1.0)
+
+    def eta(self, t: float) -> float:
+        return self.step_size.eta(t)
+
+    # One feature.
+
+    def peak(self, s: Floats) -> float:
+        return 1.0 * s[self.step_size.width()]  # in double precision, whatever s is stored in: it is squared
+
+    def raise_peak(self, s: Floats, x: float) -> None:
+        s[self.step_size.width()] = max(self.peak(s), abs(x))
+
+    def restart(self, s: Floats, distance: float) -> None:
+        for j in range(self.step_size.width()):
+            s[j] = 0.0
+        s[self.step_size.width()] = distance
+
+    def h(self, s: Floats, unit: float) -> float:
+        return self.metric_in_units(s)
+
+    def metric_in_units(self, s: Floats) -> float:
+        """Return the metric of the step size inside for values divided by the largest, as one of raw weights."""
+        square = self.peak(s) * self.peak(s)
+        return square * self.step_size.h(s, square) if square > 0.0 else 0.0
+
+    def observe(self, s: Floats, seen: Observation) -> None:
+        peak = self.peak(s)
+        self.step_size.observe(s, Observation(seen.x, seen.square, seen.length, peak * peak))
+
+    def observe_step(self, s: Floats, outcome: StepOutcome) -> None:
+        self.step_size.observe_step(s, outcome)
+
+    def has_variance(self) -> bool:
+        return self.step_size.has_variance()
+
+    def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
+        peak = max(self.peak(s), abs(x))  # a feature never seen is as uncertain in any unit
+        return self.step_size.variance(s, x / peak, peak * peak, step_scale) if peak > 0.0 else 0.0
+
+    # One row, several learners.
+
+    def squared_length(self, x: Floats, more: float, buffers: RowBuffers) -> float:
+        total = more
+        for k in range(x.shape[0]):
+            self.raise_peak(buffers.statistics[:, k], x[k])
+            peak = self.peak(buffers.statistics[:, k])
+            part = x[k] / peak if peak > 0.0 else 0.0
+            total += part * part
+        return total
+
+    def merged(self, statistics: list[Any], share: Floats) -> Any:
+        found = self.step_size.merged(statistics, share)
+        peak = self.step_size.width()
+        found[:, peak] = np.max([record[:, peak] for record in statistics], axis=0)
+        return found
+
+    def merged_shards(self, base: Any, records: list[Any]) -> Any:
+        inside, found = self.step_size.width(), np.max([base, *records], axis=0)
+        found[:, :inside] = self.step_size.merged_shards(base[:, :inside], [record[:, :inside] for record in records])
+        return found
+
+
+class ScaleFreeSteps(ScaleFree):
+    """`ScaleFree` for losses whose steps have a unit: `fiol.Loss.step_unit`, kept in the record as `step_scale`.
+
+    The metric is divided by the stride, that is by the unit of steps when the feature was last seen, so that nothing
+    changes while the feature is absent.
+
+    >>> from fiol import Constant
+    >>> ScaleFreeSteps(Constant(0.5)).statistics(), ScaleFreeSteps(Constant(0.5)).h([10.0, 2.0], 1.0)
+    (('peak', 'stride'), 50.0)
+    """
+
+    def rule(self) -> StepRule:
+        return ScaleFree.rule(self)  # the stride is that of the round
+
+    def statistics(self) -> tuple[str, ...]:
+        return (*self.step_size.statistics(), "peak", "stride")
+
+    def width(self) -> int:
+        return self.step_size.width() + 2
+
+    def step_scale(self, s: Floats) -> float:
+        """Return the unit of steps when the feature was last seen."""
+        return 1.0 * s[self.step_size.width() + 1]
+
+    def h(self, s: Floats, unit: float) -> float:
+        step_scale = self.step_scale(s)
+        return self.metric_in_units(s) / step_scale if step_scale > 0.0 else 0.0
+
+    def step_of_feature(self, eta: float, s: Floats) -> float:
+        h = self.metric_in_units(s)
+        return min(eta * self.step_scale(s) / h, LONGEST) if h > 0.0 else 0.0
+
+    def steps(self, x: Floats, square: float, length: float, step_scale: float, eta: float, buffers: RowBuffers) -> Any:
+        for k in range(x.shape[0]):
+            buffers.statistics[self.step_size.width() + 1, k] = step_scale
+        return Adaptive.steps(self, x, square, length, step_scale, eta, buffers)

@@ -1,0 +1,157 @@
+"""Centering: the running mean is subtracted from columns far from 0.
+
+A column of mean 1000 and standard deviation 1 is nearly one more intercept: its information about targets is lost among
+the digits that it shares with the intercept. With the mean m of the values so far subtracted, the score
+
+    b + sum of w_i (x_i - m_i)
+
+is that of a linear model all the same, with the weights w_i and the intercept b - sum of w_i m_i, which a learner
+returns. The round of a row uses x_i - m_i with the means before the row, so that its score is the one that was
+predicted; then the means are updated.
+
+Which features are centered is decided after the first `WINDOW` rows: those that were in nearly all of them, and whose
+mean was large compared with the distances of values from it. They are centered in every later row, also where they are
+absent, since an absent value is 0. All other features, of sparse rows most or all, are not changed, at no cost.
+
+The means of a stream may drift, and a mean that lags behind is worse than none: so the mean has to be clearly larger
+than the distances. Rows in random order, as in an estimator's `fit`, have means that stay, and half of the largest
+distance is enough (`Centering.in_random_order`).
+
+When a feature becomes centered, the intercept takes over the score of the mean, so that no prediction changes, and the
+statistics of its step size are reset, with the distances from the mean instead of values. (Anchors that keep all rounds
+reset the weight, too: it follows from sums over values that were not centered.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.row import Floats, Indices
+from fiol.features.chunk import Chunk
+
+#: After this many rows it is decided which features are centered:
+WINDOW = 32
+#: those that are in this fraction of the rows,
+NEARLY_ALL = 0.9
+#: with a mean larger than this many times the largest distance from it,
+FAR_FROM_0 = 2.0
+#: or than this many times where rows come in random order.
+FAR_IN_RANDOM_ORDER = 0.5
+
+
+class Centering(NamedTuple):
+    """The means of centered features, and until these are decided, statistics of all features."""
+
+    so_far: Floats  #: number of rows, as an array of one
+    window: Floats  #: of the first rows, a line per feature: its number, count of rows, sum, least and largest value
+    features: Indices  #: the centered ones, sorted
+    sums: Floats  #: and the sums of their values in all rows; the single-row fast path adds to them in place
+    far: Floats  #: `FAR_FROM_0` or `FAR_IN_RANDOM_ORDER`, as an array of one
+
+    @property
+    def rows(self) -> float:
+        """Number of rows so far."""
+        return float(self.so_far[0])
+
+    @property
+    def watches(self) -> bool:
+        """Whether centered features are not decided yet."""
+        return self.rows < WINDOW
+
+    @property
+    def idle(self) -> bool:
+        """Whether no feature is centered, for good."""
+        return not self.features.shape[0] and not self.watches
+
+    @property
+    def means(self) -> Floats:
+        """The means of centered features."""
+        return self.sums / self.rows
+
+    def in_random_order(self) -> Centering:
+        """The centering of rows in random order; unchanged after the first row, whose order was another."""
+        return self if self.rows else self._replace(far=np.array([FAR_IN_RANDOM_ORDER]))
+
+    def watched(self, chunk: Chunk) -> Centering:
+        """The statistics after some more of the first rows."""
+        rows, found = self.rows + chunk.rows, united_windows([self], chunk.indices)
+        place = np.searchsorted(found[:, 0], chunk.indices)
+        np.add.at(found[:, 1], place, 1.0)  # one by one: sums do not depend on how rows are cut into chunks
+        np.add.at(found[:, 2], place, chunk.data)
+        np.minimum.at(found[:, 3], place, chunk.data)
+        np.maximum.at(found[:, 4], place, chunk.data)
+        return after_first(found, rows, self.far)
+
+    def decided(self) -> tuple[Centering, Floats]:
+        """The centering with the centered features decided, and the largest distance of each from its mean."""
+        feature, number, total, low, high = self.window.T
+        absent = number < self.rows
+        low, high = np.where(absent, np.minimum(low, 0.0), low), np.where(absent, np.maximum(high, 0.0), high)
+        mean = total / self.rows
+        distance = np.maximum(high - mean, mean - low)
+        chosen = (number >= NEARLY_ALL * self.rows) & (np.abs(mean) > self.far[0] * distance)
+        new = self._replace(window=NO_WINDOW, features=feature[chosen].astype(np.int32), sums=total[chosen])
+        return new, distance[chosen]
+
+    def placed(self, places: Any) -> Centering:
+        """The centering where places[i] is the old feature i; features with a place below 0 are dropped."""
+        places = np.asarray(places, np.int64)
+        new, seen = places[self.features], places[self.window[:, 0].astype(np.int64)]
+        order, rank = (np.argsort(p, kind="stable")[np.count_nonzero(p < 0) :] for p in (new, seen))
+        window = np.hstack([seen[:, None], self.window[:, 1:]])[rank]
+        return self._replace(window=window, features=new[order].astype(np.int32), sums=self.sums[order])
+
+    def arrays(self) -> dict[str, Any]:
+        """The arrays, by name."""
+        parts = self._replace(features=self.features.astype(np.float64))._asdict()  # type: ignore[arg-type]
+        return {f"centring.{name}": array for name, array in parts.items()}
+
+
+#: The window before the first row.
+NO_WINDOW = np.zeros((0, 5))
+#: Before the first row.
+NO_ROWS = Centering(np.zeros(1), NO_WINDOW, np.empty(0, np.int32), np.empty(0), np.array([FAR_FROM_0]))
+#: No feature is centered, for good.
+AS_THEY_ARE = NO_ROWS._replace(so_far=np.array([float(WINDOW)]))
+
+
+def own_centering(centering: Centering) -> Centering:
+    """A copy with its own arrays: the single-row fast path adds to sums in place."""
+    return Centering._make(array.copy() for array in centering)
+
+
+def united_windows(parts: list[Centering], more: Any = ()) -> Floats:
+    """The `window` of several parts of the first rows together, with lines for `more` features."""
+    feature = np.unique(np.concatenate([more, *(part.window[:, 0] for part in parts)]))
+    found = np.tile([0.0, 0.0, 0.0, np.inf, -np.inf], (len(feature), 1))
+    found[:, 0] = feature
+    for part in parts:
+        place = np.searchsorted(feature, part.window[:, 0])
+        found[place, 1:3] += part.window[:, 1:3]
+        found[place, 3] = np.minimum(found[place, 3], part.window[:, 3])
+        found[place, 4] = np.maximum(found[place, 4], part.window[:, 4])
+    return found
+
+
+def after_first(window: Floats, rows: float, far: Floats) -> Centering:
+    """The centering with this `window`, without features that can no longer be in nearly all of the first rows."""
+    possible = window[:, 1] >= rows - (1.0 - NEARLY_ALL) * max(rows, WINDOW)
+    return NO_ROWS._replace(so_far=np.array([rows]), window=window[possible], far=far)
+
+
+def centering_from(arrays: dict[str, Any], features: int) -> Centering:
+    """The centering with these `arrays`, of this many features; ValueError if they do not fit."""
+    for name, own in NO_ROWS.arrays().items():
+        array = arrays.get(name)
+        if array is None or array.dtype != np.float64 or array.ndim != own.ndim or not np.isfinite(array).all():
+            raise ValueError(f"array {name!r} is missing or does not fit the update")
+    rows, window, chosen, sums, far = (arrays[f"centring.{name}"] for name in Centering._fields)
+    rising = (np.diff(chosen) > 0.0).all() and (chosen >= 0.0).all() and (chosen < features).all()
+    one = rows.shape == far.shape == (1,) and rows[0] >= 0.0 and far[0] > 0.0
+    if not one or window.shape[1:] != (5,) or sums.shape != chosen.shape or not rising:
+        raise ValueError("arrays 'centring' do not fit the update")
+    if (chosen != np.floor(chosen)).any() or (chosen.shape[0] and rows[0] < 1.0):
+        raise ValueError("arrays 'centring' do not name features that have a mean")
+    return Centering(rows.copy(), window.copy(), chosen.astype(np.int32), sums.copy(), far.copy())

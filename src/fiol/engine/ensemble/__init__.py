@@ -1,0 +1,1 @@
+"""Ensembles: members in SIMD lanes, their stack, and the feature gate."""

@@ -1,0 +1,120 @@
+"""Records of members in SIMD lanes: one per feature, read and brought up to date.
+
+A record has a vector of weights and a vector of sums (`StepRule`), a lane per member. The last lane belongs to no
+member: among the weights it is the feature's largest absolute value.
+
+If any member has a ridge, weights shrink in every round that their feature misses, all by the h of the last round that
+it did not miss. So a record has a third vector: the squared length of the row for members with normalized steps, the
+root of the sum for AdaGrad, and the last curvature, which is not among the sums until the next row. The last lanes of
+the second and third vector add up to the round of the feature's last row, each a number that float32 can hold.
+`vectors` is a tuple with a 0 for every vector of a record, so that compiled code knows their number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fiol.algorithms.state import FLOAT_ROUNDS
+from fiol.compiler.compiled import inlined_strictly, jit, prefetch
+from fiol.components.component import borrowed
+from fiol.components.simd import choose, decay, lanes, load_lanes, store, total
+from fiol.components.step_sizes.rule import StepRule, base_metric, metric
+
+#: Records of more bytes than this are prefetched a row ahead.
+CACHE = 2**20
+
+
+@inlined_strictly
+def rule_in_lanes(rules, n, some):  # type: ignore[no-untyped-def]
+    """Return the `StepRule` of all members, a lane each: as many of the n lanes as `some` has zeros, the first ones."""
+    like = lanes(some)
+    return StepRule(
+        load_lanes(rules, 0, like),
+        load_lanes(rules, n, like),
+        load_lanes(rules, 2 * n, like),
+        load_lanes(rules, 3 * n, like),
+        load_lanes(rules, 4 * n, like),
+        load_lanes(rules, 5 * n, like),
+        load_lanes(rules, 6 * n, like),
+        load_lanes(rules, 7 * n, like),
+        load_lanes(rules, 8 * n, like),
+    )
+
+
+@inlined_strictly
+def ridge_in_lanes(rules, n, some):  # type: ignore[no-untyped-def]
+    """Return the strength of every member's ridge, for as many lanes as `some` has zeros."""
+    return load_lanes(rules, 9 * n, lanes(some))
+
+
+@inlined_strictly
+def by_unit(rule, like, scaled, raw):  # type: ignore[no-untyped-def]
+    """Return `scaled` in the lanes of scale-free members, `raw` in the others, as lanes like these."""
+    return choose(rule.scale_free > 0.5, like + scaled, like + raw)
+
+
+@inlined_strictly
+def whole_floats(t):  # type: ignore[no-untyped-def]
+    """Return the part of a number of rounds that a float can hold, such that it can hold the rest, too."""
+    return 1.0 * (np.int64(t) // FLOAT_ROUNDS * FLOAT_ROUNDS)
+
+
+@inlined_strictly
+def current_weights(rules, vectors, zero, records, i, t):  # type: ignore[no-untyped-def]
+    """Return the weights of the record at place i after t rounds, of which its feature may have missed some."""
+    like, n = lanes(zero), len(zero)
+    w = load_lanes(records, i, like)
+    if len(vectors) == 3:
+        missed = (t - records[i + np.uint64(3 * n - 1)]) - records[i + np.uint64(2 * n - 1)]
+        if missed > 0.0:
+            rule, peak = rule_in_lanes(rules, n, zero), 1.0 * records[i + np.uint64(n - 1)]
+            s, kept = load_lanes(records, i + np.uint64(n), like), load_lanes(records, i + np.uint64(2 * n), like)
+            unit, known = (1.0 / peak, 1.0) if peak > 0.0 else (0.0, 0.0)
+            unit = by_unit(rule, like, unit, 1.0)
+            h = metric(rule, base_metric(rule, kept), kept * unit, s * unit * unit)
+            pull = ridge_in_lanes(rules, n, zero) * rule.size * by_unit(rule, like, known, 1.0)
+            w = w * choose(h > 0.0, decay(pull, h, missed)[0], 1.0)
+    return w
+
+
+@inlined_strictly
+def prefetch_row(indices, first, last, records, vectors, width):  # type: ignore[no-untyped-def]
+    """Prefetch the records of a row's features, if all records are too many for the cache."""
+    if records.nbytes > CACHE:
+        for j in range(first, last):
+            i = np.uint64(np.uint32(indices[j])) * np.uint64(len(vectors) * width)
+            for k in range(len(vectors)):
+                prefetch(records, i + np.uint64(k * width))
+
+
+@inlined_strictly
+def mixed_sum(w, v):  # type: ignore[no-untyped-def]
+    """Return the sum of all members' weights times v; a member with v = 0 does not count, whatever its weight."""
+    return total(choose(v != 0.0, w * v, 0.0))
+
+
+@inlined_strictly
+def mixed_weight(held, zero, i, v):  # type: ignore[no-untyped-def]
+    """Return the weight of the record at place i in the linear model in which members count with v."""
+    return mixed_sum(current_weights(held.rules, held.vectors, zero, held.records, i, held.ticks[0]), v)
+
+
+@jit
+def add_lane_weights(zero, held, features, v, out):  # type: ignore[no-untyped-def]
+    """Add the weights of `features` in the linear model in which members count with v."""
+    held, room, parts = borrowed(held), np.uint64(len(held.vectors) * len(zero)), load_lanes(v, 0, lanes(zero))
+    for j in range(features.shape[0]):
+        i = np.uint64(np.uint32(features[j])) * room
+        if i < held.records.shape[0]:
+            out[j] += mixed_weight(held, zero, i, parts)
+
+
+@jit
+def settle_lanes(zero, held):  # type: ignore[no-untyped-def]
+    """Bring all weights up to date, where features may have missed rounds."""
+    held, t, n = borrowed(held), held.ticks[0], len(zero)
+    early = whole_floats(t)
+    for k in range(held.records.shape[0] // (3 * n)):
+        i = np.uint64(3 * n * k)
+        store(held.records, i, current_weights(held.rules, held.vectors, zero, held.records, i, t))
+        held.records[i + np.uint64(2 * n - 1)], held.records[i + np.uint64(3 * n - 1)] = t - early, early

@@ -1,0 +1,201 @@
+"""Rounds of Newton stacks with their members in SIMD lanes: the formulas of `stack_rules`, a lane per stack.
+
+The state is `widened`: lanes without a member are as members that were taken out.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, NamedTuple
+
+from fiol.compiler.compiled import inlined_strictly, jit
+from fiol.components.combiners import ABSURD, OVERFLOWN
+from fiol.components.component import borrowed, flatten, value_at
+from fiol.components.simd import (
+    anywhere,
+    choose,
+    lane,
+    lanes,
+    larger,
+    load_lanes,
+    store,
+    total,
+    totals,
+    with_lane,
+)
+from fiol.components.step_sizes.rule import LARGEST_SUM
+from fiol.engine.ensemble.exact_root import root_in_lanes
+from fiol.engine.ensemble.newton_stack import information_is_new, take_out
+from fiol.engine.ensemble.stack_rules import bounded_step, curvature_part, judged_share, label_pull, unit_and_reach
+from fiol.engine.ensemble.stack_state import CURVATURES, FROZEN, LOST, MASS, PULLS, SHRUNK, THERE, T
+
+
+@inlined_strictly
+def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
+    """Return <values_j, z> of up to three stacks, a lane each; lanes without a stack have the value of the first."""
+    first = load_lanes(values, 0, z) * z
+    second = load_lanes(values, n, z) * z if stacks > 1 else first
+    third = load_lanes(values, 2 * n, z) * z if stacks > 2 else first
+    return totals(first, second, third, first)
+
+
+@inlined_strictly
+def invert_lanes(stack, zero, state, room):  # type: ignore[no-untyped-def]
+    """Invert the information of all stacks afresh, by Gauss-Jordan elimination with pivots of at least the prior."""
+    n, like, least = len(zero), lanes(zero), 1.0 / stack.prior
+    A, P, one = flatten(state.A), flatten(state.P), flatten(room.one)
+    for j in range(state.v.shape[0]):
+        first = j * n * n
+        for k in range(n):
+            store(P, first + k * n, load_lanes(A, first + k * n, like))
+        for k in range(n):
+            here, pivot = load_lanes(one, k * n, like) > 0.0, 1.0 / max(P[first + k * n + k], least)
+            row = choose(here, pivot, load_lanes(P, first + k * n, like) * pivot)
+            for i in range(n):
+                place = first + i * n
+                rest = choose(here, 0.0, load_lanes(P, place, like)) - P[place + k] * row
+                store(P, place, row if i == k else rest)
+    state.ticks[SHRUNK] = 1.0
+
+
+class StackSteps(NamedTuple):
+    """A round of all stacks before its root is known."""
+
+    score: float  #: the score of the ensemble before it
+    counts: bool  #: whether rows are new: losses count,
+    goes_on: bool  #: and whether there is anything to learn
+    z: Any  #: the scores of the members that are in
+    s: Any  #: the scores of all stacks
+    q: Any  #: <z, A^-1 z> of all stacks
+    wrong: Any  #: the pull of labels that may be wrong
+    unit: float
+    reach: float
+    rate: float
+    part: float
+
+
+@inlined_strictly
+def largest_score(stack, z, seen, members):  # type: ignore[no-untyped-def]
+    """Return the largest size of a member's score, 0 if that is within all limits."""
+    peak = 0.0
+    if anywhere(abs(z) > min(stack.limit, ABSURD)):
+        for k in range(members):
+            peak = max(peak, abs(seen[k]))
+    return peak
+
+
+@inlined_strictly
+def prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
+    """Return the `StackSteps` of a row for which the members have the scores z, a lane each."""
+    J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
+    ticks, seen, v, P, u = state.ticks, room.z, flatten(state.v), flatten(state.P), flatten(room.u)
+    t = ticks[T] + 1.0
+    # 1. The score of the one linear model, from those of the members that are in.
+    z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
+    store(seen, 0, z)
+    if anywhere(choose(abs(z) <= OVERFLOWN, like, 1.0) > 0.0):
+        for k in range(members):
+            if not abs(seen[k]) <= OVERFLOWN:
+                take_out(stack, state, k)
+        invert_lanes(stack, zero, state, room)
+        z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
+        store(seen, 0, z)
+    s = sums_of_products(v, n, z, J)
+    score, counts = total(load_lanes(state.share, 0, quad) * s), not ticks[FROZEN] > 0.0
+    # 2. The unit of the loss, and how far its kinks reach.
+    unit, reach, rate = 1.0, 1.0, 0.0
+    if counts:
+        unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
+        rate = weight / unit if unit > 0.0 else inf
+    goes_on = counts and rate <= LARGEST_SUM  # else there has been no loss, or an infinite one
+    if not goes_on:
+        rate = 0.0
+    # 3. Where the step of each goes, and how far.
+    peak = largest_score(stack, z, seen, members)
+    for j in range(J):
+        moved = like
+        for k in range(members):
+            moved = moved + load_lanes(P, (j * n + k) * n, like) * seen[k]
+        store(u, j * n, moved)
+    q, last = larger(sums_of_products(u, n, z, J), 0.0), J - 1
+    rates = value_at(stack.forgets, 0), value_at(stack.forgets, min(1, last)), value_at(stack.forgets, last), 0.0
+    wrong, part = quad + label_pull(stack, loss, lanes(rates), t, peak, y), curvature_part(stack, loss, peak)
+    return StackSteps(score, counts, goes_on, z, s, q, wrong, unit, reach, rate, part)
+
+
+@inlined_strictly
+def root_problem(four, steps):  # type: ignore[no-untyped-def]
+    """Return q, p, tolerance and reach of the root of every stack."""
+    quad, p = lanes(four), steps.rate * steps.q
+    return steps.s - p * steps.wrong, p, quad, quad + steps.reach
+
+
+@inlined_strictly
+def finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, steps, root, met):  # type: ignore[no-untyped-def]
+    """Learn from a row with these roots. z are the scores of all members: losses share exponentials with roots."""
+    ticks, t, like, quad = state.ticks, state.ticks[T] + 1.0, lanes(zero), lanes(four)
+    ticks[T] = t
+    if not steps.counts:
+        return
+    # 4. Losses.
+    values = loss.value(with_lane(steps.s, 3, steps.score), y) + quad
+    lost = choose(load_lanes(state.live, 0, like) > 0.0, weight * loss.value(z, y) + like, 0.0)
+    store(state.losses, 1, load_lanes(state.losses, 1, like) + lost)
+    state.losses[0] += weight * lane(values, 3)
+    ticks[MASS] += weight
+    if steps.goes_on:
+        share_out_lanes(stack, values, steps.rate, t, state, room)
+        move_stacks(stack, loss, zero, four, y, members, state, room, steps, root, met)
+
+
+@inlined_strictly
+def share_out_lanes(stack, values, rate, t, state, room):  # type: ignore[no-untyped-def]
+    """Give each stack its share in the ensemble after round t, in which its loss was rate times its value."""
+    J, values = state.v.shape[0], with_lane(values, 3, lane(values, 0))
+    best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
+    share = judged_share(load_lanes(state.share, 0, values), values, best, rate, t)
+    common = stack.common_share(t)
+    parts = load_lanes(room.rows, 4 * THERE, values) * (common / J)
+    store(state.share, 0, share * ((1.0 - common) / total(share)) + parts)
+
+
+@inlined_strictly
+def move_stacks(stack, loss, zero, four, y, members, state, room, steps, root, met):  # type: ignore[no-untyped-def]
+    """Make a step of each stack, and add the row to its information."""
+    J, n, like = state.v.shape[0], len(zero), lanes(zero)
+    seen, rows, v, A, P, u = room.z, room.rows, flatten(state.v), flatten(state.A), flatten(state.P), flatten(room.u)
+    given = steps.q, steps.rate, steps.unit, steps.part, steps.reach, y
+    pulls, h, news = bounded_step(stack, loss, steps.s, root - steps.wrong, met + lanes(four), *given)
+    store(rows, 4 * PULLS, pulls)
+    store(rows, 4 * CURVATURES, h)
+    store(rows, 4 * LOST, h / (1.0 + news))
+    for j in range(J):
+        moved = load_lanes(u, j * n, like)
+        store(v, j * n, load_lanes(v, j * n, like) + rows[4 * PULLS + j] * moved)
+        more, less = rows[4 * CURVATURES + j] * steps.z, rows[4 * LOST + j] * moved
+        for k in range(members):
+            place = (j * n + k) * n
+            store(A, place, load_lanes(A, place, like) + more * seen[k])
+            store(P, place, load_lanes(P, place, like) - less * u[j * n + k])
+    most_news = max(max(lane(news, 0), lane(news, 1)), lane(news, 2))
+    if information_is_new(stack, state, state.ticks[T], most_news):
+        invert_lanes(stack, zero, state, room)
+
+
+@inlined_strictly
+def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
+    """Make one round of all stacks; return the score of the ensemble before it."""
+    steps = prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room)
+    root, met = root_in_lanes(loss, lanes(four), *root_problem(four, steps), y, 1.0, room.spare[: 6 * len(four)])
+    finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, steps, root, met)
+    return steps.score
+
+
+@jit
+def lane_stack_rows(stack, loss, zero, four, Z, y, weight, members, state, room, scores):  # type: ignore[no-untyped-def]
+    """Make a round for every row of Z, the scores [row, lane] of the members as one axis, for at most three stacks."""
+    like, n, (Z, y, weight, scores) = lanes(zero), len(zero), borrowed((Z, y, weight, scores))
+    stack, state, room = borrowed(stack), borrowed(state), borrowed(room)
+    for r in range(y.shape[0]):
+        z = load_lanes(Z, r * n, like)
+        scores[r] = lane_stack_row(stack, loss, zero, four, z, y[r], weight[r], members, state, room)

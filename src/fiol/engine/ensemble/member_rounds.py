@@ -1,0 +1,215 @@
+"""Rounds of an ensemble's members in SIMD lanes: one pass over the rows for all, one operation for a number of each.
+
+A round has the four steps of `learn_row` in `fiol.engine.round.rounds`, and calls the same formulas
+(`fiol.components.step_sizes.rule`, `fiol.engine.round.rounding`). What differs is the memory: a feature has one record
+for all members (`fiol.engine.ensemble.lane_records`). Results differ from those of the members alone by rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined_strictly, jit
+from fiol.components.component import borrowed
+from fiol.components.simd import (
+    anywhere,
+    choose,
+    first_lanes,
+    is_short,
+    lanes,
+    load_lanes,
+    smaller,
+    square_root,
+    store,
+    with_first,
+    with_lane,
+)
+from fiol.components.step_sizes.rule import (
+    LARGEST_SUM,
+    RoundScale,
+    add_to_sum,
+    base_metric,
+    metric,
+    observed_curvature,
+    round_scale,
+    step_length,
+)
+from fiol.engine.ensemble.exact_root import root_in_lanes
+from fiol.engine.ensemble.lane_records import by_unit, current_weights, prefetch_row, rule_in_lanes
+from fiol.engine.ensemble.lane_steps import (
+    move_under_ridge,
+    move_weights,
+    uses_sums,
+    write_ridge_steps,
+    write_steps,
+)
+from fiol.engine.round.rounding import kink_range, kink_within, rounding_tolerance
+
+#: float32 has digits enough for steps where no value is larger than this, or smaller than one by this.
+FAR_APART = 1e15
+
+
+class LaneScores(NamedTuple):
+    """What a row is to all members before their round."""
+
+    z: Any  #: its scores
+    own: Any  #: the intercepts, which are part of these
+    length: float  #: its squared length in units of the largest values,
+    raw: float  #: and as it is, if any member is not scale-free
+    wide: bool  #: whether values are so large or small that steps need double precision
+
+
+class MemberSteps(NamedTuple):
+    """The steps of all members in a round, before the root is known."""
+
+    z: Any  #: the scores before the round
+    q: Any  #: the scores that the ridge leaves of them
+    p: Any  #: what steps move these by, per pull,
+    straight: Any  #: and what they would without a ridge
+    tolerance: Any  #: the rounding tolerance of the scores
+    scale: RoundScale
+    lift: Any  #: the step of the intercept
+    lengths: Any  #: the squared length of the row
+    common: Any  #: the steps of members without sums
+    wide: Any  #: whether steps need double precision
+
+
+@inlined_strictly
+def tolerance_of_scores(loss, rule, vectors, zero, feature, x, y, z, own, records):  # type: ignore[no-untyped-def]
+    """Return the rounding tolerance of every score; 0 where no kink is near."""
+    like, room = lanes(zero), np.uint64(len(vectors) * len(zero))
+    near = kink_range(z, y)
+    close = choose(kink_within(loss, z, near, y), rule.adaptive, 0.0)
+    if y == 0.0:
+        close = rule.adaptive
+    if not anywhere(close > 0.0):
+        return like
+    terms = abs(own)
+    for j in range(x.shape[0]):
+        terms = terms + abs(load_lanes(records, np.uint64(np.uint32(feature[j])) * room, like) * x[j])
+    return choose(close > 0.0, rounding_tolerance(terms, near, y), 0.0)
+
+
+@inlined_strictly
+def read_members(zero, feature, x, held):  # type: ignore[no-untyped-def]
+    """Return the scores of a row. Weights are brought up to date, and largest values include this row's."""
+    like, last, n = lanes(zero), np.uint64(len(zero) - 1), len(zero)
+    vectors, records, parts = held.vectors, held.records, held.parts
+    rule, room, t = rule_in_lanes(held.rules, n, zero), np.uint64(len(vectors) * n), held.ticks[0]
+    own, z = load_lanes(held.intercept, 0, like) * held.has_intercept, like
+    length, raw, wide = 0.0, 0.0, False
+    for j in range(x.shape[0]):
+        i, value = np.uint64(np.uint32(feature[j])) * room, x[j]
+        w = current_weights(held.rules, vectors, zero, records, i, t)
+        size, peak = abs(value), 1.0 * records[i + last]
+        if size > peak:
+            if peak > 0.0:
+                w = w * by_unit(rule, like, peak / size, 1.0)
+            store(records, i, with_lane(w, last, size))
+            peak, w = size, load_lanes(records, i, like)  # which may be stored in float32
+        elif len(vectors) == 3:
+            store(records, i, w)
+        unit = 1.0 / peak
+        part = value * unit
+        parts[2 * j], parts[2 * j + 1] = part, unit
+        length += part * part
+        if len(held.as_they_are) > 0:
+            raw += value * value
+        wide = wide or peak > FAR_APART or size < 1.0 / FAR_APART
+        z = z + w * value
+    return LaneScores(with_lane(z + own, last, 0.0), own, length, raw, wide)
+
+
+@inlined_strictly
+def prepare_members(loss, zero, digits, feature, x, y, weight, held, row):  # type: ignore[no-untyped-def]
+    """Return the `MemberSteps` of a row with these `LaneScores`: all that the root depends on.
+
+    `ticks` are the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
+    """
+    like, n, has_intercept = lanes(zero), len(zero), held.has_intercept
+    rule, vectors, t = rule_in_lanes(held.rules, n, zero), held.vectors, held.ticks[0] + 1.0
+    z, own, length, raw, wide = row
+    inner = by_unit(rule, like, length, raw)
+    lengths, tolerance = inner + has_intercept, like
+    if loss.kinked:
+        tolerance = tolerance_of_scores(loss, rule, vectors, zero, feature, x, y, z, own, held.records)
+    slopes = load_lanes(held.ticks, 1, like)
+    scale = round_scale(loss, rule, z, tolerance, y, weight, lengths, slopes, t)
+    square, base, size = scale.square * rule.squares, base_metric(rule, lengths), scale.step_scale * rule.size
+    own_sums = add_to_sum(load_lanes(held.intercept, np.uint64(n), like), square)
+    lift = step_length(size, metric(rule, base, square_root(own_sums), own_sums)) * has_intercept
+    if is_short(lanes(digits)):
+        wide = wide or anywhere((square > FAR_APART) | (size > FAR_APART) | (base > FAR_APART))
+    common = step_length(size, base)
+    if len(vectors) == 3:
+        given = feature, x, square, base, lengths, size, t, held, lift
+        if wide and is_short(lanes(digits)):
+            straight, p, taken = write_ridge_steps(zero, zero, *given)
+        else:
+            straight, p, taken = write_ridge_steps(zero, digits, *given)
+        return MemberSteps(z, z - taken, p, straight, tolerance, scale, lift, lengths, common, wide)
+    row_of = feature, x, square, base, size, held
+    if wide and is_short(lanes(digits)):
+        p = write_steps(loss, zero, held.first, *row_of)
+    else:
+        p = write_steps(loss, zero, held.some, *row_of)
+    if not loss.has_step_scale:
+        p = choose(uses_sums(rule_in_lanes(held.rules, n, held.first)), p, first_lanes(common * inner, p))
+    p = with_first(common * inner, p) + lift
+    return MemberSteps(z, z, p, p, tolerance, scale, lift, lengths, common, wide)
+
+
+@inlined_strictly
+def finish_members(loss, zero, digits, feature, x, y, weight, held, steps, beta, curvature):  # type: ignore[no-untyped-def]
+    """Move all weights by the root beta, and let sums grow."""
+    like, width, last = lanes(zero), np.uint64(len(zero)), np.uint64(len(zero) - 1)
+    rule, vectors, intercept = rule_in_lanes(held.rules, len(zero), zero), held.vectors, held.intercept
+    wide, step_scale, short = steps.wide, steps.scale.step_scale, is_short(lanes(digits))
+    if loss.kinked and len(vectors) == 3:  # over a step that began at z
+        met = loss.curvature(steps.z, steps.q + steps.p * beta, beta, steps.tolerance, step_scale, y, weight)
+        curvature = smaller(met + like, LARGEST_SUM)
+    curvature = observed_curvature(curvature, steps.straight, step_scale) * rule.curvatures
+    more = steps.scale.square * rule.squares + curvature
+    if len(vectors) == 3:
+        if wide and short:
+            move_under_ridge(zero, zero, feature, x, beta, curvature, held)
+        else:
+            move_under_ridge(zero, digits, feature, x, beta, curvature, held)
+    elif wide and short:
+        move_weights(loss, zero, zero, held.first, feature, x, steps.common, beta, more, held)
+    else:
+        move_weights(loss, zero, digits, held.some, feature, x, steps.common, beta, more, held)
+    store(intercept, 0, with_lane(load_lanes(intercept, 0, like) + steps.lift * beta, last, 1.0))
+    store(intercept, width, add_to_sum(load_lanes(intercept, width, like), more))
+    held.ticks[0] += 1.0
+    store(held.ticks, 1, steps.scale.slopes)
+    store(held.ticks, 1 + len(zero), steps.lengths)
+
+
+@inlined_strictly
+def learn_member_row(loss, zero, digits, feature, x, y, weight, held):  # type: ignore[no-untyped-def]
+    """Make one round of all members; return their scores before it."""
+    row = read_members(zero, feature, x, held)
+    steps = prepare_members(loss, zero, digits, feature, x, y, weight, held, row)
+    start = steps.q, steps.p, steps.tolerance, steps.scale.step_scale
+    beta, curvature = root_in_lanes(loss, lanes(zero), *start, y, weight, held.spare)
+    finish_members(loss, zero, digits, feature, x, y, weight, held, steps, beta, curvature)
+    return steps.z
+
+
+@jit
+def learn_lanes(loss, zero, digits, chunk, y, weight, held, scores):  # type: ignore[no-untyped-def]
+    """Make a round for every row; write the scores before each: [row, lane], as one axis.
+
+    `zero` has a 0 for every lane, and so has `digits`, whose type is that of steps.
+    """
+    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
+    held, scores, width = borrowed(held), borrowed(scores), len(zero)
+    for r in range(y.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        if r + 1 < y.shape[0]:
+            prefetch_row(indices, last, indptr[r + 2], held.records, held.vectors, width)
+        z = learn_member_row(loss, zero, digits, indices[first:last], data[first:last], y[r], weight[r], held)
+        store(scores, r * width, z)

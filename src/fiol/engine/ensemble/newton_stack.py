@@ -1,0 +1,233 @@
+"""The compiled rounds of a stack: one score of those of several members, and what it learns from the target."""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined, jit
+from fiol.components.combiners import MOST_DECLINE, MOST_INFORMATION, OVERFLOWN
+from fiol.components.component import borrowed, value_at
+from fiol.components.step_sizes.rule import LARGEST_SUM
+from fiol.engine.ensemble.stack_rules import bounded_step, curvature_part, judged_share, label_pull, unit_and_reach
+from fiol.engine.ensemble.stack_state import FROZEN, LAST, MASS, NEXT, SHRUNK, T
+
+
+class StackRoom(NamedTuple):
+    """Where one row is worked on."""
+
+    z: Any  #: [member] scores
+    u: Any  #: [stack, member] where the steps go
+    s: Any  #: [2, stack] scores, losses
+    L: Any  #: [member, member]
+
+
+@inlined
+def new_stack_room(state):  # type: ignore[no-untyped-def]
+    """Working space for one row."""
+    J, K = state.v.shape
+    return StackRoom(np.zeros(K), np.zeros((J, K)), np.zeros((2, J)), np.zeros((K, K)))
+
+
+@inlined
+def invert(A, P, L, least):  # type: ignore[no-untyped-def]
+    """Write the inverse of A into P, by A = L L'; A is at least `least` times the identity, and so is every pivot."""
+    K = A.shape[0]
+    for j in range(K):  # column j of L, below it in P the inverse of L
+        pivot = A[j, j]
+        for i in range(j):
+            pivot -= L[j, i] * L[j, i]
+        root = 1.0 / sqrt(max(pivot, least))
+        L[j, j] = root
+        for k in range(j + 1, K):
+            a = A[k, j]
+            for i in range(j):
+                a -= L[k, i] * L[j, i]
+            L[k, j] = a * root
+    for j in range(K):  # L^-1, over L; its diagonal is there
+        for k in range(j + 1, K):
+            a = 0.0
+            for i in range(j, k):
+                a -= L[k, i] * (L[i, j] if i > j else L[j, j])
+            L[k, j] = a * L[k, k]
+    for j in range(K):
+        for k in range(j, K):
+            a = 0.0
+            for i in range(k, K):
+                a += L[i, j] * L[i, k]
+            P[j, k] = a
+            P[k, j] = a
+
+
+@inlined
+def take_out(stack, state, k):  # type: ignore[no-untyped-def]
+    """Let member k be gone: its weights are 0, and what is known of the others stays as it is; P is left to others."""
+    state.live[k] = 0.0
+    for j in range(state.v.shape[0]):
+        state.v[j, k] = 0.0
+        for i in range(state.v.shape[1]):
+            state.A[j, k, i] = 0.0
+            state.A[j, i, k] = 0.0
+        state.A[j, k, k] = 1.0 / stack.prior
+
+
+@inlined
+def forget(stack, state, t):  # type: ignore[no-untyped-def]
+    """Forget what is to be forgotten up to round t."""
+    K, n = state.v.shape[1], t - state.ticks[LAST]
+    for j in range(state.v.shape[0]):
+        A, kept = state.A[j], stack.kept(j, n, t)
+        for k in range(K):
+            for i in range(K):
+                A[k, i] *= kept
+            A[k, k] += (1.0 - kept) / stack.prior
+    state.ticks[LAST] = t
+    state.ticks[NEXT] = t + stack.period(t)
+
+
+@inlined
+def bound_information(stack, state):  # type: ignore[no-untyped-def]
+    """Leave no member more information than doubles hold."""
+    K, least = state.v.shape[1], 1.0 / stack.prior
+    for j in range(state.v.shape[0]):
+        A = state.A[j]
+        for k in range(K):
+            part = MOST_INFORMATION * least / A[k, k]
+            if part < 1.0:
+                for i in range(K):
+                    A[k, i] *= sqrt(part)
+                    A[i, k] *= sqrt(part)
+                A[k, k] += (1.0 - part) * least
+
+
+@inlined
+def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
+    """Invert the information of all stacks afresh."""
+    for j in range(state.v.shape[0]):
+        invert(state.A[j], state.P[j], room.L, 1.0 / stack.prior)
+    state.ticks[SHRUNK] = 1.0
+
+
+@inlined
+def members_seen(scores, state, z):  # type: ignore[no-untyped-def]
+    """Copy the scores of the members that are in; returns the largest size, infinite unless all are fine."""
+    peak, fine = 0.0, True
+    for k in range(z.shape[0]):
+        z[k] = scores[k] if state.live[k] > 0.0 else 0.0
+        fine &= abs(z[k]) <= OVERFLOWN
+        peak = max(peak, abs(z[k]))
+    return peak if fine else inf
+
+
+@inlined
+def share_out(stack, state, values, rate, t):  # type: ignore[no-untyped-def]
+    """Give each stack its share in the ensemble after round t, in which its loss was rate times its value."""
+    J, best, total = values.shape[0], inf, 0.0
+    for j in range(J):
+        best = min(best, values[j])
+    for j in range(J):
+        state.share[j] = judged_share(state.share[j], values[j], best, rate, t)
+        total += state.share[j]
+    common = stack.common_share(t)
+    for j in range(J):
+        state.share[j] = (1.0 - common) * (state.share[j] / total) + common / J
+
+
+@inlined
+def information_is_new(stack, state, t, most_news):  # type: ignore[no-untyped-def]
+    """After round t: forget if it is time; whether information is to be inverted afresh, since P is not its inverse any
+    more, or has shrunk by much since it was.
+    """
+    ticks = state.ticks
+    ticks[SHRUNK] *= 1.0 + most_news
+    due = t >= ticks[NEXT]
+    if due:
+        forget(stack, state, t)
+    if due or ticks[SHRUNK] > MOST_DECLINE:
+        bound_information(stack, state)
+        return True
+    return False
+
+
+@inlined
+def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, room):  # type: ignore[no-untyped-def]
+    """Make the step of stack j, whose score is s, and add the row to its information; return how much is new in it."""
+    K, z, u = state.v.shape[1], room.z, room.u[j]
+    v, A, P, q = state.v[j], state.A[j], state.P[j], 0.0
+    for k in range(K):
+        a = 0.0
+        for i in range(K):
+            a += P[k, i] * z[i]
+        u[k] = a
+        q += a * z[k]
+    q, part = max(q, 0.0), curvature_part(stack, loss, peak)
+    p, wrong = rate * q, label_pull(stack, loss, value_at(stack.forgets, j), t, peak, y)
+    root, met = loss.exact_step(s - p * wrong, p, 0.0, reach, y, 1.0)
+    pull, h, news = bounded_step(stack, loss, s, root - wrong, met, q, rate, unit, part, reach, y)
+    less = h / (1.0 + news)
+    for k in range(K):
+        v[k] += pull * u[k]
+        a, b = h * z[k], less * u[k]
+        for i in range(K):
+            A[k, i] += a * z[i]
+            P[k, i] -= b * u[i]
+    return news
+
+
+@inlined
+def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-untyped-def]
+    """Make one round; return the score of the ensemble before it. `scores` are those of the members."""
+    J, K = state.v.shape
+    ticks, z, s, values = state.ticks, room.z, room.s[0], room.s[1]
+    t = ticks[T] + 1.0
+    # 1. The score of the one linear model, from those of the members that are in.
+    peak = members_seen(scores, state, z)
+    if peak == inf:
+        for k in range(K):
+            if not abs(z[k]) <= OVERFLOWN:
+                take_out(stack, state, k)
+        invert_all(stack, state, room)
+        peak = members_seen(scores, state, z)
+    score = 0.0
+    for j in range(J):
+        a = 0.0
+        for k in range(K):
+            a += state.v[j, k] * z[k]
+        s[j] = a
+        score += state.share[j] * a
+    if ticks[FROZEN] > 0.0:
+        ticks[T] = t
+        return score
+    for k in range(K):
+        state.losses[1 + k] += weight * loss.value(z[k], y) * state.live[k]
+    state.losses[0] += weight * loss.value(score, y)
+    ticks[MASS] += weight
+    # 2. The unit of the loss, and how far its kinks reach.
+    unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
+    ticks[T], rate = t, weight / unit if unit > 0.0 else inf
+    if not rate <= LARGEST_SUM:  # there has been no loss, or none of which anything could be said
+        return score
+    # 3. The share of each stack.
+    for j in range(J):
+        values[j] = loss.value(s[j], y)
+    share_out(stack, state, values, rate, t)
+    # 4. A step of each.
+    most_news = 0.0
+    for j in range(J):
+        news = move_stack(stack, loss, j, s[j], y, t, peak, rate, unit, reach, state, room)
+        most_news = max(most_news, news)
+    if information_is_new(stack, state, t, most_news):
+        invert_all(stack, state, room)
+    return score
+
+
+@jit
+def stack_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+    """A round for every row of Z [row, member]; writes the score of the whole before each."""
+    own = new_stack_room(state)
+    Z, y, weight, state, room, scores = borrowed((Z, y, weight, state, own, scores))
+    for r in range(y.shape[0]):
+        scores[r] = stack_row(stack, loss, Z[r], y[r], weight[r], state, room)
+    own.z[0] = 0.0  # which keeps it alive

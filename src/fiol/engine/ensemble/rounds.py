@@ -1,0 +1,61 @@
+"""Rounds of an ensemble whose members all learn in SIMD lanes, but for a gate: members and stack, row by row."""
+
+from __future__ import annotations
+
+from fiol.compiler.compiled import inlined_strictly, jit
+from fiol.components.component import borrowed
+from fiol.components.simd import both_lanes, first_lanes, lanes, second_of_both, smaller, with_lane
+from fiol.components.step_sizes.rule import LARGEST_SUM
+from fiol.engine.ensemble.exact_root import root_in_lanes
+from fiol.engine.ensemble.lane_records import prefetch_row
+from fiol.engine.ensemble.lane_stack import finish_stacks, prepare_stacks, root_problem
+from fiol.engine.ensemble.member_rounds import finish_members, prepare_members, read_members
+
+
+@inlined_strictly
+def ensemble_round(stack, loss, zero, four, digits, members, feature, x, y, weight, gate_scores, r, held, state, room):  # type: ignore[no-untyped-def]
+    """Make a round of members in lanes and of their stack; return the score of the ensemble before it.
+
+    `gate_scores` has the scores of the last member, the gate, with that of this row at place r; or it is None. The
+    roots of members and stacks are found together, in one vector: most of the time of a root is latency.
+    """
+    # 1. Read the weights of the row's features, and the scores of all members.
+    like, quad, row = lanes(zero), lanes(four), read_members(zero, feature, x, held)
+    z = row.z
+    if gate_scores is not None:
+        z = with_lane(z, members - 1, gate_scores[r])
+    # 2. Give every feature its step, and every stack.
+    mixed = prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room)
+    steps = prepare_members(loss, zero, digits, feature, x, y, weight, held, row)
+    # 3. Find beta of every member and of every stack.
+    s, p, tolerance, reach = root_problem(four, mixed)
+    start = (
+        both_lanes(steps.q, s),
+        both_lanes(weight * steps.p, p),
+        both_lanes(steps.tolerance, tolerance),
+        both_lanes(steps.scale.step_scale, reach),
+    )
+    roots, met = root_in_lanes(loss, both_lanes(like, quad), *start, y, 1.0, room.spare)
+    beta, curvature = weight * first_lanes(roots, like), smaller(weight * first_lanes(met, like), LARGEST_SUM)
+    # 4. Move the weights of the members, and those of the stacks.
+    finish_members(loss, zero, digits, feature, x, y, weight, held, steps, beta, curvature)
+    root, curved = second_of_both(roots, quad), second_of_both(met, quad)
+    finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, mixed, root, curved)
+    return mixed.score
+
+
+@jit
+def learn_stacked_rows(  # type: ignore[no-untyped-def]
+    stack, loss, zero, four, digits, members, chunk, y, weight, gate_scores, held, state, room, scores
+):
+    """Make an `ensemble_round` for every row; write the score before each. `gate_scores` may be None."""
+    (indptr, indices, data), y, weight, scores = borrowed(chunk), borrowed(y), borrowed(weight), borrowed(scores)
+    stack, gate_scores, held = borrowed(stack), borrowed(gate_scores), borrowed(held)
+    state, room = borrowed(state), borrowed(room)
+    parts = stack, loss, zero, four, digits, members
+    for r in range(y.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        if r + 1 < y.shape[0]:
+            prefetch_row(indices, last, indptr[r + 2], held.records, held.vectors, len(zero))
+        row = indices[first:last], data[first:last], y[r], weight[r], gate_scores, r
+        scores[r] = ensemble_round(*parts, *row, held, state, room)

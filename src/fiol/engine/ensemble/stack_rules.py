@@ -1,0 +1,81 @@
+"""The formulas of Newton stacks, for one stack or for several in SIMD lanes: `fiol.NewtonStack` has them in words."""
+
+from __future__ import annotations
+
+from math import inf
+
+from fiol.compiler.compiled import inlined_strictly
+from fiol.components.combiners import MOST_NEWS
+from fiol.components.simd import choose, exponential, larger, smaller, square_root
+from fiol.components.step_sizes.rule import LARGEST_SUM
+from fiol.engine.ensemble.stack_state import CURVED, EXCESS, SLOPED, SQUARES
+
+
+@inlined_strictly
+def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
+    """Return the mean of the second derivative around the score z, weighted by a triangle that ends `reach` from it."""
+    if not loss.kinked and loss.convexity > 0.0:
+        return choose(abs(z) < inf, loss.curvature(z, z, 0.0, 0.0, reach, y, 1.0), 0.0)  # in as many lanes as z has
+    rise = (loss.value(z + reach, y) - loss.value(z, y)) - (loss.value(z, y) - loss.value(z - reach, y))
+    over = reach if reach > 0.0 else 1.0  # without reach there is no rise
+    return choose(rise > 0.0, smaller(rise / over / over, LARGEST_SUM), 0.0)
+
+
+@inlined_strictly
+def unit_and_reach(loss, score, y, weight, robust, ticks):  # type: ignore[no-untyped-def]
+    """Return the unit of the loss, and how far its kinks reach, after a row with this score of the ensemble."""
+    unit, reach = loss.value_unit, 1.0
+    if unit == 0.0:
+        slope = loss.grad(score, y)
+        ticks[EXCESS] = min(ticks[EXCESS] + weight * (loss.value(score, y) - loss.lower(y)), LARGEST_SUM)
+        ticks[SLOPED] = min(ticks[SLOPED] + weight * abs(slope), LARGEST_SUM)
+        reach = 2.0 * ticks[EXCESS] / ticks[SLOPED] if ticks[SLOPED] > 0.0 else 0.0
+        curvature = mean_curvature(loss, score, reach, y)
+        square = slope * slope
+        if not loss.kinked and ticks[CURVED] > 0.0:  # one error beyond all others must not set the unit
+            square = min(square, robust * robust * curvature * (ticks[SQUARES] / ticks[CURVED]))
+        ticks[SQUARES] = min(ticks[SQUARES] + weight * square, LARGEST_SUM)
+        ticks[CURVED] = min(ticks[CURVED] + weight * curvature, LARGEST_SUM)
+        unit = ticks[SQUARES] / ticks[CURVED] if ticks[CURVED] > 0.0 else 0.0
+    return unit, reach
+
+
+@inlined_strictly
+def curvature_part(stack, loss, peak):  # type: ignore[no-untyped-def]
+    """Return the part of its curvature that a row of classes adds, whose members have scores of up to `peak`."""
+    return (stack.limit / peak) ** 2 if loss.value_unit > 0.0 and peak > stack.limit else 1.0
+
+
+@inlined_strictly
+def label_pull(stack, loss, rate, t, peak, y):  # type: ignore[no-untyped-def]
+    """Return the pull of labels that may be wrong on a stack that forgets at this rate; 0 where targets have units."""
+    return y * stack.wrong(rate, t, peak) if loss.value_unit > 0.0 else 0.0 * rate
+
+
+@inlined_strictly
+def bounded_step(stack, loss, s, beta, met, q, rate, unit, part, reach, y):  # type: ignore[no-untyped-def]
+    """Return the pull of a stack with the score s, the curvature that its information grows by, and what that is to q.
+
+    beta is its exact pull, which has `met` a curvature of the loss, and q = <z, A^-1 z>. Squared errors beyond `robust`
+    predictive standard deviations pull as in Huber's loss, and no row adds more than `MOST_NEWS` to what is known of
+    its score.
+    """
+    h = met
+    if loss.kinked or loss.value_unit == 0.0:
+        h = mean_curvature(loss, s, reach, y)
+    if loss.value_unit > 0.0:
+        h = larger(h, stack.floor)
+    elif loss.convexity > 0.0:
+        most = stack.robust * square_root(unit * loss.convexity / (1.0 + loss.convexity * rate * q))
+        over = abs(beta) > most
+        h = choose(over, h * (most / choose(over, abs(beta), 1.0)), h)
+        beta = choose(over, choose(beta > 0.0, most, -most), beta)
+    h = smaller(rate * part * h, LARGEST_SUM)
+    h = choose(h * q > MOST_NEWS, MOST_NEWS / choose(q > 0.0, q, 1.0), h)
+    return rate * beta, h, h * q
+
+
+@inlined_strictly
+def judged_share(share, value, best, rate, t):  # type: ignore[no-untyped-def]
+    """Return the share of a stack before normalization, whose loss in round t was rate times its value."""
+    return share * larger(1.0 / (1.0 + t), exponential(rate * (best - value)))  # also where losses are infinite

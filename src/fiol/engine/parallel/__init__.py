@@ -1,0 +1,1 @@
+"""Merging what engines learned apart from each other."""

@@ -1,0 +1,195 @@
+"""Many engines become one: the mean of what they learned, in proportion to the rows each learned from.
+
+With the rows n_k of engine k and its share c_k = n_k / (n_1 + n_2 + ...), every number v of the merged engine is the
+sum of c_k v_k, but for the largest values that step sizes keep, which are the largest, and for the rows, which add up.
+Means whose shares are rows, and rows that add up, do not depend on who is merged with whom first.
+
+The clock is such a mean, too, and counts whole rounds: `Uncounted` keeps the rest of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from fiol.algorithms.plan import Plan
+from fiol.algorithms.state import START, Clock, State, Uncounted, realigned
+from fiol.components.row import Floats
+from fiol.engine.centering import NO_WINDOW, WINDOW, Centering, after_first, united_windows
+from fiol.engine.engine import Engine
+from fiol.engine.ensemble.engine import EnsembleEngine
+from fiol.engine.update_engine import UpdateEngine
+
+#: A mean of clocks so near to half a round is rounded as the half: by how it was added up, it may lie on either side.
+TIE = 1e-6
+
+
+def shares_of(weights: Sequence[float] | None, rows: Sequence[float], base: float = 0.0) -> Floats:
+    """The shares of merged learners, which add up to 1: like `weights`, by default like the rows beyond the base's.
+
+    All are equal if there are no such rows.
+
+    >>> shares_of(None, [30, 10]), shares_of(None, [30, 10], base=10), shares_of([1e308, 1e308], [30, 10])
+    (array([0.75, 0.25]), array([1., 0.]), array([0.5, 0.5]))
+    """
+    for k, n in enumerate(rows):
+        if n < base:
+            raise ValueError(f"learners[{k}] has learned from {n} rows, base from {base}: it did not go on from there")
+    try:
+        share = np.asarray(rows if weights is None else weights, np.float64)
+    except (TypeError, ValueError, OverflowError):  # no numbers, or an int beyond the largest double
+        share = np.empty(0)
+    if share.shape != (len(rows),) or not np.isfinite(share).all() or (share < 0.0).any():
+        raise ValueError(f"weights must be one number of at least 0 per learner, got {weights!r}")
+    if weights is None:
+        share = share - base
+    if not share.any():
+        if weights is not None:
+            raise ValueError("weights must not all be 0")
+        share = np.ones(len(rows))
+    share = share / share.max()  # their sum may be beyond the largest number
+    return share / share.sum()
+
+
+def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -> Engine:
+    """The mean of engines with one plan, features and scores, each up to date (`Engine.placed`), with these shares.
+
+    Its rows are the `base`'s and those that each engine has beyond them. Features that any engine has centred are, by
+    the mean of the means; whoever has not knows of values that were none, and its record of them does not count.
+    """
+    if engines[0].centering is None:
+        return mean_engine(engines, share, base)
+    counted = [(engine, c) for engine, c in zip(engines, share, strict=True) if c > 0.0]
+    known: list[Any] = [engine.centering for engine, _ in counted]
+    features = np.unique(np.concatenate([one.features for one in known])).astype(np.int32)
+    means, parts = np.zeros((len(counted), len(features))), np.zeros((len(counted), len(features)))
+    for k, (engine, c) in enumerate(counted):
+        places = np.searchsorted(features, known[k].features)
+        means[k, places], parts[k, places] = known[k].means, c
+        change_members(engine, partial(forget_values, features=features[parts[k] == 0.0]))
+    said = sum(c * at_means(engine, features, m) for (engine, c), m in zip(counted, means, strict=True))
+    new = mean_engine(engines, share, base)
+    pooled = np.sum(parts * means, axis=0) / np.where(parts.any(axis=0), parts.sum(axis=0), 1.0)
+    shifts = iter(at_means(new, features, pooled) - said)
+    change_members(new, lambda member: member.shift(*next(shifts)))
+    new.replace(centering=merged_means(known, features, pooled, float(new.rows)))
+    new.end_window()
+    return new
+
+
+def merged_means(known: list[Centering], features: Any, means: Floats, rows: float) -> Centering:
+    """The centring of a merged engine, which has learned from so many rows."""
+    if len(known) == 1:
+        return known[0]
+    far = np.max([one.far for one in known], axis=0)  # with rows of a stream among them, means may move
+    if len(features) or any(one.idle for one in known):
+        rows = max(rows, WINDOW)
+        return Centering(np.array([rows]), NO_WINDOW, features, means * rows, far)
+    return after_first(united_windows(known), sum(one.rows for one in known), far)
+
+
+def members_of(engine: Engine) -> list[UpdateEngine]:
+    """The engines that hold weights: those of an ensemble's members, or the engine itself."""
+    return engine.members if isinstance(engine, EnsembleEngine) else [engine]  # type: ignore[list-item]
+
+
+def at_means(engine: Engine, features: Any, means: Floats) -> Any:
+    """[member, 2]: what weights, and their averages, say of the means of features, for every score."""
+    n = int(features[-1]) + 1 if len(features) else 0
+    both = [[member.weights(n, averaged)[features] for averaged in (False, True)] for member in members_of(engine)]
+    return np.array([[means @ w for w in pair] for pair in both])
+
+
+def change_members(engine: Engine, change: Callable[[UpdateEngine], None]) -> None:
+    """Do something to every engine that holds weights."""
+    members = members_of(engine)
+    for member in members:
+        change(member)
+    if isinstance(engine, EnsembleEngine):
+        engine.members = members
+
+
+def forget_values(engine: UpdateEngine, features: Any) -> None:
+    """Know nothing of the values of these features."""
+    if len(features):
+        engine.state.statistics[features] = engine.fresh.statistics[0]
+
+
+def mean_engine(engines: Sequence[Engine], share: Floats, base: float) -> Engine:
+    """`merge_engines` for engines whose rows are centred alike, or not at all."""
+    if isinstance(engines[0], EnsembleEngine):
+        return merge_ensembles(engines, share, base)  # type: ignore[arg-type]
+    return mean_of_updates(engines, share, base)  # type: ignore[arg-type]
+
+
+def mean_of_updates(engines: Sequence[UpdateEngine], share: Floats, base: float) -> UpdateEngine:
+    """`mean_engine` for engines of one update."""
+    new = engines[0].copy()
+    clocks = [Clock(*engine.ticks) for engine in engines]
+    rounds = [clock.t + Uncounted(*engine.uncounted).rounds for clock, engine in zip(clocks, engines, strict=True)]
+    exact = float(mean(rounds, share))
+    t = whole_rounds(exact)
+    eta = new.plan.step_size.eta(max(t, 1.0))
+    ticks = np.array(START._replace(t=t, eta=eta, slopes=mean([clock.slopes for clock in clocks], share)))
+    rows = base + sum(engine.rows - base for engine in engines)
+    new.replace(
+        ticks=ticks,
+        uncounted=np.array(Uncounted(rows - t, exact - t)),
+        state=mean_state(new.call, new.plan, [(e.state, e.ticks) for e in engines], share, ticks),
+        fresh=mean_state(new.call, new.plan, [(e.fresh, e.ticks) for e in engines], share, ticks),
+        intercept=mean_state(
+            new.call_for_intercept, new.intercept_plan, [(e.intercept, e.ticks) for e in engines], share, ticks
+        ),
+    )
+    return new
+
+
+def merge_ensembles(engines: Sequence[EnsembleEngine], share: Floats, base: float) -> EnsembleEngine:
+    """The mean of engines of one ensemble, member by member; so are their stacks."""
+    new = engines[0].copy()
+    together = zip(*(engine.members for engine in engines), strict=True)
+    members = [mean_of_updates(members, share, base) for members in together]
+    stack = new.stack.merged([engine.stack for engine in engines[1:]], share, float(members[0].rounds))
+    new.replace(members=new.members_in_use.with_engines(members), stack=stack)
+    return new
+
+
+def mean_state(
+    call: Callable[..., Any], plan: Plan, states: list[tuple[State, Any]], share: Floats, ticks: Any
+) -> State:
+    """The mean of states that are up to date, each with its clock, as an engine with the clock `ticks` stores it.
+
+    An average over rounds becomes the mean of averages, however many rounds each is over. Kernels are called by `call`.
+    """
+    from fiol.engine.round.reading import read_weights, store_weights  # imported here: `import fiol` loads no compiler
+
+    w = mean([state.w for state, _ in states], share)
+    found = State(*(realigned(a) for a in states[0][0]))
+    found.statistics[...] = plan.step_size.merged([state.statistics.astype(np.float64) for state, _ in states], share)
+    if found.total.shape[0]:
+        averages = [np.empty(state.w.shape) for state, _ in states]
+        for (state, its_ticks), out in zip(states, averages, strict=True):
+            call(read_weights, plan, state, its_ticks, True, out)
+        found.total[...] = mean(averages, share) * ticks[0]
+    call(store_weights, plan, found, ticks, w)
+    return found
+
+
+def mean(values: Sequence[Any], share: Floats) -> Any:
+    """The sum of share times value, in float64; a value without a share does not count, whatever it is."""
+    return sum(c * np.asarray(v, np.float64) for c, v in zip(share, values, strict=True) if c > 0.0)
+
+
+def whole_rounds(exact: float) -> float:
+    """A mean of clocks as whole rounds: the nearest number, even in a tie; at least 1 if there was a round.
+
+    >>> [whole_rounds(t) for t in (0.0, 0.1, 1.4, 2.5, 2.4999999999, 3.5000000001, 3.6)]
+    [0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0]
+    """
+    half = floor(exact) + 0.5
+    t = float(round(half if abs(exact - half) < TIE else exact))
+    return max(t, 1.0) if exact > 0.0 else t

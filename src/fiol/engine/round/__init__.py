@@ -1,0 +1,1 @@
+"""Compiled rounds of one learner: learning, reading, and one exact step."""

@@ -1,0 +1,83 @@
+"""The compiled loop that subtracts running means from rows; see `fiol.engine.centering`."""
+
+from __future__ import annotations
+
+from fiol.compiler.compiled import inlined, jit
+from fiol.components.component import borrowed
+
+#: A difference smaller than this fraction of the mean counts as rounding.
+ONLY_ROUNDING = 1e-10
+
+
+@inlined
+def centre_whole(entries, values, features, sums, part, learning, least, indices, data):  # type: ignore[no-untyped-def]
+    """Center a row that has exactly the centered features; return False if it has others, or a difference is 0."""
+    fine = True
+    for j in range(features.shape[0]):
+        fine &= entries[j] == features[j]
+    if not fine:
+        return False
+    for j in range(features.shape[0]):
+        mean = sums[j] * part
+        value = values[j] - mean
+        fine &= abs(value) >= max(least, ONLY_ROUNDING * abs(mean))
+        indices[j] = features[j]
+        data[j] = value
+    if fine and learning:
+        for j in range(features.shape[0]):
+            sums[j] += values[j]
+    return fine
+
+
+@inlined
+def centre_row(entries, values, features, sums, part, learning, least, indices, data):  # type: ignore[no-untyped-def]
+    """Center any row; return the number of entries, with those of absent centered features."""
+    n, k = 0, 0
+    for j in range(features.shape[0]):
+        i = features[j]
+        while k < entries.shape[0] and entries[k] < i:
+            indices[n], data[n] = entries[k], values[k]
+            k += 1
+            n += 1
+        x = 0.0
+        if k < entries.shape[0] and entries[k] == i:
+            x = values[k]
+            k += 1
+        mean = sums[j] * part
+        value = x - mean
+        indices[n], data[n] = i, value
+        n += 1 if abs(value) >= max(least, ONLY_ROUNDING * abs(mean)) else 0
+        if learning:
+            sums[j] += x
+    while k < entries.shape[0]:
+        indices[n], data[n] = entries[k], values[k]
+        k += 1
+        n += 1
+    return n
+
+
+@jit
+def centre_rows(chunk, features, sums, rows, learning, least, indptr, indices, data):  # type: ignore[no-untyped-def]
+    """Write the rows with the means of `features` subtracted, also where absent; return the number of entries.
+
+    The means are `sums` divided by the number of `rows` before the row; with `learning` the row is added to both.
+    Differences below `least`, or within rounding, are 0 and left out.
+    """
+    (starts, entries, values), features, sums = borrowed(chunk), borrowed(features), borrowed(sums)
+    indptr, indices, data = borrowed(indptr), borrowed(indices), borrowed(data)
+    n = 0
+    for r in range(starts.shape[0] - 1):
+        first, last, part = starts[r], starts[r + 1], 1.0 / rows
+        indptr[r] = n
+        row = entries[first:last], values[first:last]
+        whole = last - first == features.shape[0]
+        if whole:
+            whole = centre_whole(row[0], row[1], features, sums, part, learning, least, indices[n:], data[n:])
+        if whole:
+            n += features.shape[0]
+        else:
+            n += centre_row(row[0], row[1], features, sums, part, learning, least, indices[n:], data[n:])
+        if learning:
+            rows += 1.0
+    indptr[starts.shape[0] - 1] = n
+    return n

@@ -1,0 +1,1 @@
+"""The fast path for one row given as a dict."""

@@ -1,0 +1,432 @@
+"""How the columns of a frame become features with names: numbers, categories, words, dates, what is missing.
+
+| kind | a column `c` becomes |
+|---|---|
+| `number` | the feature `c` |
+| `numeral` | the same, from texts that are numbers |
+| `category` | `c=Rome`, which is 1, for every text (or number) |
+| `words` | `c:hello` for every word, as often as it is there; with `ngrams=2`, `c:new york` for every two, too |
+| `tags` | `c=a`, `c=b` for a list of texts |
+| `date` | `c`, in days since 2000, and `c.month=3`, `c.weekday=Mon`, `c.hour=7` |
+| `time` | `c`, the share of the day that has passed, and `c.hour=7` |
+| `skip` | nothing |
+
+A value that is missing is the feature `c is missing`, which is 1. Names are those that dicts have, so that a learner
+may see both: {"age": 30, "city": "Rome"} is a row of the columns age and city.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.features.chunk import Names
+from fiol.features.column_values import FIRST_DAY, BadValueError, ColumnValues, Texts, are_dates, are_times, columns_of
+from fiol.features.crossing import belongs_to, crossed
+from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, sparse_entries
+from fiol.features.named_rows import NamedRows
+from fiol.features.strands import Strand, ranks, woven
+
+#: What every kind does, for people.
+KINDS = {
+    "number": "a number",
+    "numeral": "texts that are numbers",
+    "category": "one feature for every value",
+    "words": "one feature for every word",
+    "tags": "one feature for every entry of a list",
+    "date": "parts of a date:",
+    "time": "the time of day:",
+    "skip": "left out",
+}
+#: Parts of a date, in the order in which rows have them.
+PARTS = ("days", "month", "weekday", "hour")
+#: Parts of a time of day, which is a moment of the first day.
+TIME_PARTS = ("days", "hour")
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+#: Kinds with parts.
+DATED = ("date", "time")
+#: A word: letters, digits and underscores, of any script.
+ONE_WORD = re.compile(r"\w+")
+#: Texts are words, not categories, where they have more words than that on average, and most are different.
+SHORT_TEXT = 4.0
+#: The longest n-grams.
+MOST_IN_A_ROW = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """How one column becomes features: its kind, how many words stand together, which parts of a date there are.
+
+    >>> Column("review", "words", ngrams=2).describe()
+    'review: one feature for every word, and for up to 2 in a row (review:...)'
+    """
+
+    name: str
+    kind: str
+    ngrams: int = 1
+    parts: tuple[str, ...] = ()  #: of a date; none if the first frame is to tell
+
+    def __post_init__(self) -> None:
+        where = f"column {self.name!r}"
+        if not isinstance(self.name, str):
+            raise TypeError(f"the name of a column must be a str, got {self.name!r}")
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise ValueError(f"{where}: its kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        if type(self.ngrams) is not int or not 1 <= self.ngrams <= MOST_IN_A_ROW:
+            raise ValueError(f"{where}: ngrams must be from 1 to {MOST_IN_A_ROW}, got {self.ngrams!r}")
+        if not isinstance(self.parts, (list, tuple)):
+            raise ValueError(f"{where}: parts must be a list, got {self.parts!r}")
+        object.__setattr__(self, "parts", tuple(self.parts))
+        for part in self.parts:
+            if not isinstance(part, str) or part not in PARTS:
+                raise ValueError(f"{where}: parts must be of {', '.join(PARTS)}, got {part!r}")
+
+    def describe(self) -> str:
+        """What becomes of the column, in a line."""
+        ending = {"category": f" ({self.name}=...)", "tags": f" ({self.name}=...)", "words": f" ({self.name}:...)"}
+        more = f", and for up to {self.ngrams} in a row" if self.kind == "words" and self.ngrams > 1 else ""
+        named = {
+            **dict(zip(PARTS, PARTS, strict=True)),
+            **({"days": "share of the day"} if self.kind == "time" else {}),
+        }
+        parts = f" {', '.join(named[part] for part in self.parts)}" if self.kind in DATED else ""
+        return f"{self.name}: {KINDS[self.kind]}{more}{parts}{ending.get(self.kind, '')}"
+
+    def strands(self, values: ColumnValues) -> list[Strand]:
+        """The features of the column's values."""
+        if self.kind == "skip":
+            return []
+        if self.kind in DATED:
+            return self.date_strands(values.moments() if self.kind == "date" else values.times())
+        if self.kind in ("number", "numeral"):
+            return [self.number_strand(values.numbers() if self.kind == "number" else values.numerals())]
+        if self.kind == "tags":
+            return [self.tag_strand(*values.lists())]
+        return [self.category_strand(values.texts()) if self.kind == "category" else self.word_strand(values.texts())]
+
+    def number_strand(self, values: Any) -> Strand:
+        """A number, or that it is missing."""
+        rows = np.flatnonzero(values)
+        kept = values[rows]
+        missing = np.isnan(kept)
+        names = [self.name, f"{self.name} is missing"]
+        return Strand(rows, missing.astype(np.int64), np.where(missing, 1.0, kept), names, [self.name] * 2)
+
+    def category_strand(self, told: Texts) -> Strand:
+        """A feature per text, and one for those missing."""
+        n = len(told.codes)
+        names = [*(f"{self.name}={text}" for text in told.texts), f"{self.name} is missing"]
+        codes = np.where(told.codes < 0, len(told.texts), told.codes)
+        return Strand(np.arange(n), codes, np.ones(n), names, [self.name] * len(names))
+
+    def word_strand(self, told: Texts) -> Strand:
+        """A feature per word, and one for texts that are missing."""
+        known: defaultdict[str, int] = defaultdict()
+        known.default_factory = known.__len__
+        counts, codes = list[int](), list[int]()
+        for text in told.texts:
+            words = grams(ONE_WORD.findall(text.lower()), self.ngrams)
+            counts.append(len(words))
+            codes += map(known.__getitem__, words)
+        names = [*(f"{self.name}:{word}" for word in known), f"{self.name} is missing"]
+        return self.several(told.codes, [*counts, 1], [*codes, len(known)], names)
+
+    def tag_strand(self, counts: Any, told: Texts) -> Strand:
+        """A feature per entry, and one for lists that are missing."""
+        names = [*(f"{self.name}={text}" for text in told.texts), f"{self.name} is missing"]
+        lengths = np.where(counts < 0, 1, counts)
+        codes = np.full(lengths.sum(), len(told.texts))
+        codes[np.repeat(counts >= 0, lengths)] = told.codes
+        return self.several(np.arange(len(counts)), lengths, codes, names)
+
+    def several(self, which: Any, counts: Any, codes: Any, names: list[str]) -> Strand:
+        """A strand of rows with several entries: row r has those of list `which[r]`, as long as `counts` says."""
+        counts = np.asarray(counts, np.int64)
+        lengths = counts[which]
+        rows = np.repeat(np.arange(len(which)), lengths)
+        entries = (np.cumsum(counts) - counts)[which][rows] + ranks(rows, lengths)
+        own = np.asarray(codes, np.int64)[entries]
+        return Strand(rows, own, np.ones(len(own)), names, [self.name] * len(names))
+
+    def date_strands(self, moments: Any) -> list[Strand]:
+        """The parts of dates, or that one is missing."""
+        known, strands = ~np.isnat(moments), list[Strand]()
+        rows = np.flatnonzero(known)
+        kept = moments[rows]
+        days = kept.astype("datetime64[D]")
+        if "days" in self.parts:
+            values = np.full(len(moments), np.nan)
+            values[rows] = (kept - FIRST_DAY) / np.timedelta64(1, "D")
+            strands.append(self.number_strand(values))
+        elif len(rows) < len(moments):
+            absent, names = np.flatnonzero(~known), [f"{self.name} is missing"]
+            strands.append(Strand(absent, np.zeros_like(absent), np.ones(len(absent)), names, [self.name]))
+        for part in PARTS[1:]:
+            if part not in self.parts:
+                continue
+            if part == "month":
+                codes, called = kept.astype("datetime64[M]").astype(np.int64) % 12, [str(k) for k in range(1, 13)]
+            elif part == "weekday":
+                codes, called = (days.astype(np.int64) + 3) % 7, list(WEEKDAYS)
+            else:
+                codes, called = (kept - days).astype("timedelta64[h]").astype(np.int64), [str(k) for k in range(24)]
+            names = [f"{self.name}.{part}={value}" for value in called]
+            strands.append(Strand(rows, codes, np.ones(len(rows)), names, [f"{self.name}.{part}"] * len(names)))
+        return strands
+
+    def decided(self, values: ColumnValues) -> Column:
+        """The column with the parts of its dates, if these are not told."""
+        if self.kind not in DATED or self.parts:
+            return self
+        if self.kind == "time":
+            return dataclasses.replace(self, parts=TIME_PARTS)
+        moments = values.moments()
+        moments = moments[~np.isnat(moments)]
+        whole = bool((moments == moments.astype("datetime64[D]")).all())
+        return dataclasses.replace(self, parts=PARTS[:-1] if whole else PARTS)
+
+    def to_json(self) -> dict[str, Any]:
+        """The column as plain JSON; what is as by default is left out."""
+        more: dict[str, Any] = {} if self.ngrams == 1 else {"ngrams": self.ngrams}
+        return {"name": self.name, "kind": self.kind, **more, **({"parts": list(self.parts)} if self.parts else {})}
+
+
+def grams(words: list[str], most: int) -> list[str]:
+    """The words, and then every 2 in a row, every 3, and so on.
+
+    >>> grams(["in", "new", "york"], 2)
+    ['in', 'new', 'york', 'in new', 'new york']
+    """
+    found = list(words) if most > 1 else words
+    for n in range(2, most + 1):
+        found += [" ".join(words[k : k + n]) for k in range(len(words) - n + 1)]
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Coding:
+    """How the columns of frames become features with names.
+
+    Parameters
+    ----------
+    columns : a `Column` each, in the order in which rows have their features.
+    pairs : columns to multiply, two or three at a time: see `fiol.features.crossing`.
+    complete : False if there are other columns, of which the first frame tells the kinds.
+
+    By `Coding.of`, a first frame says what its columns are: numbers and truth values are numbers; texts are dates where
+    all are ISO dates, times of day where all are such as 13:45 or 13:45:00, words where they have more than 4 words on
+    average and more than half of them are different, categories otherwise; lists are tags. Dates have an hour if one
+    is not at midnight.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [30.0, None], "city": ["Rome", "Oslo"], "day": ["2024-03-04", "2024-03-05"]})
+    >>> coding = Coding.of(frame)
+    >>> print(*coding.describe(), sep="\\n")
+    age: a number
+    city: one feature for every value (city=...)
+    day: parts of a date: days, month, weekday
+    >>> coding.named_rows(frame).names
+    ['age', 'city=Rome', 'day', 'day.month=3', 'day.weekday=Mon', 'age is missing', 'city=Oslo', 'day.weekday=Tue']
+    >>> Coding.of(frame, {"age": "category", "day": "skip"}).named_rows(frame).names
+    ['age=30', 'city=Rome', 'age is missing', 'city=Oslo']
+    >>> Coding.from_json(coding.to_json()) == coding
+    True
+    """
+
+    columns: tuple[Column, ...] = ()
+    pairs: tuple[tuple[str, ...], ...] = ()
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "pairs", tuple(map(tuple, self.pairs)))
+        names = self.names
+        if len(set(names)) < len(names):
+            raise ValueError(f"column {next(n for n in names if names.count(n) > 1)!r} is there more than once")
+        for pair in self.pairs:
+            if len(pair) not in (2, 3) or not all(isinstance(element, str) for element in pair):
+                raise ValueError(f"pairs must be tuples of two or three names of columns, got {pair!r}")
+            for element in pair if self.complete else ():
+                if not any(belongs_to(group, element) for group in self.groups()):
+                    raise ValueError(f"the pair {pair!r} names {element!r}, which is no column")
+
+    @property
+    def names(self) -> Names:
+        """What the columns are called."""
+        return tuple(column.name for column in self.columns)
+
+    def groups(self) -> list[str]:
+        """What a pair may name: columns, and parts of dates."""
+        return [
+            name for column in self.columns for name in (column.name, *(f"{column.name}.{p}" for p in column.parts))
+        ]
+
+    # --- made --------------------------------------------------------------------------------------
+
+    @classmethod
+    def given(cls, kinds: Any = None, pairs: Sequence[Sequence[str]] = ()) -> Coding:
+        """What is told by hand, the rest left to the first frame: a mapping from columns to kinds, or to their fields.
+
+        >>> Coding.given({"zip": "category", "text": {"kind": "words", "ngrams": 2}}).columns
+        (Column(name='zip', kind='category', ngrams=1, parts=()), Column(name='text', kind='words', ngrams=2, parts=()))
+        """
+        if isinstance(kinds, Coding):
+            return kinds
+        if kinds is not None and not isinstance(kinds, Mapping):
+            raise TypeError(f"a coding must be a fiol.Coding or a dict of kinds by column, got {kinds!r}")
+        return cls(
+            tuple(column_given(name, kind) for name, kind in (kinds or {}).items()), tuple(map(tuple, pairs)), False
+        )
+
+    @classmethod
+    def of(cls, frame: Any, overrides: Any = None) -> Coding:
+        """The coding that the columns of a first frame ask for, but for what `given` is told by hand."""
+        return cls.given(overrides).completed(frame)
+
+    def completed(self, frame: Any) -> Coding:
+        """The coding with a kind for every column of a frame."""
+        if self.complete:
+            return self
+        frame = known_frame(frame)
+        return self.completed_by(columns_of(frame))
+
+    def completed_by(self, columns: Sequence[ColumnValues]) -> Coding:
+        """Return the coding with a kind for each of these columns."""
+        told, names = {column.name: column for column in self.columns}, [values.name for values in columns]
+        strange = [name for name in told if name not in names]
+        if strange:
+            raise ValueError(f"the coding names columns that are not there: {enumeration(strange)}")
+        found = (told[v.name].decided(v) if v.name in told else guessed(v) for v in columns)
+        return Coding(tuple(found), self.pairs)
+
+    # --- used --------------------------------------------------------------------------------------
+
+    def named_rows(self, frame: Any) -> NamedRows:
+        """The rows of a frame with these columns, in any order; those that are left out may be missing."""
+        frame = known_frame(frame)
+        needed = [column for column in self.columns if column.kind != "skip"]
+        skipped = {column.name for column in self.columns if column.kind == "skip"}
+        labels = list(map(str, frame.names or frame.column_labels))
+        places = [i for i, label in enumerate(labels) if label not in skipped]
+        order = match_columns([labels[i] for i in places], [column.name for column in needed])
+        found = columns_of(frame, places if order is None else [places[i] for i in order])
+        strands = [strand for c, values in zip(needed, found, strict=True) for strand in c.strands(values)]
+        return self.rows_of(strands, len(frame))
+
+    def rows_of(self, strands: Sequence[Strand], rows: int) -> NamedRows:
+        """The features of all columns, and their pairs, row by row."""
+        woven_rows, groups = woven(strands, rows)
+        return crossed(woven_rows, groups, self.pairs)
+
+    def describe(self) -> list[str]:
+        """What becomes of every column, in a line each."""
+        return [*(column.describe() for column in self.columns), *(" * ".join(pair) for pair in self.pairs)]
+
+    # --- files -------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """The coding as plain JSON."""
+        columns = [column.to_json() for column in self.columns]
+        return {"columns": columns, "pairs": list(map(list, self.pairs)), "complete": self.complete}
+
+    @classmethod
+    def from_json(cls, told: Any) -> Coding:
+        """The coding that `to_json` told; ValueError if it makes no sense, with the name of a field it does not know.
+
+        >>> Coding.from_json({"columns": [{"name": "age", "kind": "number", "unit": "years"}]})
+        Traceback (most recent call last):
+        ValueError: a column has the unknown field 'unit'
+        """
+        check_fields("a coding", told, cls)
+        columns, pairs, complete = told.get("columns", []), told.get("pairs", []), told.get("complete", True)
+        if not isinstance(columns, list) or not isinstance(pairs, list) or type(complete) is not bool:
+            raise ValueError("the columns and pairs of a coding must be lists, and complete true or false")
+        for column in columns:
+            check_fields("a column", column, Column)
+            if not isinstance(column.get("name"), str) or "kind" not in column:
+                raise ValueError(f"a column has a name and a kind, got {column!r}")
+        try:
+            return cls(tuple(Column(**column) for column in columns), tuple(map(tuple, pairs)), complete)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+
+def check_fields(what: str, told: Any, kind: Any) -> None:
+    """ValueError unless something told as JSON is a mapping with fields of a dataclass."""
+    if not isinstance(told, dict):
+        raise ValueError(f"{what} must be a mapping, got {told!r}")
+    for name in told:
+        if name not in kind.__dataclass_fields__:
+            raise ValueError(f"{what} has the unknown field {name!r}")
+
+
+def column_given(name: Any, kind: Any) -> Column:
+    """A column as it is told by hand: by its kind, by its fields, or as it is."""
+    if isinstance(kind, Column):
+        return kind
+    if isinstance(kind, Mapping):
+        told = {"name": name, **kind}
+        check_fields(f"the coding of column {name!r}", told, Column)
+        return Column(**told)
+    return Column(name, kind)
+
+
+def known_frame(frame: Any) -> Frame:
+    """A frame of a library that narwhals knows; TypeError if it is none."""
+    found = as_frame(frame)
+    if found is None:
+        raise TypeError(f"a coding is for frames, got {type(frame).__name__}")
+    return found
+
+
+def needs_coding(frame: Frame) -> bool:
+    """Whether a frame is more than plain numbers: it has texts, dates, lists, or a value that is missing.
+
+    >>> import pandas as pd
+    >>> frames = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1.0, None]}), pd.DataFrame({"a": ["x"]})
+    >>> [needs_coding(as_frame(frame)) for frame in frames]
+    [False, True, True]
+    """
+    for values in columns_of(frame):
+        if sparse_entries(values.series.to_native()) is not None:
+            continue
+        if values.holds != "numbers":
+            return True
+        with contextlib.suppress(BadValueError):
+            if np.isnan(values.numbers()).any():
+                return True
+    return False
+
+
+def guessed(values: ColumnValues) -> Column:
+    """The kind that a column of a first frame seems to have."""
+    holds = values.holds
+    if holds == "texts":
+        nw, series = narwhals(), values.series
+        if not isinstance(series, list) and series.dtype in (nw.Categorical, nw.Enum):
+            return Column(values.name, "category")
+        told = values.texts()
+        if are_dates(told.texts):
+            return Column(values.name, "date").decided(values)
+        if are_times(told.texts):
+            return Column(values.name, "time").decided(values)
+        return Column(values.name, "words" if are_long(told) else "category")
+    kinds = {"numbers": "number", "dates": "date", "times": "time", "lists": "tags", "nothing": "category"}
+    return Column(values.name, kinds[holds]).decided(values)
+
+
+def are_long(told: Texts) -> bool:
+    """Whether texts are to be taken word by word.
+
+    >>> are_long(Texts(np.array([0, 1]), ["all happy families are alike", "call me Ishmael, and do not ask why"]))
+    True
+    """
+    present = told.codes[told.codes >= 0]
+    words = sum(len(told.texts[code].split()) for code in present.tolist())
+    return 2 * len(told.texts) > len(present) and words > SHORT_TEXT * len(present)

@@ -1,0 +1,494 @@
+"""Columns of frames of any library as plain arrays: numbers, numbered texts, moments, lists of texts.
+
+What is missing is NaN, number -1, NaT: null, and NaN in a column of floats. Errors name the place, by `BadValueError`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import functools
+import numbers
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.features.chunk import LARGEST, SMALLEST
+from fiol.features.frames import narwhals, pandas, present_values
+
+#: A date, or a date and a time, as ISO 8601 writes them; a zone is read over, so that hours are those that are written.
+ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?")
+#: Ways to write a date without a zone, by their lengths; 0 stands for a digit, and a blank will do for T.
+ISO_LAYOUTS = {10: b"0000-00-00", 16: b"0000-00-00T00:00", 19: b"0000-00-00T00:00:00"}
+#: Days are counted from here, so that they are no large numbers.
+FIRST_DAY = np.datetime64("2000-01-01", "us")
+#: A time of day.
+CLOCK_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,9}))?)?")
+#: A number as texts have it: nothing that Python alone understands.
+NUMERAL = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
+
+#: Types of numbers.
+NUMBERS = (numbers.Real, decimal.Decimal)
+#: What Python's objects are.
+HELD: dict[Any, str] = {
+    NUMBERS: "numbers",
+    str: "texts",
+    datetime.date: "dates",
+    datetime.time: "times",
+    (list, tuple, np.ndarray): "lists",
+}
+
+
+class BadValueError(ValueError):
+    """A value that a column cannot have: its row, from 0, the name of the column, and the reason.
+
+    `others` are the rows of that column that are known to be wrong, too, and the reason for each.
+
+    >>> str(BadValueError(3, "age", "must be a number, got 'old'"))
+    "X[3, 'age'] must be a number, got 'old'"
+    """
+
+    def __init__(self, row: int, column: str, reason: str, others: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(f"X[{row}, {column!r}] {reason}")
+        self.row, self.column, self.reason, self.others = row, column, reason, others
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BadValueError, (self.row, self.column, self.reason)
+
+
+class Texts(NamedTuple):
+    """Texts of a column: row k has `texts[codes[k]]`, or nothing if that code is -1. Texts are all different."""
+
+    codes: Any
+    texts: list[str]
+
+    def bad(self, code: int, column: str, reason: str) -> BadValueError:
+        """The error of all rows with this text."""
+        first, *others = np.flatnonzero(self.codes == code).tolist()
+        return BadValueError(first, column, reason, [(row, reason) for row in others])
+
+
+class ColumnValues:
+    """One column of a frame: what it holds, and its values as the arrays that a coding wants.
+
+    >>> import pandas as pd
+    >>> from fiol.features.frames import as_frame
+    >>> city, age = columns_of(as_frame(pd.DataFrame({"city": ["Rome", None, "Rome"], "age": [30.0, None, 32.0]})))
+    >>> city.holds, city.texts(), age.holds, age.numbers()
+    ('texts', Texts(codes=array([ 0, -1,  0]), texts=['Rome']), 'numbers', array([30., nan, 32.]))
+    """
+
+    def __init__(self, name: str, series: Any) -> None:
+        self.name, self.series = name, series
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    @functools.cached_property
+    def holds(self) -> str:
+        """What the column holds: numbers, texts, dates, times, lists, or nothing; TypeError if it is none of these."""
+        nw, kind = narwhals(), self.series.dtype
+        if kind.is_numeric() or kind in (nw.Boolean, nw.Duration):
+            return "numbers"
+        if kind in (nw.String, nw.Categorical, nw.Enum):
+            return "texts"
+        if kind in (nw.Date, nw.Datetime):
+            return "dates"
+        if kind == getattr(nw, "Time", None):  # older versions have none
+            return "times"
+        if kind == nw.List:
+            return "lists"
+        if kind in (nw.Object, nw.Unknown):
+            return self.held_by_objects()
+        raise TypeError(f"column {self.name!r} holds {type(kind).__name__}: convert it, or leave it out by kind 'skip'")
+
+    def held_by_objects(self) -> str:
+        """Return what a column of Python's objects holds, such as "texts"; TypeError for objects of other types."""
+        present = [value for value in self.objects if not is_missing(value)]
+        for kind, what in HELD.items():
+            if present and all(isinstance(value, kind) for value in present):
+                return what
+        odd = next((value for value in present if not isinstance(value, (str, *NUMBERS))), None)
+        if odd is not None:
+            what = type(odd).__name__
+            raise TypeError(f"column {self.name!r} holds {what}: convert it, or leave it out by kind 'skip'")
+        return "texts" if present else "nothing"  # numbers among texts
+
+    @functools.cached_property
+    def objects(self) -> list[Any]:
+        """The values as Python has them."""
+        return list(self.series.to_list())
+
+    def numbers(self) -> Floats:
+        """The values as float64, NaN where they are missing; durations in days."""
+        if self.holds == "nothing":
+            return np.full(len(self), np.nan)
+        if self.holds != "numbers":
+            row = next(k for k, value in enumerate(self.objects) if not is_missing(value))
+            hint = "; kind 'numeral' reads texts that are numbers" if self.holds == "texts" else ""
+            raise BadValueError(row, self.name, f"must be a number, got {value_shown(self.objects[row])}{hint}")
+        values, missing = self.present()
+        if values.dtype.kind == "m":
+            return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
+        if values.dtype.kind == "O":
+            values = np.array([np.nan if is_missing(value) else value for value in values.tolist()], object)
+        found = np.full(len(self), np.nan)
+        there = slice(None) if missing is None else ~missing
+        try:
+            found[there] = values
+        except OverflowError:  # an int beyond all floats
+            found[there] = [float(value) if abs(value) < 2**1023 else np.inf for value in values.tolist()]
+        return self.in_range(found)
+
+    def present(self) -> tuple[Any, Any]:
+        """The values that are there, and which are not, if any; NaN is there."""
+        return present_values(self.series)
+
+    def numerals(self) -> Floats:
+        """Texts that are numbers as float64, NaN where they are missing, empty, or say "nan"."""
+        if self.holds in ("numbers", "nothing"):
+            return self.numbers()
+        codes, texts = told = self.texts()
+        known = np.full(len(texts) + 1, np.nan)
+        for code, text in enumerate(texts):
+            if NUMERAL.fullmatch(text):
+                known[code] = float(text)
+            elif text.strip().lower() not in ("", "nan"):
+                raise told.bad(code, self.name, f"must be a number, got {value_shown(text)}")
+        return self.in_range(known[codes])
+
+    def in_range(self, values: Floats) -> Floats:
+        """These values, if all are 0, NaN, or of a size that learners take; an error names the first other."""
+        size = np.abs(values)
+        wrong = ~((size >= SMALLEST) & (size <= LARGEST)) & (values != 0.0) & ~np.isnan(values)
+        if wrong.any():
+            sizes = f"0 or between {SMALLEST:g} and {LARGEST:g} in size"
+            reasons = [
+                (row, f"must be {sizes if np.isfinite(values[row]) else 'finite'}, got {values[row]:g}")
+                for row in np.flatnonzero(wrong).tolist()
+            ]
+            raise BadValueError(reasons[0][0], self.name, reasons[0][1], reasons[1:])
+        return values
+
+    def texts(self) -> Texts:
+        """The values as texts: whole numbers without a point, dates in ISO's form."""
+        if self.holds == "nothing":
+            return Texts(np.full(len(self), -1), [])
+        if self.holds == "lists":
+            raise BadValueError(0, self.name, "must be a text, got a list: use kind 'tags'")
+        if self.holds == "dates":
+            moments = self.moments()
+            whole_days = bool((moments == moments.astype("datetime64[D]")).all())
+            shown_as = moments.astype("datetime64[D]" if whole_days else "datetime64[us]").astype(str)
+            return Texts(*numbered_texts(None if text == "NaT" else text for text in shown_as.tolist()))
+        if self.holds == "times":
+            told = (None if is_missing(value) else value.isoformat() for value in self.objects)
+            return Texts(*numbered_texts(told))
+        if self.holds == "numbers":
+            values = self.numbers()
+            known, codes = np.unique(values, return_inverse=True)  # all NaN are one
+            texts = [text_of(value) for value in known[~np.isnan(known)].tolist()]
+            return Texts(np.where(np.isnan(values), -1, codes), texts)
+        return Texts(*self.numbered())
+
+    def numbered(self) -> tuple[Any, list[str]]:
+        """Return texts as numbers, and the texts in the order of their numbers, by the fastest way of the library."""
+        native = self.series.to_native()
+        library = type(native).__module__.partition(".")[0]
+        if library == "pandas":
+            codes, found = pandas().factorize(native)
+            texts = [text_of(value) for value in found.tolist()]
+            if len(set(texts)) == len(texts):
+                return codes, texts
+        if library == "pyarrow":
+            return numbered_by_arrow(native)
+        return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
+
+    def moments(self) -> Any:
+        """Dates as datetime64[us], NaT where they are missing: clock times where they were told, whatever the zone."""
+        if self.holds == "nothing":
+            return np.full(len(self), np.datetime64("NaT", "us"))
+        if self.holds == "texts":
+            return self.parsed_moments()
+        if self.holds != "dates":
+            raise BadValueError(0, self.name, f"must be a date, got {value_shown(self.objects[0])}")
+        series, nw = self.series, narwhals()
+        if isinstance(series, list) or series.dtype in (nw.Object, nw.Unknown):
+            plain = (None if is_missing(value) else wall_clock(value) for value in self.objects)
+            return np.array(list(plain), "datetime64[us]")
+        if getattr(series.dtype, "time_zone", None) is not None:
+            series = series.dt.replace_time_zone(None)
+        return np.asarray(series.to_numpy()).astype("datetime64[us]")
+
+    def times(self) -> Any:
+        """Times of day as moments of the first day, NaT where they are missing; zones are not converted."""
+        if self.holds not in ("times", "texts", "nothing"):
+            raise BadValueError(0, self.name, f"must be a time of day, got {value_shown(self.objects[0])}")
+        codes, texts = told = self.texts()
+        known = np.full(len(texts) + 1, np.datetime64("NaT", "us"))
+        for code, text in enumerate(texts):
+            micros = micros_of(text)
+            if micros is None and text.strip():
+                raise told.bad(code, self.name, f"must be a time of day such as 13:45, got {value_shown(text)}")
+            known[code] = np.datetime64("NaT", "us") if micros is None else FIRST_DAY + np.timedelta64(micros, "us")
+        return known[codes]
+
+    def parsed_moments(self) -> Any:
+        """Texts as moments."""
+        native = None if isinstance(self.series, list) else self.series.to_native()
+        if type(native).__module__.partition(".")[0] == "pyarrow":
+            found = alike_in_arrow(native)
+            if found is not None:
+                return found
+        codes, texts = told = self.texts()
+        known = np.full(len(texts) + 1, np.datetime64("NaT", "us"))
+        alike = moments_alike(texts)
+        if alike is not None:
+            known[:-1] = alike
+            return known[codes]
+        for code, text in enumerate(texts):
+            moment = moment_of(text)
+            if moment is None and text.strip():
+                raise told.bad(code, self.name, f"must be an ISO date, got {value_shown(text)}")
+            known[code] = moment
+        return known[codes]
+
+    def lists(self) -> tuple[Any, Texts]:
+        """The rows that have a list, and every entry of all lists: how many each row has (-1: missing), and texts."""
+        counts, entries = np.zeros(len(self), np.int64), list[str]()
+        for row, value in enumerate(self.objects):
+            if is_missing(value):
+                counts[row] = -1
+            else:
+                some = [value] if isinstance(value, (str, *NUMBERS)) else value
+                kept = [text_of(entry) for entry in some if not is_missing(entry)]
+                if any(isinstance(entry, (float, np.floating)) and "." in text_of(entry) for entry in some):
+                    raise BadValueError(row, self.name, f"must be a list of texts, got {value_shown(value)}")
+                counts[row] = len(kept)
+                entries += kept
+        return counts, Texts(*numbered_texts(entries))
+
+
+class ListedValues(ColumnValues):
+    """A column of values as JSON has them, of which None is missing.
+
+    >>> ListedValues("age", [30, None, 31.5]).numbers()
+    array([30. ,  nan, 31.5])
+    """
+
+    def __init__(self, name: str, objects: list[Any]) -> None:
+        super().__init__(name, objects)
+        self.objects = objects
+
+    @functools.cached_property
+    def types(self) -> set[type]:
+        """The types of the values that are there."""
+        return {*map(type, self.objects)} - {type(None)}
+
+    @functools.cached_property
+    def holds(self) -> str:
+        """What the values are."""
+        if self.types and self.types <= {int, float, bool}:
+            return "numbers"
+        return "texts" if self.types == {str} else self.held_by_objects()
+
+    def present(self) -> tuple[Any, Any]:
+        """The values, of which none are left out."""
+        try:
+            return np.array(self.objects, np.float64), None
+        except (OverflowError, TypeError):
+            return np.array(self.objects, object), None
+
+    def numbered(self) -> tuple[Any, list[str]]:
+        """Return texts as numbers, -1 for missing ones, and the texts in the order of their numbers."""
+        if self.types == {str}:
+            return numbered_texts(self.objects)
+        return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
+
+
+def columns_of(frame: Any, order: Iterable[int] | None = None) -> list[ColumnValues]:
+    """The columns of a `Frame`, in this order."""
+    chosen = range(frame.shape[1]) if order is None else order
+    return [ColumnValues(str(frame.column_labels[i]), frame.wrapped[:, i]) for i in chosen]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is none: None, NaN, NaT or pandas' NA.
+
+    >>> is_missing(None), is_missing(float("nan")), is_missing(""), is_missing(np.datetime64("NaT"))
+    (True, True, False, True)
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return False
+    return bool(value != value)  # noqa: PLR0124
+
+
+def text_of(value: Any) -> str:
+    """A value as part of a feature's name; a whole number has no point, whatever type its column has.
+
+    >>> text_of("red"), text_of(2.0), text_of(2.5), text_of(True)
+    ('red', '2', '2.5', 'True')
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value.item() if isinstance(value, np.generic) else value)
+
+
+def value_shown(value: Any) -> str:
+    """A value for an error message, not too long."""
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def numbered_texts(values: Iterable[str | None]) -> tuple[Any, list[str]]:
+    """Texts numbered as they appear, -1 for None; and the texts, in the order of their numbers.
+
+    >>> numbered_texts(["b", None, "a", "b"])
+    (array([ 0, -1,  1,  0]), ['b', 'a'])
+    """
+    known: dict[str, int] = {}
+    add: Callable[[str, int], int] = known.setdefault
+    codes = [-1 if value is None else add(value, len(known)) for value in values]
+    return np.array(codes, np.int64), list(known)
+
+
+def numbered_by_arrow(array: Any) -> tuple[Any, list[str]]:
+    """Return the texts of an Arrow array as numbers, -1 for null, and the texts in the order of their numbers."""
+    import pyarrow
+
+    coded = arrow_whole(array).dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    plain = pyarrow.types.is_string(coded.type.value_type) or pyarrow.types.is_large_string(coded.type.value_type)
+    return coded.indices.fill_null(-1).to_numpy().astype(np.int64), texts if plain else list(map(text_of, texts))
+
+
+def arrow_whole(array: Any) -> Any:
+    """An array of Arrow in one piece."""
+    import pyarrow
+
+    whole = array.combine_chunks() if isinstance(array, pyarrow.ChunkedArray) else array
+    if isinstance(whole, pyarrow.ChunkedArray):  # older versions
+        whole = whole.chunk(0) if whole.num_chunks == 1 else pyarrow.concat_arrays(whole.chunks)
+    return whole.dictionary_decode() if pyarrow.types.is_dictionary(whole.type) else whole
+
+
+def alike_in_arrow(array: Any) -> Any:
+    """Moments of an Arrow array of texts that are all written in one way, NaT for nulls; None if they are not."""
+    import pyarrow
+
+    whole = arrow_whole(array)
+    if whole.type != pyarrow.string():
+        return None
+    missing = whole.is_null().to_numpy(zero_copy_only=False)
+    present = whole.drop_null()
+    _, offsets, data = present.buffers()
+    found = np.full(len(whole), np.datetime64("NaT", "us"))
+    if not len(present):
+        return found
+    ends = np.frombuffer(offsets, np.int32)[present.offset : present.offset + len(present) + 1]
+    width = int(ends[1] - ends[0])
+    if width not in ISO_LAYOUTS or (np.diff(ends) != width).any():
+        return None
+    text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].reshape(-1, width)
+    told = moments_in(text)
+    if told is None:
+        return None
+    found[~missing] = told
+    return found
+
+
+def moments_alike(texts: Sequence[str]) -> Any:
+    """Moments of texts that are all written in one way, without a zone; None if they are not, or one is no date.
+
+    >>> moments_alike(["2024-03-01 07:30", "2024-02-29T23:59"])
+    array(['2024-03-01T07:30:00.000000', '2024-02-29T23:59:00.000000'],
+          dtype='datetime64[us]')
+    """
+    width = len(texts[0]) if texts else 0
+    if width not in ISO_LAYOUTS or {*map(len, texts)} != {width}:
+        return None
+    whole = "".join(texts)
+    if not whole.isascii():
+        return None
+    return moments_in(np.frombuffer(whole.encode(), np.uint8).reshape(-1, width))
+
+
+def moments_in(text: Any) -> Any:
+    """Moments of texts that are the rows of a matrix of bytes; None if one of them is no date."""
+    layout = np.frombuffer(ISO_LAYOUTS[text.shape[1]], np.uint8)
+    is_digit = layout == ord("0")
+    digits, marks = text[:, is_digit] - np.uint8(ord("0")), text[:, ~is_digit]
+    wanted = layout[~is_digit]
+    if (digits > 9).any() or not ((marks == wanted) | ((wanted == ord("T")) & (marks == ord(" ")))).all():
+        return None
+    tens = digits.astype(np.int64)
+    year = tens[:, 0] * 1000 + tens[:, 1] * 100 + tens[:, 2] * 10 + tens[:, 3]
+    month, day, *clock = (tens[:, k] * 10 + tens[:, k + 1] for k in range(4, tens.shape[1], 2))
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + (day - 1)
+    fine = (month >= 1) & (month <= 12) & (day >= 1) & (days.astype("datetime64[M]") == months)
+    found = days.astype("datetime64[us]")
+    for value, unit, most in zip(clock, ("h", "m", "s"), (24, 60, 60), strict=False):
+        fine &= value < most
+        found = found + value.astype(f"timedelta64[{unit}]")
+    return found if fine.all() else None
+
+
+def moment_of(text: str) -> Any:
+    """The moment that a text in ISO's form tells, without its zone; None if it tells none.
+
+    >>> moment_of("2024-03-01 07:30+02:00"), moment_of("2024-02-30"), moment_of("7")
+    (np.datetime64('2024-03-01T07:30:00.000000'), None, None)
+    """
+    found = ISO_DATE.fullmatch(text.strip())
+    if found is None:
+        return None
+    try:
+        return np.datetime64(found[1].replace(" ", "T")).astype("datetime64[us]")
+    except ValueError:  # no such day
+        return None
+
+
+def wall_clock(value: Any) -> Any:
+    """A date or a time of Python's without its zone."""
+    return value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
+
+
+def are_dates(texts: Sequence[str]) -> bool:
+    """Whether texts are all dates in ISO's form, empty ones aside.
+
+    >>> are_dates(["2024-03-01", ""]), are_dates(["2024-03-01", "soon"]), are_dates([""])
+    (True, False, False)
+    """
+    told = [text for text in texts if text.strip()]
+    return bool(told) and all(moment_of(text) is not None for text in told)
+
+
+def micros_of(text: str) -> int | None:
+    """Microseconds since midnight of a time of day; None if it is none.
+
+    >>> micros_of("0:00:01.5"), micros_of("24:00"), micros_of("noon")
+    (1500000, None, None)
+    """
+    found = CLOCK_TIME.fullmatch(text.strip())
+    if found is None:
+        return None
+    hour, minute, second, fraction = (part or "0" for part in found.groups())
+    return ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1000000 + int((fraction + "00000")[:6])
+
+
+def are_times(texts: Sequence[str]) -> bool:
+    """Whether texts are all times of day, empty ones aside.
+
+    >>> are_times(["13:45", "7:00:30", ""]), are_times(["13:45", "later"]), are_times([""])
+    (True, False, False)
+    """
+    told = [text for text in texts if text.strip()]
+    return bool(told) and all(micros_of(text) is not None for text in told)

@@ -1,0 +1,136 @@
+"""Pairs and triples: features of two or three columns, or namespaces, multiplied.
+
+For every row, a pair (A, B) adds a feature for each one of A's and each one of B's, with the product of their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.features.chunk import LARGEST, SMALLEST
+from fiol.features.column_values import BadValueError
+from fiol.features.named_rows import NamedRows
+from fiol.features.strands import Strand, ranks, woven
+
+#: What stands between the names of features that are multiplied.
+TIMES = "*"
+
+
+def crossed(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str]]) -> NamedRows:
+    """The rows, with the features of every pair (or triple) after their own, in the order of the pairs.
+
+    Parameters
+    ----------
+    rows : features with names.
+    groups : the column or namespace of every name of `rows`.
+    pairs : tuples of two or three groups. "when" is the group "when" and all that begin with "when.".
+
+    A feature is called by the names of its factors, in the order of the pair, joined by `*`. Where a group is there
+    twice, every two of its features are multiplied once, each with itself, too, and stand in alphabetical order.
+
+    >>> from fiol import Chunk
+    >>> entries = np.array([0, 1, 2], np.int32), np.array([2.0, 1.0, 1.0])
+    >>> rows = NamedRows(Chunk(np.array([0, 3]), *entries), ["age", "city=Rome", "when.hour=7"])
+    >>> both = crossed(rows, ["age", "city", "when.hour"], [("city", "when"), ("age", "age")])
+    >>> both.names[3:], both.chunk.data
+    (['city=Rome*when.hour=7', 'age*age'], array([2., 1., 1., 1., 4.]))
+    """
+    pairs = list(pairs)
+    if not pairs:
+        return rows
+    chunk, names = rows
+    row_of_entry = np.repeat(np.arange(chunk.rows), np.diff(chunk.indptr))
+    own = added_up(Strand(row_of_entry, chunk.indices, chunk.data, names, list(groups)))
+    return woven([own, *(cross(own, pair, chunk.rows) for pair in pairs)], chunk.rows)[0]
+
+
+def added_up(own: Strand) -> Strand:
+    """A strand whose rows have every feature once, where it was first, with the sum of its values.
+
+    >>> twice = Strand(np.array([0, 0, 0]), np.array([1, 0, 1]), np.array([1.0, 5.0, 2.0]), ["a", "b"], ["", ""])
+    >>> added_up(twice)[:3]
+    (array([0, 0]), array([1, 0]), array([3., 5.]))
+    """
+    keys = own.rows * len(own.names) + own.codes
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == len(keys):
+        return own
+    order = np.argsort(first)
+    sums = np.bincount(which, own.data)[order]
+    kept = first[order][sums != 0.0]
+    return own._replace(rows=own.rows[kept], codes=own.codes[kept], data=sums[sums != 0.0])
+
+
+def cross(own: Strand, pair: Sequence[str], rows: int) -> Strand:
+    """The features that one pair or triple adds."""
+    factors, row = list[Any](), np.empty(0, np.int64)
+    for k, element in enumerate(pair):
+        belongs = np.array([belongs_to(group, element) for group in own.groups], bool)
+        entries = np.flatnonzero(belongs[own.codes]) if len(belongs) else np.empty(0, np.int64)
+        if k == 0:
+            row, factors = own.rows[entries], [entries]
+            continue
+        here = own.rows[entries]
+        count = np.bincount(here, minlength=rows)
+        start = np.cumsum(count) - count
+        times = count[row]  # how many partners each product so far has
+        which = np.repeat(np.arange(len(row)), times)
+        row = row[which]
+        new = entries[start[row] + ranks(which, times)]
+        factors = [*(factor[which] for factor in factors), new]
+        same = [j for j in range(k) if pair[j] == element]
+        if same:
+            once = new >= factors[same[-1]]
+            row, factors = row[once], [factor[once] for factor in factors]
+    data = multiplied([own.data[factor] for factor in factors])
+    codes, names = joined_names([own.codes[factor] for factor in factors], own.names, pair)
+    wrong = ~((np.abs(data) >= SMALLEST) & (np.abs(data) <= LARGEST))
+    if wrong.any():
+        k = int(wrong.argmax())
+        reason = f"must be between {SMALLEST:g} and {LARGEST:g} in size, got {data[k]:g}"
+        raise BadValueError(int(row[k]), names[codes[k]], reason)
+    return Strand(row, codes, data, names, [TIMES.join(pair)] * len(names))
+
+
+def belongs_to(group: str, element: str) -> bool:
+    """Whether an element of a pair means a group.
+
+    >>> belongs_to("when.hour", "when"), belongs_to("whenever", "when")
+    (True, False)
+    """
+    return group == element or group.startswith(f"{element}.")
+
+
+def multiplied(factors: list[Floats]) -> Floats:
+    """The products, from left to right."""
+    found = factors[0]
+    for factor in factors[1:]:
+        found = found * factor
+    return found
+
+
+def joined_names(codes: list[Any], names: Sequence[str], pair: Sequence[str]) -> tuple[Any, list[str]]:
+    """A number for every combination of names, and the name of each number."""
+    whole, table = codes[0].astype(np.int64), np.arange(len(names), dtype=np.int64)[:, None]
+    for more in codes[1:]:
+        keys, whole = np.unique(whole * len(names) + more, return_inverse=True)
+        before, last = np.divmod(keys, max(len(names), 1))
+        table = np.column_stack([table[before], last])
+    return whole, [joined([names[i] for i in row], pair) for row in table.tolist()]
+
+
+def joined(factors: list[str], pair: Sequence[str]) -> str:
+    """The name of a product.
+
+    >>> joined(["b", "x", "a"], ["words", "age", "words"])
+    'a*x*b'
+    """
+    for element in set(pair):
+        places = [k for k, other in enumerate(pair) if other == element]
+        for k, name in zip(places, sorted(factors[k] for k in places), strict=True):
+            factors[k] = name
+    return TIMES.join(factors)

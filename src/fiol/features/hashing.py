@@ -1,0 +1,154 @@
+"""Named features without a memory: dicts as rows, features numbered by a hash of their names."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.features.chunk import MOST_FEATURES, Chunk, canonical, spot
+from fiol.features.vocabulary import Encoder
+
+#: How many hashed names are remembered.
+REMEMBERED = 2**18
+#: The hashes there are: that of new models, and that of models from before it.
+MURMUR3, CRC32 = "murmur3", "crc32"
+
+
+class Hashing(Encoder):
+    """Features numbered by a hash of their names, from 0 to 2**bits - 1; those that share a number add up.
+
+    The hash is murmur3 of the name in UTF-8, with 32 bits and seed 0, modulo 2**bits; an integer is its own number
+    modulo 2**bits. (2**31 - 1, the most features there are, stands for 2**31.) Files of models from before say nothing
+    of their hash, which is "crc32": the CRC-32 of the name, finished as murmur3 finishes.
+
+    >>> Hashing(18).encode_one({"age": 30, 7: 1.0})
+    (array([     7, 165201], dtype=int32), array([ 1., 30.]))
+    >>> from fiol import to_chunk
+    >>> Hashing(2).fold(to_chunk([[1.0, 2.0, 0.0, 0.0, 5.0]]))
+    Chunk(indptr=array([0, 2]), indices=array([0, 1], dtype=int32), data=array([6., 2.]))
+    """
+
+    def __init__(self, bits: int, function: str = MURMUR3) -> None:
+        self.bits, self.function = integer("bits", bits), function
+        if function not in FUNCTIONS:
+            raise ValueError(f"the hash must be one of {', '.join(FUNCTIONS)}, got {function!r}")
+        if not 1 <= self.bits <= 31:
+            raise ValueError(f"bits must be from 1 to 31, got {bits}")
+        self.size = min(2**self.bits, MOST_FEATURES)
+        self.known = Remembered(self.size, FUNCTIONS[function])
+
+    def number(self, name: str | int, owner: str = "x") -> int:
+        """The number of the feature `name`."""
+        if isinstance(name, str):
+            return self.known[name]
+        if name < 0:
+            raise ValueError(f"{owner} has the key {name}: an index is at least 0")
+        return name % self.size
+
+    def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
+        """The numbers of many names, all at once; all names are known."""
+        data = [name.encode("utf-8", "surrogatepass") for name in names]
+        ends = np.zeros(len(data) + 1, np.int64)
+        np.cumsum([len(name) for name in data], out=ends[1:])
+        return self.numbers_of(np.frombuffer(bytearray(b"".join(data)), np.uint8), ends)
+
+    def numbers_of(self, text: Any, ends: Any) -> Any:
+        """The numbers of many names at once: name i is text[ends[i]:ends[i + 1]], bytes of UTF-8.
+
+        >>> Hashing(18).numbers_of(np.frombuffer(b"agecolor=red", np.uint8), np.array([0, 3, 12]))
+        array([165201, 167982])
+        """
+        numbers = np.empty(len(ends) - 1, np.int64)
+        if self.function == MURMUR3:
+            with np.errstate(over="ignore"):  # the interpreter warns where integers wrap around
+                hash_loops().hash_names(text, ends, self.size, numbers)
+        else:
+            for i in range(len(numbers)):
+                numbers[i] = FUNCTIONS[self.function](text[ends[i] : ends[i + 1]].tobytes()) % self.size
+        return numbers
+
+    def fold(self, chunk: Chunk) -> Chunk:
+        """The chunk with every index modulo 2**bits."""
+        if not chunk.indices.size or chunk.indices.max() < self.size:
+            return chunk
+        return canonical(chunk._replace(indices=chunk.indices % np.int32(self.size)), spot)
+
+    def __repr__(self) -> str:
+        return f"Hashing({self.bits})" if self.function == MURMUR3 else f"Hashing({self.bits}, {self.function!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hashing) and (self.bits, self.function) == (other.bits, other.function)
+
+    def __hash__(self) -> int:
+        return hash((Hashing, self.bits, self.function))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Hashing, (self.bits, self.function)
+
+
+def integer(name: str, value: Any) -> int:
+    """An integer, which True and False are not.
+
+    >>> integer("bits", True)
+    Traceback (most recent call last):
+    TypeError: bits must be an integer, got True
+    """
+    try:
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be an integer, got {value!r}")
+
+
+class Remembered(dict[str, int]):
+    """Hashes of names, computed when they are looked up and kept for a while."""
+
+    def __init__(self, size: int, function: Any) -> None:
+        self.size, self.function = size, function
+
+    def __missing__(self, name: str) -> int:
+        if len(self) >= REMEMBERED:
+            self.clear()
+        number = self[name] = self.function(name.encode("utf-8", "surrogatepass")) % self.size
+        return number
+
+
+@functools.cache
+def hash_loops() -> Any:
+    """The compiled loops."""
+    from fiol.features import murmur  # imported here: `import fiol` loads no compiler
+
+    return murmur
+
+
+def murmur3(data: bytes) -> int:
+    """Murmur3 with 32 bits and seed 0.
+
+    >>> murmur3(b"hello"), murmur3(b"")
+    (613153351, 0)
+    """
+    numbers = np.empty(1, np.int64)
+    hash_loops().hash_names(np.frombuffer(bytearray(data), np.uint8), np.array([0, len(data)]), 2**32, numbers)
+    return int(numbers[0])
+
+
+def finished_crc(data: bytes) -> int:
+    """CRC-32, and then the last steps of murmur3 with 32 bits: every bit reaches every bit of the result.
+
+    >>> finished_crc(b"age") % 2**18
+    186462
+    """
+    h = zlib.crc32(data)
+    h = ((h ^ (h >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
+    h = ((h ^ (h >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
+    return h ^ (h >> 16)
+
+
+#: Hashes of bytes, by what files call them.
+FUNCTIONS = {MURMUR3: murmur3, CRC32: finished_crc}

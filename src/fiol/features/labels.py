@@ -1,0 +1,237 @@
+"""Labels of classes as codes: 0, 1, ... in the order of their appearance, or sorted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fiol.features.frames import as_list
+
+#: Classes are first looked for in so many rows.
+ROWS_FOR_CLASSES = 256
+#: So few classes are compared with every label: sorting takes longer.
+FEW_CLASSES = 8
+
+
+class Labels:
+    """The classes there are, and the code of each.
+
+    Parameters
+    ----------
+    classes : the labels there are from the start, in the order of their codes.
+    closed : whether there will never be others.
+
+    >>> fruit = Labels()
+    >>> fruit.take_in(["pear", "apple", "pear"]), fruit.codes_of(["apple", "pear"])
+    (['pear', 'apple'], array([1, 0]))
+    >>> fruit.arrange(["apple", "pear"])
+    >>> fruit.codes
+    {'apple': 0, 'pear': 1}
+    >>> Labels([False, True], closed=True).take_in(["apple"])
+    Traceback (most recent call last):
+    ValueError: 'apple' is none of the classes [False, True]
+    """
+
+    def __init__(self, classes: Iterable[Any] = (), closed: bool = False) -> None:
+        #: The code of every class, in the order of codes. Replaced when it changes, so that marks cost nothing.
+        self.codes: dict[Any, int] = {label: k for k, label in enumerate(classes)}
+        self.closed = closed
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes there are, in the order of their codes."""
+        return list(self.codes)
+
+    def take_in(self, labels: Iterable[Any]) -> list[Any]:
+        """Give codes to labels that are new, and return those; ValueError if the classes are closed."""
+        new = [label for label in dict.fromkeys(labels) if label not in self.codes]
+        if new and self.closed:
+            raise ValueError(f"{new[0]!r} is none of the classes {self.classes}")
+        if new:
+            self.codes = {label: k for k, label in enumerate([*self.codes, *new])}
+        return new
+
+    def codes_of(self, labels: Iterable[Any]) -> Any:
+        """The code of every label; KeyError if one is no class."""
+        return np.array([self.codes[label] for label in labels], np.int64)
+
+    def code(self, labels: list[Any]) -> tuple[Any, Any]:
+        """The code of every row's label, new ones taken in; and the row in which each new class first appears.
+
+        >>> Labels(["pear"]).code(["pear", "fig", "pear", "kiwi"])
+        (array([0, 1, 0, 2]), array([1, 3]))
+        """
+        before = len(self.codes)
+        if self.closed and not self.codes.keys() >= set(labels):
+            k = next(k for k, label in enumerate(labels) if label not in self.codes)
+            raise ValueError(f"y[{k}]: {labels[k]!r} is none of the classes {self.classes}")
+        new = self.take_in(labels)
+        codes = self.codes_of(labels)
+        # New classes are numbered as they appear, so the largest code so far reaches each of them at its first row.
+        return codes, np.searchsorted(np.maximum.accumulate(codes), np.arange(before, before + len(new)))
+
+    def array(self, first: int | None = None) -> Any:
+        """The classes, or so many of the first, as an array: of one type if they have one, else of objects."""
+        classes = self.classes[:first]
+        same = len({type(label) for label in classes}) == 1 and type(classes[0]) in LABEL_TYPES
+        found = np.empty(len(classes), object)
+        found[:] = classes
+        return np.array(classes) if same else found
+
+    def header(self) -> dict[str, Any]:
+        """The classes, as a file's header has them."""
+        return {"classes": self.classes, "closed": self.closed}
+
+    def check_storable(self) -> None:
+        """TypeError unless a file can hold all labels, and give them back as they are."""
+        for label in self.codes:
+            if type(label) not in LABEL_TYPES:
+                raise TypeError(f"a file holds labels that are str, int or bool, got {label!r}")
+
+    def arrange(self, classes: Iterable[Any]) -> None:
+        """Give the classes, which are those there are, codes in this order."""
+        self.codes = {label: k for k, label in enumerate(classes)}
+
+    def mark(self) -> dict[Any, int]:
+        """A token for `rewind`."""
+        return self.codes
+
+    def rewind(self, mark: dict[Any, int]) -> None:
+        """Take back all classes since the mark."""
+        self.codes = mark
+
+
+#: Types of labels that a file holds.
+LABEL_TYPES = (str, int, bool)
+
+
+class AnyLabels(list[Any]):
+    """Labels in a convention that is not ours, such as River's: anything hashable. No file holds all of them."""
+
+
+def check_kinds(labels: list[Any], name: str, known: Iterable[Any] = ()) -> None:
+    """TypeError unless labels are str, int or bool, and none is another's equal, as True and 1 are.
+
+    >>> check_kinds(["pear", 1.5], "y")
+    Traceback (most recent call last):
+    TypeError: y[1] must be a label: str, int or bool, got 1.5
+    >>> check_kinds([True], "y", known=[0, 1])
+    Traceback (most recent call last):
+    TypeError: y[0]: True equals the label 1: use int or bool for both
+    """
+    kinds, before = set(map(type, labels)), set(map(type, known))
+    if not kinds <= set(LABEL_TYPES):
+        k = next(k for k, label in enumerate(labels) if type(label) not in LABEL_TYPES)
+        raise TypeError(f"{name}[{k}] must be a label: str, int or bool, got {labels[k]!r}")
+    if {int, bool} <= kinds | before:
+        first = {label: label for label in reversed([*known, *labels])}
+        for k, label in enumerate(labels):
+            if type(first[label]) is not type(label):
+                raise TypeError(f"{name}[{k}]: {label!r} equals the label {first[label]!r}: use int or bool for both")
+
+
+def check_classes(classes: Any) -> list[Any]:
+    """Labels without numpy around them, all different, at least one."""
+    if isinstance(classes, str):
+        raise TypeError(f"classes must be a sequence of labels, got {classes!r}")
+    found = [plain_label(label) for label in as_list(classes)]
+    if not found:
+        raise ValueError("classes must name at least one class; without classes, they may appear at any time")
+    if not isinstance(classes, AnyLabels):
+        check_kinds(found, "classes")
+    if len(set(found)) < len(found):
+        raise ValueError(f"classes must be all different, got {found}")
+    return found
+
+
+def labels_from_header(value: Any) -> dict[str, Any] | None:
+    """The labels in a file's header, None if it has none; ValueError if they make no sense."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or value.keys() != {"classes", "closed"} or type(value["closed"]) is not bool:
+        raise ValueError(f"its labels are given as {value!r}")
+    classes = value["classes"]
+    if not isinstance(classes, list) or not all(type(label) in LABEL_TYPES for label in classes):
+        raise ValueError("its classes are not str, int or bool")
+    if len(set(classes)) < len(classes) or (value["closed"] and not classes):
+        raise ValueError("its classes are not all different, or there are none")
+    return {"classes": classes, "closed": value["closed"]}
+
+
+def labels_of_rows(y: Any, rows: int | None, known: Labels | None = None) -> list[Any]:
+    """One label per row, without numpy around it, from a list, an array or a series; None is any number of rows.
+
+    Labels are str, int or bool, and go with the classes known; those in `AnyLabels` may be anything hashable.
+
+    >>> labels_of_rows(np.array(["pear", "fig"]), 2)
+    ['pear', 'fig']
+    """
+    if isinstance(y, (str, bytes, Mapping)) or not isinstance(y, Iterable):
+        raise TypeError(f"y must be one label per row, got {y!r}")
+    shape = getattr(y, "shape", (0,))
+    if len(shape) != 1:
+        raise ValueError(f"y must be one-dimensional, got shape {shape}")
+    labels = as_list(y)
+    if rows is not None and len(labels) != rows:
+        raise ValueError(f"y must have one entry per row: {rows}, got {len(labels)}")
+    if isinstance(y, np.ndarray) and y.dtype.kind in "biuU":
+        if known is not None and y.dtype.kind != "U":
+            check_kinds(labels, "y", known.codes)
+        return labels
+    for k, label in enumerate(labels):
+        try:
+            labels[k] = plain_label(label)
+            hash(labels[k])
+        except ValueError:
+            raise ValueError(f"y[{k}] is missing") from None
+        except TypeError:
+            raise TypeError(f"y[{k}] must be a label: str, int or bool, got {label!r}") from None
+    if not isinstance(y, AnyLabels):
+        check_kinds(labels, "y", () if known is None else known.codes)
+    return labels
+
+
+def plain_label(label: Any) -> Any:
+    """A label without numpy around it; ValueError if it is missing.
+
+    >>> plain_label(np.bool_(True))
+    True
+    """
+    if isinstance(label, np.generic):
+        label = label.item()
+    if label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and math.isnan(label)):
+        raise ValueError("y is missing")
+    return label
+
+
+def sorted_codes(labels: Any, classes: Any = None) -> tuple[Any, Any]:
+    """The sorted classes, those known before and others that there are, and the code of every label of an array.
+
+    >>> sorted_codes(np.array([7, 3, 5, 3]), np.array([3, 7]))
+    (array([3, 5, 7]), array([2, 0, 1, 0], dtype=int8))
+    """
+    classes = np.unique(labels[:ROWS_FOR_CLASSES]) if classes is None else classes
+    codes, known = places(labels, classes)
+    if known.all():
+        return classes, codes
+    classes = np.union1d(classes, labels[~known])
+    return classes, places(labels, classes)[0]
+
+
+def places(labels: Any, classes: Any) -> tuple[Any, Any]:
+    """The place of every label among the sorted classes, and whether it is there."""
+    if len(classes) > FEW_CLASSES:
+        codes = np.searchsorted(classes[1:], labels, side="right")
+        return codes, classes[codes] == labels
+    codes, known = np.zeros(len(labels), np.int8), np.zeros(len(labels), bool)
+    for code, label in enumerate(classes):
+        own = labels == label
+        codes += own * np.int8(code)
+        known |= own
+    return codes, known

@@ -1,0 +1,274 @@
+"""Named features: dicts as rows, by a vocabulary that grows (for a hash that does not, see `fiol.features.hashing`)."""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats, Indices
+from fiol.features.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk, canonical, loops, refuse_value
+from fiol.features.transaction import Transaction
+
+#: Types of names that need no second look.
+NAME_TYPES = frozenset((str, int))
+
+
+class Encoder:
+    """Dicts as rows: a key is the name of a feature, str or int, and its value a number.
+
+    A text as value is part of the name: {"color": "red"} is {"color=red": 1}. Zeros are left out.
+    """
+
+    #: How many features there are.
+    size: int
+    #: The numbers of names that are str.
+    known: dict[str, int]
+
+    def number(self, name: str | int, owner: str = "x") -> int:
+        """The number of the feature `name`; errors say that `owner` has it."""
+        raise NotImplementedError
+
+    def knows(self, name: str | int) -> bool:
+        """Whether the feature `name` has a number already."""
+        return True
+
+    def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
+        """The numbers of many names, all at once; without `grow` that of new ones is `unseen`."""
+        raise NotImplementedError
+
+    @property
+    def tables(self) -> tuple[dict[Any, int], dict[Any, int], list[Any]]:
+        """The numbers of names that are str and of those that are int, and all names that have got a number."""
+        return self.known, {}, []
+
+    def mark(self) -> Any:
+        """A token for `rewind`."""
+
+    def rewind(self, mark: Any) -> None:
+        """Take back all names since the mark."""
+
+    def look_up(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
+        """Indices, which rise, and values of a row whose names are all known, fast; None if it needs a second look."""
+        return looked_up(row, self.known) or looked_up(named_texts(row), self.known)
+
+    def encode(self, rows: Iterable[Mapping[Any, Any]], grow: bool = True, unseen: int | None = None) -> Chunk:
+        """The rows as a chunk. If one of them is wrong, or `rows` raises, it is as if there had been no call.
+
+        `grow=False` changes nothing: all features that have no number yet are number `unseen`, or left out if that is
+        None.
+        """
+        if isinstance(rows, Mapping):
+            raise TypeError("rows must be an iterable of dicts: for a single one use encode_one")
+        found = list[tuple[Indices, Floats]]()
+        try:
+            with Transaction(self):
+                for row in rows:
+                    found.append(self.encode_one(row, len(found), grow, unseen))
+        except BaseException as error:
+            if hasattr(error, "add_note") and not str(error).startswith("X["):
+                error.add_note(f"in row {len(found)}")
+            raise
+        indptr = np.zeros(len(found) + 1, np.int64)
+        np.cumsum([indices.shape[0] for indices, _ in found], out=indptr[1:])
+        found.append((np.empty(0, np.int32), np.empty(0)))  # nothing cannot be joined
+        indices, data = zip(*found, strict=True)
+        return Chunk(indptr, np.concatenate(indices), np.concatenate(data))
+
+    def encode_one(
+        self, row: Mapping[Any, Any], number: int | None = None, grow: bool = True, unseen: int | None = None
+    ) -> tuple[Indices, Floats]:
+        """Indices, which rise, and values of one row; errors say that it is row `number`."""
+        return self.look_up(row) or self.encode_carefully(row, number, grow, unseen)
+
+    def encode_carefully(
+        self, row: Mapping[Any, Any], number: int | None, grow: bool, unseen: int | None
+    ) -> tuple[Indices, Floats]:
+        """Return the indices, which rise, and values of one row of any kind, looking at every name."""
+        owner = "x" if number is None else f"X[{number}]"
+        if not isinstance(row, Mapping):
+            raise TypeError(f"{owner} must be a dict, got {type(row).__name__}")
+        entries = [checked_entry(owner, key, value) for key, value in row.items()]
+        keep = grow or unseen is not None
+        entries = [(name, value) for name, value in entries if value != 0.0 and (keep or self.knows(name))]
+        with Transaction(self):
+            numbers = [self.number(name, owner) if grow or self.knows(name) else unseen for name, _ in entries]
+            indices = np.array(numbers, np.int32)
+            data = np.array([value for _, value in entries], np.float64)
+            done = arranged(indices.copy(), data.copy())
+            if done is not None:
+                return done
+            one = Chunk(np.array([0, len(entries)]), indices, data)
+            return canonical(one, lambda _, index: f"{owner}, the sum of all that is feature {index},")[1:]
+
+
+def looked_up(row: Any, known: dict[str, int]) -> tuple[Indices, Floats] | None:
+    """Indices and values of a row, fast; None if it has a new name, a text, or something wrong."""
+    try:
+        n = len(row)
+        indices, data = np.empty(n, np.int32), np.empty(n)
+        pack_indices, pack_data = packers(n)
+        pack_indices(indices, 0, *map(known.__getitem__, row))
+        pack_data(data, 0, *row.values())
+    except Exception:
+        return None
+    return arranged(indices, data)
+
+
+def named_texts(row: Any) -> dict[Any, Any] | None:
+    """Return a dict with every text value made part of its name, in the same order.
+
+    Return None if `row` is not a plain dict, has no text, or has two entries that become one name.
+
+    >>> named_texts({"age": 30.0, "color": "red"})
+    {'age': 30.0, 'color=red': 1.0}
+    """
+    if type(row) is not dict or str not in map(type, row.values()):
+        return None
+    named: dict[Any, Any] = {}
+    for key, value in row.items():
+        if type(value) is str and type(key) in NAME_TYPES:
+            named[f"{key}={value}"] = 1.0
+        else:
+            named[key] = value
+    return named if len(named) == len(row) else None
+
+
+@functools.cache
+def packers(n: int) -> tuple[Any, Any]:
+    """How to write n integers, and n floats but nothing that is merely convertible to them, into an array."""
+    return struct.Struct(f"{n}i").pack_into, struct.Struct(f"{n}d").pack_into
+
+
+def arranged(indices: Indices, data: Floats) -> tuple[Indices, Floats] | None:
+    """One row in canonical form; None if a value is out of range."""
+    n = loops().arrange(indices, data, SMALLEST, LARGEST)
+    if n < 0:
+        return None
+    return (indices, data) if n == len(data) else (indices[:n], data[:n])
+
+
+def checked_entry(owner: str, key: Any, value: Any) -> tuple[str | int, float]:
+    """Name and value of a feature, checked."""
+    name: str | int = key if type(key) is str or type(key) is int else check_name(owner, key)
+    if isinstance(value, str):
+        return f"{name}={value}", 1.0
+    number = value if type(value) is float else check_value(owner, name, value)
+    if not (number == 0.0 or SMALLEST <= abs(number) <= LARGEST):
+        refuse_value(feature(owner, name), number)
+    return name, number
+
+
+def feature(owner: str, name: str | int) -> str:
+    """How an error calls a feature of the row `owner`."""
+    return f"x[{name!r}]" if owner == "x" else f"{owner[:-1]}, {name!r}]"
+
+
+def check_name(owner: str, key: Any) -> str | int:
+    """A key as a plain str or int."""
+    if isinstance(key, str):
+        return str(key)
+    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+        return int(key)
+    raise TypeError(f"{owner} has the key {key!r}: keys must be str or int")
+
+
+def check_value(owner: str, name: str | int, value: Any) -> float:
+    """A value as a float, infinite if it is beyond the largest one."""
+    if value is None or type(value).__name__ == "NAType":
+        raise ValueError(f"{feature(owner, name)} is missing")
+    try:
+        return math.fsum([value])  # float() would read bytes
+    except TypeError:
+        message = f"{feature(owner, name)} must be a number or a str, got {type(value).__name__}"
+        raise TypeError(message) from None
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+class Vocabulary(Encoder):
+    """Features numbered in the order in which their names first appear with a value that is not 0.
+
+    >>> vocabulary = Vocabulary()
+    >>> vocabulary.encode([{"age": 30, "color": "red"}, {"color": "blue", "size": 0}]).indices
+    array([0, 1, 2], dtype=int32)
+    >>> vocabulary.names
+    ['age', 'color=red', 'color=blue']
+    >>> vocabulary.encode_one({"color": "red", "age": 31})
+    (array([0, 1], dtype=int32), array([31.,  1.]))
+    """
+
+    def __init__(self, names: Iterable[str | int] = ()) -> None:
+        #: The name of every number.
+        self.names: list[str | int] = []
+        self.known, self._integers = {}, dict[int, int]()
+        for name in names:
+            self.number(name)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """How many features there are."""
+        return len(self.names)
+
+    def table(self, name: str | int) -> dict[Any, int]:
+        """The numbers of names of this kind. True and 1.0, which equal 1, must not find it in the other one."""
+        return self.known if isinstance(name, str) else self._integers
+
+    def knows(self, name: str | int) -> bool:
+        """Whether the feature `name` has a number already."""
+        return name in self.table(name)
+
+    @property
+    def tables(self) -> tuple[dict[Any, int], dict[Any, int], list[Any]]:
+        """The numbers of names that are str and of those that are int, and all names; those of this vocabulary."""
+        return self.known, self._integers, self.names
+
+    def number(self, name: str | int, owner: str = "x") -> int:
+        """The number of the feature `name`, the next one if it is new."""
+        table = self.table(name)
+        found = table.get(name)
+        if found is None:
+            found = len(self.names)
+            if found >= MOST_FEATURES:
+                raise ValueError(
+                    f"{owner} has the new key {name!r}: index overflow, there are {MOST_FEATURES} features"
+                )
+            plain = str.__str__(name) if isinstance(name, str) else int(name)  # looking it up must run no code
+            self.names.append(plain)
+            table[plain] = found
+        return found
+
+    def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
+        """The numbers of many names, all at once; new ones get the next, or without `grow` the number `unseen`.
+
+        >>> vocabulary = Vocabulary(["b"])
+        >>> vocabulary.numbers_of_names(["a", "b"], False, -1), vocabulary.numbers_of_names(["a", "b"], True, -1)
+        (array([-1,  0]), array([1, 0]))
+        """
+        found = list(map(self.known.get, names))
+        for i, number in enumerate(found):
+            if number is None:
+                found[i] = self.number(names[i]) if grow else unseen
+        return np.array(found, np.int64)
+
+    def mark(self) -> int:
+        """A token for `rewind`: the number of names."""
+        return len(self.names)
+
+    def rewind(self, mark: int) -> None:
+        """Take back all names but the first `mark`."""
+        if len(self.names) > mark:
+            for name in self.names[mark:]:
+                self.table(name).pop(name, None)  # an interrupt may have come between the two
+            del self.names[mark:]
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {self.size} names>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, (self.names,)

@@ -1,0 +1,171 @@
+"""Passes over the same rows for scikit-learn's estimators: one pass, rows held out, a model's quality, progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.engine.engine import IN_ORDER
+from fiol.features.chunk import Chunk
+from fiol.learner import Learner
+from fiol.models.epochs import MIN_STACK_ROWS, EpochRun
+from fiol.models.one_vs_rest import OneVsRest
+
+#: So often, over this last part of a pass, `fit` looks at the weights that it takes the mean of (docs/benchmarks.md has
+#: what others gave: longer means lag behind where there is still much to learn).
+LOOKS_PER_TAIL, TAIL = 8, 0.125
+#: Fewer rows than that, held back, say nothing about how many passes to make.
+FEWEST_HELD_BACK = 10
+
+
+class Passes:
+    """`Passes(learner, chunk, y, sample_weights)(order)`: a pass over rows that have been checked, in this order.
+
+    Returns the mean loss of their scores before. From the second pass on, the combination weights of an ensemble are
+    frozen (`Engine.freeze_stack`), unless they have seen few rows: then overfitting them is better than hardly fitting
+    them.
+
+    The one linear model of an ensemble is looked at `LOOKS_PER_TAIL` times, evenly over the last part, `tail`, of a
+    pass in some order. `settle` lets the ensemble be the mean of what was seen
+    in the last pass: members with long steps carry the noise of the last rows, which in a random order say no more than
+    others.
+    """
+
+    def __init__(self, learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats, tail: float = 0.0) -> None:
+        self.learner, self.rows, self.made = learner, (chunk, y, sample_weights), 0
+        self.tail = tail if learner.engine.moves else 0.0
+        self.seen: list[Any] = []  #: sums of weights and intercepts, and how many
+
+    def __call__(self, order: Any = IN_ORDER) -> float:
+        chunk, y, sample_weights = self.rows
+        again = self.made > 0 and self.learner.rounds >= MIN_STACK_ROWS
+        with self.learner.engine.freeze_stack() if again else nullcontext():
+            scores = self.learn(order)
+        self.made += 1
+        return self.learner.core.mean_loss(scores, y, sample_weights, order if len(order) < chunk.rows else IN_ORDER)
+
+    def learn(self, order: Any) -> Floats:
+        """The rounds of a pass, and looks in between; returns the scores before them."""
+        first = len(order) - int(self.tail * len(order))
+        if first == len(order):
+            return self.learner.core.learn_canonical(*self.rows, order)
+        stops = np.unique(np.linspace(first, len(order), LOOKS_PER_TAIL + 1).astype(int))
+        scores, self.seen = np.zeros((self.rows[0].rows, *self.learner.engine.trailing)), []
+        for start, stop in zip((0, *stops), stops, strict=False):
+            if start < stop:  # no order is that of all rows
+                some = order[start:stop]
+                scores[some] = self.learner.core.learn_canonical(*self.rows, some)[some]
+            if stop > first:
+                self.look()
+        return scores
+
+    def look(self) -> None:
+        """Add the one linear model of now to what was seen."""
+        engine = self.learner.engine
+        now = [engine.weights(self.learner.n_features, False), engine.intercept_weight(False), 1.0]
+        self.seen = [a + b for a, b in zip(self.seen, now, strict=True)] if self.seen else now
+
+    def settle(self) -> None:
+        """Let the ensemble be the mean of what was seen, if anything was."""
+        if self.seen:
+            w, intercept, looks = self.seen
+            self.learner.engine.move_to(w / looks, intercept / looks)
+
+
+def accuracy(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> float:
+    """The weighted share of rows whose score has the sign of their target, or is the highest for their class."""
+    scores = learner.core.score_canonical(chunk)
+    right = (scores > 0.0) == (y > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == y
+    return float(np.average(right, weights=sample_weights))
+
+
+def r2(learner: Learner, chunk: Chunk, y: Floats, sample_weights: Floats) -> float:
+    """The weighted coefficient of determination."""
+    from sklearn.metrics import r2_score
+
+    return float(r2_score(y, predictions(learner, chunk), sample_weight=sample_weights))
+
+
+def negative_loss(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> float:
+    """Minus the weighted mean loss."""
+    return -learner.core.mean_loss(learner.core.score_canonical(chunk), y, sample_weights)
+
+
+def predictions(learner: Learner, chunk: Chunk) -> Floats:
+    """The predicted targets."""
+    return learner.core.predictions(learner.core.score_canonical(chunk))
+
+
+def held_out(estimator: Any, y: Any, splitter: Any) -> Any:
+    """A mask of the rows that an estimator holds out; None if it holds out none."""
+    if not estimator.early_stopping:
+        return None
+    split = splitter(n_splits=1, test_size=estimator.validation_fraction, random_state=estimator.random_state)
+    _, held = next(split.split(np.zeros((len(y), 1)), y))
+    mask = np.zeros(len(y), bool)
+    mask[held] = True
+    return mask
+
+
+def held_back(rows: int, fraction: float, seed: int | None) -> Any:
+    """A mask of the rows that tell an ensemble how many passes to make: drawn by a seed, or the last ones.
+
+    None if these would be fewer than 10, which tell nothing.
+
+    >>> held_back(100, 0.1, None).nonzero()[0].tolist(), held_back(20, 0.1, None)
+    ([90, 91, 92, 93, 94, 95, 96, 97, 98, 99], None)
+    """
+    held = int(fraction * rows)
+    if held < FEWEST_HELD_BACK:
+        return None
+    mask = np.zeros(rows, bool)
+    mask[rows - held :] = True
+    return mask if seed is None else np.random.RandomState(seed).permutation(mask)
+
+
+def continued(old: Any, new: Any) -> Any:
+    """The model that goes on where `old` ended: `old` itself, or `new` with its weights if that makes other steps."""
+    if type(old) is not type(new):
+        raise ValueError(
+            "with warm_start, all classes at once cannot go on from one against the rest, or vice versa: name the loss "
+            'of the last fit, such as loss="log_loss" or loss="softmax"'
+        )
+    if isinstance(old, OneVsRest):
+        new.core.learners = {label: continued(old.learners[label], learner) for label, learner in new.learners.items()}
+        return new
+    if old.n_features != new.n_features:
+        raise ValueError(
+            f"with warm_start, X must have the {old.n_features} features of the last fit, got {new.n_features}"
+        )
+    if old.core.has_recipe_of(new.core):
+        return old
+    places = slice(None) if old.classes is None else old.core.codes_of(new.classes)
+    new.start_from(old.weights[places], old.intercept if old.classes is None else old.intercept[places])
+    return new
+
+
+class Progress:
+    """Prints the loss, how good the best pass so far was on rows held out, and the time after every pass."""
+
+    def __init__(self) -> None:
+        self.start = time.perf_counter()
+        self.show: Callable[[str], None] = print
+        with suppress(ImportError):
+            from rich import print as show
+
+            self.show = show
+
+    def __call__(self, epoch: int, runs: list[EpochRun]) -> None:
+        loss = np.mean([run.losses[-1] for run in runs])
+        held, best = "", np.mean([run.best for run in runs])
+        if runs[0].back_to_best is not None:  # an ensemble's, whose merit is minus a loss
+            held = f", least loss of rows held back {-best:.6f}"
+        elif runs[0].score is not None:
+            held = f", best held-out score {best:.4f}"
+        left = f", {len(runs)} classes" if len(runs) > 1 else ""
+        self.show(f"pass {epoch}: loss {loss:.6f}{held}{left}, {time.perf_counter() - self.start:.2f} s")

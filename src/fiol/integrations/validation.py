@@ -1,0 +1,133 @@
+"""scikit-learn's checks, as all estimators make them: what parameters may be, rows, labels, and taking back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import validation
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+
+from fiol.features.frames import converted
+from fiol.features.transaction import Transaction, rows_learned, say_learned
+
+#: Rows that need no conversion.
+CSR_TYPES = tuple(getattr(sparse, name) for name in ("csr_matrix", "csr_array") if hasattr(sparse, name))
+LARGEST_SEED = np.iinfo(np.int32).max
+#: What scikit-learn's estimators that make passes over rows have in common, and what it may be.
+OF_PASSES: dict[str, list[Any]] = {
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left"), None],
+    "early_stopping": ["boolean"],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "shuffle": ["boolean"],
+    "random_state": ["random_state"],
+    "warm_start": ["boolean"],
+    "verbose": ["verbose"],
+}
+
+#: What n_jobs may be.
+THREADS: list[Any] = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]
+
+
+def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """scikit-learn's checks of X and y, and what they say about the features; registered containers are converted."""
+    X = converted(X)
+    if not (isinstance(y, str) and y == "no_validation"):
+        y = converted(y)
+    if hasattr(estimator, "_validate_data"):  # scikit-learn < 1.6
+        return estimator._validate_data(X, y, **options)
+    return validation.validate_data(estimator, X, y, **options)
+
+
+@contextmanager
+def unless_refused(estimator: Any) -> Iterator[None]:
+    """Takes back what an estimator is told about itself, should an error follow: scikit-learn's checks write first.
+
+    Classes that its model has taken in are taken back too.
+    """
+    before = estimator.__dict__.copy()
+    model: Any = getattr(estimator, "_model", None)
+    mark = None if model is None else model.core.mark()
+    try:
+        yield
+    except BaseException as error:
+        if not rows_learned(error):
+            estimator.__dict__.clear()
+            estimator.__dict__.update(before)
+            if mark is not None:
+                model.core.rewind(mark)
+        raise
+
+
+def all_or_nothing(fit: Any) -> Any:
+    """A method `fit` or `partial_fit` that leaves an estimator as it was if anything is raised, such as an interrupt.
+
+    A warning that is raised as an error comes after all was learned.
+    """
+
+    @functools.wraps(fit)
+    def wrapped(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = {name: value.copy() if type(value) is list else value for name, value in self.__dict__.items()}
+        goes_on = self.warm_start or fit.__name__ == "partial_fit"
+        model = getattr(self, "_model", None)
+        own = () if model is None else (model.core.intake,)  # one model of several has the features of all
+        cores = [learner.core for learner in getattr(self, "learners_", getattr(self, "_learners", ()))]
+        undo = Transaction(*((*cores, *own) if goes_on else ()))
+        try:
+            return fit(self, *arguments, **options)
+        except Warning:
+            raise
+        except BaseException as error:
+            undo.rewind()
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if rows_learned(error):
+                say_learned(error, 0)
+            raise
+
+    return wrapped
+
+
+def one_array(y: Any, rows: int) -> Any:
+    """y if it is an array with one entry per row, as scikit-learn's checks leave it; ValueError otherwise."""
+    if type(y) is not np.ndarray or y.shape != (rows,):
+        raise ValueError(f"y must be an array with one entry for each of {rows} rows")
+    return y
+
+
+def check_labels(classes: Any) -> None:
+    """ValueError unless classes are words or whole numbers, in scikit-learn's words."""
+    if classes.dtype.kind not in "biuU":
+        check_classification_targets(np.repeat(classes, 2))  # once each, it would take many for numbers
+
+
+def without_numpy(value: Any) -> Any:
+    """A value without numpy's type, to show."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def class_weights(class_weight: dict[Any, Any], classes: list[Any], closed: bool) -> list[float]:
+    """The weight of every class, 1 by default.
+
+    As in scikit-learn, a key that is no class is an error where another class has no weight: it may be misspelt.
+
+    >>> class_weights({"pear": 2.0}, ["apple", "pear"], closed=True)
+    [1.0, 2.0]
+    """
+    for label, weight in class_weight.items():
+        if not (isinstance(weight, Real) and 0.0 <= float(weight) < np.inf):
+            where = f"class_weight[{without_numpy(label)!r}]"
+            raise ValueError(f"{where} must be a finite number of at least 0, got {without_numpy(weight)!r}")
+    strange = [without_numpy(label) for label in class_weight if label not in classes]
+    if closed and strange and len(class_weight) - len(strange) < len(classes):
+        raise ValueError(f"class_weight has keys that are no classes: {strange}; the classes are {classes}")
+    return [class_weight.get(label, 1.0) for label in classes]

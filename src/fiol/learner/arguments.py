@@ -1,0 +1,125 @@
+"""Checks of the arguments of a learner."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from fiol.algorithms.ensemble import Ensemble
+from fiol.algorithms.plan import Plan, make_plan
+from fiol.algorithms.update import Update
+from fiol.components.component import per_feature_sizes
+from fiol.components.joint_losses import JointLoss
+from fiol.components.losses import Logistic
+from fiol.components.regularizers import Unregularized
+from fiol.features.chunk import MOST_FEATURES
+from fiol.features.coding import Coding
+from fiol.features.hashing import Hashing, integer
+from fiol.features.labels import Labels, check_classes
+from fiol.presets import Stacked
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise ValueError unless an option is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def check_size(name: str, value: Any) -> int:
+    """Return a count that is at least 1 and at most the largest number of features."""
+    size = integer(name, value)
+    if not 1 <= size <= MOST_FEATURES:
+        raise ValueError(f"{name} must be from 1 to {MOST_FEATURES}, got {size}")
+    return size
+
+
+def check_dtype(dtype: Any) -> Any:
+    """Return the numpy dtype of an option that must be float64 or float32."""
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or found not in (np.dtype(np.float64), np.dtype(np.float32)):  # numpy finds None equal to float64
+        raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
+    return found
+
+
+def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:
+    """Return the update that is given, or `Stacked` with this loss and penalty.
+
+    >>> from fiol import FIOL, Squared
+    >>> chosen_update(None, Squared(), None).brief()
+    'Ensemble of 7 with Squared()'
+    >>> chosen_update(FIOL(Squared()), Squared(), None)
+    Traceback (most recent call last):
+    TypeError: give an update, which has a loss and a regularizer, or these
+    """
+    if update is None:
+        return Stacked(Logistic() if loss is None else loss, Unregularized() if regularizer is None else regularizer)
+    if loss is not None or regularizer is not None:
+        raise TypeError("give an update, which has a loss and a regularizer, or these")
+    return update
+
+
+def labels_for(update: Update | Ensemble, classes: Any) -> Labels | None:
+    """Return the classes of a learner whose loss has a score for each, and None for a loss with one score."""
+    if isinstance(update.loss, JointLoss):
+        return given_labels(classes)
+    if classes is not None:
+        name = type(update.loss).__name__
+        raise TypeError(f"{name} has one score, not one per class: use a joint loss, such as Softmax(), or OneVsRest")
+    return None
+
+
+def given_labels(classes: Any) -> Labels:
+    """Return labels that are closed if the classes are given, and open otherwise."""
+    return Labels(() if classes is None else check_classes(classes), closed=classes is not None)
+
+
+def coding_given(coding: Any, width: int | None, bits: int | None) -> Coding | None:
+    """Return the column encoding that the user gives, if any; TypeError if the number of features is fixed."""
+    if coding is None:
+        return None
+    if width is not None and bits is None:
+        raise TypeError("a coding makes as many features as there are names: leave out n_features")
+    return Coding.given(coding)
+
+
+def plans_of(update: Update | Ensemble, averaging: bool) -> list[Plan]:
+    """Return the plan of an update, or the plans of the members of an ensemble."""
+    if not isinstance(update, Ensemble):
+        return [make_plan(update, averaging)]
+    if averaging:
+        raise TypeError("an ensemble keeps no averages: its stack takes the place of them")
+    return [make_plan(member) for member in update.updates]
+
+
+def fixed_features(
+    update: Update | Ensemble, plans: list[Plan], n_features: Any, bits: Any, max_features: Any
+) -> int | None:
+    """Return the number of features if it is fixed, and None if it grows with the rows."""
+    given = [name for name, value in (("n_features", n_features), ("bits", bits)) if value is not None]
+    if max_features is not None:
+        check_size("max_features", max_features)
+        given.append("max_features")
+    if len(given) > 1:
+        raise TypeError(f"{' and '.join(given)} exclude each other")
+    if n_features is not None:
+        check_size("n_features", n_features)
+        n_features = operator.index(n_features)
+    if bits is not None:
+        n_features = Hashing(bits).size
+    sizes = per_feature_sizes(update)
+    if sizes and max_features is not None:
+        raise TypeError(f"{sizes[0][0]} has one number per feature, so max_features cannot renumber them")
+    if n_features is None and sizes:
+        n_features = sizes[0][1][0]
+    for name, shape in sizes:
+        if shape[0] != n_features:
+            raise ValueError(f"{name} is for {shape[0]} features, but there are {n_features}")
+    everywhere = any(plan.lazy_update.everywhere and plan.first_weight(1) != 0.0 for plan in plans)
+    if n_features is None and (update.geometry.reparametrization().whole_rows or everywhere):
+        raise TypeError(f"{type(update.geometry).__name__} needs to know how many features there are: give n_features")
+    return n_features

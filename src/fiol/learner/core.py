@@ -1,0 +1,500 @@
+"""`LearnerCore`: the state of a `Learner`, and what the rest of the package calls on it."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.algorithms.ensemble import Ensemble
+from fiol.algorithms.update import Update
+from fiol.components.row import Floats
+from fiol.components.subproblem import expect
+from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.ensemble.engine import make_engine
+from fiol.engine.single_row.fast_path import fallback
+from fiol.features.blocks import scattered
+from fiol.features.chunk import Chunk
+from fiol.features.frames import as_list
+from fiol.features.intake import Intake, counted, one_row
+from fiol.features.labels import AnyLabels, labels_of_rows
+from fiol.features.targets import check_sample_weights
+from fiol.features.vocabulary import Vocabulary, named_texts
+from fiol.learner.arguments import check_dtype, check_flag, coding_given, fixed_features, labels_for, plans_of
+from fiol.learner.model_core import ModelCore, known_classes
+from fiol.persistence import records
+
+#: The types of targets and sample weights that the fast path for single rows takes.
+TARGET_TYPES = {float, int, np.float64, np.int64}
+
+
+class LearnerCore(ModelCore):
+    """The state of a `Learner`: its update, its engine and its features.
+
+    `make_learner_core` builds one from the arguments of a `Learner`.
+
+    >>> from fiol import FIOL, Learner, Squared, to_chunk
+    >>> core = Learner(FIOL(Squared()), n_features=1, intercept=False).core
+    >>> core.learn_canonical(to_chunk([[1.0], [2.0]]), np.array([1.0, 2.0]), np.ones(2)).shape, core.rounds
+    ((2,), 2)
+    """
+
+    def __init__(
+        self,
+        update: Update | Ensemble,
+        intake: Intake,
+        engine: Engine,
+        intercept: bool,
+        average: bool,
+        dtype: Any,
+        compiled: bool,
+    ) -> None:
+        super().__init__(update, intake, intercept, average, dtype, compiled)
+        self.engine = engine
+        self.whole_rows = not update.geometry.reparametrization().is_identity  # rows change before the engine sees them
+
+    # --- state ----------------------------------------------------------------------------------
+
+    @property
+    def rounds(self) -> int:
+        return self.engine.rounds
+
+    @property
+    def rows(self) -> int:
+        return self.engine.rows
+
+    @property
+    def nbytes(self) -> int:
+        return self.engine.nbytes
+
+    @property
+    def row_cost(self) -> float:
+        """The cost of a round besides the entries of its row: see `Engine.row_cost`."""
+        return self.engine.row_cost
+
+    @property
+    def counts_unseen(self) -> bool:
+        """Whether a feature that was never seen has a weight."""
+        return self.intake.counts_unseen
+
+    @property
+    def numbered(self) -> bool:
+        """Whether features are the columns of a matrix, not names or hashes."""
+        return self.intake.encoder is None
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "max_features": self.intake.max_features}
+
+    def header(self) -> dict[str, Any]:
+        return {**super().header(), "statistics": list(self.update.statistics())}
+
+    def arrays(self) -> dict[str, Any]:
+        return self.engine.arrays()
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self.intake.restore(header)
+        self.engine.restore(records.fill_missing(arrays, self.arrays(), self.engine.needed_arrays))
+
+    def with_engine(self, engine: Engine, intake: Intake) -> LearnerCore:
+        """Return a core with the same update and options, and this engine and intake, not copies."""
+        return LearnerCore(self.update, intake, engine, self.intercept_fitted, self.averages, self.dtype, self.compiled)
+
+    def copy(self) -> LearnerCore:
+        new = self.with_update(self.update)
+        new.engine.restore(self.arrays())
+        return new
+
+    def with_update(self, update: Update | Ensemble) -> LearnerCore:
+        """Return a core with another update and the same options, features and classes, before its first round."""
+        new = make_learner_core(update, **self.options(), classes=known_classes(self), compiled=self.compiled)
+        new.intake.restore(self.intake.header())
+        return new
+
+    def mark(self) -> Any:
+        return self.engine, self.engine.mark(), self.intake.mark()
+
+    def rewind(self, mark: Any) -> None:
+        self.engine, rounds, features = mark
+        self.engine.rewind(rounds)
+        self.intake.rewind(features)
+
+    def extend(self, features: int) -> None:
+        """Grow to at least `features` features, unless their number is fixed."""
+        if self.intake.width is None:
+            self.intake.features = max(self.intake.features, features)
+
+    # --- classes --------------------------------------------------------------------------------
+
+    def add_classes(self, classes: list[Any]) -> None:
+        """Number new classes, whose weights start at 0; all of them or none."""
+        labels = self.labels
+        if labels is None:
+            raise TypeError(f"{type(self.update.loss).__name__} has one score, not one per class")
+        with self.intake.transaction():
+            new = labels.take_in(labels_of_rows(classes, None, labels))
+            if new:
+                self.add_scores(len(labels))
+
+    def add_scores(self, scores: int) -> None:
+        """Replace the engine by a copy with this number of scores."""
+        engine = self.engine.copy()
+        engine.add_scores(np.arange(engine.trailing[0]), scores)
+        self.engine = engine
+
+    def open_classes(self) -> None:
+        """Accept new classes from now on."""
+        if self.labels is None:
+            raise TypeError(f"{type(self.update.loss).__name__} has one score, not one per class")
+        self.labels.closed = False
+
+    def rename(self, classes: Sequence[Any]) -> None:
+        """Replace the labels of the classes, in their order."""
+        assert self.labels is not None
+        self.labels.arrange(classes)
+
+    def codes_of(self, y: Any) -> Any:
+        """Return the code of every label in y, its position in `classes`; KeyError for a label without a class."""
+        assert self.labels is not None
+        return self.labels.codes_of(labels_of_rows(AnyLabels(as_list(y)), None))
+
+    # --- learning from chunks -------------------------------------------------------------------
+
+    def learn_container(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
+        if self.intake.max_features is not None:
+            return self.learn_bounded(X, y, sample_weights)
+        return super().learn_container(X, y, sample_weights)
+
+    def learn_encoded(self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
+        chunk, labels = self.entered(chunk), self.labels
+        if labels is None:
+            return self.engine.learn(chunk, y, sample_weights, order)
+        codes, first = labels.code(y if order is IN_ORDER else [y[k] for k in order])
+        if order is not IN_ORDER:
+            codes = scattered(codes, order, chunk.rows)
+        if not first.size:
+            return self.engine.learn(chunk, codes, sample_weights, order)
+        if order is not IN_ORDER:
+            scores = self.learn_new_classes(chunk.take(order), codes[order], sample_weights[order], first)
+            return scattered(scores, order, chunk.rows)
+        return self.learn_new_classes(chunk, codes, sample_weights, first)
+
+    def learn_new_classes(self, chunk: Chunk, codes: Any, sample_weights: Floats, first: Any) -> Floats:
+        """Make a round per row, where each of the rows `first` is the first of a new class."""
+        before, scores = self.engine, []
+        self.engine = before.copy()
+        try:
+            for start, stop in itertools.pairwise([0, *first.tolist(), chunk.rows]):
+                if start < stop:
+                    block = chunk.row_block(start, stop)
+                    scores.append(self.engine.learn(block, codes[start:stop], sample_weights[start:stop]))
+                if stop < chunk.rows:
+                    known = self.engine.trailing[0]
+                    self.engine.add_scores(np.arange(known), known + 1)
+        except BaseException:
+            if self.engine.rounds > before.rounds:  # interrupted: forget the classes whose first row was not reached
+                labels = self.labels
+                assert labels is not None
+                labels.arrange(labels.classes[: self.engine.trailing[0]])
+            else:
+                self.engine = before
+            raise
+        return self.join_scores(scores)
+
+    def learn_bounded(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
+        """Make a round per row with at most `max_features` features, all or none."""
+        scores, before = list[Floats](), None
+
+        def saved() -> Any:
+            return before or (self.engine, self.engine.snapshot())
+
+        def drop_zeros() -> int:
+            nonlocal before
+            before = saved()
+            return self.prune()
+
+        try:
+            for start, chunk in self.intake.blocks(X, drop_zeros):
+                if chunk.rows < len(y):
+                    before = saved()
+                stop = start + chunk.rows
+                scores.append(self.learn_encoded(chunk, y[start:stop], sample_weights[start:stop]))
+        except BaseException:
+            if before is not None:
+                self.engine, arrays = before
+                self.engine.restore(arrays)
+            raise
+        return self.join_scores(scores)
+
+    def learn_canonical(self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
+        """Make a round per row of known features, with checked targets or codes of known classes.
+
+        Warns if a score is not finite.
+        """
+        scores = self.engine.learn(self.entered(chunk), y, sample_weights, order)
+        self.warn_if_not_finite(scores)
+        return scores
+
+    def entered(self, chunk: Chunk) -> Chunk:
+        """Return the rows as the working geometry sees them."""
+        return Chunk(*self.update.geometry.reparametrization().transform_rows(chunk, self.intake.features))
+
+    # --- learning from single rows --------------------------------------------------------------
+
+    def fast_learn_row(
+        self, indices: Any, values: Any, y: Any, sample_weight: Any, *outer: Intake, grows: bool = False
+    ) -> float | None:
+        """Make the round of a row in canonical form and return its score before; None, and no round, for any other row.
+
+        A feature that was never seen is taken only if the learner `grows`, and has room for it. `outer` are the intakes
+        that `fast_learn_dict` gets for the same model, so that rows and dicts share compiled functions.
+        """
+        if type(y) not in TARGET_TYPES or type(sample_weight) not in TARGET_TYPES or self.whole_rows:
+            return None
+        y, sample_weight, intake = float(y), float(sample_weight), self.intake
+        fast = self.engine.prepare_fast_path(len(values), (*outer, intake), learning=True, grows=grows)
+        if fast.learn is fallback:
+            z = self.engine.learn_one(indices, values, y, sample_weight, intake.features)
+        else:
+            z = fast.learn(indices, values, y, sample_weight)
+        self.warn_if_score_not_finite(z)
+        return z
+
+    def fast_learn_dict(self, row: Any, y: Any, sample_weight: Any, *outer: Intake, grows: bool = True) -> float | None:
+        """`fast_learn_row` for a dict; the first of the `outer` intakes numbers its names, or the learner's own."""
+        if (
+            type(y) not in TARGET_TYPES
+            or type(sample_weight) not in TARGET_TYPES
+            or self.whole_rows
+            or type(row) is not dict
+        ):
+            return None
+        fast = self.engine.prepare_fast_path(len(row), (*outer, self.intake), learning=True, grows=grows)
+        z = call_with_text(fast.learn, row, float(y), float(sample_weight))
+        self.warn_if_score_not_finite(z)
+        return z
+
+    def learn_dict(self, features: Any, y: Any, sample_weight: Any) -> Any:
+        """Make the round of a dict of features, whatever is in it, and return its score before."""
+        z = self.fast_learn_dict(features, y, sample_weight)
+        if z is not None:
+            return z
+        intake = self.intake
+        if intake.max_features is not None:
+            X, _ = counted([features])
+            with self.transaction():
+                targets, weights = self.check_targets([y], 1), check_sample_weights([sample_weight], 1)
+                scores = self.learn_container(X, targets, weights)
+                self.warn_if_not_finite(scores)
+                return only_score(scores)
+        row = intake.known_row(features)
+        z = None if row is None else self.fast_learn_row(*row, y, sample_weight)
+        if z is not None:
+            return z
+        with self.transaction():
+            before, row = intake.features, intake.take_in_row(features)
+            z = self.fast_learn_row(*row, y, sample_weight) if intake.features == before else None
+            if z is not None:
+                return z
+            targets, weights = self.check_targets([y], 1), check_sample_weights([sample_weight], 1)
+            scores = self.learn_encoded(one_row(*row), targets, weights)
+            self.warn_if_not_finite(scores)
+            return only_score(scores)
+
+    # --- scoring --------------------------------------------------------------------------------
+
+    def score_canonical(self, chunk: Chunk) -> Floats:
+        return self.engine.scores(self.entered(chunk))
+
+    def fast_score_dict(self, row: Any, *outer: Intake, lock: Any, predict: bool = False) -> float | None:
+        """Return the score of a dict, or its prediction, by the fast path; None if that does not take the dict.
+
+        See `fast_learn_dict`. `lock` is that of the model whose intake numbers the names.
+        """
+        if self.whole_rows or type(row) is not dict:
+            return None
+        fast = self.engine.prepare_fast_path(len(row), (*outer, self.intake), learning=False, lock=lock)
+        return call_with_text(fast.predict if predict else fast.score, row)
+
+    def score_dict(self, features: Any, predict: bool = False) -> Any:
+        z = self.fast_score_dict(features, lock=self.lock, predict=predict)
+        if z is not None:
+            return z
+        if self.intake.max_features is not None:
+            scores = self.scores(counted([features])[0])
+        else:
+            scores = self.score_canonical(one_row(*self.intake.read_row(features)))
+        return self.predictions(scores)[0] if predict else only_score(scores)
+
+    def predictions(self, scores: Floats) -> Any:
+        if self.labels is None:
+            return self.engine.predictions(scores)
+        loss = self.update.loss
+        return softmax(loss.link_factor * scores) if loss.link == "logit" else self.best_labels(scores)
+
+    def mean_loss(self, scores: Floats, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> float:
+        """Return the weighted mean loss of scores; y are targets, or the codes of classes."""
+        return self.engine.mean_loss(scores, y, sample_weights, order)
+
+    # --- weights --------------------------------------------------------------------------------
+
+    def weights(self, averaged: bool | None = None, features: int | None = None) -> Floats:
+        """Return the weights of the first `features` features, by default of all, up to date.
+
+        `averaged` chooses between averages and the weights of the last round; by default averages if they are kept.
+        """
+        to = self.update.geometry.reparametrization()
+        n = to.weights_per_feature * (self.intake.features if features is None else features)
+        w = to.restore_weights(self.engine.weights(n, self.averages if averaged is None else averaged))
+        return w if w.ndim == 1 else np.ascontiguousarray(w.T)
+
+    def intercept(self, averaged: bool | None = None) -> Any:
+        return self.engine.intercept_weight(self.averages if averaged is None else averaged)
+
+    def nonzero(self, averaged: bool) -> Any:
+        """Return a mask of features whose weight is not 0 for any class, or of any member of a nonlinear model."""
+        if not self.update.is_linear():
+            return self.engine.weighed(self.intake.features)
+        weights = self.weights(averaged)
+        return weights != 0.0 if weights.ndim == 1 else weights.any(axis=0)
+
+    def scales(self, features: int | None = None) -> Floats:
+        n = self.intake.features if features is None else features
+        return np.ones(n) if self.whole_rows else self.engine.scales(n)
+
+    def stiffness(self) -> Floats:
+        """Return the cost of a squared change of every weight, as far as it is known: see `Engine.stiffness`."""
+        n = self.intake.features
+        return np.ones(n) if self.whole_rows else self.engine.stiffness(n)
+
+    def settle(self) -> None:
+        self.engine.settle()
+
+    def start_from(self, weights: Any, intercept: Any) -> None:
+        """Begin with these weights; raises for weights of another shape or beyond the range of the dtype."""
+        if self.rounds or not self.update.starts_anywhere():
+            raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
+        w, classes, intake = np.array(weights, np.float64), self.engine.trailing, self.intake
+        given = w.size if not classes else w.shape[-1] if w.ndim else 0
+        features = intake.features if intake.width is not None else max(intake.features, given)
+        if w.shape != (*classes, features):
+            each = f"for each of {classes[0]} classes and " if classes else "for each of "
+            raise ValueError(f"weights must have one entry {each}{features} features, got shape {w.shape}")
+        shift = np.broadcast_to(np.asarray(intercept, np.float64), classes)
+        if not (np.isfinite(w).all() and np.isfinite(shift).all()):
+            raise ValueError("weights and intercept must be finite")
+        if max(np.abs(w).max(initial=0.0), np.abs(shift).max(initial=0.0)) > np.finfo(self.dtype).max:
+            raise OverflowError('weights or intercept leave the range of float32: use dtype="float64"')
+        self.engine.start_from(np.ascontiguousarray(w.T), shift)
+        intake.features = features
+
+    def negated(self) -> LearnerCore:
+        """Return a copy whose scores have the opposite sign; before its first round if weights must have a sign."""
+        if not self.update.is_symmetric():
+            return make_learner_core(self.update, **self.options(), compiled=self.compiled)
+        new = self.copy()
+        flipped = {name: -a if name.endswith((".w", ".total")) else a for name, a in self.arrays().items()}
+        new.engine.restore(flipped)
+        return new
+
+    def truncated(self, max_nonzero: int, X: Any) -> LearnerCore:
+        """Return a core with at most `max_nonzero` weights of this one: see `Learner.truncated`."""
+        w = self.weights()
+        squares = w * w if w.ndim == 1 else np.mean(w * w, axis=0)
+        cost = squares * (self.stiffness() if X is None else self.intake.moments(X)[1])
+        w[..., np.lexsort((-squares, -cost))[max_nonzero:]] = 0.0
+        new = self.with_update(Update(self.update.loss))
+        new.start_from(w, self.intercept())
+        return new
+
+    def member(self, k: int | None) -> LearnerCore:
+        """Return a core that continues from member k of an ensemble: see `Learner.member`."""
+        if not isinstance(self.update, Ensemble):
+            raise TypeError(f"only an ensemble has members, this learner has {self.update.brief()}")
+        members = self.engine.report(self.intake.features)
+        if k is None:
+            k = min(range(len(members)), key=lambda j: (members[j].overflowed, members[j].loss))
+        if not -len(members) <= operator.index(k) < len(members):
+            raise IndexError(f"there are members 0 to {len(members) - 1}, got {k!r}")
+        k = range(len(members))[k]
+        if self.update.gate is not None and members[k].update is not self.update.gate:
+            raise TypeError("members behind a gate have not seen all of the rows: they are none alone")
+        new = self.with_update(members[k].update)
+        new.engine = self.engine.alone(k)
+        return new
+
+    def prune(self) -> int:
+        """Drop all features whose last weight is exactly 0 and return their number."""
+        if not isinstance(self.intake.encoder, Vocabulary):
+            raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
+        with self.intake.transaction():
+            kept, engine = np.flatnonzero(self.nonzero(averaged=False)), self.engine
+            before = engine.storage_in_use()
+            dropped = self.intake.features - kept.shape[0]
+            try:
+                if dropped:
+                    each = self.update.geometry.reparametrization().weights_per_feature
+                    engine.select((each * kept[:, None] + np.arange(each)).ravel())
+                    self.intake.keep(kept)
+            except BaseException:  # both or neither
+                engine.put_back(before)
+                raise
+            return dropped
+
+
+def make_learner_core(
+    update: Update | Ensemble,
+    *,
+    n_features: int | None = None,
+    bits: int | None = None,
+    max_features: int | None = None,
+    coding: Any = None,
+    intercept: bool = True,
+    average: bool = False,
+    dtype: Any = "float64",
+    classes: Sequence[Any] | None = None,
+    compiled: bool = True,
+) -> LearnerCore:
+    """Return the core of a learner before its first round; TypeError or ValueError for arguments that are wrong."""
+    expect("update", update, Ensemble if isinstance(update, Ensemble) else Update)
+    for name, flag in (("intercept", intercept), ("average", average), ("compiled", compiled)):
+        check_flag(name, flag)
+    intercept, average, dtype = bool(intercept), bool(average), check_dtype(dtype)
+    plans = plans_of(update, average)
+    width = fixed_features(update, plans, n_features, bits, max_features)
+    counts_unseen = any(plan.first_weight(1) != 0.0 for plan in plans)
+    intake = Intake(width, bits, max_features, counts_unseen, coding=coding_given(coding, width, bits))
+    labels = intake.labels = labels_for(update, classes)
+    size = update.geometry.reparametrization().weights_per_feature * intake.features
+    scores = None if labels is None else len(labels)
+    engine = make_engine(update, plans, size, intercept, average, dtype, compiled, scores)
+    return LearnerCore(update, intake, engine, intercept, average, dtype, compiled)
+
+
+def call_with_text(function: Any, row: dict[Any, Any], *example: Any) -> float | None:
+    """Return what a function of the fast path returns for a dict whose values are numbers or text."""
+    found: float | None = function(row, *example)
+    if found is None:
+        named = named_texts(row)
+        found = None if named is None else function(named, *example)
+    return found
+
+
+def only_score(scores: Floats) -> Any:
+    """Return the score of the only row: a number, or an array with one per class."""
+    return scores[0] if scores.ndim > 1 else float(scores[0])
+
+
+def softmax(scores: Floats) -> Floats:
+    """Return the probabilities of classes, one row per row of scores.
+
+    >>> softmax(np.array([[0.0, 0.0], [1000.0, 0.0]]))
+    array([[0.5, 0.5],
+           [1. , 0. ]])
+    """
+    if not scores.shape[1]:
+        return scores
+    p: Floats = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)

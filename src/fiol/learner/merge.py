@@ -1,0 +1,66 @@
+"""The weighted mean of learners that went through different rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.engine.engine import Engine
+from fiol.engine.parallel.merge import merge_engines, shares_of
+from fiol.features.intake import Intake
+from fiol.features.uniting import Places, check_descends, check_places, united
+from fiol.learner.core import LearnerCore
+
+
+def check_mergeable(kind: Any, models: Any, base: Any) -> list[Any]:
+    """Return models of one kind as a list; TypeError or ValueError unless all have the same update and options."""
+    if not isinstance(models, Iterable):
+        raise TypeError(f"learners must be a list of learners, got {type(models).__name__}: use merge([a, b])")
+    parts = list(models)
+    if not parts:
+        raise ValueError("merge needs at least one learner")
+    named = [(f"learners[{k}]", model) for k, model in enumerate(parts)]
+    for name, model in [*named, *([] if base is None else [("base", base)])]:
+        if not isinstance(model, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, got {type(model).__name__}")
+        if not model.core.has_recipe_of(parts[0].core):
+            raise ValueError(f"{name} has another recipe than learners[0]")
+    for name, model in [] if base is None else named:
+        check_descends(model.core.intake, base.core.intake, name)
+        if model.rounds < base.rounds and model.rows >= base.rows:  # fewer rows are refused with the shares
+            raise ValueError(f"{name} has made {model.rounds} rounds, base {base.rounds}: it did not go on from base")
+    return parts
+
+
+def merge_names(parts: Sequence[Any], base: Any) -> list[str]:
+    """Return what error messages call the base, if there is one, and the parts."""
+    return ["base"] * (base is not None) + [f"learners[{k}]" for k in range(len(parts))]
+
+
+def merge_cores(parts: Sequence[LearnerCore], weights: Sequence[float] | None, base: LearnerCore | None) -> LearnerCore:
+    """Return the mean of learners, see `Learner.merge`; they must not change meanwhile."""
+    rows_before = 0 if base is None else base.rows
+    share = shares_of(weights, [core.rows for core in parts], rows_before)
+    everyone, names = [*([] if base is None else [base]), *parts], merge_names(parts, base)
+    intake, places = united([core.intake for core in everyone], names)
+    check_places(parts[0].update, places, names)
+    engines = [aligned_engine(core, place, intake) for core, place in zip(parts, places[-len(parts) :], strict=True)]
+    new = parts[0].with_engine(merge_engines(engines, share, rows_before), intake)
+    most = intake.max_features
+    if most is not None and intake.features > most:
+        new.prune()
+        if intake.features > most:
+            raise ValueError(
+                f"together, {intake.features} features have weights that are not 0, more than max_features={most}"
+            )
+    return new
+
+
+def aligned_engine(core: LearnerCore, places: Places, intake: Intake) -> Engine:
+    """Return a copy of an engine, up to date, with its features and classes numbered as in `intake`."""
+    each = core.update.geometry.reparametrization().weights_per_feature
+    features = (each * places.features[:, None] + np.arange(each)).ravel()
+    scores = None if intake.labels is None else len(intake.labels)
+    return core.engine.placed(features, each * intake.features, places.scores, scores)

@@ -1,0 +1,243 @@
+"""`ModelCore`: the state of a model and what the rest of the package calls on it, common to all kinds of models."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fiol.algorithms.ensemble import Ensemble
+from fiol.algorithms.update import Update
+from fiol.components.row import Floats
+from fiol.engine.engine import IN_ORDER
+from fiol.features.blocks import padded
+from fiol.features.chunk import Chunk
+from fiol.features.file_header import classes_in
+from fiol.features.intake import Intake
+from fiol.features.labels import Labels, labels_of_rows
+from fiol.features.targets import check_targets
+from fiol.features.transaction import Transaction
+from fiol.features.turns import Free, Turns
+from fiol.persistence import recipe
+
+Core = TypeVar("Core", bound="ModelCore")
+#: A chunk with more entries per byte of the model than this takes far longer to score than the model takes to copy.
+ENTRIES_PER_BYTE = 2
+
+
+class ModelCore:
+    """The state of a model, and the operations that the rest of the package calls.
+
+    `fiol.learner.model.Model` has what users call. Methods here skip the checks that have been made before, and take
+    no lock unless they say so: callers hold `lock`, and learn inside `transaction()`.
+
+    Parameters
+    ----------
+    update : the update rule, or the ensemble of them.
+    intake : numbers features and classes, and turns rows into canonical chunks.
+    intercept, average, dtype, compiled : options of the model, checked.
+    """
+
+    def __init__(
+        self, update: Update | Ensemble, intake: Intake, intercept: bool, average: bool, dtype: Any, compiled: bool
+    ) -> None:
+        self.update, self.intake = update, intake
+        self.intercept_fitted, self.averages, self.dtype, self.compiled = intercept, average, dtype, compiled
+        self.lock: Any = Turns()
+
+    # --- state ----------------------------------------------------------------------------------
+
+    @property
+    def rounds(self) -> int:
+        """Rounds made."""
+        raise NotImplementedError
+
+    @property
+    def rows(self) -> int:
+        """Rows learned from, including those of merged models."""
+        raise NotImplementedError
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory for everything that is learned, without the names of features."""
+        raise NotImplementedError
+
+    @property
+    def labels(self) -> Labels | None:
+        """The classes, or None for a model with one score."""
+        return self.intake.labels
+
+    @property
+    def closed(self) -> bool:
+        """Whether new classes are refused."""
+        return self.labels is None or self.labels.closed
+
+    @property
+    def score_shape(self) -> tuple[int, ...]:
+        """The shape of the score of one row: () or (classes,)."""
+        return () if self.labels is None else (len(self.labels),)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the constructor, as the header of a file has them."""
+        kept = {"intercept": self.intercept_fitted, "average": self.averages, "dtype": self.dtype.name}
+        bits = self.intake.bits
+        return {"n_features": self.intake.width if bits is None else None, "bits": bits, **kept}
+
+    def has_recipe_of(self, other: ModelCore) -> bool:
+        """Return whether another model has the same update and options."""
+        return self.update == other.update and self.options() == other.options()
+
+    def header(self) -> dict[str, Any]:
+        """Return the header of a model file: update, options, features and classes."""
+        return {"update": recipe.to_json(self.update), "options": self.options(), **self.intake.header()}
+
+    def arrays(self) -> dict[str, Any]:
+        """Return everything that changes while learning, by name, not as copies."""
+        raise NotImplementedError
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Take over the features and classes of a header, and copies of arrays."""
+        raise NotImplementedError
+
+    def copy(self: Core) -> Core:
+        """Return a core with the same state that shares nothing with this one."""
+        raise NotImplementedError
+
+    def mark(self) -> Any:
+        """Return a token for `rewind`: see `fiol.features.transaction`."""
+        raise NotImplementedError
+
+    def rewind(self, mark: Any) -> None:
+        """Take back what has been learned since the mark."""
+        raise NotImplementedError
+
+    def add_classes(self, classes: list[Any]) -> None:
+        """Number new classes of which there was no row yet; all of them or none."""
+        raise NotImplementedError
+
+    def open_classes(self) -> None:
+        """Accept new classes from now on."""
+        raise NotImplementedError
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def transaction(self) -> Transaction:
+        """`with core.transaction():` new features and classes are forgotten unless rows are learned from."""
+        return self.intake.transaction(learner=self)
+
+    def take_in(self, X: Any) -> Chunk:
+        """Return rows as a canonical chunk to learn from, with their new features numbered."""
+        return self.intake.take_in(X)
+
+    def read_in(self, X: Any) -> Chunk:
+        """Return rows as a canonical chunk to score; nothing is remembered."""
+        return self.intake.read(X)
+
+    def share_features(self, other: ModelCore) -> None:
+        """Take over the features of another model, before the first round."""
+        self.intake.share_features(other.intake)
+
+    def check_targets(self, y: Any, rows: int | None) -> Any:
+        """Return checked targets, or labels for a model with classes; None is any number of rows."""
+        if self.labels is None:
+            return check_targets(y, rows, self.update.loss)  # type: ignore[arg-type]
+        return labels_of_rows(y, rows, self.labels)
+
+    # --- learning and scoring -------------------------------------------------------------------
+
+    def learn_rows(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
+        """Make a round per row, all or none, or as many as the exception says; takes the lock."""
+        with self.lock, self.transaction():
+            return self.learn_container(X, y, sample_weights)
+
+    def learn_container(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
+        """Make a round per row of any container, with checked targets or labels; call it inside a transaction."""
+        return self.learn_encoded(self.take_in(X), y, sample_weights)
+
+    def learn_encoded(self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
+        """Make a round per row of features that are numbered, and number new labels; call it inside a transaction."""
+        raise NotImplementedError
+
+    def score_canonical(self, chunk: Chunk) -> Floats:
+        """Return the scores of rows that the intake has checked."""
+        raise NotImplementedError
+
+    def scores(self, X: Any) -> Floats:
+        """Return the scores of rows; takes the lock, and scores with a copy if others would wait for long."""
+        with self.lock:
+            chunk, core = self.read_in(X), self
+            if chunk.data.shape[0] <= ENTRIES_PER_BYTE * self.nbytes or isinstance(self.lock, Free):
+                return self.score_canonical(chunk)
+            core = self.copy()
+        return core.score_canonical(chunk)
+
+    def score_dict(self, features: Any, predict: bool = False) -> Any:
+        """Return the score of a dict of features, or its prediction."""
+        raise NotImplementedError
+
+    def predictions(self, scores: Floats) -> Any:
+        """Return the predictions that belong to scores, in place where predictions are numbers."""
+        raise NotImplementedError
+
+    def best_labels(self, scores: Floats) -> Any:
+        """Return the label of the highest score of every row; columns of classes added since are not needed."""
+        if not scores.shape[1]:
+            raise ValueError("there are no classes yet")
+        assert self.labels is not None
+        return self.labels.array(scores.shape[1])[scores.argmax(axis=1)]
+
+    def join_scores(self, scores: list[Floats]) -> Floats:
+        """Return the scores of consecutive blocks of rows as one array; a class unknown in a block has 0 there."""
+        return np.concatenate([np.empty(0), *scores]) if self.labels is None else padded(scores, self.labels)
+
+    def weights(self) -> Floats:
+        """Return the weights that score rows, of shape (features,) or (classes, features)."""
+        raise NotImplementedError
+
+    def intercept(self) -> Any:
+        """Return the intercept, or that of every class."""
+        raise NotImplementedError
+
+    def scales(self) -> Floats:
+        """Return the largest values of all features, as far as they are known: see `Engine.scales`."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Bring every stored weight up to date."""
+        raise NotImplementedError
+
+    # --- warnings -------------------------------------------------------------------------------
+
+    def warn_if_not_finite(self, scores: Floats, stacklevel: int = 2) -> None:
+        """Warn of the first row whose score is not finite; `stacklevel` is that of `warnings.warn`, from the caller."""
+        if not math.isfinite(scores.sum()):  # cheaper than a check of every score
+            finite: Any = np.isfinite(scores) if scores.ndim == 1 else np.isfinite(scores).all(axis=1)
+            row = int(np.argmin(finite))
+            if not finite[row]:
+                self.warn(f"the score of row {row}", scores[row], stacklevel + 2)
+
+    def warn_if_score_not_finite(self, score: Any) -> Any:
+        """Return the score of a single row; warn if it is not finite."""
+        if score is not None and not math.isfinite(score):
+            self.warn("the score", score, stacklevel=4)
+        return score
+
+    def warn(self, what: str, score: Any, stacklevel: int) -> None:
+        """Warn that a score is not finite."""
+        precision = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
+        why = f"the weights left the range of {precision}" if self.update.is_implicit() else "use an implicit loss step"
+        warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
+
+
+def copy_of(intake: Intake) -> Intake:
+    """Return an intake with the same features and classes that shares nothing with this one."""
+    new = Intake(intake.width, intake.bits, intake.max_features, intake.counts_unseen, intake.any_names)
+    new.restore(intake.header())
+    return new
+
+
+def known_classes(core: ModelCore) -> Any:
+    """Return the classes for a constructor: all of them if new ones are refused, None otherwise."""
+    return classes_in(core.intake.header().get("labels"))

@@ -1,0 +1,181 @@
+"""Rounds of parallel learning over shards of rows that stay where they are, on other machines for example.
+
+A round has two steps for every shard of its rows, and two for the coordinator; learners and a few numbers are sent
+between them, rows are not.
+
+| who | does |
+|---|---|
+| each shard | `result = learn_shard(base, X, y)`: a copy of the base learns from its rows |
+| the coordinator | `merger = RoundMerger(base, results)`: pools the updates, with features united by name |
+| each shard | `losses = losses_along_line(merger.base, merger.full, X, y)` |
+| the coordinator | `base = merger.finish(sum of losses)`: an exact step finds how much of the pooled update to apply |
+
+`fiol.engine.parallel.shards` has the mathematics, `Learner.learn_parallel` does the same in threads of one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.engine.engine import Engine
+from fiol.engine.ensemble.engine import EnsembleEngine
+from fiol.engine.parallel.merge import members_of
+from fiol.engine.parallel.shards import (
+    SEARCH_ROWS,
+    lanes_alone,
+    losses_along,
+    pool_of,
+    pooled_means,
+    scores_of_members,
+    some_of,
+    teach_stack,
+)
+from fiol.features.intake import Intake, counted
+from fiol.features.targets import check_sample_weights
+from fiol.features.uniting import united
+from fiol.learner import Learner
+from fiol.learner.merge import aligned_engine, check_mergeable
+
+
+class ShardResult(NamedTuple):
+    """What one shard of a round sends to the coordinator."""
+
+    learner: Learner
+    stack_rows: tuple[Any, Any, Any]  #: scores by the base's members, targets, sample weights: for the ensemble's stack
+    rows: int
+    loss: float  #: the sum of the losses of rows, each before it was learned from, times their sample weights
+
+
+def learn_shard(base: Learner, X: Any, y: Any, sample_weight: Any = None, parts: int = 1) -> ShardResult:
+    """Learn from the rows of one of `parts` shards of a round with a copy of the base.
+
+    >>> result = learn_shard(Learner(), [{"a": 1.0}, {"b": 1.0}], [1, -1])
+    >>> result.learner.names, result.rows
+    (['a', 'b'], 2)
+    """
+    return learn_shard_chunks(base, [(X, y, sample_weight)], parts)
+
+
+def learn_shard_chunks(
+    base: Learner, chunks: Iterable[tuple[Any, Any, Any]], parts: int = 1, rows: float | None = None
+) -> ShardResult:
+    """Learn from the rows of a shard that come in chunks, each X, y and sample weights.
+
+    `rows` is about the number of rows in all; without it, that of the first chunk.
+
+    >>> result = learn_shard_chunks(Learner(), [([{"a": 1.0}], [1], None), ([{"b": 1.0}], [-1], None)])
+    >>> result.learner.names, result.rows
+    (['a', 'b'], 2)
+    """
+    learner, engine = base.copy(), base.core.engine
+    members = [] if lanes_alone(engine) else members_of(engine)
+    found, seen, loss = list[tuple[Any, Any, Any]](), 0, 0.0
+    for X, y, sample_weight in chunks:
+        X, n = check_countable(X)
+        weights = check_sample_weights(sample_weight, n)
+        scores = learner.learn(X, y, weights)
+        if not n:
+            continue
+        codes = targets_of(learner, y, n)
+        rows = rows or n
+        if isinstance(engine, EnsembleEngine):
+            some, *beside = some_of((base.core.read_in(X), codes, weights), SEARCH_ROWS // parts * (n / rows))
+            found.append((scores_of_members(engine, members, some), *beside))
+        loss += learner.core.mean_loss(scores, codes, weights) * float(weights.sum())
+        seen += n
+    nothing = np.empty((0, 0)), np.empty(0), np.empty(0)
+    stack_rows: Any = tuple(map(np.concatenate, zip(*found, strict=True))) if found else nothing
+    return ShardResult(learner, stack_rows, seen, loss)
+
+
+def losses_along_line(
+    base: Learner, full: Learner, X: Any, y: Any, sample_weight: Any = None, parts: int = 1
+) -> Floats:
+    """Return [member, point]: losses of a shard's rows at points of the line from the base to the full pooled update.
+
+    The coordinator adds up those of all shards.
+    """
+    X, rows = check_countable(X)
+    weights = check_sample_weights(sample_weight, rows)
+    given = base.core.read_in(X), targets_of(base, y, rows), weights
+    some = some_of(given, SEARCH_ROWS // parts)
+    found = losses_along(base.core.engine, full.core.engine, *some, parts)
+    return found * (rows / max(some[0].rows, 1))
+
+
+def check_countable(X: Any) -> tuple[Any, int]:
+    """Return X and its number of rows; TypeError for a generator, whose rows cannot be read twice."""
+    X, rows = counted(X)
+    if rows is None:
+        raise TypeError("X must be rows that can be read twice, not a generator")
+    return X, rows
+
+
+def targets_of(learner: Learner, y: Any, rows: int | None) -> Any:
+    """Return targets as an engine takes them: checked numbers, or the codes of known labels."""
+    targets = learner.core.check_targets(y, rows)
+    return targets if learner.core.labels is None else learner.core.codes_of(targets)
+
+
+class RoundMerger:
+    """Pools the updates of learners that went on from copies of a base: see the module.
+
+    Attributes
+    ----------
+    base : the base, with the features of all shards.
+    full : the learner with the full pooled update.
+
+    Examples
+    --------
+    >>> base = Learner()
+    >>> score = base.learn_named({"a": 1.0}, 1)
+    >>> shards = [([{"a": 1.0}, {"b": 1.0}], [1, -1]), ([{"c": -1.0}, {"a": 2.0}], [1, 1])]
+    >>> results = [learn_shard(base, X, y, parts=2) for X, y in shards]
+    >>> merger = RoundMerger(base, results)
+    >>> losses = sum(losses_along_line(merger.base, merger.full, X, y, parts=2) for X, y in shards)
+    >>> new = merger.finish(losses)
+    >>> new.rows, new.names
+    (5, ['a', 'b', 'c'])
+    """
+
+    def __init__(self, base: Learner, results: Sequence[ShardResult]) -> None:
+        if not results:
+            raise ValueError("there must be at least one part")
+        learners = [result.learner for result in results]
+        check_mergeable(Learner, learners, base)
+        cores, names = [one.core for one in (base, *learners)], ["base", *(f"parts[{k}]" for k in range(len(results)))]
+        intake, places = united([core.intake for core in cores], names)
+        engines = [aligned_engine(core, place, intake) for core, place in zip(cores, places, strict=True)]
+        centrings = [engine.centering for engine in engines]
+        for one in centrings[1:]:
+            check_same_centered(centrings[0], one)
+        self._means = None if centrings[0] is None else pooled_means(centrings[0], centrings[1:])
+        self._pool: Any = pool_of(engines[0], engines[1:])
+        self._results = results
+        self.base, self.full = with_engine(base, engines[0], intake), with_engine(base, self._pool.full(), intake)
+
+    def finish(self, losses: Floats) -> Learner:
+        """Return the learner with as much of the pooled update as the summed losses say, and the features of all."""
+        engine, self.steps = self._pool.ended(losses, self._means)  #: the part of the update by member, from 0 to 1
+        new = with_engine(self.base, engine, self.base.core.intake)
+        rows = sum(result.rows for result in self._results)
+        if rows:
+            stack_rows = zip(*(result.stack_rows for result in self._results if result.rows), strict=True)
+            teach_stack(engine, rows, *(np.concatenate(some) for some in stack_rows))
+        return new
+
+
+def with_engine(learner: Learner, engine: Engine, intake: Intake) -> Learner:
+    """Return a learner with the same update and options, and this engine and intake, not copies."""
+    return type(learner).from_core(learner.core.with_engine(engine, intake), learner.meta)
+
+
+def check_same_centered(base: Any, other: Any) -> None:
+    """Raise ValueError if a shard has chosen other columns to center than the base."""
+    features = [() if one is None else tuple(one.features) for one in (base, other)]
+    if features[0] != features[1]:
+        raise ValueError("parts have centered other columns than the base: let the base learn from more rows first")

@@ -1,0 +1,170 @@
+"""Models of every kind in files: the one door for reading and writing them.
+
+The bytes are those of `fiol.persistence.model_file`. The header of a file is this JSON object:
+
+| key | what |
+|---|---|
+| `kind` | the kind of the model, such as `"learner"` |
+| `model` | the header of that kind: see the class |
+| `meta` | whatever the user keeps with the model, such as how its data are read: any JSON object |
+| `not_finite` | after divergence: the names of the arrays that hold NaN or an infinity; all others must be finite |
+
+The arrays are the model's, but for features that were never seen: see `fiol.persistence.records`.
+
+A file holds the coding of columns once. If `meta["reading"]`, where `fiol train` stores how it reads data, has the same
+coding as the model, `model` has no key `coding`, and loading takes the coding from `meta["reading"]`.
+
+Files load for ever. What every file of a kind has had from the beginning is required, and an altered file without it is
+refused by name. What is added to a kind later, a key of its header or an array, has a value for files without it: a key
+its default, an array what it is in a new model. Keys a version does not know are passed over; where that would be
+wrong, the addition raises the format, and an older version refuses the file for its format. What says how a model
+learns, the options and fields of a recipe, is never passed over: an unknown one is refused by name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Union
+
+from fiol.persistence import model_file, records
+from fiol.persistence.model_file import Array, ModelFileError
+from fiol.persistence.state_checks import check_finite, find_not_finite
+
+Path = Union[str, "os.PathLike[str]"]
+#: Makes a model of its header and arrays; the last argument is whether compiled code works in it.
+Builder = Callable[[dict[str, Any], dict[str, Array], bool], Any]
+#: How models of each kind are made, for `load`.
+BUILDERS: dict[str, Builder] = {}
+
+
+class StoredModel(NamedTuple):
+    """The parts of a file: a model of some kind, as text and arrays."""
+
+    kind: str
+    header: dict[str, Any]
+    arrays: dict[str, Array]
+    meta: dict[str, Any]
+
+
+def register_kind(kind: str, build: Builder) -> None:
+    """Let `load` make models of this kind by `build`, which raises ValueError for what makes no sense."""
+    if kind in BUILDERS:
+        raise ValueError(f"there is a kind of model called {kind!r} already")
+    BUILDERS[kind] = build
+
+
+def load(path: Path, compiled: bool = True) -> Any:
+    """The model in a file, of whatever kind; `compiled=False` lets it work in the interpreter.
+
+    Nothing in a file is run or imported: your own components must have been defined or imported before.
+
+    >>> import tempfile, fiol
+    >>> learner = fiol.Learner(fiol.FIOL(fiol.Squared()), n_features=2)
+    >>> learner.meta["target"] = "price"
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.fiol")
+    >>> learner.save(path)
+    >>> again = fiol.load(path)
+    >>> type(again).__name__, again.meta
+    ('Learner', {'target': 'price'})
+    """
+    stored = read_model(path)
+    if stored.kind not in BUILDERS:
+        known = ", ".join(sorted(BUILDERS))
+        raise ModelFileError(
+            f"{os.fspath(path)}: it holds {stored.kind!r}, a kind of model unknown here: known are {known}"
+        )
+    return build_model(path, stored, BUILDERS[stored.kind], compiled)
+
+
+def write_model(
+    path: Path, kind: str, header: dict[str, Any], arrays: Mapping[str, Array], meta: dict[str, Any]
+) -> None:
+    """Write a model, or replace the file at once, see `model_file.write`; header and meta are plain JSON values.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.fiol")
+    >>> write_model(path, "mean", {"rows": 3}, {"sum": np.array([6.0])}, {"unit": "m"})
+    >>> read_model(path, "mean")
+    StoredModel(kind='mean', header={'rows': 3}, arrays={'sum': array([6.])}, meta={'unit': 'm'})
+    """
+    model_file.plain_text("meta", meta)  # an error should not call it the header
+    packed = records.pack(arrays)
+    diverged = find_not_finite(packed)
+    whole = {
+        "kind": kind,
+        "model": without_repeated_coding(header, meta),
+        "meta": meta,
+        **({"not_finite": diverged} if diverged else {}),
+    }
+    model_file.write(path, whole, packed)
+
+
+def read_model(path: Path, kind: str | None = None) -> StoredModel:
+    """The parts of a file; ModelFileError if they are damaged, no model, or a model of another kind than asked for."""
+    whole, arrays = model_file.read(path)
+    try:
+        found, header, meta = whole.get("kind"), whole.get("model"), whole.get("meta", {})
+        if not isinstance(found, str) or (kind is not None and found != kind):
+            raise ValueError(f"it holds {found!r}, not a {kind or 'model'}")
+        if not isinstance(header, dict) or not isinstance(meta, dict):
+            raise ValueError("its header or its meta is no object")
+        diverged = whole.get("not_finite", [])
+        if not isinstance(diverged, list):
+            raise ValueError(f"its not_finite must be a list of arrays, got {diverged!r}")
+        check_finite(arrays, diverged)
+        return StoredModel(found, header, records.unpack(arrays), meta)
+    except ValueError as error:
+        raise ModelFileError(f"{os.fspath(path)}: {error}") from error
+
+
+def build_model(path: Path, stored: StoredModel, build: Builder, compiled: bool) -> Any:
+    """The model of what a file holds; ModelFileError, with the path, if that makes no sense."""
+    try:
+        model = build(with_coding_of_meta(stored.header, stored.meta), stored.arrays, compiled)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{os.fspath(path)}: {error}") from error
+    model.meta = stored.meta
+    return model
+
+
+# --- the coding of columns, once --------------------------------------------------------------
+
+
+def coding_of_meta(meta: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the complete coding in `meta["reading"]`, as the header of a model has it; None if there is none.
+
+    >>> coding = {"columns": [{"name": "age", "kind": "number"}], "pairs": [], "complete": True}
+    >>> coding_of_meta({"reading": {"format": "csv", "coding": coding}}) == coding
+    True
+    >>> coding_of_meta({"reading": "on Monday"}), coding_of_meta({})
+    (None, None)
+    """
+    reading = meta.get("reading")
+    if not isinstance(reading, dict) or not isinstance(reading.get("format"), str):
+        return None
+    coding = reading.get("coding")
+    if not isinstance(coding, dict) or coding.get("complete") is not True:
+        return None
+    return {**coding, "pairs": reading.get("pairs") or coding.get("pairs", [])}
+
+
+def without_repeated_coding(header: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the header without its coding if `meta["reading"]` has the same one."""
+    coding = coding_of_meta(meta)
+    if coding is None or header.get("coding") != coding:
+        return header
+    return {name: value for name, value in header.items() if name != "coding"}
+
+
+def with_coding_of_meta(header: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the header of a model of named or hashed features with the coding in `meta["reading"]`, if it has none.
+
+    Without the coding by which its rows were read, a model would infer another one from every frame it predicts for.
+    """
+    coding, options = coding_of_meta(meta), header.get("options")
+    hashed = isinstance(options, dict) and options.get("bits") is not None
+    if coding is None or header.get("coding") is not None or not (hashed or header.get("names") is not None):
+        return header
+    return {**header, "coding": coding}

@@ -1,0 +1,387 @@
+r"""One file for a JSON header and named arrays: complete or refused, and nothing in it is ever run.
+
+Format 1. Integers are unsigned and little-endian; all bytes not listed are padding and 0.
+
+| at byte | size | what |
+|---|---|---|
+| 0 | 8 | the magic bytes 89 66 69 6F 6C 0D 0A 1A: \x89, "fiol", \r, \n, \x1A |
+| 8 | 4 | the format, 1 |
+| 12 | 8 | the size of the file, S |
+| 20 | 8 | the size of the header, H |
+| 28 | H | the header: one JSON object in UTF-8, without NaN and Infinity |
+| D | | the arrays, where D is 28 + H rounded up to a multiple of 64 |
+| S - 32 | 32 | the SHA-256 of all bytes before it |
+
+The header is `{"header": {...}, "arrays": [...]}`: what the caller said, and for each array, in the order
+in which they follow one another, `{"name", "dtype", "shape", "offset", "length"}`.
+
+- `name`: any text, no two the same.
+- `dtype`: `|b1` (a byte, 0 for false), `|i1 <i2 <i4 <i8`, `|u1 <u2 <u4 <u8` (integers, two's complement),
+  `<f2 <f4 <f8` (IEEE 754). The digit is the size in bytes, `<` means little-endian.
+- `shape`: at most 32 extents; `[]` is a single entry. Entries are in C order, the last index running fastest.
+- `length`: the size in bytes, which is that of an entry times all extents.
+- `offset`: the array begins at byte D + offset. The first has 0, the next the end of the one before it rounded
+  up to a multiple of 64. The checksum follows the last array, or D, without padding.
+
+What the header and the arrays of a model say is for `fiol.persistence.model` to tell. The format is raised by whatever
+an older version would misread, and every version reads all formats from 1 to its own, for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, NamedTuple, NoReturn
+
+import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MAGIC = b"\x89fiol\r\n\x1a"
+FORMAT = 1
+PREFIX = struct.Struct("<8sIQQ")
+CHECKSUM = hashlib.sha256
+CHECKSUM_SIZE = 32
+ALIGNMENT = 64
+MAX_NDIM = 32
+DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
+#: What a file is called while it is written.
+TEMPORARY = re.compile(r"\.fiol-[0-9a-f]{16}\.tmp")
+#: So many bytes are in memory at a time besides the arrays.
+CHUNK = 1 << 20
+
+
+class ModelFileError(ValueError):
+    """A file that `read` refuses; the message gives the file and the reason."""
+
+
+class Selected(NamedTuple):
+    """Some of the entries of an array along its first axis, gathered piece by piece while they are written."""
+
+    array: Array
+    chosen: Array  #: their indices
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of an entry."""
+        return self.array.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of what is selected."""
+        return (self.chosen.shape[0], *self.array.shape[1:])
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes of what is selected."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, Array | Selected]) -> None:
+    """Write a file, or replace it at once: whatever happens, `path` holds the old content or the new, whole.
+
+    The header must consist of plain JSON values, the arrays of booleans, integers or floats of at most 64 bits.
+    `read` gives back what is `Selected` as an array like any other. An existing file keeps its permissions, a symbolic
+    link stays and its target is replaced. A process that is killed can leave a file `.fiol-*.tmp` beside it, which the
+    next one that writes into that folder deletes (where files can be locked; elsewhere you may).
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.fiol")
+    >>> write(path, {"rounds": 7}, {"w": np.array([0.5, -1.0])})
+    >>> read(path)
+    ({'rounds': 7}, {'w': array([ 0.5, -1. ])})
+    """
+    entries = layout(arrays)
+    text = f'{{"header":{plain_text("a header", header)},"arrays":{plain_text("arrays", entries, list)}}}'
+    target = os.path.realpath(path)
+    mode = permissions(target)
+    initial = 0o666 if mode is None else mode
+    folder, done = os.path.dirname(target), False
+    delete_leftovers(folder)
+    while not done:
+        temporary = os.path.join(folder, f".fiol-{secrets.token_hex(8)}.tmp")
+        try:
+            # Never more readable than the file it replaces, not even for a moment.
+            with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, initial)) as file:
+                if mode is not None:
+                    os.chmod(temporary, mode)  # what the umask took away
+                is_locked = lock(file)
+                if is_locked and not os.path.exists(temporary):
+                    continue  # somebody deleted it as a leftover
+                pour(file, text.encode("ascii"), entries, arrays)
+                file.flush()
+                os.fsync(file.fileno())
+                if is_locked:
+                    os.replace(temporary, target)
+            if not is_locked:  # such as on Windows, where an open file keeps its name
+                os.replace(temporary, target)
+            done = True
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            if isinstance(error, OSError) and error.filename == temporary:  # nobody has heard of that name
+                raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+            raise
+    sync_directory(folder)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header and the arrays of a file, the arrays writable and in the machine's byte order.
+
+    Raises ModelFileError unless the file is complete, undamaged and makes sense. Nothing is allocated for an
+    array before the file is known to hold it.
+    """
+    with open(path, "rb") as file:
+        try:
+            entries, header, start = read_header(file)
+            arrays = {entry["name"]: read_array(file, entry, start) for entry in entries}
+        except ModelFileError as error:
+            raise ModelFileError(f"{os.fspath(path)}: {error}") from error.__cause__
+    return header, arrays
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def plain_text(name: str, value: Any, kind: type = dict) -> str:
+    """A dict (or what `kind` says) as JSON; TypeError or ValueError unless reading the text gives it back as it is.
+
+    >>> plain_text("meta", {"shape": [2, 3]})
+    '{"shape":[2,3]}'
+    >>> plain_text("meta", {"shape": (2, 3)})
+    Traceback (most recent call last):
+    TypeError: meta must be a dict of plain JSON values: names are str, lists are no tuples
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    if not isinstance(value, kind) or json.loads(text) != value:
+        raise TypeError(f"{name} must be a {kind.__name__} of plain JSON values: names are str, lists are no tuples")
+    return text
+
+
+def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
+    """The entry of each array in the header; TypeError or ValueError if one cannot be written.
+
+    >>> layout({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[1]
+    {'name': 'w', 'dtype': '<f8', 'shape': [2, 2], 'offset': 64, 'length': 32}
+    """
+    entries, offset = [], 0
+    for name, array in arrays.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an array must be a str, got {name!r}")
+        source = array.array if isinstance(array, Selected) else array
+        if type(source) not in (np.ndarray, np.memmap):  # others have more to them, such as a mask
+            raise TypeError(f"{name!r} must be a plain array, got {type(source).__name__}")
+        dtype = array.dtype.newbyteorder("<").str
+        if dtype not in DTYPES:
+            raise TypeError(f"{name!r} must hold booleans, integers or floats of at most 64 bits, got {array.dtype}")
+        if source.ndim > MAX_NDIM:
+            raise ValueError(f"{name!r} must have at most {MAX_NDIM} dimensions, got {source.ndim}")
+        shape, offset = list(array.shape), aligned_offset(offset)
+        entries.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset, "length": array.nbytes})
+        offset += array.nbytes
+    return entries
+
+
+def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: Mapping[str, Array | Selected]) -> None:
+    """Write everything in one pass, and the checksum of it."""
+    checksum, position = CHECKSUM(), 0
+
+    def emit(data: Any) -> None:
+        nonlocal position
+        checksum.update(data)
+        file.write(data)
+        position += len(data)
+
+    start = aligned_offset(PREFIX.size + len(header))
+    end = start + (entries[-1]["offset"] + entries[-1]["length"] if entries else 0)
+    emit(PREFIX.pack(MAGIC, FORMAT, end + CHECKSUM_SIZE, len(header)))
+    emit(header)
+    emit(bytes(start - position))
+    for entry in entries:
+        emit(bytes(start + entry["offset"] - position))
+        for chunk in chunks(arrays[entry["name"]], np.dtype(entry["dtype"])):
+            emit(chunk)
+    file.write(checksum.digest())
+
+
+def chunks(array: Array | Selected, dtype: np.dtype[Any]) -> Iterator[Array]:
+    """The bytes of `array` as `dtype` in C order, piece by piece, however it lies in memory."""
+    if isinstance(array, Selected):
+        few = max(1, CHUNK // max(1, dtype.itemsize * math.prod(array.shape[1:])))
+        for first in range(0, array.shape[0], few):
+            yield from chunks(array.array[array.chosen[first : first + few]], dtype)
+        return
+    entries: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    size = CHUNK // dtype.itemsize
+    for first in range(0, array.size, size):
+        yield entries[first : first + size].astype(dtype, copy=False).view(np.uint8)
+
+
+def aligned_offset(offset: int) -> int:
+    """The next place where an array may begin."""
+    return -(-offset // ALIGNMENT) * ALIGNMENT
+
+
+def permissions(target: str) -> int | None:
+    """The permissions of the file that will be replaced, None if there is none yet."""
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(mode):
+        raise OSError(f"{target} is not a regular file")
+    return stat.S_IMODE(mode) & 0o777
+
+
+def lock(file: BinaryIO) -> bool:
+    """Lock a file that is written, so that no `delete_leftovers` takes it; False where files cannot be locked."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:  # a file system without locks
+        return False
+    return True
+
+
+def delete_leftovers(directory: str) -> None:
+    """Delete what processes that were killed left of the files they wrote: those that nobody has locked."""
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for name in [entry.path for entry in entries if TEMPORARY.fullmatch(entry.name)]:
+            with contextlib.suppress(OSError), open(name, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name)
+
+
+def sync_directory(directory: str) -> None:
+    """Let the new name survive a power cut, where directories can be synced."""
+    with contextlib.suppress(OSError):  # the file is in place: an error here would deny it
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def read_header(file: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
+    """The checked entries of the arrays, the caller's header, and where the arrays start."""
+    size, prefix = os.fstat(file.fileno()).st_size, file.read(PREFIX.size)
+    if not prefix.startswith(MAGIC[: len(prefix)]):
+        refuse_file("not a fiol model file")
+    if len(prefix) < PREFIX.size:
+        refuse_file(f"truncated: expected at least {PREFIX.size + CHECKSUM_SIZE} bytes, found {size}")
+    _, version, promised, length = PREFIX.unpack(prefix)
+    if version > FORMAT:
+        refuse_file(f"written by a newer fiol (format {version}); this one reads format {FORMAT}")
+    if version < 1:
+        refuse_file(f"not a fiol model file: there is no format {version}")
+    if size != promised:
+        refuse_file(f"{'truncated' if size < promised else 'too long'}: expected {promised} bytes, found {size}")
+    start = aligned_offset(PREFIX.size + length)
+    if start + CHECKSUM_SIZE > size:
+        refuse_file(f"nonsense in the header: its size is given as {length} bytes")
+    check_checksum(file, size)
+    file.seek(PREFIX.size)
+    entries, header = parse(file.read(length))
+    end = check_entries(entries)
+    if start + end + CHECKSUM_SIZE != size:
+        refuse_file(f"nonsense in the header: the arrays take {end} bytes, the file has {size - CHECKSUM_SIZE - start}")
+    return entries, header, start
+
+
+def check_checksum(file: BinaryIO, size: int) -> None:
+    """Refuse the file unless it ends with the checksum of what comes before."""
+    file.seek(0)
+    checksum, left = CHECKSUM(), size - CHECKSUM_SIZE
+    while left > 0:
+        data = file.read(min(left, CHUNK))
+        if not data:
+            refuse_file(f"truncated: expected {size} bytes, found {size - CHECKSUM_SIZE - left}")
+        checksum.update(data)
+        left -= len(data)
+    if file.read(CHECKSUM_SIZE) != checksum.digest():
+        refuse_file("damaged: its checksum does not match")
+
+
+def parse(text: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The two parts of the header."""
+    try:
+        value = json.loads(text.decode("utf-8"), parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        refuse_file(f"nonsense in the header: {error}", error)
+    if not isinstance(value, dict) or value.keys() != {"header", "arrays"}:
+        refuse_file('nonsense in the header: it is not {"header": ..., "arrays": ...}')
+    if not isinstance(value["header"], dict) or not isinstance(value["arrays"], list):
+        refuse_file('nonsense in the header: "header" is no object or "arrays" is no list')
+    return value["arrays"], value["header"]
+
+
+def check_entries(entries: list[Any]) -> int:
+    """Refuse entries that describe no arrays one behind the other; return where the last ends."""
+    end, names = 0, set[str]()
+    for k, entry in enumerate(entries):
+        where = f"nonsense in the header: arrays[{k}]"
+        if not isinstance(entry, dict) or entry.keys() != {"name", "dtype", "shape", "offset", "length"}:
+            refuse_file(f"{where} is not name, dtype, shape, offset and length")
+        name, dtype, shape, offset, length = (entry[key] for key in ("name", "dtype", "shape", "offset", "length"))
+        if not isinstance(name, str) or name in names:
+            refuse_file(f"{where} has no name of its own")
+        names.add(name)
+        if not isinstance(dtype, str) or dtype not in DTYPES:
+            refuse_file(f"{where} has a dtype other than {' '.join(DTYPES)}")
+        if not isinstance(shape, list) or len(shape) > MAX_NDIM or not all(map(is_size, shape)):
+            refuse_file(f"{where} has an impossible shape")
+        if not is_size(length) or length != np.dtype(dtype).itemsize * math.prod(shape):
+            refuse_file(f"{where} has a length that is not that of its shape")
+        if not is_size(offset) or offset != aligned_offset(end):
+            refuse_file(f"{where} does not follow the array before it")
+        end = offset + length
+    return end
+
+
+def read_array(file: BinaryIO, entry: dict[str, Any], start: int) -> Array:
+    """The array of an entry that was found to lie within the file."""
+    dtype = np.dtype(entry["dtype"])
+    try:
+        array = np.empty(entry["shape"], np.uint8 if dtype.kind == "b" else dtype)
+    except (ValueError, OverflowError) as error:  # no entries, but an absurd extent
+        refuse_file(f"nonsense in the header: {entry['name']!r} cannot have its shape: {error}", error)
+    file.seek(start + entry["offset"])
+    if file.readinto(array.reshape(-1).view(np.uint8)) != entry["length"]:  # type: ignore[attr-defined]
+        refuse_file("truncated while it was read")
+    if dtype.kind == "b":
+        return np.minimum(array, np.uint8(1), out=array).view(np.bool_)  # numpy's booleans must be 0 or 1
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def is_size(value: Any) -> bool:
+    """Whether a JSON value is a number of entries or bytes."""
+    return type(value) is int and 0 <= value < 2**63
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """NaN and infinities, which Python's parser would take."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def refuse_file(reason: str, cause: BaseException | None = None) -> NoReturn:
+    """Raise ModelFileError."""
+    raise ModelFileError(reason) from cause

@@ -1,0 +1,475 @@
+"""The page of one run: how learning went, what the predictions are worth, which features matter, how to repeat it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.learner import Learner
+from fiol.persistence.recipe import to_json
+from fiol.readers.reading import Reading
+from fiol.reports.drawing import Axis, DrawnCurve, axis_for, figure, histogram, short_number, shortened
+from fiol.reports.sheet import LONGEST_CELL, Card, bar_table, command_box, html_page, plain_table, shaded_table
+from fiol.summary import brief_member
+from fiol.training.evaluation import Evaluation
+from fiol.training.figures import Line, TargetTable, Window
+from fiol.training.guessing import Task
+
+#: So many features are shown, and confusions of so many classes.
+FEATURES_SHOWN, MOST_CLASSES = 15, 12
+#: A change of the loss is one if it is so many times as large as chance makes it.
+SURELY = 4.0
+#: The columns of a histogram.
+COLUMNS = 31
+#: What figures are called.
+NAMES_OF_FIGURES = {
+    "auc": "AUC",
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "brier": "Brier score",
+    "r2": "R²",
+    "rmse": "RMSE",
+    "mae": "mean absolute error",
+}
+
+
+class Speed(NamedTuple):
+    """How far a run was at some moment: seconds, rows and bytes since its first row."""
+
+    seconds: float
+    rows: int
+    read: int
+
+
+@dataclasses.dataclass
+class RunOnPage:
+    """What a page tells of."""
+
+    learner: Learner
+    task: Task
+    evaluation: Evaluation
+    judged: str  #: which rows `evaluation` is of, such as "rows of later.csv"
+    command: str  #: the command that repeats it
+    data: str  #: what was learned from
+    windows: Sequence[Window]  #: the loss from row to row, of the rows judged
+    history: Sequence[Line] = ()
+    speeds: Sequence[Speed] = ()
+    compiling: float = 0.0  #: seconds
+    skipped: int = 0  #: lines that could not be read, and rows without a target
+
+    def html(self) -> str:
+        """The page."""
+        from fiol import __version__
+
+        found = self.evaluation.results()
+        cards = [card for card in self.cards(found) if card is not None]
+        lead = f"{self.data}, target: {self.task.why}. Judged by {self.judged}."
+        return html_page(headline(self.task, found), lead, self.tiles(found), cards, f"Written by fiol {__version__}.")
+
+    def cards(self, found: dict[str, Any]) -> Iterator[Card | None]:
+        """Whatever there is to tell."""
+        first = [line for line in self.history if line.number == 1]
+        yield loss_card(first, self.task, self.learner)
+        yield passes_card(self.history, self.task)
+        yield drift_card(self.windows, self.task)
+        yield calibration_card(found.get("calibration"))
+        yield confusion_card(found, self.task)
+        yield residual_card(self.evaluation.residuals)
+        yield feature_card(self.learner, self.task)
+        yield weights_card(first)
+        yield speed_card(self.speeds, self.compiling)
+        yield member_card(self.learner)
+        yield column_card(self.learner)
+        yield recipe_card(self.learner, self.task, self.history)
+        yield Card("The command that repeats this", command_box(self.command), wide=True)
+
+    def tiles(self, found: dict[str, Any]) -> list[tuple[str, str]]:
+        """The figures that are asked for first."""
+        shown = [("rows judged", f"{found['rows']:,}")]
+        for name, title in NAMES_OF_FIGURES.items():
+            if found.get(name) is not None:
+                shown.append((title, percent(found[name]) if name == "accuracy" else f"{found[name]:.4g}"))
+        shown.append(("features with a weight", f"{self.learner.n_nonzero:,}"))
+        if self.skipped:
+            shown.append(("lines left out", f"{self.skipped:,}"))
+        return shown
+
+
+# --- titles ---------------------------------------------------------------------------------------
+
+
+def loss_name(task: Task) -> str:
+    """What the loss is called.
+
+    >>> from fiol import EpsilonInsensitive, Logistic, Softmax
+    >>> [loss_name(Task(loss, None, "")) for loss in (Logistic(), Softmax(), EpsilonInsensitive(0.1))]
+    ['Log loss', 'Log loss', 'Epsilon insensitive loss']
+    """
+    name = task.loss.alias or type(task.loss).__name__
+    if name == "softmax":
+        name = "log_loss"
+    text = name.removesuffix("_error").removesuffix("_loss").replace("_", " ")
+    return f"{text[:1].upper()}{text[1:]} loss"
+
+
+def headline(task: Task, found: dict[str, Any]) -> str:
+    """The result in a line.
+
+    >>> from fiol import Logistic
+    >>> headline(Task(Logistic(), [0, 1], ""), {"loss": 0.332, "constant_loss": 0.552})
+    'Log loss 0.332, 40 % below the best constant'
+    >>> headline(Task(Logistic(), [0, 1], ""), {"loss": 0.7, "constant_loss": 0.69})
+    'Log loss 0.7, no better than the best constant (0.69): nothing was learned that helps'
+    """
+    loss, constant = found["loss"], found["constant_loss"]
+    told = f"{loss_name(task)} {three_digits(loss)}"
+    if loss is None or constant is None or not math.isfinite(loss) or constant <= 0.0:
+        return told
+    share = 1.0 - loss / constant
+    if share < 0.005:
+        return f"{told}, no better than the best constant ({three_digits(constant)}): nothing was learned that helps"
+    return f"{told}, {100.0 * share:.0f} % below the best constant"
+
+
+def three_digits(value: float | None) -> str:
+    """A figure with three digits.
+
+    >>> three_digits(0.33249), three_digits(None), three_digits(123456.0)
+    ('0.332', 'not defined', '123,000')
+    """
+    if value is None:
+        return "not defined"
+    return f"{float(f'{value:.3g}'):,.0f}" if 1e3 <= abs(value) < 1e12 else f"{value:.3g}"
+
+
+def percent(share: float) -> str:
+    """A share for people.
+
+    >>> percent(0.7992)
+    '79.9 %'
+    """
+    return f"{100.0 * share:.1f} %"
+
+
+def member_name(update: Any) -> str:
+    """A member of an ensemble in two or three words.
+
+    >>> from fiol import FIOL, AdaGrad, Logistic, ScaleFree
+    >>> member_name(FIOL(Logistic(), step_size=ScaleFree(AdaGrad(300.0))))
+    'AdaGrad 300'
+    """
+    text = brief_member(update)
+    if ", " in text:  # a gate with its penalty, say
+        return text
+    text = re.sub(r"\bScaleFree\((.*)\)$", r"\1", text)
+    return re.sub(r"\(\)|\)$", "", text).replace("size=", "").replace("(", " ")
+
+
+# --- how learning went ----------------------------------------------------------------------------
+
+
+def loss_card(lines: Sequence[Line], task: Task, learner: Learner) -> Card | None:
+    """The progressive loss of the first pass, beside the best constant's and each member's."""
+    lines = [line for line in lines if math.isfinite(line.loss)]
+    if len(lines) < 3:
+        return None
+    rows, last = [float(line.rows) for line in lines], lines[-1]
+    curves = [DrawnCurve(rows, [line.loss for line in lines], f"this model {three_digits(last.loss)}")]
+    if all(line.constant is not None for line in lines):
+        constants = [float(line.constant or 0.0) for line in lines]
+        curves.append(DrawnCurve(rows, constants, f"best constant {three_digits(constants[-1])}", "level"))
+    highest = 1.08 * max(max(curve.y) for curve in curves)
+    names = [member_name(member.update) for member in learner.members]
+    away, inside = list[str](), list[tuple[float, str]]()
+    for k, name in enumerate(names[: len(last.members)]):
+        y = [line.members[k] if len(line.members) > k and line.members[k] <= highest else math.nan for line in lines]
+        if math.isfinite(y[-1]):
+            curves.append(DrawnCurve(rows, y, name, "members"))
+            inside.append((y[-1], name))
+        else:
+            away.append(f"{name} ({three_digits(last.members[k])})")
+    start = f"{three_digits(lines[0].loss)} after {lines[0].rows:,} rows"
+    title = f"{loss_name(task)} {start}, {three_digits(last.loss)} in the end"
+    if inside:
+        least, best = min(inside)
+        ahead = "The combination is ahead of its best member" if last.loss < least else "The best member is ahead"
+        title = f"{ahead}: {three_digits(last.loss)} against {three_digits(least)} of {best}"
+        if last.loss >= least:
+            title = f"{ahead}: {best} has {three_digits(least)}, the combination {three_digits(last.loss)}"
+    remark = "Mean loss of all rows so far in the first pass, each before it was learned from."
+    if away:
+        remark += f" Members beyond the figure: {', '.join(away)}."
+    values = [v for curve in curves for v in curve.y if math.isfinite(v)]
+    picture = figure(curves, axis_for("rows", rows, log=True), axis_for("", values), title)
+    return Card(title, picture, remark)
+
+
+def passes_card(history: Sequence[Line], task: Task) -> Card | None:
+    """The loss of every pass, and that of rows held out."""
+    ends = [list(lines)[-1] for _, lines in itertools.groupby(history, key=lambda line: line.number)]
+    if len(ends) < 2:
+        return None
+    numbers = [float(line.number) for line in ends]
+    curves = [DrawnCurve(numbers, [line.loss for line in ends], f"learned {three_digits(ends[-1].loss)}", "level")]
+    title = (
+        f"{loss_name(task)} {three_digits(ends[0].loss)} in the first pass, {three_digits(ends[-1].loss)} in the last"
+    )
+    if all(line.held_out is not None for line in ends):
+        held = [float(line.held_out or 0.0) for line in ends]
+        best = int(np.argmin(held))
+        curves.insert(0, DrawnCurve(numbers, held, f"held out {three_digits(held[-1])}"))
+        title = f"Pass {best + 1} of {len(ends)} was best on the rows held out: {three_digits(held[best])}"
+    values = [v for curve in curves for v in curve.y if math.isfinite(v)]
+    if not values:
+        return None
+    picture = figure(curves, axis_for("pass", numbers), axis_for("", values), title)
+    return Card(title, picture, "Mean loss of the rows of each pass; those held out are never learned from.")
+
+
+def drift_card(windows: Sequence[Window], task: Task) -> Card | None:
+    """The loss from row to row, and whether it changed."""
+    windows = [window for window in windows if math.isfinite(window.loss) and window.rows]
+    if len(windows) > 1 and 2 * windows[-1].rows < windows[-2].rows:
+        windows = windows[:-1]  # of a few rows: mostly chance
+    if len(windows) < 8:
+        return None
+    losses = [window.loss for window in windows]
+    before, after = halves_after_start(losses)
+    noise = np.std(np.diff(losses)) / math.sqrt(2.0)
+    chance = noise * math.sqrt(1.0 / len(before) + 1.0 / len(after))
+    was, now = float(np.mean(before)), float(np.mean(after))
+    said = f"{three_digits(was)} in the third quarter of the rows, {three_digits(now)} in the last"
+    if abs(now - was) <= SURELY * chance:
+        title = f"The loss is steady but for chance: {said}"
+    else:
+        title = f"The loss {'falls' if now < was else 'rises'}: {said}"
+    ends = np.cumsum([window.rows for window in windows]).astype(float)
+    middles = (ends - 0.5 * np.array([window.rows for window in windows])).tolist()
+    smooth = [float(np.mean(losses[max(0, k - 4) : k + 5])) for k in range(len(losses))]
+    curves = [DrawnCurve(middles, smooth, ""), DrawnCurve(middles, losses, "", "members")]
+    across = Axis("rows", 0.0, float(ends[-1]))
+    picture = figure(curves, across, axis_for("", losses), title)
+    long = three_digits(median(window.rows for window in windows))
+    return Card(title, picture, f"Mean loss of every {long} rows or so (grey), and of nine such windows together.")
+
+
+def halves_after_start(losses: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    """The third and the fourth quarter."""
+    half, three = len(losses) // 2, (3 * len(losses)) // 4
+    return losses[half:three], losses[three:]
+
+
+def weights_card(lines: Sequence[Line]) -> Card | None:
+    """How many features there are, and how many have a weight."""
+    if len(lines) < 3 or not lines[-1].features:
+        return None
+    rows, last = [float(line.rows) for line in lines], lines[-1]
+    some, all_ = [float(line.nonzeros) for line in lines], [float(line.features) for line in lines]
+    if some == all_:
+        title = f"{last.features:,} features, and all of them have a weight"
+        curves = [DrawnCurve(rows, some, f"features {last.features:,}")]
+    else:
+        zeros = percent(1.0 - last.nonzeros / last.features)
+        title = f"{last.nonzeros:,} of {last.features:,} features have a weight, {zeros} are 0"
+        curves = [
+            DrawnCurve(rows, some, f"with a weight {last.nonzeros:,}"),
+            DrawnCurve(rows, all_, f"all {last.features:,}", "level"),
+        ]
+    up = axis_for("", [*some, *all_], zero=True)
+    picture = figure(curves, axis_for("rows", rows, log=True), up, title)
+    return Card(title, picture, "In the first pass, at every line of the table.")
+
+
+def speed_card(speeds: Sequence[Speed], compiling: float) -> Card | None:
+    """Rows per second between lines of the table."""
+    steps = [(a, b) for a, b in itertools.pairwise(speeds) if b.rows > a.rows and b.seconds > a.seconds]
+    if len(steps) < 3:
+        return None
+    rates = [(b.rows - a.rows) / (b.seconds - a.seconds) for a, b in steps]
+    whole = speeds[-1].seconds - speeds[0].seconds
+    read = (speeds[-1].read - speeds[0].read) / whole / 1e6
+    mean = (speeds[-1].rows - speeds[0].rows) / whole
+    title = f"{three_digits(mean)} rows and {read:.1f} MB a second"
+    rows = [float(b.rows) for _, b in steps]
+    curves = [DrawnCurve(rows, rates, f"median {short_number(float(f'{median(rates):.2g}'))}")]
+    picture = figure(curves, axis_for("rows", rows, log=True), axis_for("rows/s", rates, zero=True), title)
+    remark = "Between lines of the table."
+    if compiling >= 0.5:
+        remark += f" Compiling took {compiling:.1f} s before that; it does so once."
+    return Card(title, picture, remark)
+
+
+# --- what predictions are worth -------------------------------------------------------------------
+
+
+def calibration_card(parts: Sequence[dict[str, Any]] | None) -> Card | None:
+    """What was predicted against what happened."""
+    there = [part for part in parts or [] if part["weight"]]
+    if len(there) < 2:
+        return None
+    mass = sum(part["weight"] for part in there)
+    off = sum(part["weight"] * abs(part["predicted"] - part["happened"]) for part in there) / mass
+    title = f"What was predicted happened, to within {100 * off:.1f} percentage points on average"
+    largest = max(part["weight"] for part in there)
+    radius = [2.5 + 7.0 * math.sqrt(part["weight"] / largest) for part in there]
+    dots = DrawnCurve([p["predicted"] for p in there], [p["happened"] for p in there], dots=radius)
+    same = DrawnCurve([0.0, 1.0], [0.0, 1.0], "as predicted", "level")
+    axes = Axis("predicted", 0.0, 1.0, unit="%"), Axis("happened", 0.0, 1.0, unit="%")
+    picture = figure([dots, same], *axes, title)
+    return Card(title, picture, "A dot is a tenth of the range of probabilities, its area the share of rows there.")
+
+
+def confusion_card(found: dict[str, Any], task: Task) -> Card | None:
+    """Which labels were taken for which."""
+    cells = found.get("confusion")
+    if not cells or found["accuracy"] is None or len(cells["labels"]) < 2:
+        return None
+    labels, counts = [str(label) for label in cells["labels"]], np.array(cells["counts"], float)
+    right = f"{percent(found['accuracy'])} of the labels are right"
+    most = float(counts.sum(axis=1).max() / counts.sum()) if counts.sum() else math.nan
+    title = f"{right}; always the commonest would be {percent(most)}"
+    remark = "Shares of each true label."
+    if task.kind == "two classes" and found.get("recall") is not None and found.get("precision") is not None:
+        there, right_ones = percent(found["recall"]), percent(found["precision"])
+        remark = f"Of the rows that are {labels[1]}, {there} were found; of those said to be, {right_ones} are."
+    if len(labels) > MOST_CLASSES:
+        wrong = counts - np.diag(np.diagonal(counts))
+        order = np.argsort(-wrong, axis=None, kind="stable")[:10]
+        pairs = [(int(k) // len(labels), int(k) % len(labels)) for k in order if wrong.flat[k] > 0.0]
+        if not pairs:
+            return None
+        rows = [[labels[i], labels[j], f"{wrong[i, j]:,.6g}"] for i, j in pairs]
+        return Card(title, plain_table(["true", "predicted", "rows"], rows, 2), "The commonest errors.")
+    return Card(title, shaded_table(labels, counts.tolist()), remark)
+
+
+class ResidualShares(NamedTuple):
+    """How far predictions are off: what half and nine of ten are within, and the share of rows between edges."""
+
+    half: float
+    most: float
+    edges: Any
+    shares: Any
+
+    @property
+    def title(self) -> str:
+        """What they say."""
+        half, most = three_digits(self.half), three_digits(self.most)
+        return f"Half of the predictions are within ±{half}, nine of ten within ±{most}"
+
+
+def residual_shares(residuals: TargetTable) -> ResidualShares | None:
+    """Residuals in columns, the one in a hundred that is further off in the outer ones; None if there are too few."""
+    values, masses = residuals.values, residuals.masses
+    if len(values) < 8 or masses.sum() <= 0.0:
+        return None
+    order = np.argsort(np.abs(values))
+    share = np.cumsum(masses[order]) / masses.sum()
+    half, most = (float(np.abs(values)[order][np.searchsorted(share, q)]) for q in (0.5, 0.9))
+    end = float(np.abs(values)[order][min(np.searchsorted(share, 0.99), len(values) - 1)])
+    if end <= 0.0:
+        return None
+    edges = np.linspace(-end, end, COLUMNS + 1)
+    heights, _ = np.histogram(np.clip(values, -end, end), edges, weights=masses / masses.sum())
+    return ResidualShares(half, most, edges, heights)
+
+
+def residual_card(residuals: TargetTable) -> Card | None:
+    """How far predictions are off."""
+    found = residual_shares(residuals)
+    if found is None:
+        return None
+    across = Axis("target minus prediction", float(found.edges[0]), float(found.edges[-1]))
+    up = axis_for("", found.shares.tolist(), zero=True, unit="%")
+    picture = histogram(found.edges.tolist(), found.shares.tolist(), across, up, found.title)
+    remark = "Shares of all rows; the one in a hundred that is further off is in the outer columns."
+    return Card(found.title, picture, remark)
+
+
+# --- the model ------------------------------------------------------------------------------------
+
+
+def feature_card(learner: Learner, task: Task) -> Card | None:
+    """The features that matter most."""
+    top = [(feature_name(name), value) for name, value in learner.importances(FEATURES_SHOWN).items()]
+    if not top:
+        return None
+    first = [shortened(name, LONGEST_CELL) for name, _ in top[:2]]
+    title = f"{first[0]} matters most" + "".join(f", then {name}" for name in first[1:])
+    remark = "Weight times the largest value: how far a feature moves the score."
+    if task.labels is not None:
+        remark += f" To the right: speaks for {task.labels[1]}."
+    elif task.kind == "classes":
+        remark += " Root mean square over classes."
+    return Card(title, bar_table(top), remark)
+
+
+def feature_name(name: str | int) -> str:
+    """A feature for people.
+
+    >>> feature_name(7), feature_name("age")
+    ('feature 7', 'age')
+    """
+    return f"feature {name}" if isinstance(name, int) else name
+
+
+def member_card(learner: Learner) -> Card | None:
+    """The members of an ensemble."""
+    members = sorted(learner.members, key=lambda member: member.loss)
+    if not members:
+        return None
+    rows = [
+        [
+            member_name(m.update),
+            three_digits(m.loss),
+            "overflowed" if m.overflowed else f"{m.weight:+.3f}",
+            f"{m.nonzero:,}",
+        ]
+        for m in members
+    ]
+    heaviest = max(members, key=lambda member: abs(member.weight))
+    title = f"{len(members)} learners are combined; {member_name(heaviest.update)} counts most"
+    table = plain_table(["member", "loss", "counts", "non-zeros"], rows)
+    return Card(title, table, "Progressive loss of each, and what its score counts with in the end.")
+
+
+def column_card(learner: Learner) -> Card | None:
+    """What became of the columns."""
+    reading = learner.meta.get("reading")
+    if reading is None:
+        return None
+    coding = Reading.from_json(reading).coding
+    if coding is None:
+        return None
+    rows = [
+        list(column.describe().partition(": ")[::2]) for column in coding.columns if column.name != reading["target"]
+    ]
+    if not rows:
+        return None
+    title = f"{len(rows)} columns became {learner.n_features:,} features"
+    return Card(title, plain_table(["column", "what it is"], rows, 2))
+
+
+def recipe_card(learner: Learner, task: Task, history: Sequence[Line]) -> Card:
+    """What was learned with."""
+    facts = [["learner", learner.update.brief()], ["loss", loss_name(task)]]
+    if not learner.members:
+        facts.append(["step", brief_member(learner.update)])
+    facts.append(["rounds", f"{learner.rounds:,}"])
+    if history:
+        facts.append(["passes", str(history[-1].number)])
+    facts.append(["features", "named" if learner.names is not None else "numbered"])
+    if learner.bits is not None:
+        facts[-1] = ["features", f"hashed into 2^{learner.bits}"]
+    facts.append(["stored as", str(np.dtype(learner.dtype).name)])
+    recipe = json.dumps(to_json(learner.update), indent=1)
+    whole = f"<details><summary>Every part, as JSON</summary>{command_box(recipe)}</details>"
+    return Card("The recipe", plain_table(["", ""], facts, 2) + whole)

@@ -1,1 +1,0 @@
-"""One update with three switches, and the plan it becomes: the state it keeps, the laziness of absent features."""

@@ -1,0 +1,205 @@
+"""Models of `fiol train` that are loaded in Python and given frames."""
+
+import copy
+import csv
+import io
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from tests.cli.test_train import SINGLE, invoke
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.exports.json_model import load_json, model_from_json, model_to_json
+from fiol.persistence.model import read_model, write_model
+from fiol.persistence.model_file import ModelFileError
+from fiol.readers.columns import coding_of
+from fiol.readers.reading import Reading
+
+ROWS = 40
+#: Texts that are dates and numbers in some rows, and neither in others.
+CODES = ["2024-03-04", "17", "x9", "13:45", ""]
+NOTES = ["no", "one more word in this note", "the long note has words of its own", ""]
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret_all(monkeypatch)
+    monkeypatch.setattr(load_json, "__defaults__", (False,))
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Return a CSV file with numbers, texts, dates and missing values, and its frame."""
+    draw = np.random.default_rng(5)
+    age = draw.integers(18, 80, ROWS)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(draw.random(ROWS) < 0.2, "", age.astype(str)),
+            "size": draw.integers(1, 40, ROWS) / 4,
+            "code": draw.choice(CODES, ROWS),
+            "note": [f"{note} {k}" * bool(note) for k, note in enumerate(draw.choice(NOTES, ROWS))],
+            "day": draw.choice(["2024-03-04", "2024-03-05 07:30", ""], ROWS),
+            "member": draw.choice(["true", "false"], ROWS),
+            "bought": draw.choice(["no", "yes"], ROWS),
+        }
+    )
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv", pd.read_csv(tmp_path / "table.csv")
+
+
+def predicted(model, path, option="--probabilities"):
+    """Return the numbers that `fiol predict` writes."""
+    rows = csv.DictReader(io.StringIO(invoke("predict", model, path, option).output))
+    return np.array([[float(row[name]) for name in row if name != "tag"] for row in rows]).squeeze()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--pairs", "code,age", "--pairs", "day.hour,code,member"],
+        ["--bits", "12"],
+        ["--max-features", "500"],
+        ["--column", "age=category", "--column", "note=words:2", "--column", "member=skip"],
+        ["--tag", "note", "--weight", "size"],
+    ],
+    ids=["plain", "pairs", "bits", "max_features", "column", "tag"],
+)
+def test_one_row_frames_are_predicted_as_all_rows_at_once(table, tmp_path, options):
+    path, frame = table
+    model = tmp_path / "table.fiol"
+    invoke("train", path, "--target", "bought", *SINGLE, *options, "-o", model)
+    learner = fiol.load(model)
+    expected = predicted(model, path)
+    for whole in (frame, frame.drop(columns="bought"), frame[frame.columns[::-1]], pl.from_pandas(frame)):
+        assert learner.predict(whole).tolist() == expected.tolist()
+    rows = [frame.iloc[[k]] for k in range(ROWS)]
+    assert np.concatenate([learner.predict(row) for row in rows]).tolist() == expected.tolist()
+    objects = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    assert np.concatenate([learner.predict(pd.DataFrame([row])) for row in objects]).tolist() == expected.tolist()
+    assert np.concatenate([learner.scores(row) for row in rows]).tolist() == predicted(model, path, "--scores").tolist()
+    for again in (learner.copy(), learner.snapshot(), pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)):
+        assert again.predict(rows[0]).tolist() == expected[:1].tolist()
+
+
+def test_one_row_frames_with_several_classes(table, tmp_path):
+    path, frame = table
+    model = tmp_path / "table.fiol"
+    frame = frame.assign(bought=["low", "mid", "high", "mid"] * (ROWS // 4))
+    frame.to_csv(path, index=False)
+    invoke("train", path, "--target", "bought", *SINGLE, "-o", model)
+    learner = fiol.load(model)
+    expected = predicted(model, path)
+    assert expected.shape == (ROWS, 3)
+    assert np.vstack([learner.predict(frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
+def test_frames_for_models_of_other_formats(table, tmp_path, ending):
+    path, frame = table
+    path = path.with_suffix(f".{ending}")
+    if ending == "parquet":
+        frame.to_parquet(path)
+    elif ending == "arrow":
+        rows = pa.Table.from_pandas(frame)
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+    else:
+        path.write_text(frame.to_json(orient="records", lines=True))
+    model = tmp_path / "table.fiol"
+    invoke("train", path, "--target", "bought", *SINGLE, "-o", model)
+    learner = fiol.load(model)
+    expected = predicted(model, path)
+    assert learner.predict(frame).tolist() == expected.tolist()
+    assert np.concatenate([learner.predict(frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
+
+
+def test_frames_with_other_columns_are_refused(table, tmp_path):
+    path, frame = table
+    invoke("train", path, "--target", "bought", *SINGLE, "-o", tmp_path / "table.fiol")
+    learner = fiol.load(tmp_path / "table.fiol")
+    with pytest.raises(ValueError, match="missing 'age'"):
+        learner.predict(frame.drop(columns="age"))
+    with pytest.raises(ValueError, match="unexpected 'more'"):
+        learner.predict(frame.assign(more=1.0))
+    with pytest.raises(ValueError, match=r"X\[0, 'age'\] must be a number, got 'old'"):
+        learner.predict(frame.assign(age="old"))
+
+
+def test_model_learns_from_frames_as_from_the_file(table, tmp_path):
+    path, frame = table
+    model = tmp_path / "table.fiol"
+    train = ["train", path, "--target", "bought", *SINGLE, "-o", model, "--force"]
+    invoke(*train)
+    learner = fiol.load(model)
+    for k in range(ROWS):
+        learner.learn(frame.iloc[[k]], [1.0 if frame["bought"][k] == "yes" else -1.0])
+    invoke(*train, "--passes", "2")
+    assert learner.names == fiol.load(model).names
+    assert learner.weights.tobytes() == fiol.load(model).weights.tobytes()
+
+
+def test_file_holds_the_coding_once(table, tmp_path):
+    path, frame = table
+    model, again = tmp_path / "table.fiol", tmp_path / "again.fiol"
+    invoke("train", path, "--target", "bought", "--pairs", "age,code", *SINGLE, "-o", model)
+    learner = fiol.load(model)
+    assert learner.coding == coding_of(Reading.from_json(learner.meta["reading"]))
+    assert learner.coding.pairs == (("age", "code"),)
+    assert "coding" not in read_model(model).header
+    learner.save(again)
+    assert again.read_bytes() == model.read_bytes()
+    del learner.meta["reading"]  # the coding is the model's, not that of its meta
+    learner.save(again)
+    assert fiol.load(again).coding == learner.coding
+    assert fiol.load(again).predict(frame).tolist() == predicted(model, path).tolist()
+    learner.meta["reading"] = {"format": "csv", "coding": fiol.Coding().to_json()}
+    learner.save(again)
+    assert fiol.load(again).coding == learner.coding
+
+
+@pytest.mark.parametrize("state", [True, False])
+def test_json_keeps_the_coding(table, tmp_path, state):
+    path, frame = table
+    model = tmp_path / "table.fiol"
+    invoke("train", path, "--target", "bought", "--pairs", "age,code", *SINGLE, "-o", model)
+    learner = fiol.load(model)
+    told = json.loads(json.dumps(model_to_json(learner, state)))
+    assert "coding" not in told["model"]
+    again = model_from_json(told, compiled=False)
+    assert again.coding == learner.coding
+    np.testing.assert_allclose(again.predict(frame.iloc[[0]]), learner.predict(frame)[:1], rtol=1e-12)
+
+
+def test_reading_of_a_model_that_names_no_columns_is_left_alone(tmp_path):
+    frame, path = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), tmp_path / "model.fiol"
+    coding = fiol.Coding.of(frame)
+    for meta in ({"reading": "a book"}, {"reading": {"coding": "utf-8"}}, {"reading": {"format": "csv"}}):
+        named = fiol.Learner(fiol.FIOL(fiol.Squared()))
+        named.learn([{"a": 1.0}], [1.0])
+        named.meta = meta
+        named.save(path)
+        assert (fiol.load(path).coding, fiol.load(path).meta) == (None, meta)
+    plain = fiol.Learner(fiol.FIOL(fiol.Squared()))
+    plain.learn(frame, [1.0, 2.0])
+    plain.meta["reading"] = {"format": "csv", "coding": coding.to_json()}
+    plain.save(path)  # its features are columns, not names that a coding makes
+    assert fiol.load(path).coding is None
+    assert fiol.load(path).predict(frame).tolist() == plain.predict(frame).tolist()
+
+
+def test_unknown_coding_is_refused(table, tmp_path):
+    path, _ = table
+    model = tmp_path / "table.fiol"
+    invoke("train", path, "--target", "bought", *SINGLE, "-o", model)
+    kind, header, arrays, meta = read_model(model)
+    meta["reading"]["coding"]["columns"][0]["unit"] = "years"
+    write_model(model, kind, header, arrays, meta)
+    with pytest.raises(ModelFileError, match=r"table\.fiol: a column has the unknown field 'unit'"):
+        fiol.load(model)

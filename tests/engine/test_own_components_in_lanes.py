@@ -1,0 +1,95 @@
+"""Users' own losses and step sizes in SIMD lanes give what they give alone."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from tests.partly_seen import partly_seen
+
+import fiol
+from fiol.components.simd import choose
+from fiol.components.step_sizes.rule import StepRule, add_to_sum, metric
+from fiol.engine.ensemble import lane_group
+
+
+class TwoSlopes(fiol.Loss):
+    """Squared error that counts over-prediction more."""
+
+    weight: float = 4.0
+    lanes = True
+
+    def value(self, z, y):
+        return 0.5 * (z - y) * (z - y) * choose(z > y, self.weight, 1.0)
+
+    def grad(self, z, y):
+        return (z - y) * choose(z > y, self.weight, 1.0)
+
+    def hess(self, z, y):
+        return choose(z > y, self.weight, 1.0)
+
+    def dual(self, q, p, y):
+        c = choose(q > y, self.weight, 1.0)
+        return c * (y - q) / (1.0 + c * p)
+
+
+class LongTail(fiol.Adaptive):
+    """AdaGrad whose steps fall faster where gradients add up to much."""
+
+    size: float = 0.5
+    keeps = ("square",)
+    constant = True
+
+    def eta(self, t):
+        return self.size
+
+    def rule(self):
+        return StepRule(self.size, 0.1, 1.0, 0.01, 0.0, 1.0, 0.0, 1.0, 0.0)
+
+    def h(self, s, unit):
+        return metric(self.rule(), 0.1, sqrt(s[0] / unit), s[0] / unit)
+
+    def observe(self, s, seen):
+        s[0] = add_to_sum(s[0], seen.square * (seen.x * seen.x))
+
+
+class OtherName(LongTail):
+    """A sum under a name that lanes do not have."""
+
+    keeps = ("mine",)
+
+
+def ensemble(loss, *step_sizes):
+    return fiol.Ensemble([fiol.FIOL(loss, step_size=step_size) for step_size in step_sizes], fiol.NewtonStack())
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("loss", [TwoSlopes(), fiol.Squared()], ids=repr)
+def test_own_components_in_lanes_match_scalars(loss, compiled, monkeypatch):
+    stream = partly_seen(fiol.Squared(), 40, 10, seed=1)
+    sizes = LongTail(), fiol.ScaleFree(LongTail(2.0)), fiol.ScaleFree(fiol.Curvature())
+    scores = []
+    for in_lanes in (False, True):
+        monkeypatch.setattr(lane_group, "INTERPRETED", in_lanes)
+        learner = fiol.Learner(ensemble(loss, *sizes), compiled=compiled and in_lanes)
+        scores.append(learner.learn(stream.named(), stream.y, stream.weight))
+        assert (learner.engine.group is not None) == in_lanes
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-9, atol=1e-9)
+
+
+def test_own_step_size_with_another_statistic_learns_beside_lanes(monkeypatch):
+    monkeypatch.setattr(lane_group, "INTERPRETED", True)
+    learner = fiol.Learner(ensemble(fiol.Squared(), LongTail(), LongTail(2.0), OtherName()), compiled=False)
+    assert learner.engine.members_in_use.in_lanes == [0, 1]
+
+
+def test_own_loss_in_lanes_needs_a_closed_form():
+    with pytest.raises(TypeError, match="Rough sets lanes = True, but its dual is found by a loop"):
+
+        class Rough(fiol.Loss):
+            lanes = True
+
+            def value(self, z, y):
+                return 0.5 * (z - y) * (z - y)
+
+            def grad(self, z, y):
+                return z - y

@@ -1,0 +1,81 @@
+"""Containers that users register, and those that are refused, at every door."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from tests.interpreted import interpret
+
+import fiol
+from fiol.features import frames
+from fiol.integrations.passive_aggressive import PassiveAggressiveRegressor
+
+
+class Columns:
+    """A container that nobody knows until it is registered."""
+
+    def __init__(self, **columns):
+        self.columns = columns
+
+
+class Bare(Columns):
+    """The same, whose conversion gives no frame."""
+
+
+class Numbers:
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(frames, "CONVERSIONS", dict(frames.CONVERSIONS))
+    frames.register(Columns, lambda table: pd.DataFrame(table.columns))
+    frames.register(Bare, lambda table: [list(row) for row in zip(*table.columns.values(), strict=True)])
+    frames.register(Numbers, lambda series: np.array(series.numbers))
+    yield
+    frames.conversion_of.cache_clear()
+
+
+def test_a_registered_container_comes_in_at_every_door(registered, monkeypatch):
+    interpret(monkeypatch)
+    X, y = Columns(a=[1.0, 0.0, 2.0], b=[0.0, 3.0, 1.0]), Numbers(1, -1, 1)
+    frame, plain = pd.DataFrame(X.columns), np.array(y.numbers)
+    for estimator in (fiol.FIOLRegressor(), fiol.FIOLClassifier(), PassiveAggressiveRegressor()):
+        ours, theirs = (clone(estimator).set_params(random_state=0).fit(*data) for data in ((X, y), (frame, plain)))
+        assert ours.feature_names_in_.tolist() == ["a", "b"]
+        assert ours.predict(X).tolist() == theirs.predict(frame).tolist()
+        assert ours.partial_fit(X, y).coef_.tolist() == theirs.partial_fit(frame, plain).coef_.tolist()
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()))
+    learner.learn(X, y)
+    assert learner.names == ["a", "b"]
+
+
+def test_a_container_whose_conversion_is_no_frame_says_so_where_one_is_needed(registered):
+    model = pytest.importorskip("fiol.river").FIOLRegressor()
+    model.learn_many(Columns(a=[1.0], b=[2.0]), [1.0])
+    for call in (lambda: model.learn_many(Bare(a=[1.0]), [1.0]), lambda: model.predict_many(Bare(a=[1.0]))):
+        with pytest.raises(TypeError, match=r"Bare is registered: its conversion must give a frame here, got list$"):
+            call()
+
+
+@pytest.mark.parametrize(("container", "convert"), [(17, list), (Columns, 3), (None, list)])
+def test_only_classes_and_functions_are_registered(container, convert):
+    with pytest.raises(TypeError, match=r"^(container must be a class|convert must be a function)"):
+        frames.register(container, convert)
+
+
+def test_a_lazy_frame_is_to_be_collected():
+    lazy = pl.LazyFrame({"a": [1.0]})
+    with pytest.raises(TypeError, match=r"got LazyFrame: collect\(\) it first$"):
+        fiol.Learner(fiol.FIOL(fiol.Squared())).learn(lazy, [1.0])
+    with pytest.raises(TypeError, match=r"got LazyFrame: collect\(\) it first$"):
+        pytest.importorskip("fiol.river").FIOLRegressor().learn_many(lazy, [1.0])
+
+
+def test_a_learner_of_columns_says_so_to_dicts():
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()))
+    learner.learn(pd.DataFrame({"a": [1.0]}), [1.0])
+    with pytest.raises(TypeError, match=r"^this learner has columns: pass frames or arrays"):
+        learner.learn([{"a": 1.0}], [1.0])

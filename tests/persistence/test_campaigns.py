@@ -1,0 +1,152 @@
+"""Short versions of the campaigns against files: see tests/campaigns."""
+
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from campaigns import damage, kills
+from click.testing import CliRunner
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.cli.inspect import inspect_model
+from fiol.persistence import model_file
+from fiol.persistence.model_file import ModelFileError
+
+
+def test_damaged_and_forged_files_are_refused_or_work(tmp_path, monkeypatch):
+    interpret_all(monkeypatch)
+    found = damage.campaign(240, seed=2, folder=tmp_path)
+    assert found["damaged, refused"] == 80
+    assert found["forged, refused"] > 80
+    assert found["forged, loaded and works"] > 2
+    kinds = len(damage.MODELS) + len(damage.TRAINED)
+    assert found["claims of too many features, refused"] == kinds
+    assert found["numbers that are not finite, refused"] == damage.POISONED * kinds
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A learner of hashed features in a file, its header, and the bytes of its arrays."""
+    learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), bits=6, compiled=False)
+    learner.learn([{"a": 1.0}], [1.0])
+    learner.save(tmp_path / "model")
+    return (tmp_path / "model", *damage.parts((tmp_path / "model").read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("max_features", True, "its max_features must be an integer or null, got True"),
+        ("bits", 7, "it has 64 features, but its options say 128"),
+        ("bits", 31, "it has 64 features, but its options say 2147483647"),
+        ("bits", None, "'bits' is missing from its options"),
+        ("n_features", 2**31 - 2, "n_features and bits exclude each other"),
+    ],
+)
+def test_options_that_do_not_go_with_a_file(stored, option, value, reason):
+    path, header, body = stored
+    options = header["header"]["model"]["options"]
+    if value is None:
+        del options[option]
+    else:
+        options[option] = value
+    path.write_bytes(damage.signed(header, body))
+    with pytest.raises(ModelFileError, match=reason):
+        fiol.load(path, compiled=False)
+
+
+def test_features_that_appear_are_not_so_many(tmp_path):
+    """A number of features that is fixed would break the file that is written after the next new name."""
+    path = tmp_path / "model"
+    learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), compiled=False)
+    learner.learn([{"a": 1.0, "b": 2.0}], [1.0])
+    learner.save(path)
+    header, body = damage.parts(path.read_bytes())
+    header["header"]["model"]["options"]["n_features"] = 2
+    path.write_bytes(damage.signed(header, body))
+    with pytest.raises(ModelFileError, match="its names do not go with its options"):
+        fiol.load(path, compiled=False)
+
+
+def test_more_features_than_there_is_memory_for(tmp_path):
+    """Are refused before there is room for them."""
+    path = tmp_path / "model"
+    fiol.Learner(fiol.FIOL(fiol.Logistic()), n_features=3, compiled=False).save(path)
+    header, body = damage.parts(path.read_bytes())
+    header["header"]["model"]["options"]["n_features"] = 2**31 - 2
+    path.write_bytes(damage.signed(header, body))
+    with pytest.raises(ModelFileError, match="it has 3 features, but its options say 2147483646"):
+        fiol.load(path, compiled=False)
+
+
+def test_features_that_nobody_has_seen_are_refused_if_there_is_no_memory_for_them(tmp_path, monkeypatch):
+    """By `load`, and by `fiol inspect`, which needs more than that."""
+    path = tmp_path / "model"
+    learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), n_features=10**6, compiled=False)
+    learner.learn(fiol.Chunk(np.array([0, 1]), np.array([7], np.int32), np.ones(1)), [1.0])
+    learner.save(path)
+    monkeypatch.setattr("fiol.persistence.memory.free_memory", lambda: 4e6)
+    with pytest.raises(ModelFileError, match=r"a model of 1,000,000 features takes .* of which 0.0 GiB are free"):
+        fiol.load(path, compiled=False)
+    monkeypatch.setattr("fiol.persistence.memory.free_memory", lambda: 1e8)
+    assert fiol.load(path, compiled=False).n_features == 10**6
+    monkeypatch.setattr("fiol.persistence.memory.free_memory", lambda: 31e6)
+    done = CliRunner().invoke(inspect_model, [str(path)])
+    assert done.exit_code != 0
+    assert "1,000,000 features takes" in done.output
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_killed_process_leaves_a_complete_file_and_no_litter(tmp_path):
+    """In a process without threads, of which children are forked."""
+    code = f"from campaigns.kills import campaign; print(*campaign(25, 3, {str(tmp_path)!r}))"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.path.dirname(os.path.dirname(kills.__file__)),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    strays, most = map(int, done.stdout.split())
+    assert most == (strays > 0)
+
+
+@pytest.mark.skipif(model_file.fcntl is None, reason="no locks of files")
+def test_only_what_nobody_writes_is_swept_away(tmp_path):
+    mine, old, other = tmp_path / f".fiol-{'a' * 16}.tmp", tmp_path / f".fiol-{'b' * 16}.tmp", tmp_path / ".fiol-x.tmp"
+    for path in (mine, old, other):
+        path.write_bytes(b"half")
+    with open(mine, "rb") as file:
+        model_file.fcntl.flock(file, model_file.fcntl.LOCK_EX)
+        model_file.write(tmp_path / "model", {}, {"w": np.zeros(3)})
+        assert {path.name for path in tmp_path.iterdir()} == {"model", mine.name, other.name}
+    model_file.write(tmp_path / "model", {}, {"w": np.ones(3)})
+    assert {path.name for path in tmp_path.iterdir()} == {"model", other.name}
+
+
+@pytest.mark.skipif(model_file.fcntl is None, reason="no locks of files")
+def test_a_sweep_that_is_quicker_is_no_failure(tmp_path, monkeypatch):
+    """It takes a file that was made a moment ago, and another is made."""
+    lock, swept = model_file.lock, []
+
+    def late(file):
+        if len(swept) < 2:
+            swept.append(file.name)
+            model_file.delete_leftovers(str(tmp_path))
+        return lock(file)
+
+    monkeypatch.setattr(model_file, "lock", late)
+    model_file.write(tmp_path / "model", {"a": 1}, {})
+    assert len(set(swept)) == 2
+    assert model_file.read(tmp_path / "model") == ({"a": 1}, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_without_locks_files_are_written_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_file, "fcntl", None)
+    model_file.write(tmp_path / "model", {"seed": random.Random(1).random()}, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -1,0 +1,178 @@
+"""Models of every kind go through one door, which knows the kinds it can open."""
+
+import copy
+import json
+import os
+import re
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import fiol
+from fiol.persistence import model, model_file
+from fiol.persistence.model import read_model, register_kind, write_model
+from fiol.persistence.model_file import ModelFileError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.fiol"
+
+
+class Mean:
+    """The smallest of models."""
+
+    def __init__(self, total, rows):
+        self.total, self.rows, self.meta = total, rows, {}
+
+    def save(self, path):
+        write_model(path, "mean", {"rows": self.rows}, {"total": np.array([self.total])}, self.meta)
+
+    @staticmethod
+    def from_parts(header, arrays, compiled):
+        if header["rows"] < 0:
+            raise ValueError(f"its rows are {header['rows']}")
+        return Mean(float(arrays["total"][0]), header["rows"])
+
+
+@pytest.fixture
+def mean(monkeypatch, path):
+    monkeypatch.setattr(model, "BUILDERS", dict(model.BUILDERS))
+    register_kind("mean", Mean.from_parts)
+    mean = Mean(6.0, 3)
+    mean.meta["unit"] = "m"
+    mean.save(path)
+    return mean
+
+
+def test_a_model_of_any_kind_is_loaded(path, mean):
+    loaded = fiol.load(path)
+    assert type(loaded) is Mean
+    assert (loaded.total, loaded.rows, loaded.meta) == (6.0, 3, {"unit": "m"})
+    fiol.Learner(fiol.FIOL(fiol.Squared())).save(path)
+    assert type(fiol.load(path)) is fiol.Learner
+
+
+def test_another_kind_is_refused_by_name(path, mean):
+    with pytest.raises(ModelFileError, match=rf"^{path}: it holds 'mean', not a learner$"):
+        fiol.Learner.load(path)
+    assert read_model(path, "mean").header == {"rows": 3}
+    assert read_model(str(path)).kind == "mean"
+
+
+def test_a_kind_is_registered_once(mean):
+    with pytest.raises(ValueError, match=r"^there is a kind of model called 'mean' already$"):
+        register_kind("mean", Mean.from_parts)
+
+
+def test_an_unknown_kind_is_refused_by_name(path):
+    write_model(path, "forest", {}, {}, {})
+    with pytest.raises(ModelFileError, match=rf"^{path}: it holds 'forest', a kind .* known are .*learner"):
+        fiol.load(path)
+
+
+def test_what_a_kind_refuses_is_told_with_the_path(path, mean):
+    Mean(1.0, -1).save(path)
+    with pytest.raises(ModelFileError, match=rf"^{path}: its rows are -1$"):
+        fiol.load(path)
+    write_model(path, "mean", {}, {}, {})
+    with pytest.raises(ModelFileError, match=rf"^{path}: 'rows'$"):
+        fiol.load(path)
+
+
+@pytest.mark.parametrize(
+    ("whole", "reason"),
+    [
+        ({}, "it holds None, not a model"),
+        ({"kind": 7, "model": {}}, "it holds 7, not a model"),
+        ({"kind": "mean"}, "its header or its meta is no object"),
+        ({"kind": "mean", "model": []}, "its header or its meta is no object"),
+        ({"kind": "mean", "model": {}, "meta": 1}, "its header or its meta is no object"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_model_is_refused(path, whole, reason):
+    model_file.write(path, whole, {})
+    with pytest.raises(ModelFileError, match=rf"^{path}: {reason}$"):
+        read_model(path)
+
+
+def test_the_header_is_what_the_docstring_says_and_open(path):
+    write_model(path, "mean", {"rows": 3}, {}, {"unit": "m"})
+    whole, _ = model_file.read(path)
+    assert whole == {"kind": "mean", "model": {"rows": 3}, "meta": {"unit": "m"}}
+    del whole["meta"]
+    model_file.write(path, {**whole, "later": 1}, {})
+    assert read_model(path) == ("mean", {"rows": 3}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "meta"), [("a header", {1: 2}, {}), ("meta", {}, {1: 2}), ("a header", (), {}), ("meta", {}, ())]
+)
+def test_what_is_not_json_is_refused_before_anything_is_written(path, name, header, meta):
+    with pytest.raises(TypeError, match=f"^{name} must be a dict of plain JSON values"):
+        write_model(path, "mean", header, {}, meta)
+    assert os.listdir(path.parent) == []
+
+
+def places(value, path=()):
+    """Every place in a JSON value."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield (*path, key)
+        yield from places(child, (*path, key))
+
+
+#: Of ensembles the smallest is enough: the places in their recipes are those of members.
+LARGE = ("learner-ensemble", "learner-ensemble-gated", "learner-ensemble-centred")
+GOLDEN = [path for path in sorted((Path(__file__).parent / "golden").glob("learner-*.fiol")) if path.stem not in LARGE]
+OTHERS = (None, True, False, -1, 0, 3, 7.5, 2**70, "x", "inf", [], ["a"], {}, {"a": 1})
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_a_header_with_anything_in_any_place_is_refused_or_works(path, golden):
+    header, arrays = model_file.read(golden)
+    rows = json.loads(golden.with_suffix(".json").read_text(encoding="utf-8"))
+    learned, refusals = 0, []
+    for place in places(header):
+        for other in OTHERS:
+            changed = copy.deepcopy(header)
+            here = changed
+            for key in place[:-1]:
+                here = here[key]
+            if json.dumps(here[place[-1]]) == json.dumps(other):
+                continue
+            here[place[-1]] = other
+            with mock.patch.object(model_file, "read", lambda _, told=changed: (told, dict(arrays))):
+                try:
+                    model = fiol.load(path, compiled=False)
+                except ModelFileError:
+                    continue
+            try:
+                assert model.learn(rows["X"], rows["y"]).shape[0] == 5
+                learned += 1
+            except (TypeError, ValueError) as error:  # such rows, targets and features do not go with that header
+                refusals.append(str(error))
+            assert not model.update.is_linear() or model.weights.shape[-1] == model.n_features
+    assert learned >= 10
+    assert all(re.match(r"this learner has|row \d|y\[\d|X\[\d|X has", reason) for reason in refusals)
+
+
+def test_the_same_model_has_the_same_bytes(path, mean):
+    before = path.read_bytes()
+    fiol.load(path).save(path)
+    assert path.read_bytes() == before
+    assert json.loads(before[28 : before.index(b"]}", 28) + 2])["header"]["kind"] == "mean"
+
+
+def test_a_table_of_one_column(tmp_path):
+    """The narrowest that rows can be learned from."""
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
+    learner.learn([[1.0], [2.0]], [1.0, 3.0])
+    learner.save(tmp_path / "model")
+    loaded = fiol.load(tmp_path / "model", compiled=False)
+    assert loaded.scores([[5.0]]).tolist() == learner.scores([[5.0]]).tolist()
+    with pytest.raises(ValueError, match="X has 2 columns, but the rows learned from have 1"):
+        loaded.learn([[1.0, 2.0]], [1.0])
