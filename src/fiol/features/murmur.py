@@ -11,7 +11,7 @@ BY_5, BY_13, BY_15, BY_16, BY_17, BY_19 = (np.uint64(n) for n in (5, 13, 15, 16,
 
 
 @inlined_strictly
-def scrambled(k):  # type: ignore[no-untyped-def]
+def scrambled(k):
     """Four bytes as they enter the hash."""
     k = (k * MURMUR_1) & ALL_32
     k = ((k << BY_15) | (k >> BY_17)) & ALL_32
@@ -19,7 +19,7 @@ def scrambled(k):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def stirred(h, k):  # type: ignore[no-untyped-def]
+def stirred(h, k):
     """The hash h after four more bytes."""
     h = h ^ scrambled(k)
     h = ((h << BY_13) | (h >> BY_19)) & ALL_32
@@ -27,7 +27,7 @@ def stirred(h, k):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def finished(h, k, size):  # type: ignore[no-untyped-def]
+def finished(h, k, size):
     """The hash h of `size` bytes, of which the last ones, at most 3, are k."""
     h = h ^ scrambled(k) ^ size
     h = ((h ^ (h >> BY_16)) * MURMUR_4) & ALL_32
@@ -36,7 +36,7 @@ def finished(h, k, size):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def murmur3_of(data, start, end):  # type: ignore[no-untyped-def]
+def murmur3_of(data, start, end):
     """Murmur3 with 32 bits of data[start:end], from the seed 0."""
     h, k, p = np.uint64(0), np.uint64(0), start
     while p + 4 <= end:
@@ -51,7 +51,7 @@ def murmur3_of(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @jit
-def hash_names(text, ends, modulus, numbers):  # type: ignore[no-untyped-def]
+def hash_names(text, ends, modulus, numbers):
     """numbers[i] = murmur3 of text[ends[i]:ends[i + 1]], modulo `modulus`."""
     for i in range(numbers.shape[0]):
         numbers[i] = murmur3_of(text, ends[i], ends[i + 1]) % np.uint64(modulus)

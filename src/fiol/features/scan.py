@@ -10,7 +10,7 @@ DIGIT_VALUES = 1 << DIGIT_BITS
 
 
 @jit
-def survey(data, low, high):  # type: ignore[no-untyped-def]
+def survey(data, low, high):
     """How many values are 0, and how many others leave [low, high] in size."""
     zeros, fits = 0, 0
     for k in range(data.shape[0]):
@@ -20,7 +20,7 @@ def survey(data, low, high):  # type: ignore[no-untyped-def]
 
 
 @jit
-def flaws(indptr, indices, data, low, high):  # type: ignore[no-untyped-def]
+def flaws(indptr, indices, data, low, high):
     """How many indices do not rise within their row, how many values are 0, how many others leave [low, high] in size.
 
     The first loop compares neighbours across rows too, so that it vectorises; the last takes those back.
@@ -38,7 +38,7 @@ def flaws(indptr, indices, data, low, high):  # type: ignore[no-untyped-def]
 
 
 @jit
-def compact(indptr, indices, data, new_indptr, new_indices, new_data):  # type: ignore[no-untyped-def]
+def compact(indptr, indices, data, new_indptr, new_indices, new_data):
     """Rows with rising indices: add up equal ones in their order, drop zeros; return how many entries are left."""
     n = 0
     new_indptr[0] = 0
@@ -61,7 +61,7 @@ def compact(indptr, indices, data, new_indptr, new_indices, new_data):  # type: 
 
 
 @jit
-def count(x, indptr):  # type: ignore[no-untyped-def]
+def count(x, indptr):
     """Where the rows of the dense `x` start without their zeros."""
     indptr[0] = 0
     for r in range(x.shape[0]):
@@ -72,7 +72,7 @@ def count(x, indptr):  # type: ignore[no-untyped-def]
 
 
 @jit
-def fill(x, indices, data):  # type: ignore[no-untyped-def]
+def fill(x, indices, data):
     """The entries of the dense `x` that are not 0, row by row; one place more than they need is there."""
     n = 0
     for r in range(x.shape[0]):
@@ -82,7 +82,7 @@ def fill(x, indices, data):  # type: ignore[no-untyped-def]
 
 
 @jit
-def take(indptr, indices, data, order, new_indptr, new_indices, new_data):  # type: ignore[no-untyped-def]
+def take(indptr, indices, data, order, new_indptr, new_indices, new_data):
     """The rows that `order` names, in that order; where each starts must be known."""
     for r in range(order.shape[0]):
         n, start = new_indptr[r], indptr[order[r]]
@@ -91,7 +91,7 @@ def take(indptr, indices, data, order, new_indptr, new_indices, new_data):  # ty
 
 
 @jit
-def shuffle(order, seed):  # type: ignore[no-untyped-def]
+def shuffle(order, seed):
     """Shuffle in place as scikit-learn's stochastic gradient does: Fisher-Yates with a 32-bit xorshift generator."""
     word = 0xFFFFFFFF
     state = seed if seed != 0 else 1
@@ -104,7 +104,7 @@ def shuffle(order, seed):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sort_by_insertion(indices, data, n):  # type: ignore[no-untyped-def]
+def sort_by_insertion(indices, data, n):
     """Sort the first n entries by index, stably."""
     for k in range(1, n):
         index, value, j = indices[k], data[k], k
@@ -115,7 +115,7 @@ def sort_by_insertion(indices, data, n):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sort_by_digits(indices, data, start, n, top, room):  # type: ignore[no-untyped-def]
+def sort_by_digits(indices, data, start, n, top, room):
     """Sort n entries by index, stably, by the digits of indices up to `top`: faster than insertion for long rows.
 
     Of `room` the first two hold the index and the place of every entry as one number, the third the values.
@@ -143,7 +143,7 @@ def sort_by_digits(indices, data, start, n, top, room):  # type: ignore[no-untyp
 
 
 @jit
-def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
+def arrange(indices, data, low, high):
     """One row in place: drop zeros, sort, add up equal indices in their order; return how many entries are left.
 
     -1 if a value leaves [low, high] in size.
@@ -180,7 +180,7 @@ def arrange(indices, data, low, high):  # type: ignore[no-untyped-def]
 
 
 @jit
-def sort_rows(indptr, indices, data):  # type: ignore[no-untyped-def]
+def sort_rows(indptr, indices, data):
     """Sort the entries of every row by index in place, stably; return how many have the index of the one before."""
     longest, twins = 0, 0
     for r in range(indptr.shape[0] - 1):
@@ -207,7 +207,7 @@ def sort_rows(indptr, indices, data):  # type: ignore[no-untyped-def]
 
 
 @jit
-def refused(loss, y, high):  # type: ignore[no-untyped-def]
+def refused(loss, y, high):
     """The first target beyond `high` in size or not accepted by the loss, or the number of targets."""
     for k in range(y.shape[0]):
         if not (abs(y[k]) <= high and loss.accepts(y[k])):

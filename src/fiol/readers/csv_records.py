@@ -10,7 +10,7 @@ LINE_FEED, CARRIAGE_RETURN = 10, 13
 
 
 @jit
-def find_records(data, size, delimiter, quote, starts, fields, lines):  # type: ignore[no-untyped-def]
+def find_records(data, size, delimiter, quote, starts, fields, lines):
     """Records in `data[:size]`: where each starts, its number of fields (0 for an empty line), and its line, from 0.
 
     A quote counts where a field begins; within quotes, two of them are one, and line ends are text. Lines end with LF,

@@ -66,7 +66,7 @@ ENDS_PER_ROUND = 32.0
 
 
 @inlined
-def put_in_heap(absent, k, i, key):  # type: ignore[no-untyped-def]
+def put_in_heap(absent, k, i, key):
     """Put feature i in place k of the heap."""
     absent.queue[k] = i
     absent.key[k] = key
@@ -74,7 +74,7 @@ def put_in_heap(absent, k, i, key):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sift_up(absent, k, i, key):  # type: ignore[no-untyped-def]
+def sift_up(absent, k, i, key):
     """Put feature i into the heap, starting at place k, which is free."""
     while k > 0 and key < absent.key[(k - 1) // 2]:
         up = (k - 1) // 2
@@ -84,7 +84,7 @@ def sift_up(absent, k, i, key):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sift_down(absent, i, key):  # type: ignore[no-untyped-def]
+def sift_down(absent, i, key):
     """Put feature i into the heap, whose first place is free."""
     k, waiting = 0, absent.waiting[0]
     while 2 * k + 1 < waiting:
@@ -99,7 +99,7 @@ def sift_down(absent, i, key):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def drop_first(absent):  # type: ignore[no-untyped-def]
+def drop_first(absent):
     """Take the first feature out of the heap."""
     absent.seat[absent.queue[0]] = -1
     absent.waiting[0] -= 1
@@ -109,7 +109,7 @@ def drop_first(absent):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def queue_up(absent, i, end):  # type: ignore[no-untyped-def]
+def queue_up(absent, i, end):
     """Let feature i come up at `end` at the latest."""
     if absent.seat[i] < 0:
         absent.waiting[0] += 1
@@ -119,7 +119,7 @@ def queue_up(absent, i, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def queue_near(absent, near):  # type: ignore[no-untyped-def]
+def queue_near(absent, near):
     """Let all features come up whose end is before `near`."""
     absent.near[0] = near
     for i in range(np.uint64(absent.end.shape[0])):
@@ -128,19 +128,19 @@ def queue_near(absent, near):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def rate_of(plan, state, i):  # type: ignore[no-untyped-def]
+def rate_of(plan, state, i):
     """How much u loses per unit of `clock.cumulative_l1`."""
     return plan.l1_rate(plan.step_of(state, i, 1.0), i)
 
 
 @inlined
-def penalty_of_sums(sums, scale, l1, l2):  # type: ignore[no-untyped-def]
+def penalty_of_sums(sums, scale, l1, l2):
     """The penalty of all absent weights."""
     return scale * (l1 * sums.size + 0.5 * l2 * scale * sums.square)
 
 
 @inlined
-def add_to(sums, times, u, rate, along):  # type: ignore[no-untyped-def]
+def add_to(sums, times, u, rate, along):
     """Add a weight to the sums (`times` = 1), or take it away (-1)."""
     return Sums(
         sums.number + times,
@@ -155,7 +155,7 @@ def add_to(sums, times, u, rate, along):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def count_in(absent, sums, i, w, rate, clock):  # type: ignore[no-untyped-def]
+def count_in(absent, sums, i, w, rate, clock):
     """Add weight i to the sums: its feature is absent from now on."""
     if w == 0.0:
         return sums
@@ -170,7 +170,7 @@ def count_in(absent, sums, i, w, rate, clock):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def count_out(absent, sums, i, u, positive, rate):  # type: ignore[no-untyped-def]
+def count_out(absent, sums, i, u, positive, rate):
     """Take weight i out of the sums; the end of the weight, not its last bit, says whether the sums hold it."""
     if absent.end[i] < 0.0:
         return sums
@@ -179,7 +179,7 @@ def count_out(absent, sums, i, u, positive, rate):  # type: ignore[no-untyped-de
 
 
 @inlined
-def count_all(plan, state, absent, clock):  # type: ignore[no-untyped-def]
+def count_all(plan, state, absent, clock):
     """The sums over all weights, from nothing."""
     sums = Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     absent.end[:] = NOT_COUNTED
@@ -193,7 +193,7 @@ def count_all(plan, state, absent, clock):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def pass_round(plan, state, absent, sums, clock, after):  # type: ignore[no-untyped-def]
+def pass_round(plan, state, absent, sums, clock, after):
     """A round of all absent weights: the sums after it, and the sum of (w_new - w)^2."""
     moved, more = 0.0, after.cumulative_l1 - clock.cumulative_l1
     if after.cumulative_l1 >= absent.near[0] and more > 0.0:
@@ -226,7 +226,7 @@ def pass_round(plan, state, absent, sums, clock, after):  # type: ignore[no-unty
 
 
 @jit
-def measure_rows(  # type: ignore[no-untyped-def]
+def measure_rows(
     plan,
     intercept_plan,
     chunk,

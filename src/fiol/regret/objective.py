@@ -27,19 +27,19 @@ from fiol.regret.libraries import library
 ROWS_TO_COMPILE = 3000
 
 
-def fill_values(loss, z, y, out):  # type: ignore[no-untyped-def]
+def fill_values(loss, z, y, out):
     """The loss of every score."""
     for k in range(out.shape[0]):
         out[k] = loss.value(z[k], y[k])
 
 
-def fill_slopes(loss, z, y, out):  # type: ignore[no-untyped-def]
+def fill_slopes(loss, z, y, out):
     """The derivative of the loss at every score."""
     for k in range(out.shape[0]):
         out[k] = loss.grad(z[k], y[k])
 
 
-def fill_bends(loss, z, y, out):  # type: ignore[no-untyped-def]
+def fill_bends(loss, z, y, out):
     """The second derivative of the loss at every score."""
     for k in range(out.shape[0]):
         out[k] = loss.hess(z[k], y[k])

@@ -18,7 +18,7 @@ ROBUST = 5.0
 
 
 @inlined
-def log_sum(logs):  # type: ignore[no-untyped-def]
+def log_sum(logs):
     """The logarithm of the sum of exp(logs), minus infinity if there is none."""
     top, total = -inf, 0.0
     for k in range(logs.shape[0]):
@@ -31,7 +31,7 @@ def log_sum(logs):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def normalise(state):  # type: ignore[no-untyped-def]
+def normalise(state):
     """Scale the weights so that they add up to 1."""
     total = log_sum(state.logs)
     for k in range(state.logs.shape[0]):
@@ -39,7 +39,7 @@ def normalise(state):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def take_out_member(state, k):  # type: ignore[no-untyped-def]
+def take_out_member(state, k):
     """Take member k out; the weights of the others keep their ratios."""
     state.live[k] = 0.0
     state.logs[k] = GONE
@@ -47,7 +47,7 @@ def take_out_member(state, k):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def weigh(stack, state, values, rate):  # type: ignore[no-untyped-def]
+def weigh(stack, state, values, rate):
     """Update the weights of members after a round with losses rate times `values`."""
     living = 0.0
     for k in range(values.shape[0]):
@@ -61,7 +61,7 @@ def weigh(stack, state, values, rate):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def pooled(loss, scores, state, values):  # type: ignore[no-untyped-def]
+def pooled(loss, scores, state, values):
     """The ensemble's score, given the scores of the members."""
     K, score = state.live.shape[0], 0.0
     if loss.is_probability:
@@ -78,7 +78,7 @@ def pooled(loss, scores, state, values):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bayes_row(stack, loss, scores, y, weight, state, values):  # type: ignore[no-untyped-def]
+def bayes_row(stack, loss, scores, y, weight, state, values):
     """Make one round and return the ensemble's score before it, given the scores of the members."""
     K, ticks = state.live.shape[0], state.ticks
     for k in range(K):
@@ -101,7 +101,7 @@ def bayes_row(stack, loss, scores, y, weight, state, values):  # type: ignore[no
 
 
 @jit
-def bayes_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+def bayes_rows(stack, loss, Z, y, weight, state, scores):
     """Make a round for every row of Z [row, member]; write the ensemble's score before each."""
     own = np.zeros(Z.shape[1])
     Z, y, weight, state, values, scores = borrowed((Z, y, weight, state, own, scores))
@@ -111,7 +111,7 @@ def bayes_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-unt
 
 
 @jit
-def bayes_scores(loss, Z, state, scores):  # type: ignore[no-untyped-def]
+def bayes_scores(loss, Z, state, scores):
     """Write the ensemble's score for every row of Z [row, member]."""
     values = np.zeros(Z.shape[1])
     for r in range(Z.shape[0]):
@@ -119,7 +119,7 @@ def bayes_scores(loss, Z, state, scores):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def joint_pooled(loss, scores, state, values, one, out):  # type: ignore[no-untyped-def]
+def joint_pooled(loss, scores, state, values, one, out):
     """Write the ensemble's scores, given the scores [class, member] of the members."""
     C, K = scores.shape
     for c in range(C):
@@ -139,7 +139,7 @@ def joint_pooled(loss, scores, state, values, one, out):  # type: ignore[no-unty
 
 
 @inlined
-def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):  # type: ignore[no-untyped-def]
+def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):
     """Make one round; write the ensemble's scores before it, given the scores [class, member] of the members."""
     C, K = scores.shape
     for k in range(K):
@@ -163,7 +163,7 @@ def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):  #
 
 
 @jit
-def joint_bayes_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+def joint_bayes_rows(stack, loss, Z, y, weight, state, scores):
     """Make a round for every row of Z [row, class, member]; write the ensemble's scores before each, [row, class]."""
     own, buffer = np.zeros(Z.shape[2]), np.zeros(Z.shape[1])
     Z, y, weight, state, values, one, scores = borrowed((Z, y, weight, state, own, buffer, scores))
@@ -173,7 +173,7 @@ def joint_bayes_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[
 
 
 @jit
-def joint_bayes_scores(loss, Z, state, scores):  # type: ignore[no-untyped-def]
+def joint_bayes_scores(loss, Z, state, scores):
     """Write the ensemble's scores [row, class] for every row of Z [row, class, member]."""
     values, one = np.zeros(Z.shape[2]), np.zeros(Z.shape[1])
     for r in range(Z.shape[0]):

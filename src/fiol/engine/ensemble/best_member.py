@@ -13,7 +13,7 @@ from fiol.engine.ensemble.stack_state import FROZEN, MASS, T
 
 
 @inlined
-def best_of(state):  # type: ignore[no-untyped-def]
+def best_of(state):
     """The live member with the least loss, the first of equal ones; -1 if there is none."""
     best, least = -1, inf
     for k in range(state.live.shape[0]):
@@ -23,7 +23,7 @@ def best_of(state):  # type: ignore[no-untyped-def]
 
 
 @jit
-def choice_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+def choice_rows(stack, loss, Z, y, weight, state, scores):
     """Make a round for every row of Z [row, member]; write the ensemble's score before each."""
     Z, y, weight, state, scores = borrowed((Z, y, weight, state, scores))
     K, new = Z.shape[1], 1.0 - state.ticks[FROZEN]
@@ -42,7 +42,7 @@ def choice_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-un
 
 
 @jit
-def joint_choice_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+def joint_choice_rows(stack, loss, Z, y, weight, state, scores):
     """Make a round for every row of Z [row, class, member]; write the ensemble's scores before each."""
     one = np.zeros(Z.shape[1])
     C, K, new = Z.shape[1], Z.shape[2], 1.0 - state.ticks[FROZEN]

@@ -10,7 +10,7 @@ from fiol.components.step_sizes.rule import LARGEST_SUM
 
 
 @inlined_strictly
-def root_in_lanes(loss, like, q, p, tolerance, reach, y, weight, spare):  # type: ignore[no-untyped-def]
+def root_in_lanes(loss, like, q, p, tolerance, reach, y, weight, spare):
     """Return beta = -weight phi'(q + p beta) in lanes like these, and the curvatures that the steps meet."""
     if loss.lane_exact(q, weight * p):
         beta, curvature = loss.lane_step(q, p, tolerance, reach, y, weight)
@@ -19,7 +19,7 @@ def root_in_lanes(loss, like, q, p, tolerance, reach, y, weight, spare):  # type
 
 
 @inlined_strictly
-def roots_one_by_one(loss, q, p, tolerance, reach, y, weight, spare):  # type: ignore[no-untyped-def]
+def roots_one_by_one(loss, q, p, tolerance, reach, y, weight, spare):
     """Return the same where some lane has numbers so large that `Loss.lane_step` is not exact: `Loss.exact_step` there.
 
     The result of a lane does not depend on the other lanes.

@@ -10,7 +10,7 @@ from fiol.engine.round.rounds import clock_from, clock_into, learn_row, row_buff
 
 
 @inlined
-def has_weight(plan, state, i, clock):  # type: ignore[no-untyped-def]
+def has_weight(plan, state, i, clock):
     """Whether the weight of feature i for any score is not exactly 0."""
     found, k = False, 0
     while k < count_scores(state.w):
@@ -20,7 +20,7 @@ def has_weight(plan, state, i, clock):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def pass_entry(passed, n, i, x, passes):  # type: ignore[no-untyped-def]
+def pass_entry(passed, n, i, x, passes):
     """Write an entry behind the n that have passed; return n + 1 if this one passes, else n."""
     passed.indices[n] = i
     passed.data[n] = x
@@ -28,7 +28,7 @@ def pass_entry(passed, n, i, x, passes):  # type: ignore[no-untyped-def]
 
 
 @jit
-def gate_rows(  # type: ignore[no-untyped-def]
+def gate_rows(
     plan, intercept_plan, chunk, y, weight, state, intercept, ticks, buffers, intercept_buffers, scores, passed
 ):
     """Make a round for every row, as `learn_rows` does; write the entries that pass, as rows, to `passed`.
@@ -61,7 +61,7 @@ def gate_rows(  # type: ignore[no-untyped-def]
 
 
 @jit
-def mark_weights(plan, state, fresh, ticks, features, out):  # type: ignore[no-untyped-def]
+def mark_weights(plan, state, fresh, ticks, features, out):
     """Write 1 for each of `features` that has a weight, 0 for others; `fresh` is the state of an unseen feature."""
     clock, state, fresh = clock_from(ticks), borrowed(state), borrowed(fresh)
     for j in range(features.shape[0]):

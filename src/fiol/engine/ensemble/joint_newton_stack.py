@@ -34,7 +34,7 @@ class JointStackRoom(NamedTuple):
 
 
 @inlined
-def new_joint_stack_room(state, classes):  # type: ignore[no-untyped-def]
+def new_joint_stack_room(state, classes):
     """Working space for one row."""
     J, K = state.v.shape
     many, few = np.zeros((classes, K)), np.zeros((4, classes))
@@ -44,7 +44,7 @@ def new_joint_stack_room(state, classes):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def scores_into(Z, v, q):  # type: ignore[no-untyped-def]
+def scores_into(Z, v, q):
     """Write the scores of all classes by weights v."""
     for c in range(Z.shape[0]):
         a = 0.0
@@ -54,7 +54,7 @@ def scores_into(Z, v, q):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def pull_into(Z, beta, g):  # type: ignore[no-untyped-def]
+def pull_into(Z, beta, g):
     """Write what pulls on the scores of classes pull on the weights: Z' beta."""
     for k in range(Z.shape[1]):
         g[k] = 0.0
@@ -64,7 +64,7 @@ def pull_into(Z, beta, g):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def add_curvature(Z, beta, y, weight, mean, H):  # type: ignore[no-untyped-def]
+def add_curvature(Z, beta, y, weight, mean, H):
     """Add weight times the loss's curvature, the covariance of the rows of Z under e_y - beta, to H."""
     K = Z.shape[1]
     for k in range(K):
@@ -83,7 +83,7 @@ def add_curvature(Z, beta, y, weight, mean, H):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def distance(A, v, center, away):  # type: ignore[no-untyped-def]
+def distance(A, v, center, away):
     """|v - center|_A^2 / 2; writes A (v - center)."""
     total = 0.0
     for k in range(v.shape[0]):
@@ -96,7 +96,7 @@ def distance(A, v, center, away):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def smooth_step(loss, Z, y, weight, A, center, v, least, room):  # type: ignore[no-untyped-def]
+def smooth_step(loss, Z, y, weight, A, center, v, least, room):
     """Write argmin_v weight phi(Z v) + |v - center|_A^2 / 2, by Newton's method with halved steps from v.
 
     Leaves the pulls at the new scores in room.beta[0].
@@ -145,7 +145,7 @@ def smooth_step(loss, Z, y, weight, A, center, v, least, room):  # type: ignore[
 
 
 @inlined
-def kinked_step(loss, Z, y, weight, P, center, v, room):  # type: ignore[no-untyped-def]
+def kinked_step(loss, Z, y, weight, P, center, v, room):
     """Write argmin_v weight phi(Z v) + |v - center|_A^2 / 2 for a loss with kinks; P is the inverse of A.
 
     v = center + P Z' beta with beta = -weight phi'(Z v): accelerated proximal steps for beta, each by the loss's own
@@ -216,7 +216,7 @@ def kinked_step(loss, Z, y, weight, P, center, v, room):  # type: ignore[no-unty
 
 
 @inlined
-def joint_stack_row(stack, loss, scores, y, weight, state, room, out):  # type: ignore[no-untyped-def]
+def joint_stack_row(stack, loss, scores, y, weight, state, room, out):
     """One round; writes the scores of the whole before it. `scores` [class, member] are those of the members."""
     J, K = state.v.shape
     C, ticks, Z = scores.shape[0], state.ticks, room.Z
@@ -284,7 +284,7 @@ def joint_stack_row(stack, loss, scores, y, weight, state, room, out):  # type: 
 
 
 @jit
-def joint_stack_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+def joint_stack_rows(stack, loss, Z, y, weight, state, scores):
     """A round for every row of Z [row, class, member]; writes the scores of the whole before each, [row, class]."""
     own = new_joint_stack_room(state, Z.shape[1])
     Z, y, weight, state, room, scores = borrowed((Z, y, weight, state, own, scores))

@@ -25,7 +25,7 @@ CACHE = 2**20
 
 
 @inlined_strictly
-def rule_in_lanes(rules, n, some):  # type: ignore[no-untyped-def]
+def rule_in_lanes(rules, n, some):
     """Return the `StepRule` of all members, a lane each: as many of the n lanes as `some` has zeros, the first ones."""
     like = lanes(some)
     return StepRule(
@@ -42,25 +42,25 @@ def rule_in_lanes(rules, n, some):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def ridge_in_lanes(rules, n, some):  # type: ignore[no-untyped-def]
+def ridge_in_lanes(rules, n, some):
     """Return the strength of every member's ridge, for as many lanes as `some` has zeros."""
     return load_lanes(rules, 9 * n, lanes(some))
 
 
 @inlined_strictly
-def by_unit(rule, like, scaled, raw):  # type: ignore[no-untyped-def]
+def by_unit(rule, like, scaled, raw):
     """Return `scaled` in the lanes of scale-free members, `raw` in the others, as lanes like these."""
     return choose(rule.scale_free > 0.5, like + scaled, like + raw)
 
 
 @inlined_strictly
-def whole_floats(t):  # type: ignore[no-untyped-def]
+def whole_floats(t):
     """Return the part of a number of rounds that a float can hold, such that it can hold the rest, too."""
     return 1.0 * (np.int64(t) // FLOAT_ROUNDS * FLOAT_ROUNDS)
 
 
 @inlined_strictly
-def current_weights(rules, vectors, zero, records, i, t):  # type: ignore[no-untyped-def]
+def current_weights(rules, vectors, zero, records, i, t):
     """Return the weights of the record at place i after t rounds, of which its feature may have missed some."""
     like, n = lanes(zero), len(zero)
     w = load_lanes(records, i, like)
@@ -78,7 +78,7 @@ def current_weights(rules, vectors, zero, records, i, t):  # type: ignore[no-unt
 
 
 @inlined_strictly
-def prefetch_row(indices, first, last, records, vectors, width):  # type: ignore[no-untyped-def]
+def prefetch_row(indices, first, last, records, vectors, width):
     """Prefetch the records of a row's features, if all records are too many for the cache."""
     if records.nbytes > CACHE:
         for j in range(first, last):
@@ -88,19 +88,19 @@ def prefetch_row(indices, first, last, records, vectors, width):  # type: ignore
 
 
 @inlined_strictly
-def mixed_sum(w, v):  # type: ignore[no-untyped-def]
+def mixed_sum(w, v):
     """Return the sum of all members' weights times v; a member with v = 0 does not count, whatever its weight."""
     return total(choose(v != 0.0, w * v, 0.0))
 
 
 @inlined_strictly
-def mixed_weight(held, zero, i, v):  # type: ignore[no-untyped-def]
+def mixed_weight(held, zero, i, v):
     """Return the weight of the record at place i in the linear model in which members count with v."""
     return mixed_sum(current_weights(held.rules, held.vectors, zero, held.records, i, held.ticks[0]), v)
 
 
 @jit
-def add_lane_weights(zero, held, features, v, out):  # type: ignore[no-untyped-def]
+def add_lane_weights(zero, held, features, v, out):
     """Add the weights of `features` in the linear model in which members count with v."""
     held, room, parts = borrowed(held), np.uint64(len(held.vectors) * len(zero)), load_lanes(v, 0, lanes(zero))
     for j in range(features.shape[0]):
@@ -110,7 +110,7 @@ def add_lane_weights(zero, held, features, v, out):  # type: ignore[no-untyped-d
 
 
 @jit
-def settle_lanes(zero, held):  # type: ignore[no-untyped-def]
+def settle_lanes(zero, held):
     """Bring all weights up to date, where features may have missed rounds."""
     held, t, n = borrowed(held), held.ticks[0], len(zero)
     early = whole_floats(t)

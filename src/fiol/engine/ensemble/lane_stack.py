@@ -31,7 +31,7 @@ from fiol.engine.ensemble.stack_state import CURVATURES, FROZEN, LOST, MASS, PUL
 
 
 @inlined_strictly
-def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
+def sums_of_products(values, n, z, stacks):
     """Return <values_j, z> of up to three stacks, a lane each; lanes without a stack have the value of the first."""
     first = load_lanes(values, 0, z) * z
     second = load_lanes(values, n, z) * z if stacks > 1 else first
@@ -40,7 +40,7 @@ def sums_of_products(values, n, z, stacks):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def invert_lanes(stack, zero, state, room):  # type: ignore[no-untyped-def]
+def invert_lanes(stack, zero, state, room):
     """Invert the information of all stacks afresh, by Gauss-Jordan elimination with pivots of at least the prior."""
     n, like, least = len(zero), lanes(zero), 1.0 / stack.prior
     A, P, one = flatten(state.A), flatten(state.P), flatten(room.one)
@@ -75,7 +75,7 @@ class StackSteps(NamedTuple):
 
 
 @inlined_strictly
-def largest_score(stack, z, seen, members):  # type: ignore[no-untyped-def]
+def largest_score(stack, z, seen, members):
     """Return the largest size of a member's score, 0 if that is within all limits."""
     peak = 0.0
     if anywhere(abs(z) > min(stack.limit, ABSURD)):
@@ -85,7 +85,7 @@ def largest_score(stack, z, seen, members):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
+def prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room):
     """Return the `StackSteps` of a row for which the members have the scores z, a lane each."""
     J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
     ticks, seen, v, P, u = state.ticks, room.z, flatten(state.v), flatten(state.P), flatten(room.u)
@@ -124,14 +124,14 @@ def prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room):
 
 
 @inlined_strictly
-def root_problem(four, steps):  # type: ignore[no-untyped-def]
+def root_problem(four, steps):
     """Return q, p, tolerance and reach of the root of every stack."""
     quad, p = lanes(four), steps.rate * steps.q
     return steps.s - p * steps.wrong, p, quad, quad + steps.reach
 
 
 @inlined_strictly
-def finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, steps, root, met):  # type: ignore[no-untyped-def]
+def finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, steps, root, met):
     """Learn from a row with these roots. z are the scores of all members: losses share exponentials with roots."""
     ticks, t, like, quad = state.ticks, state.ticks[T] + 1.0, lanes(zero), lanes(four)
     ticks[T] = t
@@ -149,7 +149,7 @@ def finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, s
 
 
 @inlined_strictly
-def share_out_lanes(stack, values, rate, t, state, room):  # type: ignore[no-untyped-def]
+def share_out_lanes(stack, values, rate, t, state, room):
     """Give each stack its share in the ensemble after round t, in which its loss was rate times its value."""
     J, values = state.v.shape[0], with_lane(values, 3, lane(values, 0))
     best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
@@ -160,7 +160,7 @@ def share_out_lanes(stack, values, rate, t, state, room):  # type: ignore[no-unt
 
 
 @inlined_strictly
-def move_stacks(stack, loss, zero, four, y, members, state, room, steps, root, met):  # type: ignore[no-untyped-def]
+def move_stacks(stack, loss, zero, four, y, members, state, room, steps, root, met):
     """Make a step of each stack, and add the row to its information."""
     J, n, like = state.v.shape[0], len(zero), lanes(zero)
     seen, rows, v, A, P, u = room.z, room.rows, flatten(state.v), flatten(state.A), flatten(state.P), flatten(room.u)
@@ -183,7 +183,7 @@ def move_stacks(stack, loss, zero, four, y, members, state, room, steps, root, m
 
 
 @inlined_strictly
-def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):  # type: ignore[no-untyped-def]
+def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
     """Make one round of all stacks; return the score of the ensemble before it."""
     steps = prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room)
     root, met = root_in_lanes(loss, lanes(four), *root_problem(four, steps), y, 1.0, room.spare[: 6 * len(four)])
@@ -192,7 +192,7 @@ def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
 
 
 @jit
-def lane_stack_rows(stack, loss, zero, four, Z, y, weight, members, state, room, scores):  # type: ignore[no-untyped-def]
+def lane_stack_rows(stack, loss, zero, four, Z, y, weight, members, state, room, scores):
     """Make a round for every row of Z, the scores [row, lane] of the members as one axis, for at most three stacks."""
     like, n, (Z, y, weight, scores) = lanes(zero), len(zero), borrowed((Z, y, weight, scores))
     stack, state, room = borrowed(stack), borrowed(state), borrowed(room)

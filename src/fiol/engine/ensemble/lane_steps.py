@@ -32,13 +32,13 @@ SMALLEST_METRIC, LARGEST_METRIC = 1e-150, 1e150
 
 
 @inlined_strictly
-def uses_sums(rule):  # type: ignore[no-untyped-def]
+def uses_sums(rule):
     """Return in which lanes steps depend on sums."""
     return rule.root + rule.part > 0.0
 
 
 @inlined_strictly
-def write_steps(loss, zero, some, feature, x, square, base, size, held):  # type: ignore[no-untyped-def]
+def write_steps(loss, zero, some, feature, x, square, base, size, held):
     """Write the steps of a row's weights, of members with sums; return what a pull of 1 moves their scores by."""
     n, m, parts = len(zero), np.uint64(len(some)), held.parts
     rule, like, room, width = rule_in_lanes(held.rules, n, some), lanes(some), len(held.vectors) * n, np.uint64(n)
@@ -60,7 +60,7 @@ def write_steps(loss, zero, some, feature, x, square, base, size, held):  # type
 
 
 @inlined_strictly
-def move_weights(loss, zero, digits, some, feature, x, common, beta, more, held):  # type: ignore[no-untyped-def]
+def move_weights(loss, zero, digits, some, feature, x, common, beta, more, held):
     """Move a row's weights by their steps times beta, and let sums grow by `more` x^2.
 
     Members without sums have `common` steps, in whichever lane they are, unless every feature has a longest one.
@@ -86,7 +86,7 @@ def move_weights(loss, zero, digits, some, feature, x, common, beta, more, held)
 
 
 @inlined_strictly
-def write_ridge_steps(zero, digits, feature, x, square, base, length, size, t, held, lift):  # type: ignore[no-untyped-def]
+def write_ridge_steps(zero, digits, feature, x, square, base, length, size, t, held, lift):
     """Write the steps of a row's weights under a ridge, and its records but for weights and this round's curvature.
 
     Returns what a pull of 1 moves scores by, without and with the ridge, and what the ridge takes from scores. A weight
@@ -120,7 +120,7 @@ def write_ridge_steps(zero, digits, feature, x, square, base, length, size, t, h
 
 
 @inlined_strictly
-def move_under_ridge(zero, digits, feature, x, beta, curvature, held):  # type: ignore[no-untyped-def]
+def move_under_ridge(zero, digits, feature, x, beta, curvature, held):
     """Move a row's weights by their steps times beta less the ridge, and note its curvatures: other sums have grown."""
     n, records, parts = np.uint64(len(zero)), held.records, held.parts
     rule, like, room = rule_in_lanes(held.rules, len(zero), digits), lanes(digits), np.uint64(len(held.vectors)) * n

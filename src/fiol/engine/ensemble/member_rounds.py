@@ -77,7 +77,7 @@ class MemberSteps(NamedTuple):
 
 
 @inlined_strictly
-def tolerance_of_scores(loss, rule, vectors, zero, feature, x, y, z, own, records):  # type: ignore[no-untyped-def]
+def tolerance_of_scores(loss, rule, vectors, zero, feature, x, y, z, own, records):
     """Return the rounding tolerance of every score; 0 where no kink is near."""
     like, room = lanes(zero), np.uint64(len(vectors) * len(zero))
     near = kink_range(z, y)
@@ -93,7 +93,7 @@ def tolerance_of_scores(loss, rule, vectors, zero, feature, x, y, z, own, record
 
 
 @inlined_strictly
-def read_members(zero, feature, x, held):  # type: ignore[no-untyped-def]
+def read_members(zero, feature, x, held):
     """Return the scores of a row. Weights are brought up to date, and largest values include this row's."""
     like, last, n = lanes(zero), np.uint64(len(zero) - 1), len(zero)
     vectors, records, parts = held.vectors, held.records, held.parts
@@ -123,7 +123,7 @@ def read_members(zero, feature, x, held):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def prepare_members(loss, zero, digits, feature, x, y, weight, held, row):  # type: ignore[no-untyped-def]
+def prepare_members(loss, zero, digits, feature, x, y, weight, held, row):
     """Return the `MemberSteps` of a row with these `LaneScores`: all that the root depends on.
 
     `ticks` are the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
@@ -162,7 +162,7 @@ def prepare_members(loss, zero, digits, feature, x, y, weight, held, row):  # ty
 
 
 @inlined_strictly
-def finish_members(loss, zero, digits, feature, x, y, weight, held, steps, beta, curvature):  # type: ignore[no-untyped-def]
+def finish_members(loss, zero, digits, feature, x, y, weight, held, steps, beta, curvature):
     """Move all weights by the root beta, and let sums grow."""
     like, width, last = lanes(zero), np.uint64(len(zero)), np.uint64(len(zero) - 1)
     rule, vectors, intercept = rule_in_lanes(held.rules, len(zero), zero), held.vectors, held.intercept
@@ -189,7 +189,7 @@ def finish_members(loss, zero, digits, feature, x, y, weight, held, steps, beta,
 
 
 @inlined_strictly
-def learn_member_row(loss, zero, digits, feature, x, y, weight, held):  # type: ignore[no-untyped-def]
+def learn_member_row(loss, zero, digits, feature, x, y, weight, held):
     """Make one round of all members; return their scores before it."""
     row = read_members(zero, feature, x, held)
     steps = prepare_members(loss, zero, digits, feature, x, y, weight, held, row)
@@ -200,7 +200,7 @@ def learn_member_row(loss, zero, digits, feature, x, y, weight, held):  # type: 
 
 
 @jit
-def learn_lanes(loss, zero, digits, chunk, y, weight, held, scores):  # type: ignore[no-untyped-def]
+def learn_lanes(loss, zero, digits, chunk, y, weight, held, scores):
     """Make a round for every row; write the scores before each: [row, lane], as one axis.
 
     `zero` has a 0 for every lane, and so has `digits`, whose type is that of steps.

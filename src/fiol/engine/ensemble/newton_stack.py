@@ -25,14 +25,14 @@ class StackRoom(NamedTuple):
 
 
 @inlined
-def new_stack_room(state):  # type: ignore[no-untyped-def]
+def new_stack_room(state):
     """Working space for one row."""
     J, K = state.v.shape
     return StackRoom(np.zeros(K), np.zeros((J, K)), np.zeros((2, J)), np.zeros((K, K)))
 
 
 @inlined
-def invert(A, P, L, least):  # type: ignore[no-untyped-def]
+def invert(A, P, L, least):
     """Write the inverse of A into P, by A = L L'; A is at least `least` times the identity, and so is every pivot."""
     K = A.shape[0]
     for j in range(K):  # column j of L, below it in P the inverse of L
@@ -62,7 +62,7 @@ def invert(A, P, L, least):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def take_out(stack, state, k):  # type: ignore[no-untyped-def]
+def take_out(stack, state, k):
     """Let member k be gone: its weights are 0, and what is known of the others stays as it is; P is left to others."""
     state.live[k] = 0.0
     for j in range(state.v.shape[0]):
@@ -74,7 +74,7 @@ def take_out(stack, state, k):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def forget(stack, state, t):  # type: ignore[no-untyped-def]
+def forget(stack, state, t):
     """Forget what is to be forgotten up to round t."""
     K, n = state.v.shape[1], t - state.ticks[LAST]
     for j in range(state.v.shape[0]):
@@ -88,7 +88,7 @@ def forget(stack, state, t):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bound_information(stack, state):  # type: ignore[no-untyped-def]
+def bound_information(stack, state):
     """Leave no member more information than doubles hold."""
     K, least = state.v.shape[1], 1.0 / stack.prior
     for j in range(state.v.shape[0]):
@@ -103,7 +103,7 @@ def bound_information(stack, state):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
+def invert_all(stack, state, room):
     """Invert the information of all stacks afresh."""
     for j in range(state.v.shape[0]):
         invert(state.A[j], state.P[j], room.L, 1.0 / stack.prior)
@@ -111,7 +111,7 @@ def invert_all(stack, state, room):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def members_seen(scores, state, z):  # type: ignore[no-untyped-def]
+def members_seen(scores, state, z):
     """Copy the scores of the members that are in; returns the largest size, infinite unless all are fine."""
     peak, fine = 0.0, True
     for k in range(z.shape[0]):
@@ -122,7 +122,7 @@ def members_seen(scores, state, z):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def share_out(stack, state, values, rate, t):  # type: ignore[no-untyped-def]
+def share_out(stack, state, values, rate, t):
     """Give each stack its share in the ensemble after round t, in which its loss was rate times its value."""
     J, best, total = values.shape[0], inf, 0.0
     for j in range(J):
@@ -136,7 +136,7 @@ def share_out(stack, state, values, rate, t):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def information_is_new(stack, state, t, most_news):  # type: ignore[no-untyped-def]
+def information_is_new(stack, state, t, most_news):
     """After round t: forget if it is time; whether information is to be inverted afresh, since P is not its inverse any
     more, or has shrunk by much since it was.
     """
@@ -152,7 +152,7 @@ def information_is_new(stack, state, t, most_news):  # type: ignore[no-untyped-d
 
 
 @inlined
-def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, room):  # type: ignore[no-untyped-def]
+def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, room):
     """Make the step of stack j, whose score is s, and add the row to its information; return how much is new in it."""
     K, z, u = state.v.shape[1], room.z, room.u[j]
     v, A, P, q = state.v[j], state.A[j], state.P[j], 0.0
@@ -177,7 +177,7 @@ def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, room):  
 
 
 @inlined
-def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-untyped-def]
+def stack_row(stack, loss, scores, y, weight, state, room):
     """Make one round; return the score of the ensemble before it. `scores` are those of the members."""
     J, K = state.v.shape
     ticks, z, s, values = state.ticks, room.z, room.s[0], room.s[1]
@@ -224,7 +224,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):  # type: ignore[no-u
 
 
 @jit
-def stack_rows(stack, loss, Z, y, weight, state, scores):  # type: ignore[no-untyped-def]
+def stack_rows(stack, loss, Z, y, weight, state, scores):
     """A round for every row of Z [row, member]; writes the score of the whole before each."""
     own = new_stack_room(state)
     Z, y, weight, state, room, scores = borrowed((Z, y, weight, state, own, scores))

@@ -13,7 +13,7 @@ from fiol.engine.ensemble.member_rounds import finish_members, prepare_members, 
 
 
 @inlined_strictly
-def ensemble_round(stack, loss, zero, four, digits, members, feature, x, y, weight, gate_scores, r, held, state, room):  # type: ignore[no-untyped-def]
+def ensemble_round(stack, loss, zero, four, digits, members, feature, x, y, weight, gate_scores, r, held, state, room):
     """Make a round of members in lanes and of their stack; return the score of the ensemble before it.
 
     `gate_scores` has the scores of the last member, the gate, with that of this row at place r; or it is None. The
@@ -45,7 +45,7 @@ def ensemble_round(stack, loss, zero, four, digits, members, feature, x, y, weig
 
 
 @jit
-def learn_stacked_rows(  # type: ignore[no-untyped-def]
+def learn_stacked_rows(
     stack, loss, zero, four, digits, members, chunk, y, weight, gate_scores, held, state, room, scores
 ):
     """Make an `ensemble_round` for every row; write the score before each. `gate_scores` may be None."""

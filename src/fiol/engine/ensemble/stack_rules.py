@@ -12,7 +12,7 @@ from fiol.engine.ensemble.stack_state import CURVED, EXCESS, SLOPED, SQUARES
 
 
 @inlined_strictly
-def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
+def mean_curvature(loss, z, reach, y):
     """Return the mean of the second derivative around the score z, weighted by a triangle that ends `reach` from it."""
     if not loss.kinked and loss.convexity > 0.0:
         return choose(abs(z) < inf, loss.curvature(z, z, 0.0, 0.0, reach, y, 1.0), 0.0)  # in as many lanes as z has
@@ -22,7 +22,7 @@ def mean_curvature(loss, z, reach, y):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def unit_and_reach(loss, score, y, weight, robust, ticks):  # type: ignore[no-untyped-def]
+def unit_and_reach(loss, score, y, weight, robust, ticks):
     """Return the unit of the loss, and how far its kinks reach, after a row with this score of the ensemble."""
     unit, reach = loss.value_unit, 1.0
     if unit == 0.0:
@@ -41,19 +41,19 @@ def unit_and_reach(loss, score, y, weight, robust, ticks):  # type: ignore[no-un
 
 
 @inlined_strictly
-def curvature_part(stack, loss, peak):  # type: ignore[no-untyped-def]
+def curvature_part(stack, loss, peak):
     """Return the part of its curvature that a row of classes adds, whose members have scores of up to `peak`."""
     return (stack.limit / peak) ** 2 if loss.value_unit > 0.0 and peak > stack.limit else 1.0
 
 
 @inlined_strictly
-def label_pull(stack, loss, rate, t, peak, y):  # type: ignore[no-untyped-def]
+def label_pull(stack, loss, rate, t, peak, y):
     """Return the pull of labels that may be wrong on a stack that forgets at this rate; 0 where targets have units."""
     return y * stack.wrong(rate, t, peak) if loss.value_unit > 0.0 else 0.0 * rate
 
 
 @inlined_strictly
-def bounded_step(stack, loss, s, beta, met, q, rate, unit, part, reach, y):  # type: ignore[no-untyped-def]
+def bounded_step(stack, loss, s, beta, met, q, rate, unit, part, reach, y):
     """Return the pull of a stack with the score s, the curvature that its information grows by, and what that is to q.
 
     beta is its exact pull, which has `met` a curvature of the loss, and q = <z, A^-1 z>. Squared errors beyond `robust`
@@ -76,6 +76,6 @@ def bounded_step(stack, loss, s, beta, met, q, rate, unit, part, reach, y):  # t
 
 
 @inlined_strictly
-def judged_share(share, value, best, rate, t):  # type: ignore[no-untyped-def]
+def judged_share(share, value, best, rate, t):
     """Return the share of a stack before normalization, whose loss in round t was rate times its value."""
     return share * larger(1.0 / (1.0 + t), exponential(rate * (best - value)))  # also where losses are infinite

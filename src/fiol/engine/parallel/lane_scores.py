@@ -10,7 +10,7 @@ from fiol.components.simd import lanes, load_lanes, store
 
 
 @jit
-def score_lanes(zero, chunk, records, intercept, has_intercept, scores):  # type: ignore[no-untyped-def]
+def score_lanes(zero, chunk, records, intercept, has_intercept, scores):
     """Write the scores of all rows: [row, lane], as one axis; features without a place have no weights."""
     (indptr, indices, data), records, intercept = borrowed(chunk), borrowed(records), borrowed(intercept)
     scores, like, width, room = borrowed(scores), lanes(zero), np.uint64(len(zero)), np.uint64(2 * len(zero))

@@ -8,13 +8,13 @@ from fiol.components.step_sizes.rule import StepRule, merge_share, precision
 
 
 @inlined
-def in_unit(w, own, peak, scale_free):  # type: ignore[no-untyped-def]
+def in_unit(w, own, peak, scale_free):
     """Return a weight in the unit of the largest value of any shard, whose feature had a largest value of `own`."""
     return w * (own / peak) if scale_free > 0.0 and peak > own else w
 
 
 @inlined
-def rule_of_lane(rules, width, j):  # type: ignore[no-untyped-def]
+def rule_of_lane(rules, width, j):
     """Return the `StepRule` of the member in lane j."""
     return StepRule(
         rules[j],
@@ -30,7 +30,7 @@ def rule_of_lane(rules, width, j):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def merge_weight(rule, at, j, width, own, peak, parts, base, tables, new):  # type: ignore[no-untyped-def]
+def merge_weight(rule, at, j, width, own, peak, parts, base, tables, new):
     """Merge the weight of one feature in lane j; return its change, and the base's precision.
 
     The formulas are those of `fiol.components.step_sizes.merge.merge_shards`.
@@ -51,7 +51,7 @@ def merge_weight(rule, at, j, width, own, peak, parts, base, tables, new):  # ty
 
 
 @jit
-def pool_records(zero, rules, step_scales, parts, base, tables, new, costs):  # type: ignore[no-untyped-def]
+def pool_records(zero, rules, step_scales, parts, base, tables, new, costs):
     """Write the merged records of all shards, which went on from the base, into `new`; add up `costs`.
 
     `tables` has the records of one shard after those of another. A shard that has not seen a feature has the record of
@@ -77,7 +77,7 @@ def pool_records(zero, rules, step_scales, parts, base, tables, new, costs):  # 
 
 
 @jit
-def go_part_way(zero, base, steps, new):  # type: ignore[no-untyped-def]
+def go_part_way(zero, base, steps, new):
     """Let the weights of every lane go so far from those of the base to the new ones."""
     base, steps, new, width = borrowed(base), borrowed(steps), borrowed(new), len(zero)
     for at in range(0, base.shape[0], 2 * width):
@@ -86,7 +86,7 @@ def go_part_way(zero, base, steps, new):  # type: ignore[no-untyped-def]
 
 
 @jit
-def losses_of_lanes(loss, before, ahead, along, first, y, weight, found):  # type: ignore[no-untyped-def]
+def losses_of_lanes(loss, before, ahead, along, first, y, weight, found):
     """Add to found[member, point] the losses of rows at the points of `along`, from the `first` on.
 
     Scores before and ahead are [row, lane].

@@ -11,20 +11,20 @@ from fiol.engine.round.rounds import clock_from, clock_into
 
 
 @jit
-def predict_all(loss, scores):  # type: ignore[no-untyped-def]
+def predict_all(loss, scores):
     """Replace every score by the prediction that the loss makes from it."""
     for r in range(scores.shape[0]):
         scores[r] = loss.predict(scores[r])
 
 
 @inlined
-def prediction(loss, score):  # type: ignore[no-untyped-def]
+def prediction(loss, score):
     """The prediction that a loss makes from a score."""
     return loss.predict(score)
 
 
 @jit
-def total_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
+def total_loss(loss, scores, order, y, weight):
     """The weighted sum of the losses of all scores, or of those in `order`, and the sum of the weights.
 
     A score is a number, or a row of them where there is one per class.
@@ -38,7 +38,7 @@ def total_loss(loss, scores, order, y, weight):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def value_of(plan, state, i, k, clock):  # type: ignore[no-untyped-def]
+def value_of(plan, state, i, k, clock):
     """The weight of feature i for score k, or its average over all rounds if that is kept."""
     if state.total.shape[0] > 0 and clock.t > 0.0:
         return (get_weight(state.total, i, k) + plan.lazy_update.missed_sum(plan, state, i, k, clock)) / clock.t
@@ -46,7 +46,7 @@ def value_of(plan, state, i, k, clock):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def weighed(plan, indices, data, first, last, state, unseen, clock):  # type: ignore[no-untyped-def]
+def weighed(plan, indices, data, first, last, state, unseen, clock):
     """The score of the entries from `first` to `last`, without the intercept."""
     z = 0.0
     for k in range(first, last):
@@ -59,13 +59,13 @@ def weighed(plan, indices, data, first, last, state, unseen, clock):  # type: ig
 
 
 @inlined
-def intercept_of(intercept_plan, intercept, clock):  # type: ignore[no-untyped-def]
+def intercept_of(intercept_plan, intercept, clock):
     """The intercept, 0 without one."""
     return value_of(intercept_plan, intercept, np.uint64(0), 0, clock) if intercept.w.shape[0] > 0 else 0.0
 
 
 @jit
-def score_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):  # type: ignore[no-untyped-def]
+def score_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):
     """Write the scores of rows; `fresh` is the state of features beyond the arrays."""
     (indptr, indices, data), state, intercept, fresh = (
         borrowed(chunk),
@@ -81,7 +81,7 @@ def score_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scor
 
 
 @inlined
-def score_one_row(plan, intercept_plan, feature, x, state, intercept, fresh, ticks):  # type: ignore[no-untyped-def]
+def score_one_row(plan, intercept_plan, feature, x, state, intercept, fresh, ticks):
     """Return the score of one row."""
     clock = clock_from(ticks)
     unseen = value_of(plan, fresh, np.uint64(0), 0, clock)
@@ -91,7 +91,7 @@ def score_one_row(plan, intercept_plan, feature, x, state, intercept, fresh, tic
 
 
 @jit
-def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, variances):  # type: ignore[no-untyped-def]
+def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, variances):
     """Write the variances of the scores of rows, by the statistics of step sizes; see `score_rows`."""
     (indptr, indices, data), state, intercept, fresh = (
         borrowed(chunk),
@@ -118,7 +118,7 @@ def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, v
 
 
 @jit
-def score_rows_of_many(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):  # type: ignore[no-untyped-def]
+def score_rows_of_many(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):
     """Write several scores per row: intercepts first; a factor that all weights of a feature share is found once."""
     (indptr, indices, data), state, intercept, fresh = (
         borrowed(chunk),
@@ -150,7 +150,7 @@ def score_rows_of_many(plan, intercept_plan, chunk, state, intercept, fresh, tic
 
 
 @jit
-def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-def]
+def read_weights(plan, state, ticks, averaged, out):
     """Write all weights, or all averages, without changing the state."""
     clock = clock_from(ticks)
     for i in range(np.uint64(out.shape[0])):
@@ -164,7 +164,7 @@ def read_weights(plan, state, ticks, averaged, out):  # type: ignore[no-untyped-
 
 
 @jit
-def add_weights(plan, state, fresh, ticks, features, factor, out):  # type: ignore[no-untyped-def]
+def add_weights(plan, state, fresh, ticks, features, factor, out):
     """Add the weights of `features`, times a factor, to `out`; those never seen are as in `fresh`."""
     clock, state, fresh = clock_from(ticks), borrowed(state), borrowed(fresh)
     for j in range(features.shape[0]):
@@ -180,14 +180,14 @@ def add_weights(plan, state, fresh, ticks, features, factor, out):  # type: igno
 
 
 @jit
-def settle_all(plan, state, ticks):  # type: ignore[no-untyped-def]
+def settle_all(plan, state, ticks):
     """Bring every weight up to date."""
     clock = plan.lazy_update.settled(plan, state, clock_from(ticks))
     clock_into(ticks, clock)
 
 
 @jit
-def store_weights(plan, state, ticks, w):  # type: ignore[no-untyped-def]
+def store_weights(plan, state, ticks, w):
     """Store weights that are up to date."""
     clock = clock_from(ticks)
     for i in range(np.uint64(w.shape[0])):

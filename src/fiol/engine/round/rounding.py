@@ -16,19 +16,19 @@ NEAR = 2.0**-10
 
 
 @inlined_strictly
-def kink_range(z, y):  # type: ignore[no-untyped-def]
+def kink_range(z, y):
     """Return how far from the score z a kink counts as near."""
     return NEAR * (abs(z) + abs(y))
 
 
 @inlined_strictly
-def kink_within(loss, z, near, y):  # type: ignore[no-untyped-def]
+def kink_within(loss, z, near, y):
     """Return whether the derivative changes within `near` of the score z."""
     return loss.least_grad(z, near, y) != loss.grad(z, y)
 
 
 @inlined_strictly
-def rounding_tolerance(terms, near, y):  # type: ignore[no-untyped-def]
+def rounding_tolerance(terms, near, y):
     """Return how far last digits may have moved a score whose terms have these sizes in sum; at most `near`, unless the
     target is 0.
     """

@@ -35,20 +35,20 @@ TURNS_AHEAD = 4
 
 
 @inlined
-def clock_from(ticks):  # type: ignore[no-untyped-def]
+def clock_from(ticks):
     """The clock, as it is kept between calls."""
     return Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4], ticks[5])
 
 
 @inlined
-def clock_into(ticks, clock):  # type: ignore[no-untyped-def]
+def clock_into(ticks, clock):
     """Keep the clock until the next call."""
     ticks[0], ticks[1], ticks[2] = clock.t, clock.eta, clock.scale
     ticks[3], ticks[4], ticks[5] = clock.cumulative_l1, clock.cumulative_scale, clock.slopes
 
 
 @inlined
-def uses_of(space):  # type: ignore[no-untyped-def]
+def uses_of(space):
     """The row buffers in one array. With many scores most of them waste some, for the sake of one array."""
     if space.ndim == 2:
         step, before, passed, x, alike = space[3], space[4], space[5], space[7], space[8]
@@ -66,13 +66,13 @@ def uses_of(space):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def row_buffers(space):  # type: ignore[no-untyped-def]
+def row_buffers(space):
     """The row buffers, which are one array between calls."""
     return uses_of(borrowed(space))
 
 
 @inlined
-def read_row(plan, state, feature, x, eta, clock, buffers, z):  # type: ignore[no-untyped-def]
+def read_row(plan, state, feature, x, eta, clock, buffers, z):
     """Bring the weights of a row up to date in the buffers, and add their score to z."""
     plan.step_size.read_records(feature, state.statistics, buffers)
     if state.total.shape[0] > 0:
@@ -87,7 +87,7 @@ def read_row(plan, state, feature, x, eta, clock, buffers, z):  # type: ignore[n
 
 
 @inlined
-def tolerance_of_score(plan, x, w, z, own, y):  # type: ignore[no-untyped-def]
+def tolerance_of_score(plan, x, w, z, own, y):
     """Return the rounding tolerance of the score z of weights w and intercept `own`; 0 if no kink is near."""
     loss, terms = plan.problem.loss, 0.0
     if not loss.kinked or (plan.loss_step.solves and not plan.step_size.per_feature):
@@ -107,7 +107,7 @@ def tolerance_of_score(plan, x, w, z, own, y):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def scale_of_round(plan, rule, z, tolerance, y, weight, length, clock):  # type: ignore[no-untyped-def]
+def scale_of_round(plan, rule, z, tolerance, y, weight, length, clock):
     """Return how the next round counts derivatives and steps; schedules ignore both."""
     if not plan.step_size.per_feature:
         return RoundScale(0.0, clock.slopes, 1.0, 1.0)
@@ -115,7 +115,7 @@ def scale_of_round(plan, rule, z, tolerance, y, weight, length, clock):  # type:
 
 
 @inlined
-def steps_and_centers(plan, state, feature, x, scale, length, eta, buffers):  # type: ignore[no-untyped-def]
+def steps_and_centers(plan, state, feature, x, scale, length, eta, buffers):
     """Return the steps of a row's weights, and the centers where their paths start."""
     steps = plan.step_size.steps(x, scale.square, length, scale.step_scale, eta, buffers)
     weights = plan.anchor.row_storage(plan, state, buffers.w[: x.shape[0]])
@@ -123,7 +123,7 @@ def steps_and_centers(plan, state, feature, x, scale, length, eta, buffers):  # 
 
 
 @inlined
-def solve_row(plan, rule, scale, feature, x, start, steps, y, weight, t, lift, shift, z, tolerance, new, buffers):  # type: ignore[no-untyped-def]
+def solve_row(plan, rule, scale, feature, x, start, steps, y, weight, t, lift, shift, z, tolerance, new, buffers):
     """Write the new weights of a row into `new`; return beta, and the curvature that the step has observed."""
     units = plan.units.units_of_row(plan.step_size, x.shape[0], buffers)
     parts, start, steps = plan.units.row_in_units(x, start, steps, units, buffers)
@@ -142,7 +142,7 @@ def solve_row(plan, rule, scale, feature, x, start, steps, y, weight, t, lift, s
 
 
 @inlined
-def store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, clock):  # type: ignore[no-untyped-def]
+def store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, clock):
     """Store the new weights of a row, and the records of its features."""
     plan.step_size.write_records(feature, x, curvature, beta, scale.slope, scale.step_scale, state.statistics, buffers)
     plan.anchor.store_row(plan, state, feature, x[: feature.shape[0]], beta, new, clock)
@@ -159,7 +159,7 @@ def store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, clo
 
 
 @inlined
-def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clock, buffers, intercept_buffers, z):  # type: ignore[no-untyped-def]
+def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clock, buffers, intercept_buffers, z):
     """Make one round; return the score before it, and the clock after it.
 
     The numbers are those of docs/streams.md. `intercept` is the intercept's state, or empty. A score is a number, or,
@@ -206,7 +206,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
 
 
 @jit
-def learn_rows(  # type: ignore[no-untyped-def]
+def learn_rows(
     plan, intercept_plan, chunk, order, y, weight, state, intercept, ticks, buffers, intercept_buffers, scores
 ):
     """A round for every row, in `order` unless that is empty; writes the scores before each."""
@@ -236,7 +236,7 @@ def learn_rows(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):  # type: ignore[no-untyped-def]
+def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):
     """Whether a round can be made for a row that nobody has looked at: one of at most so many entries, none of which is
     beyond the first `features`.
 
@@ -255,6 +255,6 @@ def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest
 
 
 @jit
-def row_in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):  # type: ignore[no-untyped-def]
+def row_in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):
     """`in_order`, for Python to ask."""
     return in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest)

@@ -52,14 +52,14 @@ class LaneValues(NamedTuple):
 
 
 @inlined_strictly
-def lane_round(values, feature, x, y, weight):  # type: ignore[no-untyped-def]
+def lane_round(values, feature, x, y, weight):
     """Make one round of all members and their stack; return the ensemble's score before it."""
     parts = values.stack, values.loss, values.zero, values.four, values.digits, values.members
     return ensemble_round(*parts, feature, x, y, weight, None, 0, values.memory, values.known, values.buffers)
 
 
 @inlined_strictly
-def mixed_lanes(zero, known):  # type: ignore[no-untyped-def]
+def mixed_lanes(zero, known):
     """The weight of each member in lanes, with the same bits as `fiol.engine.ensemble.stack_state.mixing`."""
     v = lanes(zero)
     for j in range(known.v.shape[0]):
@@ -69,7 +69,7 @@ def mixed_lanes(zero, known):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def gather(values, feature):  # type: ignore[no-untyped-def]
+def gather(values, feature):
     """Write the weights of a row's features, and the intercept, of the linear model."""
     memory, zero = values.memory, values.zero
     v, size = mixed_lanes(zero, values.known), np.uint64(len(memory.vectors) * len(zero))
@@ -83,7 +83,7 @@ def gather(values, feature):  # type: ignore[no-untyped-def]
 
 
 @jit_as_c
-def score_lane_event(function, arguments, count):  # type: ignore[no-untyped-def]
+def score_lane_event(function, arguments, count):
     """Return the score of a row by an ensemble, or its prediction; None if the row needs the general code."""
     values = block_in(function)
     reading = values.reading
@@ -101,7 +101,7 @@ def score_lane_event(function, arguments, count):  # type: ignore[no-untyped-def
 
 
 @jit_as_c
-def learn_lane_event(function, arguments, count):  # type: ignore[no-untyped-def]
+def learn_lane_event(function, arguments, count):
     """Make a round of an ensemble for a row, a target and a weight; see `learn_event`."""
     values = block_in(function)
     reading, memory = values.reading, values.memory

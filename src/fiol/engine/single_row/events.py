@@ -119,7 +119,7 @@ class Values(NamedTuple):
 
 
 @inlined
-def number_in(facts, value):  # type: ignore[no-untyped-def]
+def number_in(facts, value):
     """Whether an object is a number of a plain type, and this number."""
     kind = word_at(value, TYPE)
     if kind == facts[FLOAT] or kind == facts[FLOAT64]:
@@ -131,13 +131,13 @@ def number_in(facts, value):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def whole(facts, number):  # type: ignore[no-untyped-def]
+def whole(facts, number):
     """The value of an int, the number of a name."""
     return half_at(number, DIGITS) if word_at(number, SIZE) == facts[SHORT] else int_value(number)
 
 
 @inlined
-def is_name(facts, name, key, kind):  # type: ignore[no-untyped-def]
+def is_name(facts, name, key, kind):
     """Whether the key of a dict, of this kind, equals a name: the same object, usually, or the same text."""
     if name == key:
         return True
@@ -147,7 +147,7 @@ def is_name(facts, name, key, kind):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped-def]
+def read_dict(facts, row, feature, x, keys, guesses):
     """Write the entries of a dict, unsorted; return their number, that of new names, and whether indices rise.
 
     The number is -1 if the row needs the general code.
@@ -197,7 +197,7 @@ def read_dict(facts, row, feature, x, keys, guesses):  # type: ignore[no-untyped
 
 
 @inlined
-def read_arrays(facts, indices, values, feature, x, most):  # type: ignore[no-untyped-def]
+def read_arrays(facts, indices, values, feature, x, most):
     """`read_dict` for an array of int32 and one of float64, of at most `most` entries."""
     fine = word_at(indices, TYPE) == facts[ARRAY] and word_at(values, TYPE) == facts[ARRAY]
     if not fine:
@@ -221,7 +221,7 @@ def read_arrays(facts, indices, values, feature, x, most):  # type: ignore[no-un
 
 
 @inlined
-def sort_by_rank(feature, x, n, reading):  # type: ignore[no-untyped-def]
+def sort_by_rank(feature, x, n, reading):
     """Sort entries by the number of smaller features, counted in a bitmap; return whether that was done.
 
     Rows in which a feature comes twice, or which need too many bits, are not changed.
@@ -254,7 +254,7 @@ def sort_by_rank(feature, x, n, reading):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sort_few(feature, x, n):  # type: ignore[no-untyped-def]
+def sort_few(feature, x, n):
     """Sort entries by insertion, which is stable; return whether no feature comes twice."""
     apart = True
     for k in range(1, n):
@@ -268,7 +268,7 @@ def sort_few(feature, x, n):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sort_entries(feature, x, n, rising, reading):  # type: ignore[no-untyped-def]
+def sort_entries(feature, x, n, rising, reading):
     """Sort entries; return how many are left, -1 if the row needs the general code."""
     if n < 0 or rising or (sort_few(feature, x, n) if n <= FEW else sort_by_rank(feature, x, n, reading)):
         return n
@@ -278,7 +278,7 @@ def sort_entries(feature, x, n, rising, reading):  # type: ignore[no-untyped-def
 
 
 @inlined
-def features_with(facts, feature, new):  # type: ignore[no-untyped-def]
+def features_with(facts, feature, new):
     """The number of features, with new names included."""
     if new > 0:
         return word_at(facts[NAMES], SIZE) + new
@@ -293,7 +293,7 @@ def features_with(facts, feature, new):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def have_features(facts, features):  # type: ignore[no-untyped-def]
+def have_features(facts, features):
     """Store the number of features in all intakes; return whether there was memory for that."""
     number = new_int(features)
     fine = number != 0
@@ -309,7 +309,7 @@ def have_features(facts, features):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
+def number_names(facts, keys, new):
     """Give new names the next numbers, all or none; return whether there was memory for that."""
     names, before, done = facts[NAMES], word_at(facts[NAMES], SIZE), 0
     fine = True
@@ -337,7 +337,7 @@ def number_names(facts, keys, new):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def read_event(reading, arguments, dicts):  # type: ignore[no-untyped-def]
+def read_event(reading, arguments, dicts):
     """Write the entries of a row, one of `dicts` or two arrays, sorted; return their number, and that of new names.
 
     The number is -1 if the row needs the general code.
@@ -352,7 +352,7 @@ def read_event(reading, arguments, dicts):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def read_example(reading, arguments, count):  # type: ignore[no-untyped-def]
+def read_example(reading, arguments, count):
     """`read_event` for `count` arguments: a row, a target and a weight; also returns target and weight."""
     facts, target, weight = reading.facts, word_at(arguments, 8 * count - 16), word_at(arguments, 8 * count - 8)
     fine, y = number_in(facts, target)
@@ -364,7 +364,7 @@ def read_example(reading, arguments, count):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def features_after(reading, n, new, dicts):  # type: ignore[no-untyped-def]
+def features_after(reading, n, new, dicts):
     """The number of features after a row, and whether the row has feature numbers beyond the present ones."""
     facts, feature = reading.facts, reading.feature
     features = features_with(facts, feature[:n], new)
@@ -373,7 +373,7 @@ def features_after(reading, n, new, dicts):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def store_new(reading, new, more, features):  # type: ignore[no-untyped-def]
+def store_new(reading, new, more, features):
     """Store new names and features of a row; return whether there was memory for that."""
     if new > 0 and not number_names(reading.facts, reading.keys, new):
         return False
@@ -381,7 +381,7 @@ def store_new(reading, new, more, features):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def without_means(reading, n):  # type: ignore[no-untyped-def]
+def without_means(reading, n):
     """Subtract the means from a row of n entries, with a copy in the raw buffers; return its number of entries."""
     if reading.centred.shape[0] == 0:
         return n
@@ -392,7 +392,7 @@ def without_means(reading, n):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def add_to_means(reading, n):  # type: ignore[no-untyped-def]
+def add_to_means(reading, n):
     """Add the raw row of n entries to the means."""
     if reading.centred.shape[0] == 0:
         return
@@ -406,14 +406,14 @@ def add_to_means(reading, n):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def locked_by_other(reading):  # type: ignore[no-untyped-def]
+def locked_by_other(reading):
     """Whether another thread holds the lock."""
     owner = word_at(reading.facts[OWNER], 0)
     return owner != 0 and owner != this_thread()
 
 
 @jit_as_c
-def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
+def score_event(function, arguments, count):
     """Return the score of a row, a dict or two arrays, or its prediction; None if the row needs the general code.
 
     It does while another thread holds the lock: no lock is taken here.
@@ -434,7 +434,7 @@ def score_event(function, arguments, count):  # type: ignore[no-untyped-def]
 
 
 @jit_as_c
-def learn_event(function, arguments, count):  # type: ignore[no-untyped-def]
+def learn_event(function, arguments, count):
     """Make a round for a row, a dict or two arrays, a target and a weight; return the score before.
 
     None if the row needs the general code.

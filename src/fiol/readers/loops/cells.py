@@ -67,7 +67,7 @@ SMALL = np.uint64(0x20) * ONES
 
 
 @inlined_strictly
-def is_one_of(words, start, stop, fields):  # type: ignore[no-untyped-def]
+def is_one_of(words, start, stop, fields):
     """Whether a cell is one of these fields of at most 8 bytes."""
     if stop - start > U8 or stop == start:
         return False
@@ -81,7 +81,7 @@ def is_one_of(words, start, stop, fields):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def is_missing_field(data, words, start, stop):  # type: ignore[no-untyped-def]
+def is_missing_field(data, words, start, stop):
     """Whether a field of CSV says that a value is missing."""
     size = stop - start
     if size == U0:
@@ -92,7 +92,7 @@ def is_missing_field(data, words, start, stop):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def lowered(word):  # type: ignore[no-untyped-def]
+def lowered(word):
     """Eight bytes in lower case, and how many of them, from the first, are letters of ASCII, digits or _."""
     x = word & LOW_7
     small = x | SMALL
@@ -102,7 +102,7 @@ def lowered(word):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def fixed_feature(f, fixed, table, names):  # type: ignore[no-untyped-def]
+def fixed_feature(f, fixed, table, names):
     """The number, from 1, of a feature whose name is known beforehand, 0 if there is no room; and how many names."""
     known, fixed_words, fixed_ends = fixed
     _slots, about, text, text_words = table
@@ -122,7 +122,7 @@ def fixed_feature(f, fixed, table, names):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def text_feature(words, start, stop, j, prefixes, table, names, mask):  # type: ignore[no-untyped-def]
+def text_feature(words, start, stop, j, prefixes, table, names, mask):
     """The number, from 1, of the feature of column j that a text is; 0 if there is no room. And names, mask."""
     prefix_words, prefix_ends = prefixes
     slots, about, _text, text_words = table
@@ -146,9 +146,7 @@ def text_feature(words, start, stop, j, prefixes, table, names, mask):  # type: 
 
 
 @inlined_strictly
-def add_cells(  # type: ignore[no-untyped-def]
-    data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high
-):
+def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high):
     """The features of one row of cells, column by column, behind the `n` entries that are there.
 
     `cells` are where every cell starts and stops in `data`, its form, its number if it is one, the cell of every column

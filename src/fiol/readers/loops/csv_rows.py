@@ -27,7 +27,7 @@ from fiol.readers.loops.words import (
 
 
 @inlined_strictly
-def blanks_at(data, p):  # type: ignore[no-untyped-def]
+def blanks_at(data, p):
     """How many blanks and tabs there are from p on."""
     count = U0
     while data[p + count] == SPACE or data[p + count] == TAB:
@@ -36,7 +36,7 @@ def blanks_at(data, p):  # type: ignore[no-untyped-def]
 
 
 @jit_beside
-def csv_rows(  # type: ignore[no-untyped-def]
+def csv_rows(
     data, words, p, end, delimiter, quote, is_number, starts, stops, forms, numbers, cell_of,
     kinds, bases, parts, ngrams, spans, known, fixed_words, fixed_ends, prefix_words, prefix_ends,
     slots, about, text, text_words, indices, values, y, y_forms, weights, tags, indptr, mask, low, high,
@@ -147,7 +147,7 @@ def csv_rows(  # type: ignore[no-untyped-def]
 
 
 @jit_beside
-def ends_in_quotes(data, words, size, delimiter, quote):  # type: ignore[no-untyped-def]
+def ends_in_quotes(data, words, size, delimiter, quote):
     """Whether a text that ends with a line ends within quotes, which count where a field begins."""
     data, words = borrowed((data, words))
     p, quotes, inside = U0, np.uint64(quote) * ONES, False

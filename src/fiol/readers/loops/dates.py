@@ -27,14 +27,14 @@ from fiol.readers.loops.words import (
 
 
 @inlined_strictly
-def two_digits(data, p):  # type: ignore[no-untyped-def]
+def two_digits(data, p):
     """The number that two digits are; -1 if they are none."""
     a, b = np.int64(data[p]) - DIGIT_0, np.int64(data[p + U1]) - DIGIT_0
     return 10 * a + b if 0 <= a <= 9 and 0 <= b <= 9 else -1
 
 
 @inlined_strictly
-def moment_at(data, start, stop):  # type: ignore[no-untyped-def]
+def moment_at(data, start, stop):
     """Days since 1970, the month, and microseconds since midnight of a date in ISO's form; month 0 if it is none."""
     size = stop - start
     if size != U10 and size != U16 and size != U19:
@@ -66,7 +66,7 @@ def moment_at(data, start, stop):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def clock_at(data, start, stop):  # type: ignore[no-untyped-def]
+def clock_at(data, start, stop):
     """Return day, month and microseconds of a time of day such as 13:45 or 13:45:00, on the first day of 2000."""
     size, second = stop - start, 0
     if size != U5 and size != U8:

@@ -46,7 +46,7 @@ HEXADECIMAL = np.array([int(chr(c), 16) if chr(c) in "0123456789abcdefABCDEF" el
 
 
 @inlined_strictly
-def text_of_json(data, words, p, end, written):  # type: ignore[no-untyped-def]
+def text_of_json(data, words, p, end, written):
     """A text of JSON whose first byte is at p: where it starts and stops, where its quote is, and what was written.
 
     A text with escapes is written without them from `written` on. It stops at 0 if it is none, or one that another way
@@ -102,7 +102,7 @@ def text_of_json(data, words, p, end, written):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def json_number(data, words, p):  # type: ignore[no-untyped-def]
+def json_number(data, words, p):
     """The number of JSON at p, where it ends, and whether it is one, by JSON's rules, that is decided here."""
     first = p + np.uint64(data[p] == MINUS)
     value, stop, code = number_at(data, words, p)
@@ -115,7 +115,7 @@ def json_number(data, words, p):  # type: ignore[no-untyped-def]
 
 
 @jit_beside
-def json_rows(  # type: ignore[no-untyped-def]
+def json_rows(
     data, words, p, end, literal_words, literal_ends, firsts, cells_of,
     starts, stops, forms, numbers, cell_of, kinds, bases, parts, ngrams, spans,
     known, fixed_words, fixed_ends, prefix_words, prefix_ends,

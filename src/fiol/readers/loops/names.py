@@ -20,13 +20,13 @@ MOST_OWNER, MOST_SIZE = np.uint64(2**24 - 1), np.uint64(255)
 
 
 @inlined_strictly
-def owned(owner, size):  # type: ignore[no-untyped-def]
+def owned(owner, size):
     """Owner and size as one number, the lower half free."""
     return min(owner, MOST_OWNER) << U40 | min(size, MOST_SIZE) << U32
 
 
 @inlined_strictly
-def find_name(words, start, stop, owner, front, prefix, table, mask):  # type: ignore[no-untyped-def]
+def find_name(words, start, stop, owner, front, prefix, table, mask):
     """The slot of an owner's name from start to stop, or the free one where it belongs; and its hash.
 
     There are `prefix` bytes in front of it in its text. For `MOST_OWNER` these begin with `front`: words, and from
@@ -53,14 +53,14 @@ def find_name(words, start, stop, owner, front, prefix, table, mask):  # type: i
 
 
 @inlined_strictly
-def has_room(table, names, size):  # type: ignore[no-untyped-def]
+def has_room(table, names, size):
     """Whether there is room for one more name of so many bytes."""
     _slots, about, text, _text_words = table
     return names + U1 < np.uint64(about.shape[0]) and about[names, U0] + size + U16 <= np.uint64(text.shape[0])
 
 
 @inlined_strictly
-def add_name(slot, h, owner, size, number, end, table, names, mask):  # type: ignore[no-untyped-def]
+def add_name(slot, h, owner, size, number, end, table, names, mask):
     """Put a new name, `size` bytes of an owner, with a number of its own, into its slot: how many names, and the mask.
 
     Its text has been written up to the end.
@@ -79,7 +79,7 @@ def add_name(slot, h, owner, size, number, end, table, names, mask):  # type: ig
 
 
 @inlined_strictly
-def rehash(slots, about, names, mask):  # type: ignore[no-untyped-def]
+def rehash(slots, about, names, mask):
     """Put all names into slots anew, of which there are mask + 1."""
     slot = U0
     while slot <= mask:
@@ -96,7 +96,7 @@ def rehash(slots, about, names, mask):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def take_back(table, names, kept):  # type: ignore[no-untyped-def]
+def take_back(table, names, kept):
     """How many names there are without those behind the first `kept`: those that were added last."""
     slots, about, _text, _text_words = table
     while names > kept:

@@ -75,7 +75,7 @@ FIVES = np.array(
 
 
 @inlined_strictly
-def digits_at(word):  # type: ignore[no-untyped-def]
+def digits_at(word):
     """How many of 8 bytes, from the first, are digits in a row, and the integer that these are."""
     t = word ^ ZEROS  # digits are 0 to 9
     other = (((t & LOW_7) + TO_HIGH) | t) & HIGH
@@ -90,7 +90,7 @@ def digits_at(word):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def wide_product(a, b):  # type: ignore[no-untyped-def]
+def wide_product(a, b):
     """Upper and lower half of the product of two integers of 64 bits."""
     a0, a1, b0, b1 = a & HALF, a >> U32, b & HALF, b >> U32
     low, m, n = a0 * b0, a1 * b0, a0 * b1
@@ -99,7 +99,7 @@ def wide_product(a, b):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def leading_zeros(w):  # type: ignore[no-untyped-def]
+def leading_zeros(w):
     """How many bits of w, from the highest, are 0, for w > 0."""
     n = 0
     for shift in (32, 16, 8, 4, 2, 1):
@@ -110,7 +110,7 @@ def leading_zeros(w):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def nearest(w, q):  # type: ignore[no-untyped-def]
+def nearest(w, q):
     """The double nearest to w 10^q, for w > 0; -1 if that is not decided here."""
     if q < LEAST_POWER or q > MOST_POWER:
         return -1.0
@@ -136,13 +136,13 @@ def nearest(w, q):  # type: ignore[no-untyped-def]
 
 
 @jit_beside
-def nearest_double(w, q):  # type: ignore[no-untyped-def]
+def nearest_double(w, q):
     """Return the double nearest to w times 10^q, or -1 if that takes more care; for tests."""
     return nearest(w, q)
 
 
 @inlined_strictly
-def first_digits(data, p, end):  # type: ignore[no-untyped-def]
+def first_digits(data, p, end):
     """The first 19 digits, but for zeros before them, between p and the end, as an integer; how many follow them."""
     w, count, dropped = U0, 0, 0
     while p < end:
@@ -157,7 +157,7 @@ def first_digits(data, p, end):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def number_at(data, words, p):  # type: ignore[no-untyped-def]
+def number_at(data, words, p):
     """The number that starts at p, where it ends, and whether it is one: DONE, HARD, or NO_VALUE."""
     negative = data[p] == MINUS
     p += np.uint64(negative | (data[p] == PLUS))  # no branch: signs are as they like
@@ -205,7 +205,7 @@ def number_at(data, words, p):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def number_told(value, code, start, hards, hard):  # type: ignore[no-untyped-def]
+def number_told(value, code, start, hards, hard):
     """A number found at `start`, or if it is HARD what Python says, its place written down; how many were HARD."""
     hard_at, hard_values, known = hard
     if code == HARD:

@@ -31,13 +31,13 @@ MOST = np.uint64(2**31 - 1)
 
 
 @inlined_strictly
-def ends_token(c):  # type: ignore[no-untyped-def]
+def ends_token(c):
     """Whether a byte of svmlight ends what is before it."""
     return c == SPACE or (c == NEWLINE) | (c == TAB) | (c == RETURN) | (c == SHARP)
 
 
 @inlined_strictly
-def after_query(data, words, p):  # type: ignore[no-untyped-def]
+def after_query(data, words, p):
     """Where "qid:" and an integer, which may be at p, end; p if they are not there."""
     if words[p] & HALF != QUERY:
         return p
@@ -51,7 +51,7 @@ def after_query(data, words, p):  # type: ignore[no-untyped-def]
 
 
 @jit_beside
-def svmlight_rows(  # type: ignore[no-untyped-def]
+def svmlight_rows(
     data, words, p, end, base, row, n, y, indptr, indices, values, hard_at, hard_values, known, low, high
 ):
     """Rows of svmlight from p to the end: written behind the `row` rows and `n` entries that are there.

@@ -51,7 +51,7 @@ COLONS, BARS, FIRST_VISIBLE = np.uint64(COLON) * ONES, np.uint64(BAR) * ONES, np
 
 
 @inlined_strictly
-def name_end(data, words, p):  # type: ignore[no-untyped-def]
+def name_end(data, words, p):
     """Where the name ends that starts at p."""
     while True:
         word = words[p]
@@ -64,13 +64,13 @@ def name_end(data, words, p):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def ends_number(c):  # type: ignore[no-untyped-def]
+def ends_number(c):
     """Whether a byte of Vowpal Wabbit's text ends the number before it."""
     return c == SPACE or (c == NEWLINE) | (c == BAR) | (c == TAB) | (c == RETURN)
 
 
 @inlined_strictly
-def murmur3_of_words(words, p, end):  # type: ignore[no-untyped-def]
+def murmur3_of_words(words, p, end):
     """Murmur3 of the bytes from p to the end."""
     h, size = U0, end - p
     while p + U4 <= end:
@@ -80,7 +80,7 @@ def murmur3_of_words(words, p, end):  # type: ignore[no-untyped-def]
 
 
 @jit_beside
-def vw_rows(  # type: ignore[no-untyped-def]
+def vw_rows(
     data, words, p, end, row, n, y, weights, tags, indptr, indices, values,
     modulus, names, kept, mask, slots, about, text, text_words,
     spaces, space_slots, space_about, space_text, space_words, digits, digit_words,

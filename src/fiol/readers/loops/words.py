@@ -25,26 +25,26 @@ MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inlined_strictly
-def place_of(hit):  # type: ignore[no-untyped-def]
+def place_of(hit):
     """Which of 8 bytes, from the first, is the first whose high bit is set; 8 if none is."""
     return U8 if hit == U0 else (((((hit & (~hit + U1)) >> U7) - U1) & ONES) * ONES) >> U56
 
 
 @inlined_strictly
-def equal_bytes(word, pattern):  # type: ignore[no-untyped-def]
+def equal_bytes(word, pattern):
     """The high bits of those of 8 bytes that are those of the pattern; others behind the first such one may be set."""
     v = word ^ pattern
     return (v - ONES) & ~v & HIGH
 
 
 @inlined_strictly
-def low_bytes(word, least):  # type: ignore[no-untyped-def]
+def low_bytes(word, least):
     """The high bits of those of 8 bytes that are below the least, at most 128, as `equal_bytes` has them."""
     return (word - least) & ~word & HIGH
 
 
 @inlined_strictly
-def hash_of(words, p, end, h):  # type: ignore[no-untyped-def]
+def hash_of(words, p, end, h):
     """A hash of 64 bits of the bytes from p to the end, from the hash h of what is before them."""
     h = (h ^ (end - p)) * MIXER
     while p + U8 <= end:
@@ -56,7 +56,7 @@ def hash_of(words, p, end, h):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def same_bytes(words, p, end, others, o):  # type: ignore[no-untyped-def]
+def same_bytes(words, p, end, others, o):
     """Whether the bytes from p to the end are those from o on in others."""
     while p + U8 <= end:
         if words[p] != others[o]:
@@ -67,7 +67,7 @@ def same_bytes(words, p, end, others, o):  # type: ignore[no-untyped-def]
 
 
 @inlined_strictly
-def appended(words, k, stop, target_words, o):  # type: ignore[no-untyped-def]
+def appended(words, k, stop, target_words, o):
     """Where the bytes from k to stop end once they are written to a target, from o on; what is behind may change."""
     while k < stop:
         target_words[o] = words[k]
