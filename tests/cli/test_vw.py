@@ -1,6 +1,9 @@
 """`fiol vw`: the table of options, and the commands that come of them."""
 
 import csv
+import importlib.util
+import io
+import itertools
 import json
 
 import numpy as np
@@ -9,7 +12,9 @@ from tests.cli.test_train import invoke
 from tests.interpreted import interpret_all
 
 import fiol
+from fiol.cli.vw import namespaces_in
 from fiol.cli.vw_options import VwOptionError, translated_words
+from fiol.readers.reading import Reading
 
 TRAIN = "train a.vw --format vw"
 END = "-o m --force"
@@ -130,6 +135,35 @@ def test_interactions_of_all_namespaces_include_the_unnamed_one(tmp_path, monkey
     assert "(unnamed), x" in invoke("vw", "--", *options).stderr
     expected = "a b x^c x^d a*a a*b b*b a*x^c a*x^d b*x^c b*x^d x^c*x^c x^c*x^d x^d*x^d"
     assert sorted(fiol.load(tmp_path / "m.fiol").names) == sorted(expected.split())
+
+
+#: Lines, options, and how many features Vowpal Wabbit makes of them, without its constant.
+INTERACTIONS = [
+    ("1 | a b |x c d", "-q ::", 14), ("1 |x c d e", "--cubic xxx", 13), ("1 |x c d |y e", "--cubic xxy", 6),
+    ("1 |x c d |y e", "--interactions :::", 13), ("1 |xa c |xb d |y e", "-q xx", 6), ("1 |xa c |xb d |y e", "-q xy", 5),
+    ("1 |x c |y e", "-q x:", 4), ("1 |x c |y e", "-q xy -q yx", 3), ("1 |x c:2 d |x.y e", "-q xx", 9),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "options", "count"), INTERACTIONS)
+def test_interactions_are_as_many_as_those_of_vowpal_wabbit(tmp_path, line, options, count):
+    file = tmp_path / "a.vw"
+    file.write_text(f"{line}\n")
+    (command,) = translated_words(["-d", str(file), *options.split()], namespaces_in).commands
+    pairs = [tuple(pair.split(",")) for option, pair in itertools.pairwise(command) if option == "--pairs"]
+    (batch,) = Reading("vw", pairs=pairs).batches(io.BytesIO(line.encode()))
+    assert len(batch.X.names) == len(batch.X.chunk.indices) == count
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("vowpalwabbit"), reason="vowpalwabbit is not there")
+@pytest.mark.parametrize(("line", "options", "count"), INTERACTIONS)
+def test_numbers_of_interactions_are_what_the_package_says(line, options, count):
+    from vowpalwabbit import Workspace
+
+    model = Workspace(f"--quiet --noconstant {options}")
+    row = model.example(line)
+    model.predict(row)
+    assert row.get_feature_number() == count
 
 
 @pytest.mark.parametrize(("option", "theirs"), [("--sgd", 1.2635), ("--coin", 0.1997)])

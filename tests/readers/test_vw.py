@@ -275,6 +275,26 @@ def test_pairs_are_of_namespaces_and_a_product_out_of_range_is_a_bad_line():
         Reading("svmlight", pairs=(("a", "b"),))
 
 
+def test_rows_with_many_products_make_several_batches(monkeypatch):
+    """The rows, their lines and those that are refused do not depend on the batches; hashes are those of names."""
+    monkeypatch.setattr("fiol.readers.vw.MOST_PRODUCTS", 12)
+    lines = ["1 'x |f a b:2 c", "1 |f a:1e60 b:1e60", "-1 2 |f d", "", "1 |f a b c d", "1 |f c:3 |g e", "1 |g a"]
+    text = "\n".join(lines).encode()
+    reading = Reading("vw", pairs=(("f", "f"), ("f", "g")))
+    reader = reading.batches(io.BytesIO(text), "skip", ahead=False)
+    batches = list(reader)
+    assert [(batch.rows, batch.place.line) for batch in batches] == [(1, 1), (1, 3), (1, 5), (2, 6)]
+    assert [error.place.line for error in reader.first_skipped] == [2]
+    whole = Reading("vw").batches(io.BytesIO(text), "skip", ahead=False)
+    kept = [row for k, row in enumerate(rows_of(whole)) if k != 1]
+    found = rows_of(batches)
+    assert [row[:3] for row in found] == [row[:3] for row in kept]
+    assert [row[3][: len(own[3])] for row, own in zip(found, kept, strict=True)] == [own[3] for own in kept]
+    assert found[3][3][2:] == [("f^c*f^c", 9.0), ("f^c*g^e", 3.0)]
+    hashed = list(Reading("vw", pairs=reading.pairs, options={"bits": 20}).batches(io.BytesIO(text), "skip"))
+    assert [repr(batch.X) for batch in hashed] == [repr(batch.X.encoded(Hashing(20))) for batch in batches]
+
+
 def test_namespaces_that_are_left_out_and_features_in_a_row():
     text = b"1 |t a b c |u x |t d\n| p q |under y z\n1 |t e:0 f\n"
     reading = Reading("vw", options={"ignore": "u", "ngrams": "t3"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from fiol.features.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, canonical, spot
 from fiol.features.column_values import BadValueError
-from fiol.features.crossing import crossed
+from fiol.features.crossing import Products
 from fiol.features.hashing import Hashing
 from fiol.features.named_rows import NamedRows
 from fiol.readers.bad_lines import BadLines
@@ -41,6 +42,8 @@ AFTER_NUMBER = b" \t\r\n|"
 VW_LINE = re.compile(rb"(?:%s[ \t]+){0,3}(?:'[^ \t|]*[ \t]*)?\|.*|(?:%s[ \t]+){1,3}[^ \t|]+\|.*" % (NUMBER, NUMBER))
 #: So many names there can be in a batch, of so many bytes, unless a single row has more; and namespaces with a number.
 MOST_NAMES, MOST_TEXT, MOST_SPACES = 2**19, 2**22, 2**9
+#: The most entries and products of a batch, unless a single row has more: they take about 40 bytes each.
+MOST_PRODUCTS = 2**18
 #: About so many bytes are decoded at a time.
 DECODED = 2**12
 
@@ -175,49 +178,53 @@ class VwLines:
                 place, hard = next_line(block, stop), HardNumbers()
 
     def batch(self, block: Block, bad: BadLines) -> Iterator[Batch]:
-        """The rows so far, if there are any."""
+        """Yield the rows so far, in several batches if they have many products."""
         rows, n, names = self.row, self.n, self.kept
         found = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n], self.data[:n])
         chunk = canonical(found, spot) if self.modulus else found  # sorted rows are copies
         if chunk is found:
             chunk = Chunk(found.indptr, found.indices.copy(), found.data.copy())
-        y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows]
-        X: Any
+        order = np.arange(rows)
         if self.pairs or self.choice is not None:
             named = NamedRows(chunk, self.table.texts(names))
             groups = [split_name(name)[0] for name in named.names]
             if self.choice is not None:
                 named, groups = self.choice.applied(named, groups)
-            X, order = self.with_pairs(named, groups, block, bad)
-            y, weights, tags, rows = y[order], weights[order], tags[order], len(order)
-            X = X if self.hashing is None else X.encoded(self.hashing)
+            if self.pairs:
+                yield from self.batches_with_products(Products(named, groups, self.pairs, operator.eq), block, bad)
+            else:
+                yield self.batch_of(named if self.hashing is None else named.encoded(self.hashing), order, block)
         else:
-            X = chunk if self.modulus else NamedRows(chunk, self.table.texts(names))
-        if rows:
-            row_names = texts_at(block, tags[:, :2])
-            yield Batch(
-                X,
-                texts_at(block, tags[:, 3:]) if self.named_labels else None if np.isnan(y).all() else y,
-                None if (weights == 1.0).all() else weights,
-                None if row_names is None else [name or "" for name in row_names],
-                block.place._replace(line=block.place.line + block.data.count(b"\n", 0, self.first)),
-                rows,
-                block.read,
-            )
+            yield self.batch_of(chunk if self.modulus else NamedRows(chunk, self.table.texts(names)), order, block)
 
-    def with_pairs(self, X: NamedRows, groups: list[str], block: Block, bad: BadLines) -> tuple[NamedRows, Any]:
-        """Rows with the features of pairs, and which rows these are: without those whose products are out of range."""
-        order = np.arange(X.rows)
-        while True:
-            try:
-                return crossed(X, groups, self.pairs), order
-            except BadValueError as error:
-                place = int(self.tags[order[error.row], 2])
-                bad.note(LineCount(block).bad(place, f"the feature {error.column!r} of a pair {error.reason}"))
-                keep = np.delete(np.arange(len(order)), error.row)
-                group_of = dict(zip(X.names, groups, strict=True))
-                order, X = order[keep], NamedRows(X.chunk.take(keep), X.names).part(0, len(keep))
-                groups = [group_of[name] for name in X.names]
+    def batches_with_products(self, products: Products, block: Block, bad: BadLines) -> Iterator[Batch]:
+        """Yield rows with the features of pairs, some at a time, without those whose products are out of range."""
+        for order in products.parts(MOST_PRODUCTS):
+            while len(order):
+                try:
+                    X = products.named(order) if self.hashing is None else products.hashed(order, self.hashing)
+                except BadValueError as error:
+                    place = int(self.tags[order[error.row], 2])
+                    bad.note(LineCount(block).bad(place, f"the feature {error.column!r} of a pair {error.reason}"))
+                    order = np.delete(order, error.row)
+                else:
+                    yield self.batch_of(X, order, block)
+                    break
+
+    def batch_of(self, X: Any, order: Any, block: Block) -> Batch:
+        """Return a batch of some rows, whose features are X."""
+        y, weights, tags = self.y[order], self.weights[order], self.tags[order]
+        row_names = texts_at(block, tags[:, :2])
+        first = self.first if order[0] == 0 else int(tags[0, 2])
+        return Batch(
+            X,
+            texts_at(block, tags[:, 3:]) if self.named_labels else None if np.isnan(y).all() else y,
+            None if (weights == 1.0).all() else weights,
+            None if row_names is None else [name or "" for name in row_names],
+            block.place._replace(line=block.place.line + block.data.count(b"\n", 0, first)),
+            len(order),
+            block.read,
+        )
 
     def reason(self, code: int, block: Block, place: int) -> str:
         """Why the line with this place cannot be read."""
