@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.features.chunk import LARGEST, SMALLEST, Chunk, canonical, spot
-from fiol.features.chunk import loops as chunk_loops
+from fiol.features.chunk import LARGEST, SMALLEST, Chunk, canonical, loops, spot
 from fiol.features.column_values import BadValueError
 from fiol.features.hashing import Hashing
 from fiol.features.named_rows import NamedRows
@@ -74,7 +73,7 @@ class Products:
         if any(len(set(pair)) < len(pair) for pair in pairs):
             self.rank[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names))
         self.bounds = np.empty(self.chunk.rows, np.int64)
-        loops().bound_products(self.chunk.indptr, self.chunk.indices, self.belongs, self.elements, self.bounds)
+        product_loops().bound_products(self.chunk.indptr, self.chunk.indices, self.belongs, self.elements, self.bounds)
 
     def parts(self, most: int) -> Iterator[Any]:
         """Yield the numbers of rows that have at most `most` entries and products together, or of a single row.
@@ -97,7 +96,7 @@ class Products:
         indices, distinct = np.empty(len(data), np.int32), np.empty((len(data), 3), np.int32)
         slots = np.zeros(1 << (2 * len(data) + 1).bit_length(), np.int32)
         with np.errstate(over="ignore"):
-            count = loops().number_factors(factors, slots, distinct, indices)
+            count = product_loops().number_factors(factors, slots, distinct, indices)
         names = self.names_of(distinct[:count])
         known = dict.fromkeys(names)
         if len(known) < count:  # two combinations of names have made one
@@ -110,7 +109,7 @@ class Products:
         indptr, factors, data = self.multiplied(order)
         indices = np.empty(len(data), np.int32)
         with np.errstate(over="ignore"):
-            loops().hash_factors(factors, *self.name_words, hashing.size, indices)
+            product_loops().hash_factors(factors, *self.name_words, hashing.size, indices)
         return canonical(Chunk(indptr, indices, data), spot)
 
     @functools.cached_property
@@ -128,9 +127,11 @@ class Products:
         longest = int(np.diff(chunk.indptr).max(initial=0))
         room = np.empty((3, longest + 1), np.int64)
         indptr, factors, data = np.empty(chunk.rows + 1, np.int64), np.empty((most, 3), np.int32), np.empty(most)
-        n = loops().multiply_entries(*chunk, self.belongs, self.elements, self.rank, room, indptr, factors, data)
+        n = product_loops().multiply_entries(
+            *chunk, self.belongs, self.elements, self.rank, room, indptr, factors, data
+        )
         factors, data = factors[:n], data[:n]
-        zeros, wrong = chunk_loops().survey(data, SMALLEST, LARGEST)
+        zeros, wrong = loops().survey(data, SMALLEST, LARGEST)
         if zeros or wrong:
             k = int(np.argmin((np.abs(data) >= SMALLEST) & (np.abs(data) <= LARGEST)))
             reason = f"must be between {SMALLEST:g} and {LARGEST:g} in size, got {data[k]:g}"
@@ -146,7 +147,7 @@ class Products:
 
 
 @functools.cache
-def loops() -> Any:
+def product_loops() -> Any:
     """Return the compiled loops."""
     from fiol.features import interaction_loops  # here: `import fiol` loads no compiler
 
@@ -161,7 +162,7 @@ def added_up(rows: NamedRows) -> Chunk:
     (array([1, 0], dtype=int32), array([3., 5.]))
     """
     chunk, names = rows
-    if not loops().count_twins(chunk.indptr, chunk.indices, np.full(len(names), -1, np.int64)):
+    if not product_loops().count_twins(chunk.indptr, chunk.indices, np.full(len(names), -1, np.int64)):
         return chunk
     row = np.repeat(np.arange(chunk.rows), np.diff(chunk.indptr))
     _, first, which = np.unique(row * len(names) + chunk.indices, return_index=True, return_inverse=True)

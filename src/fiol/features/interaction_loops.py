@@ -3,11 +3,9 @@
 import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly, jit, jit_beside
-from fiol.features.murmur import ALL_32, finished, stirred
+from fiol.features.murmur import ALL_32, MIXER, finished, stirred
 
-U0, U1, BYTE, WORD, STAR = (np.uint64(n) for n in (0, 1, 8, 32, ord("*")))
-#: An odd number without a pattern in its bits.
-MIXER = np.uint64(0x9E3779B97F4A7C15)
+NO_BITS, LAST_BIT, BYTE_BITS, WORD_BITS, STAR = (np.uint64(n) for n in (0, 1, 8, 32, ord("*")))
 
 
 @jit
@@ -52,7 +50,7 @@ def write_product(a, b, c, elements, pair, rank, factors, n):
 
 
 @inlined_strictly
-def times(x, y):
+def multiply(x, y):
     """Return x y; products of three values are multiplied from the left, wherever this is compiled."""
     return x * y
 
@@ -88,7 +86,7 @@ def multiply_entries(indptr, codes, data, belongs, elements, rank, room, new_ind
                 a = room[0, i]
                 for j in range(i if first == second else 0, counts[1]):
                     b = room[1, j]
-                    value = times(data[a], data[b])
+                    value = multiply(data[a], data[b])
                     if third < 0:
                         write_product(codes[a], codes[b], -1, elements, pair, rank, factors, n)
                         values[n] = value
@@ -98,31 +96,31 @@ def multiply_entries(indptr, codes, data, belongs, elements, rank, room, new_ind
                         for k in range(start, counts[2]):
                             c = room[2, k]
                             write_product(codes[a], codes[b], codes[c], elements, pair, rank, factors, n)
-                            values[n] = times(value, data[c])
+                            values[n] = multiply(value, data[c])
                             n += 1
         new_indptr[row + 1] = n
     return n
 
 
 @inlined_strictly
-def add_bytes(h, tail, rest, word, count):
+def hash_bytes(h, tail, rest, word, count):
     """Return the hash after up to 4 more bytes, a word: h, the bytes that are no whole word yet, and their number."""
-    tail = tail | (word << (BYTE * np.uint64(rest)))
+    tail = tail | (word << (BYTE_BITS * np.uint64(rest)))
     rest += count
     if rest >= 4:
-        h, tail, rest = stirred(h, tail & ALL_32), tail >> WORD, rest - 4
+        h, tail, rest = stirred(h, tail & ALL_32), tail >> WORD_BITS, rest - 4
     return h, tail, rest
 
 
 @inlined_strictly
-def add_name(h, tail, rest, words, start, size):
-    """Return the hash after the bytes of a name, as `add_bytes` does; its words begin at `start`."""
+def hash_name_bytes(h, tail, rest, words, start, size):
+    """Return the hash after the bytes of a name, as `hash_bytes` does; its words begin at `start`."""
     whole = size // 4
     for k in range(whole):
-        tail = tail | (words[start + k] << (BYTE * np.uint64(rest)))
-        h, tail = stirred(h, tail & ALL_32), tail >> WORD
+        tail = tail | (words[start + k] << (BYTE_BITS * np.uint64(rest)))
+        h, tail = stirred(h, tail & ALL_32), tail >> WORD_BITS
     if size > 4 * whole:
-        h, tail, rest = add_bytes(h, tail, rest, words[start + whole], size - 4 * whole)
+        h, tail, rest = hash_bytes(h, tail, rest, words[start + whole], size - 4 * whole)
     return h, tail, rest
 
 
@@ -133,27 +131,29 @@ def hash_factors(factors, words, starts, sizes, modulus, indices):
     The bytes of name i are sizes[i] of words[starts[i]:], four in each, the last filled up by zeros.
     """
     names, modulus = starts.shape[0], np.uint64(modulus)
-    mask = modulus - U1 if modulus & (modulus - U1) == U0 else U0  # a division would take most of the time
+    mask = (
+        modulus - LAST_BIT if modulus & (modulus - LAST_BIT) == NO_BITS else NO_BITS
+    )  # a division would take most of the time
     # What every name and a star behind it leave of a hash: most names begin many products.
     hashes, tails, rests = np.empty(names, np.uint64), np.empty(names, np.uint64), np.empty(names, np.int64)
     whole = np.empty(names, np.int32)
     for i in range(names):
-        h, tail, rest = add_name(U0, U0, 0, words, starts[i], sizes[i])
+        h, tail, rest = hash_name_bytes(NO_BITS, NO_BITS, 0, words, starts[i], sizes[i])
         whole[i] = finished(h, tail, np.uint64(sizes[i])) % modulus
-        hashes[i], tails[i], rests[i] = add_bytes(h, tail, rest, STAR, 1)
+        hashes[i], tails[i], rests[i] = hash_bytes(h, tail, rest, STAR, 1)
     for n in range(indices.shape[0]):
         a, b, c = factors[n, 0], factors[n, 1], factors[n, 2]
         if b < 0:
             indices[n] = whole[a]
         else:
             size = sizes[a] + 1 + sizes[b]
-            h, tail, rest = add_name(hashes[a], tails[a], rests[a], words, starts[b], sizes[b])
+            h, tail, rest = hash_name_bytes(hashes[a], tails[a], rests[a], words, starts[b], sizes[b])
             if c >= 0:
                 size += 1 + sizes[c]
-                h, tail, rest = add_bytes(h, tail, rest, STAR, 1)
-                h, tail, rest = add_name(h, tail, rest, words, starts[c], sizes[c])
+                h, tail, rest = hash_bytes(h, tail, rest, STAR, 1)
+                h, tail, rest = hash_name_bytes(h, tail, rest, words, starts[c], sizes[c])
             h = finished(h, tail, np.uint64(size))
-            indices[n] = h & mask if mask > U0 else h % modulus
+            indices[n] = h & mask if mask > NO_BITS else h % modulus
 
 
 @jit
@@ -166,14 +166,14 @@ def number_factors(factors, slots, distinct, indices):
     for n in range(indices.shape[0]):
         a, b, c = factors[n, 0], factors[n, 1], factors[n, 2]
         h = (np.uint64(a + 1) * MIXER) ^ np.uint64(b + 1)
-        h = ((h ^ (h >> WORD)) * MIXER) ^ np.uint64(c + 1)
-        h = (h ^ (h >> WORD)) * MIXER
-        slot = (h ^ (h >> WORD)) & mask
+        h = ((h ^ (h >> WORD_BITS)) * MIXER) ^ np.uint64(c + 1)
+        h = (h ^ (h >> WORD_BITS)) * MIXER
+        slot = (h ^ (h >> WORD_BITS)) & mask
         while slots[slot] != 0:
             k = slots[slot] - 1
             if distinct[k, 0] == a and distinct[k, 1] == b and distinct[k, 2] == c:
                 break
-            slot = (slot + U1) & mask
+            slot = (slot + LAST_BIT) & mask
         if slots[slot] == 0:
             distinct[count, 0], distinct[count, 1], distinct[count, 2] = a, b, c
             count += 1
