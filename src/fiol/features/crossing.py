@@ -109,17 +109,21 @@ class Products:
         indptr, factors, data = self.multiplied(order)
         indices = np.empty(len(data), np.int32)
         with np.errstate(over="ignore"):
-            product_loops().hash_factors(factors, *self.name_words, hashing.size, indices)
+            product_loops().hash_factors(factors, *self.name_hashes, hashing.size, indices)
         return canonical(Chunk(indptr, indices, data), spot)
 
     @functools.cached_property
-    def name_words(self) -> tuple[Any, Any, Any]:
-        """The bytes of all names in words of four, where those of each start, and how many bytes each has."""
+    def name_hashes(self) -> tuple[Any, ...]:
+        """The bytes of all names in words of four, where those of each start, their number, and hashes of the names."""
         encoded = [name.encode("utf-8", "surrogatepass") for name in self.names]
         sizes = np.array([len(name) for name in encoded], np.int64)
         counts = -(-sizes // 4)
         whole = b"".join(name.ljust(4 * count, b"\0") for name, count in zip(encoded, counts.tolist(), strict=True))
-        return np.frombuffer(whole, "<u4").astype(np.uint64), np.cumsum(counts) - counts, sizes
+        words = np.frombuffer(whole, "<u4").astype(np.uint64), np.cumsum(counts) - counts, sizes
+        hashes = (*(np.empty(len(sizes), np.uint64) for _ in range(3)), np.empty(len(sizes), np.int64))
+        with np.errstate(over="ignore"):
+            product_loops().hash_names_and_stars(*words, *hashes)
+        return (*words, *hashes)
 
     def multiplied(self, order: Any) -> tuple[Any, Any, Any]:
         """Return where rows start, and the factors and values of entries; BadValueError for a value out of range."""

@@ -125,27 +125,29 @@ def hash_name_bytes(h, tail, rest, words, start, size):
 
 
 @jit_beside
-def hash_factors(factors, words, starts, sizes, modulus, indices):
-    """indices[n] = murmur3 of the names of n's factors, joined by *, modulo `modulus`.
+def hash_names_and_stars(words, starts, sizes, whole, hashes, tails, rests):
+    """Write murmur3 of every name, and what a name and a star behind it leave of a hash that goes on.
 
     The bytes of name i are sizes[i] of words[starts[i]:], four in each, the last filled up by zeros.
     """
-    names, modulus = starts.shape[0], np.uint64(modulus)
-    mask = (
-        modulus - LAST_BIT if modulus & (modulus - LAST_BIT) == NO_BITS else NO_BITS
-    )  # a division would take most of the time
-    # What every name and a star behind it leave of a hash: most names begin many products.
-    hashes, tails, rests = np.empty(names, np.uint64), np.empty(names, np.uint64), np.empty(names, np.int64)
-    whole = np.empty(names, np.int32)
-    for i in range(names):
+    for i in range(starts.shape[0]):
         h, tail, rest = hash_name_bytes(NO_BITS, NO_BITS, 0, words, starts[i], sizes[i])
-        whole[i] = finished(h, tail, np.uint64(sizes[i])) % modulus
+        whole[i] = finished(h, tail, np.uint64(sizes[i]))
         hashes[i], tails[i], rests[i] = hash_bytes(h, tail, rest, STAR, 1)
+
+
+@jit_beside
+def hash_factors(factors, words, starts, sizes, whole, hashes, tails, rests, modulus, indices):
+    """indices[n] = murmur3 of the names of n's factors, joined by *, modulo `modulus`.
+
+    The other arrays are those of `hash_names_and_stars`.
+    """
+    modulus = np.uint64(modulus)
+    mask = modulus - LAST_BIT if modulus & (modulus - LAST_BIT) == NO_BITS else NO_BITS  # divisions take long
     for n in range(indices.shape[0]):
         a, b, c = factors[n, 0], factors[n, 1], factors[n, 2]
-        if b < 0:
-            indices[n] = whole[a]
-        else:
+        h = whole[a]
+        if b >= 0:
             size = sizes[a] + 1 + sizes[b]
             h, tail, rest = hash_name_bytes(hashes[a], tails[a], rests[a], words, starts[b], sizes[b])
             if c >= 0:
@@ -153,7 +155,7 @@ def hash_factors(factors, words, starts, sizes, modulus, indices):
                 h, tail, rest = hash_bytes(h, tail, rest, STAR, 1)
                 h, tail, rest = hash_name_bytes(h, tail, rest, words, starts[c], sizes[c])
             h = finished(h, tail, np.uint64(size))
-            indices[n] = h & mask if mask > NO_BITS else h % modulus
+        indices[n] = h & mask if mask > NO_BITS else h % modulus
 
 
 @jit

@@ -184,7 +184,7 @@ class VwLines:
         chunk = canonical(found, spot) if self.modulus else found  # sorted rows are copies
         if chunk is found:
             chunk = Chunk(found.indptr, found.indices.copy(), found.data.copy())
-        order = np.arange(rows)
+        order, lines = np.arange(rows), LineCount(block)
         if self.pairs or self.choice is not None:
             named = NamedRows(chunk, self.table.texts(names))
             groups = [split_name(name)[0] for name in named.names]
@@ -193,26 +193,28 @@ class VwLines:
             if self.pairs:
                 yield from self.batches_with_products(Products(named, groups, self.pairs, operator.eq), block, bad)
             else:
-                yield self.batch_of(named if self.hashing is None else named.encoded(self.hashing), order, block)
+                yield self.batch_of(named if self.hashing is None else named.encoded(self.hashing), order, lines)
         else:
-            yield self.batch_of(chunk if self.modulus else NamedRows(chunk, self.table.texts(names)), order, block)
+            yield self.batch_of(chunk if self.modulus else NamedRows(chunk, self.table.texts(names)), order, lines)
 
     def batches_with_products(self, products: Products, block: Block, bad: BadLines) -> Iterator[Batch]:
         """Yield rows with the features of pairs, some at a time, without those whose products are out of range."""
+        lines, bad_lines = LineCount(block), LineCount(block)
         for order in products.parts(MOST_PRODUCTS):
             while len(order):
                 try:
                     X = products.named(order) if self.hashing is None else products.hashed(order, self.hashing)
                 except BadValueError as error:
                     place = int(self.tags[order[error.row], 2])
-                    bad.note(LineCount(block).bad(place, f"the feature {error.column!r} of a pair {error.reason}"))
+                    bad.note(bad_lines.bad(place, f"the feature {error.column!r} of a pair {error.reason}"))
                     order = np.delete(order, error.row)
                 else:
-                    yield self.batch_of(X, order, block)
+                    yield self.batch_of(X, order, lines)
                     break
 
-    def batch_of(self, X: Any, order: Any, block: Block) -> Batch:
+    def batch_of(self, X: Any, order: Any, lines: LineCount) -> Batch:
         """Return a batch of some rows, whose features are X."""
+        block = lines.block
         y, weights, tags = self.y[order], self.weights[order], self.tags[order]
         row_names = texts_at(block, tags[:, :2])
         first = self.first if order[0] == 0 else int(tags[0, 2])
@@ -221,7 +223,7 @@ class VwLines:
             texts_at(block, tags[:, 3:]) if self.named_labels else None if np.isnan(y).all() else y,
             None if (weights == 1.0).all() else weights,
             None if row_names is None else [name or "" for name in row_names],
-            block.place._replace(line=block.place.line + block.data.count(b"\n", 0, first)),
+            lines.place_at(first),
             len(order),
             block.read,
         )
