@@ -74,7 +74,7 @@ MODULES = (
         f"components/geometries/{name}.py"
         for name in ("entropic", "geometry", "quadratic", "reparametrization", "separable")
     ),
-    *(f"features/{name}.py" for name in ("coding", "column_values", "crossing", "strands")),
+    *(f"features/{name}.py" for name in ("coding", "column_values", "crossing", "interaction_loops", "strands")),
     *(f"readers/{name}.py" for name in ("csv", "line_blocks", "reading", "svmlight", "vw")),
     *(f"readers/loops/{name}.py" for name in ("cells", "numbers", "vw_rows")),
     *(f"training/{name}.py" for name in ("evaluation", "figures", "guessing", "record", "rows", "run", "shuffling")),

@@ -18,7 +18,8 @@ from typing import Any
 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
 from fiol.features.crossing import TIMES
-from fiol.readers.writing import number_text, percent_encoded, spaced
+from fiol.readers.namespaces import full_name, split_name
+from fiol.readers.writing import number_text, percent_encoded
 
 #: Bits of the table that Vowpal Wabbit has by default.
 VW_BITS = 18
@@ -66,7 +67,7 @@ def weight_lines(model: ExportedModel, bits: int) -> Iterator[str]:
         if model.hashing is not None:
             yield from lines_of_weights(None, int(name), weights)
         else:
-            written = percent_encoded(str(name))
+            written = full_name(*(part and percent_encoded(part) for part in split_name(str(name))))
             yield from lines_of_weights(written, vw_hash(written, bool(model.pairs)) % size, weights)
 
 
@@ -93,7 +94,7 @@ def vw_hash(name: str, crossed: bool = False) -> int:
         for factor in name.split(TIMES):
             found = (found * FNV_PRIME) ^ vw_hash(factor)
         return found
-    space, feature = spaced(name)
+    space, feature = split_name(name)
     seed = word_hash(space, 0) if space else 0
     return word_hash(feature, seed)
 

@@ -7,6 +7,8 @@ from fiol.compiler.compiled import inlined_strictly, jit
 ALL_32, MURMUR_1, MURMUR_2, MURMUR_3, MURMUR_4, MURMUR_5 = (
     np.uint64(n) for n in (0xFFFFFFFF, 0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35)
 )
+#: An odd number without a pattern in its bits, which other hashes are multiplied with.
+MIXER = np.uint64(0x9E3779B97F4A7C15)
 BY_5, BY_13, BY_15, BY_16, BY_17, BY_19 = (np.uint64(n) for n in (5, 13, 15, 16, 17, 19))
 
 

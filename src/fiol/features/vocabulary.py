@@ -251,10 +251,23 @@ class Vocabulary(Encoder):
         (array([-1,  0]), array([1, 0]))
         """
         found = list(map(self.known.get, names))
-        for i, number in enumerate(found):
-            if number is None:
-                found[i] = self.number(names[i]) if grow else unseen
-        return np.array(found, np.int64)
+        if None not in found:
+            return np.array(found, np.int64)
+        numbers = np.array([-1 if number is None else number for number in found], np.int64)
+        places = np.flatnonzero(numbers < 0)
+        if not grow:
+            numbers[places] = unseen
+            return numbers
+        new = [str.__str__(names[i]) for i in places.tolist()]
+        distinct = list(dict.fromkeys(new))
+        start, room = len(self.names), MOST_FEATURES - len(self.names)
+        self.names += distinct[:room]  # before their numbers: `rewind` takes back what is here
+        self.known.update(zip(distinct, range(start, start + room), strict=False))
+        for name in distinct[room:]:
+            self.number(name)  # raises: there is no room
+        each_once = len(distinct) == len(new)
+        numbers[places] = range(start, start + len(new)) if each_once else [self.known[name] for name in new]
+        return numbers
 
     def mark(self) -> int:
         """A token for `rewind`: the number of names."""

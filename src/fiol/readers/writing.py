@@ -15,6 +15,7 @@ import numpy as np
 from fiol.features.chunk import Chunk
 from fiol.features.named_rows import NamedRows
 from fiol.readers.batch import Batch, Place
+from fiol.readers.namespaces import split_name
 
 #: What Vowpal Wabbit's names and tags cannot hold, with what marks it, and as few as must be.
 UNFIT = re.compile(r"[\s|:%\x00]")
@@ -110,10 +111,11 @@ def vw_lines(batch: Batch, escape: bool = False) -> Iterator[str]:
     row_of = np.repeat(np.arange(len(ends) - 1), np.diff(indptr))
     found, first = np.unique(indices, return_index=True)
     called = [names[i] for i in found.tolist()]
+    split = [split_name(name) for name in called]
     if UNFIT.search("".join(called)) or "" in called:  # seldom
         places = row_of[first].tolist()
-        called = [fit(escaped(name), "name", batch.place, k) for name, k in zip(called, places, strict=True)]
-    known = dict(zip(found.tolist(), map(spaced, called), strict=True))
+        split = [fit_parts(*both, escaped, batch.place, k) for both, k in zip(split, places, strict=True)]
+    known = dict(zip(found.tolist(), split, strict=True))
     entries = joined_entries(
         indices, lambda i: f" {known[i][1]}", data, lambda x: "" if x == 1.0 else f":{number_text(x)}"
     )
@@ -191,14 +193,9 @@ def fit(text: str, what: str, place: Place, row: int) -> str:
     return text
 
 
-def spaced(name: str) -> tuple[str, str]:
-    """Namespace and name in it; none if there is no ^, or nothing before or behind it.
-
-    >>> spaced("city^Paris"), spaced("age"), spaced("^x")
-    (('city', 'Paris'), ('', 'age'), ('', '^x'))
-    """
-    space, _, feature = name.partition("^")
-    return (space, feature) if space and feature else ("", name)
+def fit_parts(namespace: str, feature: str, escaped: Any, place: Place, row: int) -> tuple[str, str]:
+    """Return a namespace and a name in it that a line can hold; CannotWriteError if they are none."""
+    return namespace and fit(escaped(namespace), "name", place, row), fit(escaped(feature), "name", place, row)
 
 
 def percent_encoded(name: str) -> str:
