@@ -618,7 +618,8 @@ began = time.perf_counter()
 for content in (contents[0], contents[1], contents[0]):
     model_file.write(path, *content)
 longest = max(0.03, 2.0 * (time.perf_counter() - began))  # on a busy machine a save takes its time
-while killed < kills:
+enough = False
+while not enough:
     if how == "moments":
         pid = child(save_for_ever)
         time.sleep(random.uniform(0.0, longest))
@@ -635,6 +636,8 @@ while killed < kills:
         break
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
     killed += 1
+    hit = len(seen) == 2 and strays > 0  # kills at random moments go on until some hit a save, on any machine
+    enough = killed >= kills and (hit or how == "lines" or killed >= 100 * kills)
 print(killed, len(seen), strays)
 """
 
@@ -648,8 +651,8 @@ def kill(path, how, kills):
 
 
 def test_killed_at_any_moment_a_save_leaves_a_whole_file(path):
-    killed, seen, left = kill(path, "moments", 60)
-    assert killed == 60
+    killed, seen, left = kill(path, "moments", 30)
+    assert killed >= 30
     assert seen == 2
     assert left > 0  # some were in the middle of writing
 
