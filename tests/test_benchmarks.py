@@ -912,20 +912,26 @@ def test_costs_are_percents_above_one_stream(monkeypatch):
 # --- all --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["step", "stream", "step_sizes", "tuning", "sensitivity", "sparsity", "files", "parallel"]
-)
-def test_help_loads_no_compiler(name):
-    code = (
-        "import sys, runpy\n"
-        f"sys.argv = ['{name}', '--help']\n"
-        f"try: runpy.run_module('benchmarks.{name}', run_name='__main__')\n"
-        "except SystemExit: pass\n"
-        "assert not {'numba', 'matplotlib', 'sklearn', 'river'} & sys.modules.keys()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+HELP = """
+import sys, runpy
+for name in sys.argv[1:]:
+    sys.argv = [name, "--help"]
+    try:
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__")
+    except SystemExit:
+        pass
+    loaded = {"numba", "matplotlib", "sklearn", "river"} & sys.modules.keys()
+    assert not loaded, f"{name} --help loads {loaded}"
+"""
+
+
+def test_help_loads_no_compiler():
+    names = ["step", "stream", "step_sizes", "tuning", "sensitivity", "sparsity", "files", "parallel"]
+    done = subprocess.run([sys.executable, "-c", HELP, *names], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "--json" in done.stdout
+    for page in done.stdout.split("usage: ")[1:]:
+        assert "--json" in page
+    assert done.stdout.count("usage: ") == len(names)
 
 
 # --- two versions side by side ----------------------------------------------------------------
