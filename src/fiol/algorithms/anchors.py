@@ -19,6 +19,7 @@ from fiol.components.component import (
     value_at,
 )
 from fiol.components.row import Floats, Indices, RowBuffers, nth
+from fiol.components.step_sizes import StepSize, shrink_for
 
 if TYPE_CHECKING:
     from fiol.algorithms.plan import Plan
@@ -84,7 +85,7 @@ class LastIterate(Anchor):
         return plan.lazy_update.load_times(plan, state, i, k, clock, factor)
 
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
-        return plan.regularizer.clip(w * plan.step_size.shrink_for(x, state.statistics[i]))
+        return plan.regularizer.clip(w * shrink_for(plan.step_size, x, state.statistics[i]))
 
     def read_row(
         self,
@@ -102,7 +103,7 @@ class LastIterate(Anchor):
         held = self.row_storage(plan, state, buffers.w)
         for j in range(feature.shape[0]):
             i = nth(feature, j)
-            kept = plan.step_size.shrink_for(x[j], buffers.statistics[:, j])
+            kept = shrink_for(plan.step_size, x[j], buffers.statistics[:, j])
             kept = plan.lazy_update.shared_factor(plan, state, i, clock) * kept
             k = 0
             while k < count_scores(state.w):
@@ -123,13 +124,13 @@ class LastIterate(Anchor):
         else:
             for j in range(feature.shape[0]):
                 set_weight(buffers.w, j, 0, plan.lazy_update.load(plan, state, nth(feature, j), 0, clock))
-        if plan.step_size.outgrown(x, buffers):
+        if outgrown(plan.step_size, x, buffers):
             for j in range(x.shape[0]):
                 set_weight(
                     buffers.w,
                     j,
                     0,
-                    get_weight(buffers.w, j, 0) * plan.step_size.shrink_for(x[j], buffers.statistics[:, j]),
+                    get_weight(buffers.w, j, 0) * shrink_for(plan.step_size, x[j], buffers.statistics[:, j]),
                 )
         for j in range(x.shape[0]):
             w = plan.regularizer.clip(get_weight(buffers.w, j, 0))
@@ -215,7 +216,7 @@ class Origin(Anchor):
         if plan.step_size.watches_pulls():  # bets are made in the unit of the value that they are for
             for j in range(x.shape[0]):
                 plan.step_size.raise_peak(buffers.statistics[:, j], x[j])
-        steps = plan.step_size.current_steps(x.shape[0], clock.eta, buffers)
+        steps = plan.step_size.steps(x.shape[0], clock.eta, buffers)
         self.note_inverse_steps(plan, x, steps, eta, buffers)
         read_sums(state, feature, buffers)
         features = plan.layout.features(feature, x, buffers)
@@ -350,6 +351,14 @@ class AllIterates(Origin):
             while k < count_scores(state.w):
                 set_weight(state.w, nth(feature, j), k, get_weight(buffers.kept, j, k))
                 k = next_score(state.w, k)
+
+
+def outgrown(step_size: StepSize, x: Floats, buffers: RowBuffers) -> bool:
+    """Return whether `shrink_for` is not 1 for any value of a row."""
+    found = False
+    for j in range(x.shape[0]):
+        found |= abs(x[j]) > step_size.peak(buffers.statistics[:, j]) > 0.0
+    return found
 
 
 def read_sums(state: State, feature: Indices, buffers: RowBuffers) -> None:

@@ -212,7 +212,7 @@ class LazyUpdate(Component):
             buffers.passed[j] = now - state.last_seen[i]
             most = max(most, buffers.passed[j])
         if most > 0.0:
-            steps = plan.step_size.current_steps(feature.shape[0], self.replay_eta(clock), buffers)
+            steps = plan.step_size.steps(feature.shape[0], self.replay_eta(clock), buffers)
             self.replay_row(plan, feature, steps, clock, buffers)
 
     def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
@@ -435,6 +435,8 @@ class ClosedFormReplay(LazyUpdate):
 
     def replay(self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int) -> float:
         w, step = plan.units.to_units(stored, step / plan.problem.geometry.metric(i), unit)
+        if plan.regularizer.linear:  # a factor is the same in any unit
+            return plan.regularizer.catch_up(stored, step, passed, i)
         return plan.units.from_units(plan.regularizer.catch_up(w, step, passed, i), unit)
 
     def replay_sum(
@@ -446,13 +448,12 @@ class ClosedFormReplay(LazyUpdate):
     def replay_row(self, plan: Plan, feature: Indices, steps: PerFeature, clock: Clock, buffers: RowBuffers) -> None:
         w = weights_of_score(buffers.w, 0)
         for j in range(feature.shape[0]):
-            unit, metric = (
-                plan.units.unit_of(plan.step_size, buffers.statistics[:, j]),
-                plan.problem.geometry.metric(nth(feature, j)),
-            )
-            w[j], buffers.step[j] = plan.units.to_units(w[j], value_at(steps, j) / metric, unit)
+            unit = plan.units.unit_of(plan.step_size, buffers.statistics[:, j])
+            step = value_at(steps, j) / plan.problem.geometry.metric(nth(feature, j))
+            scaled, buffers.step[j] = plan.units.to_units(w[j], step, unit)
+            w[j] = w[j] if plan.regularizer.linear else scaled
         plan.regularizer.catch_up_row(feature, buffers.step, buffers.passed, w)
-        if plan.units.scaled:
+        if plan.units.scaled and not plan.regularizer.linear:
             for j in range(feature.shape[0]):
                 unit = plan.units.unit_of(plan.step_size, buffers.statistics[:, j])
                 w[j] = plan.units.from_units(w[j], unit)

@@ -18,7 +18,7 @@ from fiol.components.component import Component, PerFeature, value_at
 from fiol.components.geometries import Geometry
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats, RowBuffers
-from fiol.components.step_sizes import StepSize
+from fiol.components.step_sizes import StepSize, scale_of
 
 if TYPE_CHECKING:
     from fiol.algorithms.regularizer_steps import RegularizerStep
@@ -93,7 +93,7 @@ class FeatureUnits(Units):
     scaled: ClassVar[bool] = True
 
     def unit_of(self, step_size: StepSize, s: Floats) -> float:
-        return step_size.scale(s)
+        return scale_of(step_size, s)
 
     def to_units(self, w: float, step: float, unit: float) -> tuple[float, float]:
         return to_unit(w, step, unit)
@@ -103,7 +103,7 @@ class FeatureUnits(Units):
 
     def units_of_row(self, step_size: StepSize, features: int, buffers: RowBuffers) -> PerFeature:
         for j in range(features):  # what has passed since features were last seen is of no more use
-            buffers.passed[j] = step_size.scale(buffers.statistics[:, j])
+            buffers.passed[j] = scale_of(step_size, buffers.statistics[:, j])
         return buffers.passed[:features]
 
     def row_in_units(self, x: Floats, center: Any, steps: PerFeature, unit: PerFeature, buffers: RowBuffers) -> Any:
@@ -136,7 +136,7 @@ class PushedUnits(Units):
     scaled: ClassVar[bool] = True
 
     def unit_of(self, step_size: StepSize, s: Floats) -> float:
-        return step_size.scale(s)
+        return scale_of(step_size, s)
 
 
 def choose_units(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from math import isnan
+
+import numpy as np
 
 from fiol.algorithms.anchors import Anchor, LastIterate
 from fiol.algorithms.loss_steps import ImplicitLoss, LossStep
@@ -64,7 +67,8 @@ class Update(Component):
 
     def has_variance(self) -> bool:
         """Whether variances of weights, and so of scores, are known."""
-        return self.step_size.has_variance() and self.loss.has("dispersion")
+        step_size = self.step_size.for_loss(self.loss)
+        return self.loss.has("dispersion") and not isnan(step_size.variance(np.ones(step_size.width()), 1.0, 1.0, 1.0))
 
     def starts_anywhere(self) -> bool:
         """Whether learning can begin from given weights."""

@@ -214,8 +214,9 @@ class UpdateEngine(Engine):
             intercept.w[0] += means @ state.w[features].astype(np.float64)
             if state.total.shape[0]:
                 intercept.total[0] += means @ state.total[features]
-        for i, distance in zip(features.tolist(), distances.tolist(), strict=True):
-            self.plan.step_size.restart(state.statistics[i], distance)
+        if self.knows_scales:  # the record starts again, with distances from the mean instead of values
+            peak = self.plan.step_size.statistics().index("peak")
+            state.statistics[features, :peak], state.statistics[features, peak] = 0.0, distances
         return self.storage._replace(state=state, intercept=intercept)
 
     # --- reading ------------------------------------------------------------------------------

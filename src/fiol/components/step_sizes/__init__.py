@@ -13,6 +13,8 @@ from fiol.components.step_sizes.protocol import (
     Schedule,
     StepOutcome,
     StepSize,
+    scale_of,
+    shrink_for,
     states_its_rule,
 )
 from fiol.components.step_sizes.rule import LARGEST_SUM, LONGEST, STEEPEST, StepRule
@@ -44,5 +46,7 @@ __all__ = [
     "StepSize",
     "WalkingCurvature",
     "merge_shards",
+    "scale_of",
+    "shrink_for",
     "states_its_rule",
 ]

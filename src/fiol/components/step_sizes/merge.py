@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.step_sizes.protocol import StepSize
+from fiol.components.step_sizes.protocol import StepSize, statistics_of
 from fiol.components.step_sizes.rule import merge_share, precision
 
 
@@ -38,8 +38,8 @@ def merge_shards(
     seen = np.maximum(np.sum(updated, axis=0), 1)
     known = [precision(rule, peak * peak, summed_curvatures(kept, record)) for record in (base, *records)]
     total = known[0] + sum(own - known[0] for own in known[1:])
-    if not step_size.is_additive():
-        rule = rule._replace(curvatures=0.0)
+    if tuple(name for name in kept if name not in ("peak", "stride")) != statistics_of(rule):
+        rule = rule._replace(curvatures=0.0)  # a step size with more statistics than its rule forgets part of its sums
     change = sum(
         for_scores(merge_share(rule, own, total, seen), weight) * (weight - shrunk[0])
         for own, weight in zip(known[1:], shrunk[1:], strict=True)

@@ -45,6 +45,10 @@ class AdaGrad(Adaptive):
     def h(self, s: Floats, unit: float) -> float:
         return metric(self.rule(), self.kappa, sqrt(s[0] / unit), 0.0)  # type: ignore[no-any-return]
 
+    def raw_metric(self, s: Floats, peak: float) -> float:
+        root = sqrt(1.0 * s[0])  # in double precision, whatever s is stored in
+        return metric(self.rule(), self.kappa * (peak * peak), root * peak, 0.0)  # type: ignore[no-any-return]
+
     def observe(self, s: Floats, seen: Observation) -> None:
         s[0] = add_to_sum(s[0], seen.square * (seen.x * seen.x))
 
@@ -152,15 +156,15 @@ class Curvature(Adaptive):
     def h(self, s: Floats, unit: float) -> float:
         return metric(self.rule(), self.prior, 0.0, s[0] / unit)  # type: ignore[no-any-return]
 
+    def raw_metric(self, s: Floats, peak: float) -> float:
+        return metric(self.rule(), self.prior * (peak * peak), 0.0, s[0])  # type: ignore[no-any-return]
+
     def observe(self, s: Floats, seen: Observation) -> None:
         s[0] = add_to_sum(s[0], s[1])
         s[1] = 0.0
 
     def observe_step(self, s: Floats, outcome: StepOutcome) -> None:
         s[1] = min(outcome.curvature * (outcome.x * outcome.x), LARGEST_SUM)
-
-    def has_variance(self) -> bool:
-        return True
 
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
         return self.size * step_scale * x * x / (self.prior + (s[0] + s[1]) / unit)
@@ -188,7 +192,6 @@ class WalkingCurvature(Curvature):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("bends", "pending", "lost")
-    additive: ClassVar[bool] = False
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
         return self

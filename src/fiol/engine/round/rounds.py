@@ -25,6 +25,7 @@ from fiol.components.component import (
 )
 from fiol.components.row import RowBuffers
 from fiol.components.step_sizes.rule import LARGEST_SUM, RoundScale, observed_curvature, round_scale
+from fiol.engine.round.records import read_records, squared_length, write_records
 from fiol.engine.round.rounding import LAST_DIGITS, kink_range, kink_within, rounding_tolerance
 
 #: The intercept as a row of its own: feature 0 with value 1.
@@ -74,7 +75,7 @@ def row_buffers(space):
 @inlined
 def read_row(plan, state, feature, x, eta, clock, buffers, z):
     """Bring the weights of a row up to date in the buffers, and add their score to z."""
-    plan.step_size.read_records(feature, state.statistics, buffers)
+    read_records(plan.step_size, feature, state.statistics, buffers)
     if state.total.shape[0] > 0:
         for j in range(feature.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
@@ -117,7 +118,7 @@ def scale_of_round(plan, rule, z, tolerance, y, weight, length, clock):
 @inlined
 def steps_and_centers(plan, state, feature, x, scale, length, eta, buffers):
     """Return the steps of a row's weights, and the centers where their paths start."""
-    steps = plan.step_size.steps(x, scale.square, length, scale.step_scale, eta, buffers)
+    steps = plan.step_size.observed_steps(x, scale, length, eta, buffers)
     weights = plan.anchor.row_storage(plan, state, buffers.w[: x.shape[0]])
     return steps, plan.anchor.prox_centers(plan, state, feature, x, weights, steps, eta, buffers)
 
@@ -144,7 +145,7 @@ def solve_row(plan, rule, scale, feature, x, start, steps, y, weight, t, lift, s
 @inlined
 def store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, clock):
     """Store the new weights of a row, and the records of its features."""
-    plan.step_size.write_records(feature, x, curvature, beta, scale.slope, scale.step_scale, state.statistics, buffers)
+    write_records(plan.step_size, feature, x, curvature, beta, scale, state.statistics, buffers)
     plan.anchor.store_row(plan, state, feature, x[: feature.shape[0]], beta, new, clock)
     if state.total.shape[0] > 0 and not plan.lazy_update.everywhere:
         for j in range(feature.shape[0]):
@@ -177,7 +178,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     plan.lazy_update.regularize_all(plan, state, eta, clock)
     # 2. Give every feature its step.
     rule, tolerance = plan.step_size.rule(), tolerance_of_score(plan, x, buffers.w, z, own, y)
-    length = plan.step_size.squared_length(x, 1.0 * intercept.w.shape[0], buffers)
+    length = squared_length(plan.step_size, x, 1.0 * intercept.w.shape[0], buffers)
     scale = scale_of_round(plan, rule, z, tolerance, y, weight, length, clock)
     lift, shift = 0.0, zero_score(intercept_buffers.score)
     if has_intercept:
