@@ -450,3 +450,13 @@ def test_rounds_grow_with_the_rows():
     assert len(ends) < 100
     assert round_ends(0, 10_000) == [0]
     assert max(np.diff(round_ends(10_000_000, 0))) == MOST_IN_ROUND
+
+
+def test_an_ensemble_with_a_score_per_class_learns_in_parallel():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 3))
+    labels = np.argmax(rows + 0.1 * rng.normal(size=(300, 3)), axis=1)
+    learner = fiol.Learner(Stacked(fiol.Softmax()), compiled=False)
+    learner.learn_parallel(rows, labels, parts=2)
+    right = np.array(learner.classes)[np.argmax(learner.scores(rows), axis=1)] == labels
+    assert (learner.rounds, np.mean(right) > 0.9) == (300, True)

@@ -50,6 +50,8 @@ class JointLoss(Component):
     kinked: ClassVar[bool] = True
     #: Whether exp(-phi) is the probability of the class.
     is_probability: ClassVar[bool] = False
+    #: Values count as they are, see `fiol.Loss`: scores are margins.
+    value_unit: ClassVar[float] = 1.0
     #: Steps have no unit: scores are margins.
     has_step_scale: ClassVar[bool] = False
 

@@ -15,8 +15,8 @@ from fiol.engine.ensemble.stack_rules import bounded_step, curvature_part, judge
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, MASS, NEXT, SHRUNK, T
 
 
-class StackRoom(NamedTuple):
-    """Where one row is worked on."""
+class StackBuffers(NamedTuple):
+    """Buffers for one row."""
 
     z: Any  #: [member] scores
     u: Any  #: [stack, member] where the steps go
@@ -25,10 +25,10 @@ class StackRoom(NamedTuple):
 
 
 @inlined
-def new_stack_room(state):
-    """Working space for one row."""
+def stack_buffers(state):
+    """Return buffers for one row."""
     J, K = state.v.shape
-    return StackRoom(np.zeros(K), np.zeros((J, K)), np.zeros((2, J)), np.zeros((K, K)))
+    return StackBuffers(np.zeros(K), np.zeros((J, K)), np.zeros((2, J)), np.zeros((K, K)))
 
 
 @inlined
@@ -103,10 +103,10 @@ def bound_information(stack, state):
 
 
 @inlined
-def invert_all(stack, state, room):
+def invert_all(stack, state, buffers):
     """Invert the information of all stacks afresh."""
     for j in range(state.v.shape[0]):
-        invert(state.A[j], state.P[j], room.L, 1.0 / stack.prior)
+        invert(state.A[j], state.P[j], buffers.L, 1.0 / stack.prior)
     state.ticks[SHRUNK] = 1.0
 
 
@@ -152,9 +152,9 @@ def information_is_new(stack, state, t, most_news):
 
 
 @inlined
-def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, room):
+def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, buffers):
     """Make the step of stack j, whose score is s, and add the row to its information; return how much is new in it."""
-    K, z, u = state.v.shape[1], room.z, room.u[j]
+    K, z, u = state.v.shape[1], buffers.z, buffers.u[j]
     v, A, P, q = state.v[j], state.A[j], state.P[j], 0.0
     for k in range(K):
         a = 0.0
@@ -177,10 +177,10 @@ def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, room):
 
 
 @inlined
-def stack_row(stack, loss, scores, y, weight, state, room):
+def stack_row(stack, loss, scores, y, weight, state, buffers):
     """Make one round; return the score of the ensemble before it. `scores` are those of the members."""
     J, K = state.v.shape
-    ticks, z, s, values = state.ticks, room.z, room.s[0], room.s[1]
+    ticks, z, s, values = state.ticks, buffers.z, buffers.s[0], buffers.s[1]
     t = ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
     peak = members_seen(scores, state, z)
@@ -188,7 +188,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):
         for k in range(K):
             if not abs(z[k]) <= OVERFLOWN:
                 take_out(stack, state, k)
-        invert_all(stack, state, room)
+        invert_all(stack, state, buffers)
         peak = members_seen(scores, state, z)
     score = 0.0
     for j in range(J):
@@ -216,18 +216,18 @@ def stack_row(stack, loss, scores, y, weight, state, room):
     # 4. A step of each.
     most_news = 0.0
     for j in range(J):
-        news = move_stack(stack, loss, j, s[j], y, t, peak, rate, unit, reach, state, room)
+        news = move_stack(stack, loss, j, s[j], y, t, peak, rate, unit, reach, state, buffers)
         most_news = max(most_news, news)
     if information_is_new(stack, state, t, most_news):
-        invert_all(stack, state, room)
+        invert_all(stack, state, buffers)
     return score
 
 
 @jit
 def stack_rows(stack, loss, Z, y, weight, state, scores):
     """A round for every row of Z [row, member]; writes the score of the whole before each."""
-    own = new_stack_room(state)
-    Z, y, weight, state, room, scores = borrowed((Z, y, weight, state, own, scores))
+    own = stack_buffers(state)
+    Z, y, weight, state, buffers, scores = borrowed((Z, y, weight, state, own, scores))
     for r in range(y.shape[0]):
-        scores[r] = stack_row(stack, loss, Z[r], y[r], weight[r], state, room)
+        scores[r] = stack_row(stack, loss, Z[r], y[r], weight[r], state, buffers)
     own.z[0] = 0.0  # which keeps it alive

@@ -20,12 +20,12 @@ from fiol.engine.ensemble.stack_state import (
     MOST_STACKS,
     NEXT,
     SQUARES,
-    LaneRoom,
+    LaneBuffers,
     StackState,
     T,
-    mixing,
+    combined_weights,
+    lane_buffers,
     narrowed,
-    new_lane_room,
     new_stack_state,
     widened,
 )
@@ -56,7 +56,7 @@ class NewtonStackEngine(StackEngine):
         if self.width:
             self.own_state = widened(state, self.width, self.stack.prior)
             #: Buffers for one row.
-            self.buffers: LaneRoom | None = new_lane_room(len(state.v), self.width)
+            self.buffers: LaneBuffers | None = lane_buffers(len(state.v), self.width)
         else:
             self.own_state, self.buffers = state, None
 
@@ -133,7 +133,7 @@ class NewtonStackEngine(StackEngine):
     # --- reading ------------------------------------------------------------------------------
 
     def member_weights(self) -> Floats:
-        return mixing(self.stack, self.state)  # type: ignore[no-any-return]
+        return combined_weights(self.state)  # type: ignore[no-any-return]
 
     def variances(self, Z: Floats) -> Floats:
         """The variance of <z, v> for a stack drawn by shares, with weights v drawn from its normal distribution.

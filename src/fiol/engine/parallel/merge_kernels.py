@@ -105,11 +105,11 @@ def losses_of_lanes(loss, before, after, along, first, y, weight, found):
 def score_lanes(zero, chunk, records, intercept, has_intercept, scores):
     """Write the scores of all rows: [row, lane], as one axis; features without a record have no weights."""
     (indptr, indices, data), records, intercept = borrowed(chunk), borrowed(records), borrowed(intercept)
-    scores, like, width, room = borrowed(scores), lanes(zero), np.uint64(len(zero)), np.uint64(2 * len(zero))
+    scores, like, width, stride = borrowed(scores), lanes(zero), np.uint64(len(zero)), np.uint64(2 * len(zero))
     for r in range(indptr.shape[0] - 1):
         z = load_lanes(intercept, 0, like) * has_intercept
         for j in range(indptr[r], indptr[r + 1]):
-            i = np.uint64(np.uint32(indices[j])) * room
+            i = np.uint64(np.uint32(indices[j])) * stride
             if i < records.shape[0]:
                 z = z + load_lanes(records, i, like) * data[j]
         store(scores, np.uint64(r) * width, z)
