@@ -287,7 +287,7 @@ class Origin(Anchor):
                 k = next_score(state.w, k)
 
     def regularize_absent(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
-        hold = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta) if self.follows_eta else 0.0
+        hold = plan.step_size.h(state.statistics[i], 1.0) * (1.0 / eta - 1.0 / clock.eta) if self.follows_eta else 0.0
         unit = plan.unit_of(state, i)
         k = 0
         while k < count_scores(state.w):

@@ -40,10 +40,6 @@ class Plan(Component):
     units: Units
     layout: Layout
 
-    def h_of(self, state: State, i: int) -> float:
-        """The metric of feature i."""
-        return self.step_size.h(state.statistics[i], 1.0)
-
     def step_of(self, state: State, i: int, eta: float) -> float:
         """The step of feature i; 0 for a feature about which nothing is known."""
         return self.step_size.step_of_feature(eta, state.statistics[i])

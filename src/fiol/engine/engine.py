@@ -297,11 +297,6 @@ class Engine(ABC):
         if self.centering is not None:
             self.replace(centering=self.centering.in_random_order())
 
-    def end_window(self) -> None:
-        """Decide which features are centered from now on, if it is time, and convert what is stored of them."""
-        if self.centering is not None:
-            self.set_means(self.centering)
-
     @abstractmethod
     def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Any:
         """Return the storage after `means` are subtracted from values of `features`, with `distances` the largest left.

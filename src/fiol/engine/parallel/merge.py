@@ -77,7 +77,7 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
     shifts = iter(at_means(new, features, pooled) - said)
     change_members(new, lambda member: member.shift(*next(shifts)))
     new.replace(centering=merged_means(known, features, pooled, float(new.rows)))
-    new.end_window()
+    new.set_means(new.centering)  # type: ignore[arg-type] # the window may end
     return new
 
 
