@@ -294,7 +294,7 @@ def test_a_subclass_without_a_derivative_of_its_own_keeps_everything():
 
 
 def test_a_link_goes_with_its_predict():
-    with pytest.raises(TypeError, match="Odds says its link, but its predict is that of Binary: define predict"):
+    with pytest.raises(TypeError, match="Odds sets its link, but its predict is that of Binary: define predict"):
         type("Odds", (fiol.Binary,), {"link": "logit"})
     with pytest.raises(TypeError, match=r"Probit.link must be one of identity, sign, logit, log, got 'probit'"):
         type("Probit", (fiol.Binary,), {"link": "probit", "predict": lambda self, z: z})

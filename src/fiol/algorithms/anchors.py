@@ -1,4 +1,4 @@
-"""The third switch of Table 1, C(w): what keeps the new weights near where they were."""
+"""Anchors, the third switch of Table 1, C(w): the divergence that keeps the new weights near earlier ones."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class LastIterate(Anchor):
     ) -> Any:
         if state.w.ndim == 1:
             return self.read_row_of_one_score(plan, state, feature, x, clock, buffers, z)
-        held = self.row_storage(plan, state, buffers.w)
+        storage = self.row_storage(plan, state, buffers.w)
         for j in range(feature.shape[0]):
             i = nth(feature, j)
             kept = shrink_for(plan.step_size, x[j], buffers.statistics[:, j])
@@ -108,8 +108,8 @@ class LastIterate(Anchor):
             k = 0
             while k < count_scores(state.w):
                 w = plan.regularizer.clip(plan.lazy_update.load_times(plan, state, i, k, clock, kept))
-                set_row_weight(held, i, j, k, w)
-                if plan.step_size.watches_pulls():  # which may be worked on in place
+                set_row_weight(storage, i, j, k, w)
+                if plan.step_size.watches_pulls():  # the round may overwrite weights in place
                     set_weight(buffers.w, j, k, w)
                 z = add_to_score(z, k, x[j] * w)
                 k = next_score(state.w, k)
@@ -118,7 +118,7 @@ class LastIterate(Anchor):
     def read_row_of_one_score(
         self, plan: Plan, state: State, feature: Indices, x: Floats, clock: Clock, buffers: RowBuffers, z: Any
     ) -> Any:
-        """First the weights side by side, then sums that vectorise."""
+        """Bring the weights up to date in the buffers, then add their score to z in a loop that vectorizes."""
         if plan.lazy_update.by_row and plan.step_size.per_feature:
             plan.lazy_update.load_row(plan, state, feature, clock, buffers)
         else:
@@ -196,7 +196,7 @@ class Origin(Anchor):
         return self.weight_of_sum(plan, get_weight(state.w, i, k), clock, step, unit, i)
 
     def weight_of_sum(self, plan: Plan, pulls: float, clock: Clock, step: float, unit: float, i: int) -> float:
-        """The weight of feature i that a sum of pulls makes with this step, and in this unit."""
+        """Return the weight of feature i, given the sum of its pulls, its step and its unit."""
         center = plan.problem.geometry.inverse(step * pulls, i)
         count = plan.regularizer_step.count(clock.t)
         return plan.units.prox_in_units(plan.problem.geometry, plan.problem.regularizer, center, count * step, unit, i)
@@ -212,7 +212,7 @@ class Origin(Anchor):
         buffers: RowBuffers,
         z: Any,
     ) -> Any:
-        # Roots and quotients in loops of their own, without a branch: these vectorise.
+        # Roots and quotients are in loops of their own, without a branch, so that they vectorize.
         if plan.step_size.watches_pulls():  # bets are made in the unit of the value that they are for
             for j in range(x.shape[0]):
                 plan.step_size.raise_peak(buffers.statistics[:, j], x[j])
@@ -260,7 +260,7 @@ class Origin(Anchor):
         return buffers.center[: x.shape[0]]
 
     def note_inverse_steps(self, plan: Plan, x: Floats, steps: PerFeature, eta: float, buffers: RowBuffers) -> None:
-        """Write what `hold_weights` needs of the steps before the round; nothing here."""
+        """Write the inverse steps before the round to `buffers.before`, for `hold_weights`; nothing here."""
 
     def hold_weights(
         self,
@@ -274,7 +274,7 @@ class Origin(Anchor):
         eta: float,
         buffers: RowBuffers,
     ) -> None:
-        """Add what holds a row's weights where they are to their sums; nothing here."""
+        """Add the pulls towards the last weights of a row to its sums; nothing here."""
 
     def store_row(
         self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock
@@ -317,7 +317,7 @@ class AllIterates(Origin):
             buffers.before[j] = self.inverse_step(plan, value_at(steps, j), eta, buffers.statistics[:, j])
 
     def inverse_step(self, plan: Plan, step: float, eta: float, s: Floats) -> float:
-        """One over the step of a feature with this record at eta; `step` is that, or that at another eta."""
+        """Return one over the step of a feature with this record at eta; `step` is that, or that at another eta."""
         if plan.step_size.is_constant():
             return 1.0 / step if step > 0.0 else 0.0
         return plan.step_size.h(s, 1.0) / eta
@@ -362,7 +362,7 @@ def outgrown(step_size: StepSize, x: Floats, buffers: RowBuffers) -> bool:
 
 
 def read_sums(state: State, feature: Indices, buffers: RowBuffers) -> None:
-    """Read the sums of a row's features, side by side, into `buffers.kept`."""
+    """Copy the sums of a row's features to `buffers.kept`."""
     for j in range(feature.shape[0]):
         k = 0
         while k < count_scores(state.w):

@@ -125,7 +125,7 @@ class LazyUpdate(Component):
     #: Whether `state.last_seen` is used.
     records: ClassVar[bool] = True
     #: Whether weights are stored as they are, and a round changes no stored weights of its row before it ends. Rows of
-    #: many scores are then worked on in place.
+    #: many scores are then updated in place.
     in_place: ClassVar[bool] = False
     #: Whether `replay_row` pays, where every weight has its own step.
     by_row: ClassVar[bool] = False
@@ -171,11 +171,11 @@ class LazyUpdate(Component):
     # --- reading and storing weights, for all kinds -------------------------------------------
 
     def passed(self, state: State, i: int, clock: Clock) -> float:
-        """What the clock advanced since feature i was last seen."""
+        """Return how far `now` has advanced since feature i was last seen."""
         return self.now(clock) - state.last_seen[i] if self.records else 0.0
 
     def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        """The weight of feature i for score k after `clock.t` rounds."""
+        """Return the weight of feature i for score k after `clock.t` rounds."""
         if self.replays:
             step = plan.step_of(state, i, self.replay_eta(clock))
             passed = self.now(clock) - state.last_seen[i] if self.records else 0.0  # a call makes reading 3 % slower
@@ -184,27 +184,27 @@ class LazyUpdate(Component):
         return get_weight(state.w, i, k)
 
     def missed_sum(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        """The sum of that weight over the rounds since its feature was last seen."""
+        """Return the sum of that weight over the rounds since its feature was last seen."""
         if self.records:
             passed, step = self.passed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
             return self.replay_sum(plan, get_weight(state.w, i, k), passed, step, plan.unit_of(state, i), clock, i)
         return 0.0
 
     def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        """The factor by which missed rounds changed all weights of feature i, if there is one and many weights."""
+        """Return the factor by which missed rounds changed all weights of feature i; 1 if there is no common one."""
         if state.w.ndim == 1 or not (self.linear and plan.regularizer.linear):
             return 1.0
         passed, step = self.passed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
         return self.replay(plan, 1.0, passed, step, plan.unit_of(state, i), clock, i)
 
     def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
-        """The weight of feature i for score k times a factor, in which the shared one is included."""
+        """Return the weight of feature i for score k times a factor, in which the shared one is included."""
         if state.w.ndim == 1 or not (self.linear and plan.regularizer.linear):
             return self.load(plan, state, i, k, clock) * factor
         return get_weight(state.w, i, k) * factor
 
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, buffers: RowBuffers) -> None:
-        """The weights of a row of one score into `buffers.w`, by the records of its features in the buffers."""
+        """Write the weights of a row of one score to `buffers.w`, by the records of its features in the buffers."""
         w, now, most = weights_of_score(buffers.w, 0), self.now(clock), 0.0
         for j in range(feature.shape[0]):
             i = nth(feature, j)
@@ -242,17 +242,17 @@ class LazyUpdate(Component):
     # --- parts of a round, for all kinds ------------------------------------------------------
 
     def smallest_for(self, state: State) -> float:
-        """The smallest scale that weights of the state's precision may be divided by."""
+        """Return the smallest scale that weights of the state's precision may be divided by."""
         return self.smallest_scale if state.w.itemsize == 8 else max(self.smallest_scale, SMALLEST_FLOAT32_SCALE)
 
     def before_round(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
-        """The clock with which a round may begin: the scale is multiplied out before the round makes it too small."""
+        """Return the clock for a round to begin with: the scale is multiplied out before a round makes it too small."""
         if self.smallest_scale > 0.0 and abs(self.tick(plan, clock, eta).scale) < self.smallest_for(state):
             return self.settled(plan, state, clock)
         return clock
 
     def after_round(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
-        """The clock with which a round may end, before its row is stored.
+        """Return the clock for a round to end with, before its row is stored.
 
         The scale of a round that alone leaves next to nothing of the weights is multiplied out, not divided by.
         """
@@ -269,13 +269,13 @@ class LazyUpdate(Component):
         return clock
 
     def regularize_all(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
-        """The round of all features, where all take part."""
+        """Make the round of all features, for `Eager`."""
         if self.everywhere:
             for i in range(np.uint64(state.w.shape[0])):
                 plan.anchor.regularize_absent(plan, state, i, eta, clock)
 
     def add_all_totals(self, plan: Plan, state: State, clock: Clock) -> None:
-        """Add all weights after a round to their sums, where all features take part."""
+        """Add all weights after a round to their sums, for `Eager`."""
         if self.everywhere:
             for i in range(np.uint64(state.total.shape[0])):
                 k = 0

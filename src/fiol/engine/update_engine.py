@@ -41,8 +41,8 @@ class Storage(NamedTuple):
     """The arrays of an `UpdateEngine`."""
 
     state: State  #: weights and records of all features
-    intercept: State  #: the same of the intercept, empty without one
-    fresh: State  #: the same of one feature that was never seen
+    intercept: State  #: weight and record of the intercept, empty without one
+    fresh: State  #: weight and record of one feature that was never seen
     ticks: Any  #: a `Clock`
     uncounted: Any  #: an `Uncounted`
     buffers: Any  #: buffers for the entries of one row
@@ -327,11 +327,11 @@ class UpdateEngine(Engine):
         return before is not self.storage
 
     def make_row_buffers(self, entries: int, trailing: tuple[int, ...]) -> Any:
-        """Buffers for rows of this many entries."""
+        """Return buffers for rows of this many entries."""
         return make_row_buffers(entries, self.plan.step_size.width(), trailing)
 
     def add_scores(self, places: Any, scores: int) -> None:
-        # Weights that share a lazy factor (`ByScale`) are stored divided by it, so they are brought up to date first.
+        # Weights with a common lazy factor (`ScaledWeights`) are stored divided by it: bring them up to date first.
         self.settle()
         first, old = self.plan.first_entry(self.state.w.shape[0]), self.storage
         self.replace(
@@ -400,7 +400,7 @@ class UpdateEngine(Engine):
         return new
 
     def without_features(self) -> UpdateEngine:
-        """A copy before its first round, with no features, and the rows that its clock does not count."""
+        """Return a copy before its first round, with no features, and the rows that its clock does not count."""
         new = copy.copy(self)
         new.observer = None
         new.replace(

@@ -1,4 +1,4 @@
-"""The merge rule: what shards that went on from one learner know together, as arrays over features."""
+"""The merge rule for shards that went on from one learner, as arrays over features."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from fiol.components.step_sizes.rule import merge_share, precision
 
 
 class MergedShards(NamedTuple):
-    """What several shards know together: the same features as each of them, in the same order."""
+    """The merged records and weights of several shards, which have the same features in the same order."""
 
     records: Any  #: [feature, statistic]
     w: Any  #: weights of the base, in the units of these records
     change: Any  #: how far they move
-    stiffness: Any  #: [feature] the cost of half a squared change, by the curvature that the base knows; 0 if unknown
+    stiffness: (
+        Any  #: [feature] the cost of half a squared change, by the curvatures of the base; 0 if these are not kept
+    )
 
 
 def merge_shards(
     step_size: StepSize, base: Any, records: list[Any], w: Any, weights: list[Any], updated: list[Any]
 ) -> MergedShards:
-    """Return what learners that went on from a base, each with a shard of rows of its own, know together.
+    """Return the merge of learners that went on from a base, each with a shard of rows of its own.
 
-    `base` and `records` are [feature, statistic], w and `weights` [feature] or [feature, score], and `updated` says
-    for each shard which features it updated. Sums go on by what each shard has added. A weight moves by a share of each
-    shard's change (`merge_share`), in the unit of the largest value that any shard has seen.
+    `base` and `records` are [feature, statistic], w and `weights` [feature] or [feature, score], and `updated` marks
+    for each shard the features that it updated. Sums grow by the terms of all shards. A weight moves by a
+    share of each shard's change (`merge_share`), in the unit of the largest value that any shard has seen.
     """
     kept, rule = step_size.statistics(), step_size.rule()
     peaks = [record[:, kept.index("peak")] if "peak" in kept else np.ones(len(base)) for record in (base, *records)]

@@ -29,7 +29,7 @@ STATED_BY_RULE = (
 
 
 class Observation(NamedTuple):
-    """What a round knows of a feature before its step: the argument of `Adaptive.observe`."""
+    """The facts about a feature before the step of a round: the argument of `Adaptive.observe`."""
 
     x: float  #: the value of the feature
     square: float  #: its squared gradient is square x^2, at the weights before the step
@@ -39,7 +39,7 @@ class Observation(NamedTuple):
 
 
 class StepOutcome(NamedTuple):
-    """What a round knows of a feature after its step: the argument of `Adaptive.observe_step`.
+    """The facts about a feature after the step of a round: the argument of `Adaptive.observe_step`.
 
     With many scores, `pull` is the length of beta, and `gain` the sum of the gains.
     """
@@ -111,7 +111,7 @@ class StepSize(Component):
             cls.raw_metric = StepSize.raw_metric  # type: ignore[method-assign] # that of the base has another h
         super().__init_subclass__(**kwargs)
 
-    # What a step size is.
+    # Properties.
 
     def statistics(self) -> tuple[str, ...]:
         """Return the names of the numbers kept per feature, in the order of its record."""
@@ -238,6 +238,7 @@ class Adaptive(StepSize):
     size goes by largest values. The gradients are those at the weights before the step: for any convex loss they
     bound the ones the implicit step uses.
 
+    >>> from math import sqrt
     >>> from fiol import ScaleFree
     >>> class LargestGradient(Adaptive):
     ...     keeps = ("largest",)

@@ -111,15 +111,15 @@ def round_scale(
 def observed_curvature(curvature: Any, p: Any, step_scale: Any) -> Any:
     """Return what a step adds to the metric of a feature with x = 1 when it met this curvature of the loss.
 
-    p is the sum of step_i x_i^2 over the row, intercept included. A row would lower the variance of its score from p
-    to p / (1 + curvature p) if what it says were kept in a matrix; the diagonal of that matrix is kept.
+    p is the sum of step_i x_i^2 over the row, intercept included. With a full matrix, a row would lower the variance
+    of its score from p to p / (1 + curvature p); the diagonal of that matrix is kept.
     """
     curved = curvature > 0.0
     return choose(curved, step_scale / (1.0 / choose(curved, curvature, 1.0) + p), 0.0)
 
 
 def precision(rule: StepRule, square_unit: Any, s: Any) -> Any:
-    """Return what is known of a weight whose feature has the sum of curvatures s, in raw values of a squared unit."""
+    """Return the precision of a weight whose feature has the sum of curvatures s and this squared unit."""
     return rule.base * square_unit + s
 
 

@@ -103,9 +103,9 @@ class Curvature(Adaptive):
 
     b is the curvature of a round's loss at the score after the step, weight phi'' (`Loss.curvature` for losses without
     second derivatives), and p the sum of step_i x_i^2, intercept included. Weights count as normal and independent,
-    with variance 1 / prior before the first row and 1 / h_i now. A row would lower the variance of its score from p to
-    p / (1 + b p) if what it says were kept in a matrix, and the diagonal of that matrix is kept here; without the
-    denominator (assumed-density filtering by precisions, as Graepel, Candela, Borchert and Herbrich 2010 approximate)
+    with variance 1 / prior before the first row and 1 / h_i now. With a full matrix, a row would lower the
+    variance of its score from p to p / (1 + b p); here the diagonal of that matrix is kept. Without the denominator
+    (assumed-density filtering by precisions, as Graepel, Candela, Borchert and Herbrich 2010 approximate)
     each of the row's features would count all of the row's information as its own. `fiol.Learner.uncertainty` returns
     standard deviations made of these variances.
 

@@ -37,7 +37,7 @@ class BayesEngine(StackEngine):
         return scores
 
     def merged_state(self, states: list[BayesState], share: Any, t: float) -> BayesState:
-        """The mean of states; of weights, that of their logarithms, normalized."""
+        """Return the mean of states; of weights, that of their logarithms, normalized."""
         counted = [(c, state) for c, state in zip(share, states, strict=True) if c > 0.0]
         new: BayesState = mean_of_arrays([state for _, state in counted], [c for c, _ in counted])
         new.ticks[T] = t

@@ -7,7 +7,7 @@ If any member has a ridge, weights shrink in every round that their feature miss
 it did not miss. So a record has a third vector: the squared length of the row for members with normalized steps, the
 root of the sum for AdaGrad, and the last curvature, which is not among the sums until the next row. The last lanes of
 the second and third vector add up to the round of the feature's last row, each a number that float32 can hold.
-`vectors` is a tuple with a 0 for every vector of a record, so that compiled code knows their number.
+`vectors` is a tuple with a 0 for every vector of a record, so that their number is part of the compiled type.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def write_ridge_steps(zero, digits, feature, x, square, base, length, size, t, m
     """Write the steps of a row's weights under a ridge, and its records but for weights and this round's curvature.
 
     Returns what a pull of 1 moves scores by, without and with the ridge, and what the ridge takes from scores. A weight
-    of which a ridge leaves 1 / (1 + ridge step) moves by so much less, too: by steps that end at 1 / ridge.
+    of which a ridge leaves 1 / (1 + ridge step) has a step times that factor, which is at most 1 / ridge.
     """
     n, records, parts = np.uint64(len(zero)), memory.records, memory.parts
     rule, like, stride = (

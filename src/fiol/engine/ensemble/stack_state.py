@@ -31,7 +31,7 @@ class StackState(NamedTuple):
 
 
 def new_stack_state(stack: NewtonStack, members: int) -> StackState:
-    """The arrays before the first row."""
+    """Return the arrays before the first row."""
     stacks = np.size(stack.forgets)
     one = np.broadcast_to(np.eye(members), (stacks, members, members))
     ticks = np.zeros(TICKS)
@@ -41,7 +41,7 @@ def new_stack_state(stack: NewtonStack, members: int) -> StackState:
 
 
 def widened(state: StackState, width: int, prior: float) -> StackState:
-    """A copy for SIMD lanes: `width` members, of which the last are not live, and four shares."""
+    """Return a copy for SIMD lanes: `width` members, of which the last are not live, and four shares."""
     J, K = state.v.shape
     one = np.broadcast_to(np.eye(width), (J, width, width))
     v, share, live, losses = aligned((J, width), float), aligned(4, float), aligned(width, float), np.zeros(1 + width)
@@ -52,7 +52,7 @@ def widened(state: StackState, width: int, prior: float) -> StackState:
 
 
 def narrowed(state: StackState, J: int, K: int) -> StackState:
-    """The first J stacks and K members of a state, in its own arrays."""
+    """Return the first J stacks and K members of a state, in its own arrays."""
     information = state.A[:, :K, :K], state.P[:, :K, :K]
     return StackState(state.v[:, :K], *information, state.share[:J], state.live[:K], state.losses[: 1 + K], state.ticks)
 
@@ -98,7 +98,7 @@ class LaneBuffers(NamedTuple):
 
 
 def lane_buffers(stacks: int, width: int) -> LaneBuffers:
-    """Buffers for this many stacks, with members in `width` lanes."""
+    """Return buffers for this many stacks, with members in `width` lanes."""
     rows = np.zeros((4, 4))
     rows[THERE, :stacks] = 1.0
     one = realigned(np.eye(width))

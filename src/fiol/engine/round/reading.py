@@ -19,13 +19,13 @@ def predict_all(loss, scores):
 
 @inlined
 def prediction(loss, score):
-    """The prediction that a loss makes from a score."""
+    """Return the prediction that a loss makes from a score."""
     return loss.predict(score)
 
 
 @jit
 def total_loss(loss, scores, order, y, weight):
-    """The weighted sum of the losses of all scores, or of those in `order`, and the sum of the weights.
+    """Return the weighted sum of the losses of all scores, or of those in `order`, and the sum of the weights.
 
     A score is a number, or a row of them where there is one per class.
     """
@@ -39,7 +39,7 @@ def total_loss(loss, scores, order, y, weight):
 
 @inlined
 def value_of(plan, state, i, k, clock):
-    """The weight of feature i for score k, or its average over all rounds if that is kept."""
+    """Return the weight of feature i for score k, or its average over all rounds if that is kept."""
     if state.total.shape[0] > 0 and clock.t > 0.0:
         return (get_weight(state.total, i, k) + plan.lazy_update.missed_sum(plan, state, i, k, clock)) / clock.t
     return plan.anchor.weight_of_score(plan, state, i, k, clock)
@@ -47,7 +47,7 @@ def value_of(plan, state, i, k, clock):
 
 @inlined
 def weighed(plan, indices, data, first, last, state, unseen, clock):
-    """The score of the entries from `first` to `last`, without the intercept."""
+    """Return the score of the entries from `first` to `last`, without the intercept."""
     z = 0.0
     for k in range(first, last):
         i = np.uint64(np.uint32(indices[k]))
@@ -60,7 +60,7 @@ def weighed(plan, indices, data, first, last, state, unseen, clock):
 
 @inlined
 def intercept_of(intercept_plan, intercept, clock):
-    """The intercept, 0 without one."""
+    """Return the intercept, 0 without one."""
     return value_of(intercept_plan, intercept, np.uint64(0), 0, clock) if intercept.w.shape[0] > 0 else 0.0
 
 

@@ -37,20 +37,20 @@ TURNS_AHEAD = 4
 
 @inlined
 def clock_from(ticks):
-    """The clock, as it is kept between calls."""
+    """Return the clock from the array that stores it between calls."""
     return Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4], ticks[5])
 
 
 @inlined
 def clock_into(ticks, clock):
-    """Keep the clock until the next call."""
+    """Store the clock until the next call."""
     ticks[0], ticks[1], ticks[2] = clock.t, clock.eta, clock.scale
     ticks[3], ticks[4], ticks[5] = clock.cumulative_l1, clock.cumulative_scale, clock.slopes
 
 
 @inlined
 def uses_of(space):
-    """The row buffers in one array. With many scores most of them waste some, for the sake of one array."""
+    """Return the row buffers, which are parts of one array."""
     if space.ndim == 2:
         step, before, passed, x, alike = space[3], space[4], space[5], space[7], space[8]
         return RowBuffers(space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:], 0.0, 0.0)
@@ -68,7 +68,7 @@ def uses_of(space):
 
 @inlined
 def row_buffers(space):
-    """The row buffers, which are one array between calls."""
+    """Return the row buffers of an array, which the caller keeps alive."""
     return uses_of(borrowed(space))
 
 
@@ -210,7 +210,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
 def learn_rows(
     plan, intercept_plan, chunk, order, y, weight, state, intercept, ticks, buffers, intercept_buffers, scores
 ):
-    """A round for every row, in `order` unless that is empty; writes the scores before each."""
+    """Make a round for every row, in `order` unless that is empty; write the score before each."""
     (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
     state, intercept = borrowed(state), borrowed(intercept)
     buffers, intercept_buffers = row_buffers(buffers), row_buffers(intercept_buffers)
@@ -238,11 +238,10 @@ def learn_rows(
 
 @inlined
 def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):
-    """Whether a round can be made for a row that nobody has looked at: one of at most so many entries, none of which is
-    beyond the first `features`.
+    """Return whether a round can be made for an unchecked row without `Engine.learn`.
 
-    Out of order is whatever needs a second look: indices that do not rise or have no place yet, values that
-    are 0 or out of range, a target or weight that may be wrong.
+    Not if it has more than `entries` entries, indices that do not rise or are not below `features`, values that are 0
+    or out of range, or a target or weight that may be invalid.
     """
     n = x.shape[0]
     fine = feature.shape[0] == n and n <= entries
@@ -257,5 +256,5 @@ def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest
 
 @jit
 def row_in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):
-    """`in_order`, for Python to ask."""
+    """Return `in_order`, for Python."""
     return in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest)
