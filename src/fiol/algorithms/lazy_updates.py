@@ -231,9 +231,8 @@ class LazyUpdate(Component):
             k = 0
             while k < count_scores(state.w):
                 if state.total.shape[0] > 0:
-                    set_weight(
-                        state.total, i, k, get_weight(state.total, i, k) + self.missed_sum(plan, state, i, k, clock)
-                    )
+                    missed = self.missed_sum(plan, state, i, k, clock)
+                    set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
                 self.keep(plan, state, i, k, self.load(plan, state, i, k, clock), new)
                 k = next_score(state.w, k)
             self.set_last_seen(state, i, new)

@@ -34,6 +34,16 @@ class Clock(NamedTuple):
     slopes: float  #: sum of squared derivatives, or of `Loss.scale_statistic`, where the step size needs it
 
 
+class RoundRow(NamedTuple):
+    """A row in its round, as anchors take it."""
+
+    feature: Any  #: its features
+    x: Any  #: their values, perhaps with zeros behind them (`fiol.algorithms.layout`)
+    eta: float  #: the step size of the round
+    clock: Clock  #: before the round
+    buffers: Any  #: a `RowBuffers`
+
+
 class Uncounted(NamedTuple):
     """The rows and parts of rounds that the clock of a merged model does not count; 0 in all other models."""
 

@@ -67,12 +67,7 @@ def intercept_of(intercept_plan, intercept, clock):
 @jit
 def score_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):
     """Write the scores of rows; `fresh` is the state of features beyond the arrays."""
-    (indptr, indices, data), state, intercept, fresh = (
-        borrowed(chunk),
-        borrowed(state),
-        borrowed(intercept),
-        borrowed(fresh),
-    )
+    (indptr, indices, data), state, intercept, fresh = borrowed((chunk, state, intercept, fresh))
     clock = clock_from(ticks)
     shift = intercept_of(intercept_plan, intercept, clock)
     unseen = value_of(plan, fresh, np.uint64(0), 0, clock)
@@ -93,12 +88,7 @@ def score_one_row(plan, intercept_plan, feature, x, state, intercept, fresh, tic
 @jit
 def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, variances):
     """Write the variances of the scores of rows, by the statistics of step sizes; see `score_rows`."""
-    (indptr, indices, data), state, intercept, fresh = (
-        borrowed(chunk),
-        borrowed(state),
-        borrowed(intercept),
-        borrowed(fresh),
-    )
+    (indptr, indices, data), state, intercept, fresh = borrowed((chunk, state, intercept, fresh))
     clock = clock_from(ticks)
     step_scale = unit_of_steps(plan.problem.loss, plan.step_size.rule(), clock.slopes, max(clock.t, 1.0))
     own = (
@@ -120,12 +110,7 @@ def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, v
 @jit
 def score_rows_of_many(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):
     """Write several scores per row: intercepts first; a factor that all weights of a feature share is found once."""
-    (indptr, indices, data), state, intercept, fresh = (
-        borrowed(chunk),
-        borrowed(state),
-        borrowed(intercept),
-        borrowed(fresh),
-    )
+    (indptr, indices, data), state, intercept, fresh = borrowed((chunk, state, intercept, fresh))
     clock, shift, unseen = clock_from(ticks), np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
     plain = state.total.shape[0] == 0
     for k in range(scores.shape[1]):

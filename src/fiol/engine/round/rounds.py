@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fiol.algorithms.state import Clock
+from fiol.algorithms.state import Clock, RoundRow
 from fiol.compiler.compiled import inlined, jit, prefetch
 from fiol.components.component import (
     borrowed,
@@ -55,13 +55,8 @@ def uses_of(space):
         step, before, passed, x, alike = space[3], space[4], space[5], space[7], space[8]
         return RowBuffers(space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:], 0.0, 0.0)
     last = space.shape[0] - 1
-    step, before, passed, x, alike = (
-        flatten(space[3]),
-        flatten(space[4]),
-        flatten(space[5]),
-        flatten(space[7]),
-        flatten(space[8]),
-    )
+    step, before, passed = flatten(space[3]), flatten(space[4]), flatten(space[5])
+    x, alike = flatten(space[7]), flatten(space[8])
     records, rest = flatten_rows(space[9:last]), space[last]
     return RowBuffers(space[0], space[1], space[2], step, before, passed, space[6], x, alike, records, rest[0], rest[1])
 
@@ -73,9 +68,10 @@ def row_buffers(space):
 
 
 @inlined
-def read_row(plan, state, feature, x, eta, clock, buffers, z):
-    """Bring the weights of a row up to date in the buffers, and add their score to z."""
-    read_records(plan.step_size, feature, state.statistics, buffers)
+def read_row(plan, state, row, z):
+    """Bring the weights of a `RoundRow` up to date in its buffers, and add their score to z."""
+    feature, clock = row.feature, row.clock
+    read_records(plan.step_size, feature, state.statistics, row.buffers)
     if state.total.shape[0] > 0:
         for j in range(feature.shape[0]):
             i = np.uint64(np.uint32(feature[j]))
@@ -84,7 +80,7 @@ def read_row(plan, state, feature, x, eta, clock, buffers, z):
                 missed = plan.lazy_update.missed_sum(plan, state, i, k, clock)
                 set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
                 k = next_score(state.w, k)
-    return plan.anchor.read_row(plan, state, feature, x, eta, clock, buffers, z)
+    return plan.anchor.read_row(plan, state, row, z)
 
 
 @inlined
@@ -116,11 +112,11 @@ def scale_of_round(plan, rule, z, tolerance, y, weight, length, clock):
 
 
 @inlined
-def steps_and_centers(plan, state, feature, x, scale, length, eta, buffers):
+def steps_and_centers(plan, state, row, scale, length):
     """Return the steps of a row's weights, and the centers where their paths start."""
-    steps = plan.step_size.observed_steps(x, scale, length, eta, buffers)
-    weights = plan.anchor.row_storage(plan, state, buffers.w[: x.shape[0]])
-    return steps, plan.anchor.prox_centers(plan, state, feature, x, weights, steps, eta, buffers)
+    steps = plan.step_size.observed_steps(row.x, scale, length, row.eta, row.buffers)
+    weights = plan.anchor.row_storage(plan, state, row.buffers.w[: row.x.shape[0]])
+    return steps, plan.anchor.prox_centers(plan, state, row, weights, steps)
 
 
 @inlined
@@ -171,10 +167,11 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
     clock = plan.lazy_update.before_round(plan, state, clock, eta)
-    own = zero_score(z)
+    own, row = zero_score(z), RoundRow(feature, x, eta, clock, buffers)
+    intercept_row = RoundRow(zero, one, eta, clock, intercept_buffers)
     if has_intercept:
-        own = read_row(intercept_plan, intercept, zero, one, eta, clock, intercept_buffers, own)
-    z = score_after_row(read_row(plan, state, feature, x, eta, clock, buffers, score_before_row(own)), own)
+        own = read_row(intercept_plan, intercept, intercept_row, own)
+    z = score_after_row(read_row(plan, state, row, score_before_row(own)), own)
     plan.lazy_update.regularize_all(plan, state, eta, clock)
     # 2. Give every feature its step.
     rule, tolerance = plan.step_size.rule(), tolerance_of_score(plan, x, buffers.w, z, own, y)
@@ -183,14 +180,13 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     lift, shift = 0.0, zero_score(intercept_buffers.score)
     if has_intercept:
         plan.lazy_update.regularize_all(intercept_plan, intercept, eta, clock)
-        intercept_row = zero, one, scale, length, eta, intercept_buffers
-        own_steps, own_center = steps_and_centers(intercept_plan, intercept, *intercept_row)
+        own_steps, own_center = steps_and_centers(intercept_plan, intercept, intercept_row, scale, length)
         lift, shift = value_at(own_steps, 0), get_first_weights(own_center)
-    steps, start = steps_and_centers(plan, state, feature, x, scale, length, eta, buffers)
+    steps, start = steps_and_centers(plan, state, row, scale, length)
     # 3. Find beta, and with it the new weights of the row's features.
     new, t = plan.anchor.row_storage(plan, state, buffers.new[: x.shape[0]]), clock.t + 1.0
-    row = feature, x, start, steps, y, weight, t, lift, shift, z, tolerance
-    beta, curvature = solve_row(plan, rule, scale, *row, new, buffers)
+    given = feature, x, start, steps, y, weight, t, lift, shift, z, tolerance
+    beta, curvature = solve_row(plan, rule, scale, *given, new, buffers)
     # 4. Advance the clock: every other feature is regularized lazily, when it is next read.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.cumulative_l1, clock.cumulative_scale, scale.slopes)
     after = plan.lazy_update.after_round(plan, state, feature, plan.lazy_update.tick(plan, clock, eta))
