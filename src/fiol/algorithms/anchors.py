@@ -41,6 +41,10 @@ class Anchor(Component):
     | `regularize_absent(plan, state, i, eta, clock)` | the round of feature i, if it is absent, for `Eager` |
     | `penalty_count(plan, t)` | how often the regularizer counts in round t |
 
+    `fiol.engine.round.rounds` calls `read_row`, `prox_centers`, `row_storage`, `penalty_count` and `store_row`, in this
+    order, in every round; `fiol.engine.round.reading` the methods of single weights, for weights and scores; `Eager`
+    calls `regularize_absent`; `fiol.regret.kernels` calls `weight_for_value`.
+
     Rows have one score, with `state.w` a vector, or many, with `state.w` [feature, score]: `get_weight(state.w, i, k)`
     and `set_weight(state.w, i, k, value)` are for both, and loops over k stand inside those over features. But for
     `store_row`, x may have zeros behind the values of the features (`fiol.algorithms.layout`).

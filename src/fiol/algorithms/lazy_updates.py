@@ -114,6 +114,9 @@ class LazyUpdate(Component):
     | `stored_form(w, clock)` | the number that is stored for a weight w |
     | `tick(plan, clock, eta)` | the clock after one more round |
 
+    Plans call `exact_for`, every round calls `tick`, and the methods below call the others when weights are read
+    (`load`, `load_row`, `missed_sum`), stored (`keep`, `set_last_seen`) or all brought up to date (`settled`).
+
     `passed` is the difference between `now(clock)` and `state.last_seen`. `step` is the step of the feature, `unit` the
     unit in which the penalty sees its weight (`fiol.algorithms.units`).
     """

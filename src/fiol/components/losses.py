@@ -61,6 +61,20 @@ LINKS: dict[str, Callable[[float], float]] = {
 }
 
 
+#: The methods that an ensemble calls with SIMD lanes.
+LANE_METHODS: tuple[str, ...] = (
+    "value",
+    "grad",
+    "hess",
+    "dual",
+    "curvature",
+    "scale_statistic",
+    "square_slope_unit",
+    "step_unit",
+)
+LANE_METHODS += ("lane_step", "lane_exact")
+
+
 class Loss(Component):
     """A convex loss. A user's own needs `value` and `grad`; everything else is optional.
 
@@ -94,7 +108,7 @@ class Loss(Component):
 
     All that follows from a derivative belongs to it. A subclass with a `grad` of its own therefore inherits no `hess`,
     `dual`, `guess`, `flow`, `conjugate_grad`, `flat_interval`, `dispersion`, `convexity`, `is_probability` or `alias`
-    (`Loss.of_grad`), and has the defaults unless it defines them. A subclass with a `predict` of its own sets its
+    (`defaults_of_grad`), and has the defaults unless it defines them. A subclass with a `predict` of its own sets its
     `link`, or has no ONNX graph; one with another link than its base has a `predict` of its own.
 
     >>> class LogCosh(Loss):
@@ -138,7 +152,7 @@ class Loss(Component):
     value_unit: ClassVar[float] = 0.0
     #: Whether its steps have a unit: whether a loss defines `step_unit`.
     has_step_scale: ClassVar[bool] = False
-    #: Whether all methods that `lane_methods` names are for lanes, too (`fiol.components.simd`).
+    #: Whether the methods in `LANE_METHODS` are for lanes, too (`fiol.components.simd`).
     lanes: ClassVar[bool] = False
     #: Whether exp(-phi) is the probability of the target: the sum over all targets is 1, whatever the score.
     is_probability: ClassVar[bool] = False
@@ -157,7 +171,7 @@ class Loss(Component):
         super().__init_subclass__(**kwargs)
         own, base = vars(cls), next(kind for kind in cls.__mro__[1:] if issubclass(kind, Loss))
         if "grad" in own:
-            for name, default in Loss.of_grad().items():
+            for name, default in defaults_of_grad().items():
                 if name not in own and getattr(cls, name, None) is not default:
                     setattr(cls, name, default)
         cls.kinked = not callable(getattr(cls, "hess", None))
@@ -165,7 +179,7 @@ class Loss(Component):
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
         if cls.curvature is Loss.curvature and not cls.kinked:
             cls.curvature = Loss.smooth_curvature  # type: ignore[method-assign]
-        if "lanes" not in own and any(name in own for name in Loss.lane_methods()):
+        if "lanes" not in own and any(name in own for name in LANE_METHODS):
             cls.lanes = False
         cls.has_step_scale = cls.step_unit is not Loss.step_unit
         if own.get("lanes") and cls.dual in (Loss.dual, Loss.newton_dual) and cls.lane_step is Loss.lane_step:
@@ -176,19 +190,6 @@ class Loss(Component):
             raise TypeError(f"{cls.__name__}.link must be one of {', '.join(LINKS)}, got {cls.link!r}")
         if "predict" not in own and (cls.link, cls.link_factor) != (base.link, base.link_factor):
             raise TypeError(f"{cls.__name__} sets its link, but its predict is that of {base.__name__}: define predict")
-
-    @staticmethod
-    def of_grad() -> dict[str, Any]:
-        """Return the attributes that belong to a derivative, with their values in a class that defines `grad` alone."""
-        defaults = {"dual": Loss.dual, "guess": Loss.guess, "convexity": 0.0, "alias": ""}
-        defaults |= {"curvature": Loss.curvature, "is_probability": False}
-        return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "flat_interval", "dispersion"))
-
-    @staticmethod
-    def lane_methods() -> tuple[str, ...]:
-        """Return the names of the methods that an ensemble calls with SIMD lanes."""
-        derived = "grad", "hess", "dual", "curvature", "scale_statistic", "square_slope_unit", "step_unit"
-        return "value", *derived, "lane_step", "lane_exact"
 
     def says_link(self) -> bool:
         """Return whether `link` describes `predict`: not if a subclass has redefined `predict` alone."""
@@ -308,6 +309,13 @@ class Loss(Component):
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Return 4 slopes / t, where `slopes` is the sum of squared derivatives of t rounds: targets have units."""
         return 4.0 * slopes / t
+
+
+def defaults_of_grad() -> dict[str, Any]:
+    """Return the attributes that belong to a derivative, with their values in a class that defines `grad` alone."""
+    defaults = {"dual": Loss.dual, "guess": Loss.guess, "convexity": 0.0, "alias": ""}
+    defaults |= {"curvature": Loss.curvature, "is_probability": False}
+    return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "flat_interval", "dispersion"))
 
 
 class Binary(Loss):

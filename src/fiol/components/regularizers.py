@@ -168,17 +168,6 @@ class Regularizer(Component):
         """
         return Unregularized()
 
-    def without_l1(self) -> Regularizer:
-        """Return the regularizer without its l1 part, or unchanged if its form is unknown.
-
-        >>> L1(0.1).without_l1(), ElasticNet(0.1, 0.2).without_l1(), non_negative(L1(0.1)).without_l1()
-        (Unregularized(), Ridge(lam=0.2), Box(regularizer=Unregularized(), lo=0.0, hi=inf))
-        """
-        parts = self.strengths()
-        if parts is None:
-            return self
-        return Ridge(parts[1]) if np.any(parts[1]) else Unregularized()
-
 
 class Elastic(Regularizer):
     """Penalties l1 |w| + l2 w^2 / 2: every formula once, for all strengths.
@@ -472,9 +461,6 @@ class Box(Regularizer):
     def omega(self) -> Regularizer:
         return self.replace(regularizer=self.regularizer.omega())
 
-    def without_l1(self) -> Regularizer:
-        return self.replace(regularizer=self.regularizer.without_l1())
-
 
 def non_negative(regularizer: Regularizer) -> Box:
     """Return the penalty with weights kept at 0 or above.
@@ -492,3 +478,17 @@ def prox_sum(regularizer: Regularizer, w: float, step: float, n: float, i: int) 
         w = regularizer.prox(w, step, i)
         total += w
     return total
+
+
+def without_l1(regularizer: Regularizer) -> Regularizer:
+    """Return the regularizer without its l1 part, or unchanged if its form is unknown.
+
+    >>> without_l1(L1(0.1)), without_l1(ElasticNet(0.1, 0.2)), without_l1(non_negative(L1(0.1)))
+    (Unregularized(), Ridge(lam=0.2), Box(regularizer=Unregularized(), lo=0.0, hi=inf))
+    """
+    if isinstance(regularizer, Box):
+        return regularizer.replace(regularizer=without_l1(regularizer.regularizer))
+    parts = regularizer.strengths()
+    if parts is None:
+        return regularizer
+    return Ridge(parts[1]) if np.any(parts[1]) else Unregularized()

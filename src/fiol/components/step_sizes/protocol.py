@@ -68,6 +68,20 @@ class StepSize(Component):
     |---|---|
     | `eta(t)` | the step size of round t, from 1 |
 
+    The package calls the others, of which `Adaptive` explains those for users:
+
+    | method | called by |
+    |---|---|
+    | `eta`, `rule` | every round (`fiol.engine.round.rounds.learn_row`); `rule` also by lanes and merges |
+    | `observed_steps`, `observe`, `step_of_feature`, `h` | the round, after the row is read |
+    | `observe_step`, `width` | the round, when records are written (`fiol.engine.round.records`) |
+    | `raise_peak`, `peak` | the round and units of penalties (`fiol.algorithms.units`) |
+    | `steps` | lazy updates and `Origin`, when weights are read |
+    | `raw_metric` | `ScaleFree`, of the step size inside |
+    | `variance` | `Learner.uncertainty` (`fiol.engine.round.reading`) |
+    | `statistics`, `for_loss`, `is_constant`, `watches_pulls`, `penalizes_in_units`, `centers_features` | plans |
+    | `merged`, `merged_shards` | `fiol.engine.parallel`, when learners are merged |
+
     >>> class Warm(StepSize):
     ...     size: float = 1.0
     ...     def eta(self, t): return self.size * min(t / 100.0, 1.0)
