@@ -193,6 +193,17 @@ class LazyUpdate(Component):
             return self.replay_sum(plan, get_weight(state.w, i, k), passed, step, plan.unit_of(state, i), clock, i)
         return 0.0
 
+    def add_missed(self, plan: Plan, state: State, feature: Indices, clock: Clock, times: float) -> None:
+        """Add `missed_sum` of a row's weights, `times` 1 or -1, to their sums over all rounds, if these are kept."""
+        if state.total.shape[0] > 0:
+            for j in range(feature.shape[0]):
+                i = nth(feature, j)
+                k = 0
+                while k < count_scores(state.w):
+                    missed = times * self.missed_sum(plan, state, i, k, clock)
+                    set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
+                    k = next_score(state.w, k)
+
     def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         """Return the factor by which missed rounds changed all weights of feature i; 1 if there is no common one."""
         if state.w.ndim == 1 or not (self.linear and plan.regularizer.linear):
@@ -259,14 +270,7 @@ class LazyUpdate(Component):
         The scale of a round that alone leaves next to nothing of the weights is multiplied out, not divided by.
         """
         if self.smallest_scale > 0.0 and abs(clock.scale) < self.smallest_for(state):
-            if state.total.shape[0] > 0:  # the row's own weights are added when they are stored
-                for j in range(feature.shape[0]):
-                    i = nth(feature, j)
-                    k = 0
-                    while k < count_scores(state.w):
-                        missed = self.missed_sum(plan, state, i, k, clock)
-                        set_weight(state.total, i, k, get_weight(state.total, i, k) - missed)
-                        k = next_score(state.w, k)
+            self.add_missed(plan, state, feature, clock, -1.0)  # the row's own weights are added when they are stored
             return self.settled(plan, state, clock)
         return clock
 

@@ -161,6 +161,13 @@ class Bayes(Stack):
     with d as in `NewtonStack`, and by convexity its loss is at most the mean of the members'; no bound is known there.
     A member with a score that is not finite is taken out for ever.
 
+    Parameters
+    ----------
+    switching : float
+        The share that is divided equally among all members after every round; 0 for the bound by the best.
+
+    Examples
+    --------
     >>> from fiol import FIOL, AdaGrad, Constant, Ensemble, Learner, Logistic, ScaleFree
     >>> sizes = [ScaleFree(Constant(10.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(AdaGrad(30.0))]
     >>> learner = Learner(Ensemble([FIOL(Logistic(), step_size=size) for size in sizes], Bayes()))

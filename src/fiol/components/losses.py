@@ -397,6 +397,13 @@ class Quantile(Straight):
 
     Its minimiser is the tau-quantile of y. `Quantile(0.5)` is half the absolute error.
 
+    Parameters
+    ----------
+    tau : float
+        The quantile, from 0 to 1.
+
+    Examples
+    --------
     >>> Quantile(0.9).value(0.0, 10.0), Quantile(0.9).dual(0.0, 1.0, 10.0)
     (9.0, 0.9)
     """
@@ -462,6 +469,13 @@ class Absolute(Straight):
 class EpsilonInsensitive(Straight):
     """Absolute error beyond a tube: phi(z; y) = max(0, |z - y| - epsilon).
 
+    Parameters
+    ----------
+    epsilon : float
+        Half the width of the tube, in units of targets.
+
+    Examples
+    --------
     >>> EpsilonInsensitive(0.5).value(1.0, 3.0), EpsilonInsensitive(0.5).dual(2.8, 1.0, 3.0)
     (1.5, 0.0)
     """
@@ -496,6 +510,13 @@ class EpsilonInsensitive(Straight):
 class SquaredEpsilonInsensitive(Loss):
     """Squared error beyond a tube: phi(z; y) = max(0, |z - y| - epsilon)^2 / 2.
 
+    Parameters
+    ----------
+    epsilon : float
+        Half the width of the tube, in units of targets.
+
+    Examples
+    --------
     >>> SquaredEpsilonInsensitive(1.0).value(0.0, 3.0), SquaredEpsilonInsensitive(1.0).dual(0.0, 1.0, 3.0)
     (2.0, 1.0)
     """
@@ -533,6 +554,13 @@ class Huber(Loss):
 
     flow: the score moves at speed delta until it is within delta of y, then as for the squared error.
 
+    Parameters
+    ----------
+    delta : float
+        The error beyond which the loss is linear, in units of targets.
+
+    Examples
+    --------
     >>> Huber(1.0).value(0.0, 3.0), Huber(1.0).dual(0.0, 1.0, 3.0), Huber(1.0).flow(0.0, 1.0, 3.0)
     (2.5, 1.0, 1.0)
     """

@@ -298,6 +298,13 @@ class Unregularized(Elastic):
 class L1(Elastic):
     """The lasso penalty: r(w) = lam |w|. Its prox sets small weights to exactly 0.
 
+    Parameters
+    ----------
+    lam : float or array
+        The strength, one for all features or one per feature.
+
+    Examples
+    --------
     >>> L1(0.1).prox(0.3, 1.0, 0), L1(0.1).prox(0.05, 1.0, 0), L1(0.1).catch_up(1.0, 1.0, 4, 0)
     (0.19999999999999998, 0.0, 0.6)
     >>> L1([0.1, 0.0]).prox(0.3, 1.0, 1)  # one strength per feature
@@ -319,6 +326,13 @@ class L1(Elastic):
 class Ridge(Elastic):
     """The ridge penalty: r(w) = lam w^2 / 2.
 
+    Parameters
+    ----------
+    lam : float or array
+        The strength, one for all features or one per feature.
+
+    Examples
+    --------
     >>> Ridge(1.0).prox(0.5, 1.0, 0), round(Ridge(1.0).catch_up(1.0, 1.0, 3, 0), 12)
     (0.25, 0.125)
     """
@@ -353,6 +367,13 @@ class Ridge(Elastic):
 class ElasticNet(Elastic):
     """Lasso and ridge together: r(w) = lam1 |w| + lam2 w^2 / 2.
 
+    Parameters
+    ----------
+    lam1, lam2 : float or array
+        The strengths of the two parts, each one for all features or one per feature.
+
+    Examples
+    --------
     >>> ElasticNet(0.5, 1.0).prox(2.5, 1.0, 0), ElasticNet(0.5, 1.0).prox(0.4, 1.0, 0)
     (1.0, 0.0)
     """
@@ -377,6 +398,15 @@ class ElasticNet(Elastic):
 class Box(Regularizer):
     """A penalty on the set Omega = [lo, hi]: infinite outside it.
 
+    Parameters
+    ----------
+    regularizer : Regularizer
+        The penalty inside the box; `Unregularized()` for bounds alone.
+    lo, hi : float
+        The least and the largest weight.
+
+    Examples
+    --------
     >>> Box(L1(0.1), 0.0, 1.0).prox(0.3, 1.0, 0), Box(L1(0.1), 0.0, 1.0).prox(-0.3, 1.0, 0)
     (0.19999999999999998, 0.0)
     """

@@ -282,35 +282,19 @@ def intercept_at(intercept_plan, intercept, clock):
 
 
 @jit
-def measure_rows(
-    plan,
-    intercept_plan,
-    chunk,
-    y,
-    weight,
-    state,
-    intercept,
-    ticks,
-    buffers,
-    intercept_buffers,
-    absent,
-    l1,
-    l2,
-    far,
-    intercept_best,
-    stale,
-    scores,
-    out,
-):
+def measure_rows(plan, intercept_plan, chunk, y, weight, memory, absent, strengths, comparator, stale, scores, out):
     """Make a round per row, and measure it at a cost that hardly depends on the number of features.
 
     For the last iterate in Euclidean geometry, with a penalty l1 |w| + l2 w^2 / 2. A row of `out` is a
-    `fiol.regret.measuring.Measurement`. `far` is the square of the comparator. `stale`, given and returned, is whether
-    the sums over absent weights have to be computed anew.
+    `fiol.regret.measuring.Measurement`. `memory` is `UpdateEngine.memory`, `strengths` are (l1, l2), and `comparator`
+    is the square of its weights and its intercept. `stale`, given and returned, is whether the sums over absent weights
+    have to be computed anew.
     """
-    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
-    state, intercept, absent = borrowed(state), borrowed(intercept), borrowed(absent)
+    (indptr, indices, data), y, weight, absent = borrowed((chunk, y, weight, absent))
+    state, intercept, ticks, buffers, intercept_buffers = memory
+    state, intercept = borrowed(state), borrowed(intercept)
     buffers, intercept_buffers = row_buffers(buffers), row_buffers(intercept_buffers)
+    (l1, l2), (far, intercept_best) = strengths, comparator
     loss, clock, kept, ones = plan.problem.loss, clock_from(ticks), absent.sums, 1.0 * intercept.w.shape[0]
     sums = Sums(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7])
     for r in range(y.shape[0]):

@@ -57,6 +57,17 @@ class ScaleFree(Adaptive):
 
     The record of a feature is that of the step size inside, and its peak.
 
+    Parameters
+    ----------
+    step_size : StepSize
+        The step size inside.
+    raw_penalty : int
+        1 if penalties are applied to raw weights, 0 if in units of features.
+    centred : int
+        1 if columns far from 0 are centered, 0 if values are used as they are.
+
+    Examples
+    --------
     >>> from fiol import Constant
     >>> ScaleFree(Constant(0.5)).h([10.0], 1.0), ScaleFree(AdaGrad(kappa=1.0)).h([400.0, 10.0], 1.0)
     (100.0, 300.0)

@@ -23,6 +23,15 @@ class AdaGrad(Adaptive):
 
     Duchi, Hazan, Singer 2011. FTRL-Proximal's per-coordinate rates are the same with kappa called beta.
 
+    Parameters
+    ----------
+    size : float
+        The step size eta.
+    kappa : float
+        The metric before the first gradient: the first steps are shorter the larger it is.
+
+    Examples
+    --------
     >>> AdaGrad(0.5, kappa=1.0).h([9.0], 1.0), AdaGrad(0.5).eta(100), AdaGrad().statistics()
     (4.0, 0.5, ('square',))
     """
@@ -63,6 +72,13 @@ class Normalized(Adaptive):
     With explicit steps on squared loss this is the normalized least mean squares of Nagumo and Noda (1967); with `size`
     1e100 and exact steps on the hinge loss it is `PA`.
 
+    Parameters
+    ----------
+    size : float
+        How far a step moves the score, in units of the derivative.
+
+    Examples
+    --------
     >>> step_size = Normalized(0.5)
     >>> s = [0.0]
     >>> step_size.observe(s, Observation(1.0, 1.0, length=25.0))
@@ -116,6 +132,17 @@ class Curvature(Adaptive):
     `noise`, in the feature's own unit, h_i <- h_i / (1 + noise h_i). So the learner forgets, and steps end as long as
     the stream is unpredictable, about sqrt(noise / b), instead of at 0. See `WalkingCurvature`.
 
+    Parameters
+    ----------
+    size : float
+        The factor of all steps; 1 is Newton's method.
+    prior : float
+        One over the variance of every weight before the first row.
+    noise : float
+        The growth of the variance of a weight whenever its feature is seen; 0 forgets nothing.
+
+    Examples
+    --------
     >>> step_size = Curvature(prior=2.0)
     >>> s = [0.0, 0.0]
     >>> step_size.observe_step(s, StepOutcome(3.0, 0.25))

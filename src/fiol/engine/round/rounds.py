@@ -70,16 +70,8 @@ def row_buffers(space):
 @inlined
 def read_row(plan, state, row, z):
     """Bring the weights of a `RoundRow` up to date in its buffers, and add their score to z."""
-    feature, clock = row.feature, row.clock
-    read_records(plan.step_size, feature, state.statistics, row.buffers)
-    if state.total.shape[0] > 0:
-        for j in range(feature.shape[0]):
-            i = np.uint64(np.uint32(feature[j]))
-            k = 0
-            while k < count_scores(state.w):
-                missed = plan.lazy_update.missed_sum(plan, state, i, k, clock)
-                set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
-                k = next_score(state.w, k)
+    read_records(plan.step_size, row.feature, state.statistics, row.buffers)
+    plan.lazy_update.add_missed(plan, state, row.feature, row.clock, 1.0)
     return plan.anchor.read_row(plan, state, row, z)
 
 
