@@ -1,6 +1,6 @@
 """Units of weights: the number that a penalty is applied to.
 
-A feature in millimetres has values a thousand times those in metres, and a weight a thousandth of theirs. With a scale
+A feature in millimeters has values a thousand times those in meters, and a weight a thousandth of theirs. With a scale
 s per feature, the size of its values, s w is the same in both. A penalty in units of features is r(s w) for r(w), and
 
     argmin_w  r(s w) + (w - u)^2 / (2 step)  =  prox(s u, s^2 step) / s
@@ -84,7 +84,7 @@ class FeatureUnits(Units):
     """Weights times the sizes of their features' values, which the step size keeps: r(s w).
 
     >>> from fiol import L1, Euclidean, Ridge
-    >>> FeatureUnits().prox_in_units(Euclidean(), L1(0.1), 0.003, 1e-6, 1000.0, 0)  # in millimetres, as 3 in metres
+    >>> FeatureUnits().prox_in_units(Euclidean(), L1(0.1), 0.003, 1e-6, 1000.0, 0)  # in millimeters, as 3 in meters
     0.0029
     >>> FeatureUnits().prox_in_units(Euclidean(), Ridge(1.0), 0.003, 1e-6, 1000.0, 0)
     0.0015

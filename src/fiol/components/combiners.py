@@ -52,7 +52,7 @@ class NewtonStack(Stack):
     unit:
 
         score     <v, z>,  v = sum_j pi_j v_j                       linear in the row, as every member's is
-        pool      pi_j <- pi_j max(exp(min_i l_i - l_j), 1/(1+t)),  l_j = phi(<v_j, z>) / d, and normalised;
+        pool      pi_j <- pi_j max(exp(min_i l_i - l_j), 1/(1+t)),  l_j = phi(<v_j, z>) / d, and normalized;
                   pi_j <- (1 - s) pi_j + s / J with s = min(1/2, 1/t): what was bad may come back
         learn     v_j <- argmin_v phi(<v, z>) / d + |v - v_j|_A^2 / 2                 one fully implicit step
                   A_j <- A_j + (h / d) z z'                                           h is the curvature of phi
@@ -146,7 +146,7 @@ class Bayes(Stack):
 
         score     log(sum_k pi_k sigmoid(z_k)) - log(sum_k pi_k sigmoid(-z_k))       the mean of probabilities, or
                   sum_k pi_k z_k                                                     that of scores
-        learn     pi_k <- pi_k exp(-phi(z_k) / d), normalised
+        learn     pi_k <- pi_k exp(-phi(z_k) / d), normalized
         share     pi_k <- (1 - switching) pi_k + switching / K                       with K the members that are in
 
     Probabilities are averaged where the loss is minus their logarithm (`Loss.is_probability`: `Logistic`; with a score

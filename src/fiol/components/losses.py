@@ -395,7 +395,7 @@ class Straight(Loss):
 class Quantile(Straight):
     """Pinball loss: phi(z; y) = tau (y - z) below the target, (1 - tau) (z - y) above it.
 
-    Its minimiser is the tau-quantile of y. `Quantile(0.5)` is half the absolute error.
+    Its minimizer is the tau-quantile of y. `Quantile(0.5)` is half the absolute error.
 
     Parameters
     ----------

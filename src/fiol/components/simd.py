@@ -249,7 +249,7 @@ def is_mild(pull: float, h: float, n: float) -> bool:
 
 
 def mild_decay(pull: float, h: float, n: float) -> tuple[float, float]:
-    """Return `decay(pull, h, n)` without a branch or a call, so that loops over rows vectorise.
+    """Return `decay(pull, h, n)` without a branch or a call, so that loops over rows vectorize.
 
     >>> mild_decay(0.0001, 1.0, 2.0) == decay(0.0001, 1.0, 2.0)
     True

@@ -20,7 +20,7 @@ from fiol.features.chunk import SMALLEST, Chunk
 from fiol.features.transaction import Transaction
 
 #: Entries of centered rows that are learned from at a time.
-CENTRED_AT_ONCE = 2**18
+CENTERED_AT_ONCE = 2**18
 #: An `order` of rows that stands for all rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -82,7 +82,7 @@ class Engine(ABC):
     #: Makes the rounds instead of the engine, if there is one.
     observer: Observer | None = None
     #: Buffers of centered rows.
-    centred_rows: Chunk | None = None
+    centered_rows: Chunk | None = None
 
     def __init__(self, plan: Plan, intercept_plan: Plan, compiled: bool) -> None:
         self.plan, self.intercept_plan, self.compiled = plan, intercept_plan, compiled
@@ -158,7 +158,7 @@ class Engine(ABC):
             with self.kernels_expected(), overflow_guard(self, chunk, y, sample_weights), Transaction(*self.revocable):
                 if self.centering is None or self.centering.idle:
                     return self.learn_in_parts(chunk, y, sample_weights, order)
-                return self.learn_centred(chunk, y, sample_weights, order)
+                return self.learn_centered(chunk, y, sample_weights, order)
         except BaseException:
             if self.compiled and self.rounds == rounds:
                 self.undo_growth(before)
@@ -228,13 +228,13 @@ class Engine(ABC):
 
     # --- centering ----------------------------------------------------------------------------
 
-    def learn_centred(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
+    def learn_centered(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
         """Learn from rows less their running means; the means include the rows of all rounds made."""
         rows, start, scores = len(order) or chunk.rows, 0, np.zeros((chunk.rows, *self.trailing))
         per_row = chunk.data.shape[0] / max(chunk.rows, 1) + 1.0
         while start < rows:
             known: Any = self.centering
-            most = WINDOW - int(known.rows) if known.watches else max(int(CENTRED_AT_ONCE / per_row), 1)
+            most = WINDOW - int(known.rows) if known.watches else max(int(CENTERED_AT_ONCE / per_row), 1)
             if self.observer is not None and known.features.shape[0]:
                 self.observer.centre(known)
                 most = 1  # the comparator is moved with every row
@@ -243,9 +243,9 @@ class Engine(ABC):
             some = order[some] if len(order) else some
             block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
             before, old = self.rounds, known
-            centred, known = self.subtract_means(block, old)
+            centered, known = self.subtract_means(block, old)
             try:
-                scores[some] = self.learn_in_parts(centred, y[some], sample_weights[some], IN_ORDER)
+                scores[some] = self.learn_in_parts(centered, y[some], sample_weights[some], IN_ORDER)
                 self.set_means(known)
             except BaseException:
                 if self.rounds > before and self.centering is old:  # interrupted: the means follow the rounds made
@@ -268,20 +268,20 @@ class Engine(ABC):
 
         Rows that are learned from are in buffers, until the next call.
         """
-        from fiol.engine.round.center_rows import centre_rows  # imported here: `import fiol` loads no compiler
+        from fiol.engine.round.center_rows import center_rows  # imported here: `import fiol` loads no compiler
 
         if centering.watches:
             return chunk, centering.watched(chunk) if learning else centering
         if centering.idle:
             return chunk, centering
         size, sums = chunk.data.shape[0] + chunk.rows * centering.features.shape[0] + 1, centering.sums.copy()
-        new = self.centred_rows if learning else None
+        new = self.centered_rows if learning else None
         if new is None or new.data.shape[0] < size or new.indptr.shape[0] <= chunk.rows:
             new = Chunk(aligned(chunk.rows + 1, np.int64), aligned(size, np.int32), aligned(size, np.float64))
-            self.centred_rows = new if learning else self.centred_rows
+            self.centered_rows = new if learning else self.centered_rows
         least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
         arguments = centering.features, sums, centering.rows, learning, least, *new
-        n = self.call(centre_rows, tuple(chunk), *arguments)
+        n = self.call(center_rows, tuple(chunk), *arguments)
         count = centering.so_far + chunk.rows * learning
         found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
         return found, centering._replace(so_far=count, sums=sums)
@@ -304,7 +304,7 @@ class Engine(ABC):
         The intercept takes over the scores of the means; weights that are computed from sums are reset.
         """
 
-    def uncentred(self, intercept: Any, averaged: bool) -> Any:
+    def uncentered(self, intercept: Any, averaged: bool) -> Any:
         """Return the intercept of rows as they come, given that of centered rows."""
         if self.centering is None or not self.centering.features.shape[0]:
             return intercept
@@ -313,7 +313,7 @@ class Engine(ABC):
         shift = self.centering.means @ w
         return intercept - (shift if self.trailing else float(shift))
 
-    def centring_arrays(self) -> dict[str, Any]:
+    def centering_arrays(self) -> dict[str, Any]:
         """Return the arrays of the means, by name."""
         return {} if self.centering is None else self.centering.arrays()
 
@@ -398,7 +398,7 @@ class Engine(ABC):
 
     def intercept_weight(self, averaged: bool) -> Any:
         """Return the intercept of every score, or its average, of rows as they come; 0 without one."""
-        return self.uncentred(self.working_intercept(averaged), averaged)
+        return self.uncentered(self.working_intercept(averaged), averaged)
 
     @abstractmethod
     def working_intercept(self, averaged: bool) -> Any:

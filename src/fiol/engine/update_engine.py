@@ -345,7 +345,7 @@ class UpdateEngine(Engine):
     def arrays(self) -> dict[str, Any]:
         kept, parts = self.plan.step_size.statistics(), (self.state, self.intercept, self.fresh)
         found = {f"{p}.{n}": a for p, s in zip(STATES, parts, strict=True) for n, a in arrays_by_name(s, kept).items()}
-        return {**found, "clock": self.ticks, "uncounted": self.uncounted, **self.centring_arrays()}
+        return {**found, "clock": self.ticks, "uncounted": self.uncounted, **self.centering_arrays()}
 
     @property
     def needed_arrays(self) -> tuple[str, ...]:
@@ -382,7 +382,7 @@ class UpdateEngine(Engine):
 
     def copy(self) -> UpdateEngine:
         new = copy.copy(self)
-        new.centred_rows, new.observer = None, None
+        new.centered_rows, new.observer = None, None
         new.restore(self.arrays())
         new_buffers = new.make_row_buffers(self.buffers.shape[1], self.trailing), new.make_row_buffers(1, self.trailing)
         new.replace(buffers=new_buffers[0], intercept_buffers=new_buffers[1])

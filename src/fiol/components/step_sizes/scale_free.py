@@ -44,7 +44,7 @@ class ScaleFree(Adaptive):
     Poisson's, adds its logarithm in the long run. Not even the last bit differs, if the constant is a power of 2.
     Penalties see a weight in units of its feature, peak times w: `L1(lam)` is lam times the sum of peak_i abs(w_i),
     `Ridge(lam)` half lam times the sum of (peak_i w_i)^2, each with the peaks so far; a feature never seen is not
-    penalised. So metres and kilometres are treated alike. With `raw_penalty=1` penalties see the weights as they are.
+    penalized. So meters and kilometers are treated alike. With `raw_penalty=1` penalties see the weights as they are.
     Bounds (`Box`) are those of raw weights in any case; beside a penalty in units they must be 0 or infinite, which
     have none.
 

@@ -31,7 +31,7 @@ def log_sum(logs):
 
 
 @inlined
-def normalise(state):
+def normalize(state):
     """Scale the weights so that they add up to 1."""
     total = log_sum(state.logs)
     for k in range(state.logs.shape[0]):
@@ -43,7 +43,7 @@ def take_out_member(state, k):
     """Take member k out; the weights of the others keep their ratios."""
     state.live[k] = 0.0
     state.logs[k] = GONE
-    normalise(state)
+    normalize(state)
 
 
 @inlined
@@ -53,7 +53,7 @@ def weigh(stack, state, values, rate):
     for k in range(values.shape[0]):
         living += state.live[k]
         state.logs[k] = max(state.logs[k] - rate * values[k], GONE) if state.live[k] > 0.0 else GONE
-    normalise(state)
+    normalize(state)
     if stack.switching > 0.0:
         for k in range(values.shape[0]):
             if state.live[k] > 0.0:

@@ -431,7 +431,7 @@ class EnsembleEngine(Engine):
     def arrays(self) -> dict[str, Any]:
         members = zip(self.members_in_use.places, self.members, strict=True)
         own = {f"{k}/{name}": a for k, member in members for name, a in member.arrays().items()}
-        return {**own, **self.stack.arrays(), **self.centring_arrays()}
+        return {**own, **self.stack.arrays(), **self.centering_arrays()}
 
     @property
     def needed_arrays(self) -> tuple[str, ...]:
@@ -455,7 +455,7 @@ class EnsembleEngine(Engine):
     def copy(self, records: Any = None) -> EnsembleEngine:
         """Return an engine with its own copy of the state; records of lanes are in `records`, if that is given."""
         new = copy.copy(self)
-        new.centred_rows, new.passed_rows, new.each, new.observer = None, None, map, None
+        new.centered_rows, new.passed_rows, new.each, new.observer = None, None, map, None
         centering = None if self.centering is None else own_centering(self.centering)
         new.set_storage(EnsembleStorage(self.members_in_use.copy(records), self.stack.copy(), centering))
         return new
