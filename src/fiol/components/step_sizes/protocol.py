@@ -35,7 +35,7 @@ class Observation(NamedTuple):
     square: float  #: its squared gradient is square x^2, at the weights before the step
     length: float = 1.0  #: the squared length of the row in units of features, intercept included, if `uses_length`
     unit: float = 1.0  #: the square of the feature's own unit, as in `h`
-    step_scale: float = 1.0  #: the length of a step that counts as 1
+    step_scale: float = 1.0  #: the unit of steps in this round, for `ScaleFree` alone
 
 
 class StepOutcome(NamedTuple):
