@@ -9,8 +9,8 @@ import numpy as np
 
 from fiol.components.component import require
 from fiol.components.row import Floats
-from fiol.components.step_sizes.protocol import Adaptive, StepOutcome
-from fiol.components.step_sizes.rule import LARGEST_SUM, add_to_sum
+from fiol.components.step_sizes.protocol import Adaptive
+from fiol.components.step_sizes.rule import LARGEST_SUM, StepOutcome, add_to_sum
 
 
 class CoinBetting(Adaptive):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import nan
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, PerFeature
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats, RowBuffers
-from fiol.components.step_sizes.rule import RoundScale, StepRule
+from fiol.components.step_sizes.rule import Observation, RoundScale, StepOutcome, StepRule
 
 #: Names of arrays that every learner has, so that no statistic may be called so.
 TAKEN = ("w", "mark", "total", "statistics")
@@ -26,30 +26,6 @@ STATED_BY_RULE = (
     "raise_peak",
     "for_loss",
 )
-
-
-class Observation(NamedTuple):
-    """The facts about a feature before the step of a round: the argument of `Adaptive.observe`."""
-
-    x: float  #: the value of the feature
-    square: float  #: its squared gradient is square x^2, at the weights before the step
-    length: float = 1.0  #: the squared length of the row in units of features, intercept included, if `uses_length`
-    unit: float = 1.0  #: the square of the feature's own unit, as in `h`
-    step_scale: float = 1.0  #: the unit of steps in this round, for `ScaleFree` alone
-
-
-class StepOutcome(NamedTuple):
-    """The facts about a feature after the step of a round: the argument of `Adaptive.observe_step`.
-
-    With many scores, `pull` is the length of beta, and `gain` the sum of the gains.
-    """
-
-    x: float  #: the value of the feature
-    curvature: float  #: the step adds curvature x^2 to the metric of a rule that adds up curvatures
-    pull: float = 0.0  #: abs(beta), if `uses_pulls`
-    gain: float = 0.0  #: beta x w with the weight before the round, if `uses_pulls`
-    slope: float = 1.0  #: the size of beta that counts as 1
-    step_scale: float = 1.0  #: the length of a step that counts as 1
 
 
 def check_names(owner: str, names: tuple[str, ...]) -> None:

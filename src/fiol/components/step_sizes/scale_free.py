@@ -9,8 +9,8 @@ import numpy as np
 from fiol.components.component import require
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats
-from fiol.components.step_sizes.protocol import Adaptive, Observation, StepOutcome, StepSize, check_names
-from fiol.components.step_sizes.rule import LONGEST, StepRule
+from fiol.components.step_sizes.protocol import Adaptive, StepSize, check_names
+from fiol.components.step_sizes.rule import LONGEST, Observation, StepOutcome, StepRule
 from fiol.components.step_sizes.sums import AdaGrad
 
 

@@ -11,8 +11,16 @@ from fiol.components.component import require
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats
 from fiol.components.scalars import HUGE
-from fiol.components.step_sizes.protocol import Adaptive, Observation, StepOutcome, StepSize
-from fiol.components.step_sizes.rule import LARGEST_SUM, StepRule, add_to_sum, base_metric, metric
+from fiol.components.step_sizes.protocol import Adaptive, StepSize
+from fiol.components.step_sizes.rule import (
+    LARGEST_SUM,
+    Observation,
+    StepOutcome,
+    StepRule,
+    add_to_sum,
+    base_metric,
+    metric,
+)
 
 #: At least this part of a prior is left, however much is forgotten: float32 can hold its inverse.
 MOST_LOST = 1e30

@@ -11,7 +11,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined
 from fiol.components.component import count_scores, get_weight, next_score, value_at
-from fiol.components.step_sizes.protocol import StepOutcome
+from fiol.components.step_sizes.rule import StepOutcome
 
 
 @inlined
