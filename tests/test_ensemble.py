@@ -27,7 +27,7 @@ from fiol import (
 )
 from fiol.compiler.compiled import interpreted
 from fiol.engine.ensemble.newton_stack import stack_rows
-from fiol.engine.ensemble.stack_state import mixing, new_stack_state
+from fiol.engine.ensemble.stack_state import combined_weights, new_stack_state
 from fiol.engine.single_row.fast_path import fallback
 
 STEPS = [ScaleFree(Curvature()), ScaleFree(AdaGrad(30.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(Constant(10.0))]
@@ -69,7 +69,7 @@ def test_scores_are_those_of_members_alone_stacked(loss):
     state = new_stack_state(NewtonStack(), len(alone))
     interpreted(stack_rows)(NewtonStack(), loss, Z, y, weight, state, expected)
     assert (scores == expected).all()
-    v = mixing(NewtonStack(), state)
+    v = combined_weights(state)
     assert (together.mixing == v).all()
     w = sum(part * learner.weights for part, learner in zip(v, alone, strict=True))
     np.testing.assert_allclose(together.weights, w, rtol=1e-12, atol=1e-15 * abs(w).max())

@@ -34,7 +34,7 @@ from fiol.components.component import require
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.losses import Hinge, SquaredHinge
-from fiol.components.regularizers import Regularizer, Unregularized
+from fiol.components.regularizers import Regularizer, Unregularized, without_l1
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import (
     AdaGrad,
@@ -270,5 +270,5 @@ def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble
     gate = None
     if regularizer.strengths() is not None and regularizer.has_l1():
         leader = FTRLProximal if isinstance(loss, JointLoss) else ImplicitFTRL  # no joint loss is exact under l1
-        gate, regularizer = leader(loss, regularizer, GATE), regularizer.without_l1()
+        gate, regularizer = leader(loss, regularizer, GATE), without_l1(regularizer)
     return Ensemble([FIOL(loss, regularizer, ScaleFree(size)) for size in STACKED], gate=gate)  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ MODULES = (
             "stack_rules", "stack_state",
         )
     ),
-    *(f"engine/parallel/{name}.py" for name in ("lane_scores", "lane_shards", "merge", "merge_kernels", "shards")),
+    *(f"engine/parallel/{name}.py" for name in ("merge", "merge_kernels", "rounds", "shards")),
     *(
         f"algorithms/{name}.py"
         for name in ("lazy_updates", "plan", "state", "anchors", "loss_steps", "regularizer_steps")

@@ -19,7 +19,7 @@ from fiol.engine.ensemble import lane_group
 from fiol.engine.ensemble.lane_group import LaneGroup, chosen_lanes, fits_lanes
 from fiol.engine.ensemble.lane_stack import lane_stack_rows
 from fiol.engine.ensemble.newton_stack import stack_rows
-from fiol.engine.ensemble.stack_state import narrowed, new_lane_room, new_stack_state, widened
+from fiol.engine.ensemble.stack_state import lane_buffers, narrowed, new_stack_state, widened
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.chunk import Chunk
 from fiol.presets import STACKED
@@ -448,8 +448,8 @@ def stacked(kernel, loss, Z, y, weight, *lanes):
         return [scores, *state]
     wide = np.zeros((len(y), width))
     wide[:, :members] = Z
-    known, room = widened(state, width, stack.prior), new_lane_room(len(state.v), width)
-    kernel(stack, loss, *lanes, wide.reshape(-1), y, weight, members, known, room, scores)
+    known, buffers = widened(state, width, stack.prior), lane_buffers(len(state.v), width)
+    kernel(stack, loss, *lanes, wide.reshape(-1), y, weight, members, known, buffers, scores)
     return [scores, *narrowed(known, len(state.v), members)]
 
 

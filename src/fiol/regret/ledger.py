@@ -74,8 +74,8 @@ class Ledger:
         if cls is Ledger and isinstance(learner, Learner) and isinstance(learner.update, Ensemble):
             from fiol.regret.ensemble_ledger import EnsembleLedger  # imported here: it is a kind of this one
 
-            return object.__new__(EnsembleLedger)
-        return object.__new__(cls)
+            return super().__new__(EnsembleLedger)
+        return super().__new__(cls)
 
     def __init__(self, learner: Learner, comparator: Comparator | Any = None, every: int = 1000) -> None:
         if not isinstance(learner, Learner):

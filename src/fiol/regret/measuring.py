@@ -127,10 +127,9 @@ class MeasuringBySums(Measuring):
         if self.absent.before.shape[0] < engine.buffers.shape[1]:
             self.absent = self.absent._replace(before=aligned(engine.buffers.shape[1], np.float64))
         scores, out = np.empty(chunk.rows), np.ones((chunk.rows, len(Measurement._fields)))
-        l1, l2 = self.regularizer.strengths()  # type: ignore[misc]
-        far = float(self.best @ self.best)
-        arguments, self.measured = (self.absent, l1, l2, far, self.intercept_best, stale, scores, out), out
-        stale = engine.call(measure_rows, *engine.plans, chunk, y, weight, *engine.memory, *arguments)
+        comparator, self.measured = (float(self.best @ self.best), float(self.intercept_best)), out
+        known = engine.memory, self.absent, self.regularizer.strengths(), comparator
+        stale = engine.call(measure_rows, *engine.plans, chunk, y, weight, *known, stale, scores, out)
         self.seen = () if stale else (engine.state, engine.ticks.tobytes())
         return scores, out
 

@@ -10,7 +10,7 @@ ONLY_ROUNDING = 1e-10
 
 
 @inlined
-def centre_whole(entries, values, features, sums, part, learning, least, indices, data):
+def center_whole(entries, values, features, sums, part, learning, least, indices, data):
     """Center a row that has exactly the centered features; return False if it has others, or a difference is 0."""
     fine = True
     for j in range(features.shape[0]):
@@ -57,7 +57,7 @@ def centre_row(entries, values, features, sums, part, learning, least, indices, 
 
 
 @jit
-def centre_rows(chunk, features, sums, rows, learning, least, indptr, indices, data):
+def center_rows(chunk, features, sums, rows, learning, least, indptr, indices, data):
     """Write the rows with the means of `features` subtracted, also where absent; return the number of entries.
 
     The means are `sums` divided by the number of `rows` before the row; with `learning` the row is added to both.
@@ -72,7 +72,7 @@ def centre_rows(chunk, features, sums, rows, learning, least, indptr, indices, d
         row = entries[first:last], values[first:last]
         whole = last - first == features.shape[0]
         if whole:
-            whole = centre_whole(row[0], row[1], features, sums, part, learning, least, indices[n:], data[n:])
+            whole = center_whole(row[0], row[1], features, sums, part, learning, least, indices[n:], data[n:])
         if whole:
             n += features.shape[0]
         else:
