@@ -186,7 +186,7 @@ def whole(model):
 
 
 def names_of(model):
-    return model.columns, None if model.core.intake.encoder is None else type(model.core.intake.encoder)
+    return model.columns, None if model.core.space.encoder is None else type(model.core.space.encoder)
 
 
 @functools.cache

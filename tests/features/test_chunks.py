@@ -20,7 +20,7 @@ from material import LOSSES
 from sklearn.utils import murmurhash3_32
 
 import fiol
-from fiol.features import containers, scan
+from fiol.features import canonicalize, containers
 from fiol.features.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk, check_indices
 from fiol.features.containers import to_chunk
 from fiol.features.frames import column_names, match_columns
@@ -266,7 +266,7 @@ def test_one_compiled_variant_per_loop():
     for X in (np.eye(3), np.eye(3, dtype="f4"), read_only(np.eye(3)), sp.eye(3, format="csr"), pl.DataFrame(np.eye(3))):
         to_chunk(X)
     to_chunk(Chunk(read_only(np.array([0, 2])), read_only(np.array([1, 0])), read_only(np.array([1, 2]))))
-    for loop in (scan.flaws, scan.compact, scan.count, scan.fill):
+    for loop in (canonicalize.flaws, canonicalize.compact, canonicalize.count, canonicalize.fill):
         assert not hasattr(loop, "signatures") or len(loop.signatures) == 1
 
 
@@ -803,7 +803,7 @@ def test_a_dict_is_no_list_of_dicts():
 
 def test_no_compiler_is_loaded_by_the_import():
     heavy = "{'narwhals', 'numba', 'scipy', 'pandas', 'polars', 'pyarrow'}"
-    script = f"import sys, fiol.features.intake; print({heavy} & set(sys.modules))"
+    script = f"import sys, fiol.features.feature_space; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

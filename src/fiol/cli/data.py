@@ -79,9 +79,9 @@ def given_reading(options: dict[str, Any]) -> dict[str, Any]:
         given["pairs"] = pairs
     kinds = dict(column_kind(text) for text in options.pop("columns", ()))
     if kinds:
-        from fiol.features.coding import Coding
+        from fiol.features.table_encoding import TableEncoding
 
-        given["coding"] = Coding.given(kinds)
+        given["coding"] = TableEncoding.from_spec(kinds)
     found = dict(named_value(text) for text in options.pop("reader_options", ()))
     if found:
         given["options"] = found
@@ -104,7 +104,7 @@ def named_value(text: str) -> tuple[str, Any]:
 
 
 def column_kind(text: str) -> tuple[str, Any]:
-    """A column and its kind, as `Coding.given` takes them.
+    """A column and its kind, as `TableEncoding.from_spec` takes them.
 
     >>> column_kind("zip=category"), column_kind("review=words:2")
     (('zip', 'category'), ('review', {'kind': 'words', 'ngrams': 2}))

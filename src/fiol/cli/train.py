@@ -274,7 +274,7 @@ class Job:
         parts = {
             "bits": o["bits"],
             "max_features": o["max_features"],
-            "coding": None if self.reading.coding is None else coding_of(self.reading),
+            "table_encoding": None if self.reading.coding is None else coding_of(self.reading),
             "intercept": not o["no_intercept"],
             "average": o["average"],
             "dtype": o["dtype"],

@@ -31,7 +31,7 @@ from fiol.exports.linear import NoExportError, linear_model
 from fiol.features.file_header import check_header, classes_in
 from fiol.learner import Learner
 from fiol.persistence import recipe, records
-from fiol.persistence.model import Path, StoredModel, build_model, with_coding_of_meta, without_repeated_coding
+from fiol.persistence.model import Path, StoredModel, build_model, with_encoding_in_meta, without_repeated_encoding
 from fiol.persistence.model_file import ModelFileError, Selected
 
 #: The version of the form.
@@ -58,7 +58,7 @@ def model_to_json(learner: Any, state: bool = True) -> dict[str, Any]:
         raise NoExportError(f"only a Learner is exported, got {type(learner).__name__}")
     learner = learner.copy()
     linear = linear_model(learner)
-    header = without_repeated_coding(learner.core.header(), learner.meta)
+    header = without_repeated_encoding(learner.core.header(), learner.meta)
     if not state:
         update = Update(learner.update.loss)
         header = {**header, "update": recipe.to_json(update), "statistics": list(update.statistics())}
@@ -85,7 +85,7 @@ def model_from_json(value: Any, compiled: bool = True) -> Learner:
     header, meta, state = value["model"], value["meta"], value["state"]
     if not isinstance(header, dict) or not isinstance(meta, dict):
         raise ValueError("its model or its meta is no object")
-    header = with_coding_of_meta(header, meta)
+    header = with_encoding_in_meta(header, meta)
     if state is None:
         learner = learner_of_weights({**value, "model": header}, compiled)
         learner.meta = meta
@@ -109,7 +109,7 @@ def learner_of_weights(value: dict[str, Any], compiled: bool) -> Learner:
     update: Any = recipe.from_json(header["update"])
     known = classes_in(header.get("labels"))
     learner = Learner(update, **header["options"], classes=known, compiled=compiled)
-    learner.core.intake.restore(header)
+    learner.core.space.restore(header)
     names = learner.names
     features = learner.n_features
     places = {name: i for i, name in enumerate(range(features) if names is None else names)}

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
-from fiol.features.crossing import TIMES
+from fiol.features.interactions import TIMES
 from fiol.readers.writing import number_text, percent_encoded, spaced
 
 #: Bits of the table that Vowpal Wabbit has by default.

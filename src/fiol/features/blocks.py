@@ -10,7 +10,7 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.features.chunk import Chunk
-from fiol.features.intake import counted
+from fiol.features.feature_space import counted
 from fiol.features.targets import check_sample_weights
 from fiol.features.transaction import rows_learned, say_learned
 

@@ -132,7 +132,7 @@ class Chunk(NamedTuple):
         """This chunk, if a kernel can take it without reading what is not there; TypeError or ValueError otherwise.
 
         Cheap beside learning: that indices rise and values are in range is not looked at, since `to_chunk`,
-        `from_bytes` and an `Intake` make no others.
+        `from_bytes` and an `FeatureSpace` make no others.
         """
         for name, array, dtype in zip(self._fields, self, (np.int64, np.int32, np.float64), strict=True):
             if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != 1 or not array.flags.carray:
@@ -151,9 +151,9 @@ class Chunk(NamedTuple):
 @functools.cache
 def loops() -> Any:
     """The compiled loops."""
-    from fiol.features import scan  # imported here: `import fiol` loads no compiler
+    from fiol.features import canonicalize  # imported here: `import fiol` loads no compiler
 
-    return scan
+    return canonicalize
 
 
 def kernel_array(array: Any, dtype: Any) -> Any:

@@ -72,7 +72,7 @@ class Texts(NamedTuple):
 
 
 class ColumnValues:
-    """One column of a frame: what it holds, and its values as the arrays that a coding wants.
+    """One column of a frame: what it holds, and its values as the arrays that a table encoding wants.
 
     >>> import pandas as pd
     >>> from fiol.features.frames import as_frame
@@ -128,7 +128,7 @@ class ColumnValues:
             return np.full(len(self), np.nan)
         if self.holds != "numbers":
             row = next(k for k, value in enumerate(self.objects) if not is_missing(value))
-            hint = "; kind 'numeral' reads texts that are numbers" if self.holds == "texts" else ""
+            hint = "; kind 'numeric_text' reads texts that are numbers" if self.holds == "texts" else ""
             raise BadValueError(row, self.name, f"must be a number, got {value_shown(self.objects[row])}{hint}")
         values, missing = self.present()
         if values.dtype.kind == "m":
@@ -147,7 +147,7 @@ class ColumnValues:
         """The values that are there, and which are not, if any; NaN is there."""
         return present_values(self.series)
 
-    def numerals(self) -> Floats:
+    def numeric_texts(self) -> Floats:
         """Texts that are numbers as float64, NaN where they are missing, empty, or say "nan"."""
         if self.holds in ("numbers", "nothing"):
             return self.numbers()

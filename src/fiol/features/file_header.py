@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fiol.features.chunk import MOST_FEATURES
-from fiol.features.coding import Coding
 from fiol.features.hashing import FUNCTIONS, Hashing
 from fiol.features.labels import AnyLabels
+from fiol.features.table_encoding import TableEncoding
 
 #: What every header has; all that is added later has a value for files without it.
 NEEDED_KEYS = ("update", "options", "features", "columns", "names")
@@ -47,7 +47,7 @@ def check_header(header: dict[str, Any]) -> None:
         if len(set(found)) < len(found):
             raise ValueError(f"its {what} are not all different")
     if header.get("coding") is not None:
-        Coding.from_json(header["coding"])
+        TableEncoding.from_json(header["coding"])
     width = header.get("dense_columns")
     if width is not None and (type(width) is not int or not 1 <= width <= MOST_FEATURES):
         raise ValueError(f"the columns of its dense rows are given as {width!r}")

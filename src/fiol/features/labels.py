@@ -25,12 +25,12 @@ class Labels:
     closed : whether there will never be others.
 
     >>> fruit = Labels()
-    >>> fruit.take_in(["pear", "apple", "pear"]), fruit.codes_of(["apple", "pear"])
+    >>> fruit.add(["pear", "apple", "pear"]), fruit.codes_of(["apple", "pear"])
     (['pear', 'apple'], array([1, 0]))
     >>> fruit.arrange(["apple", "pear"])
     >>> fruit.codes
     {'apple': 0, 'pear': 1}
-    >>> Labels([False, True], closed=True).take_in(["apple"])
+    >>> Labels([False, True], closed=True).add(["apple"])
     Traceback (most recent call last):
     ValueError: 'apple' is none of the classes [False, True]
     """
@@ -48,7 +48,7 @@ class Labels:
         """The classes there are, in the order of their codes."""
         return list(self.codes)
 
-    def take_in(self, labels: Iterable[Any]) -> list[Any]:
+    def add(self, labels: Iterable[Any]) -> list[Any]:
         """Give codes to labels that are new, and return those; ValueError if the classes are closed."""
         new = [label for label in dict.fromkeys(labels) if label not in self.codes]
         if new and self.closed:
@@ -71,7 +71,7 @@ class Labels:
         if self.closed and not self.codes.keys() >= set(labels):
             k = next(k for k, label in enumerate(labels) if label not in self.codes)
             raise ValueError(f"y[{k}]: {labels[k]!r} is none of the classes {self.classes}")
-        new = self.take_in(labels)
+        new = self.add(labels)
         codes = self.codes_of(labels)
         # New classes are numbered as they appear, so the largest code so far reaches each of them at its first row.
         return codes, np.searchsorted(np.maximum.accumulate(codes), np.arange(before, before + len(new)))

@@ -1,7 +1,6 @@
 """Rows whose features have names, as readers hand them over: a chunk with numbers of its own, and the name of each.
 
-A reader knows nothing of the model. It numbers the names of some rows as they come; the intake, which has numbers for
-the whole model, looks every name up once, however often it is in these rows.
+A reader numbers the names of a batch as they appear; the feature space of a model looks every name up once per batch.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fiol.features.capacity import renumbered
 from fiol.features.chunk import Chunk
+from fiol.features.max_features import renumbered
 from fiol.features.vocabulary import Encoder
 
 

@@ -43,6 +43,6 @@ def learner_from_parts(header: dict[str, Any], arrays: dict[str, Any], compiled:
         raise ValueError(f"its labels do not go with {type(update.loss).__name__}")
     check_weights_stored(update, header, arrays)
     core = make_learner_core(update, **header["options"], classes=classes_in(labels), compiled=compiled)
-    check_features(header, core.intake.features)
+    check_features(header, core.space.features)
     core.restore(header, arrays)
     return core

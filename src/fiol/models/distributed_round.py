@@ -34,9 +34,9 @@ from fiol.engine.parallel.shards import (
     some_of,
     teach_stack,
 )
-from fiol.features.intake import Intake, counted
+from fiol.features.feature_space import FeatureSpace, counted
 from fiol.features.targets import check_sample_weights
-from fiol.features.uniting import united
+from fiol.features.vocabulary_merge import merge_feature_spaces
 from fiol.learner import Learner
 from fiol.learner.merge import aligned_engine, check_mergeable
 
@@ -148,20 +148,23 @@ class RoundMerger:
         learners = [result.learner for result in results]
         check_mergeable(Learner, learners, base)
         cores, names = [one.core for one in (base, *learners)], ["base", *(f"parts[{k}]" for k in range(len(results)))]
-        intake, places = united([core.intake for core in cores], names)
-        engines = [aligned_engine(core, place, intake) for core, place in zip(cores, places, strict=True)]
+        space, places = merge_feature_spaces([core.space for core in cores], names)
+        engines = [aligned_engine(core, place, space) for core, place in zip(cores, places, strict=True)]
         centrings = [engine.centering for engine in engines]
         for one in centrings[1:]:
             check_same_centered(centrings[0], one)
         self._means = None if centrings[0] is None else pooled_means(centrings[0], centrings[1:])
         self._pool: Any = pool_of(engines[0], engines[1:])
         self._results = results
-        self.base, self.full = with_engine(base, engines[0], intake), with_engine(base, self._pool.full(), intake)
+        self.base, self.full = (
+            with_engine(base, engines[0], space),
+            with_engine(base, self._pool.full(), space),
+        )
 
     def finish(self, losses: Floats) -> Learner:
         """Return the learner with as much of the pooled update as the summed losses say, and the features of all."""
         engine, self.steps = self._pool.ended(losses, self._means)  #: the part of the update by member, from 0 to 1
-        new = with_engine(self.base, engine, self.base.core.intake)
+        new = with_engine(self.base, engine, self.base.core.space)
         rows = sum(result.rows for result in self._results)
         if rows:
             stack_rows = zip(*(result.stack_rows for result in self._results if result.rows), strict=True)
@@ -169,9 +172,9 @@ class RoundMerger:
         return new
 
 
-def with_engine(learner: Learner, engine: Engine, intake: Intake) -> Learner:
-    """Return a learner with the same update and options, and this engine and intake, not copies."""
-    return type(learner).from_core(learner.core.with_engine(engine, intake), learner.meta)
+def with_engine(learner: Learner, engine: Engine, space: FeatureSpace) -> Learner:
+    """Return a learner with the same update and options, and this engine and space, not copies."""
+    return type(learner).from_core(learner.core.with_engine(engine, space), learner.meta)
 
 
 def check_same_centered(base: Any, other: Any) -> None:

@@ -11,8 +11,8 @@ The bytes are those of `fiol.persistence.model_file`. The header of a file is th
 
 The arrays are the model's, but for features that were never seen: see `fiol.persistence.records`.
 
-A file holds the coding of columns once. If `meta["reading"]`, where `fiol train` stores how it reads data, has the same
-coding as the model, `model` has no key `coding`, and loading takes the coding from `meta["reading"]`.
+A file holds the table encoding once. If `meta["reading"]`, where `fiol train` stores how it reads data, has the same
+table encoding as the model, `model` has no key `coding`, and loading takes the table encoding from `meta["reading"]`.
 
 Files load for ever. What every file of a kind has had from the beginning is required, and an altered file without it is
 refused by name. What is added to a kind later, a key of its header or an array, has a value for files without it: a key
@@ -94,7 +94,7 @@ def write_model(
     diverged = find_not_finite(packed)
     whole = {
         "kind": kind,
-        "model": without_repeated_coding(header, meta),
+        "model": without_repeated_encoding(header, meta),
         "meta": meta,
         **({"not_finite": diverged} if diverged else {}),
     }
@@ -122,49 +122,49 @@ def read_model(path: Path, kind: str | None = None) -> StoredModel:
 def build_model(path: Path, stored: StoredModel, build: Builder, compiled: bool) -> Any:
     """The model of what a file holds; ModelFileError, with the path, if that makes no sense."""
     try:
-        model = build(with_coding_of_meta(stored.header, stored.meta), stored.arrays, compiled)
+        model = build(with_encoding_in_meta(stored.header, stored.meta), stored.arrays, compiled)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from error
     model.meta = stored.meta
     return model
 
 
-# --- the coding of columns, once --------------------------------------------------------------
+# --- the table encoding, once -----------------------------------------------------------------
 
 
-def coding_of_meta(meta: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the complete coding in `meta["reading"]`, as the header of a model has it; None if there is none.
+def encoding_in_meta(meta: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the complete encoding in `meta["reading"]`, as the header of a model has it; None if there is none.
 
-    >>> coding = {"columns": [{"name": "age", "kind": "number"}], "pairs": [], "complete": True}
-    >>> coding_of_meta({"reading": {"format": "csv", "coding": coding}}) == coding
+    >>> encoding = {"columns": [{"name": "age", "kind": "number"}], "pairs": [], "complete": True}
+    >>> encoding_in_meta({"reading": {"format": "csv", "coding": encoding}}) == encoding
     True
-    >>> coding_of_meta({"reading": "on Monday"}), coding_of_meta({})
+    >>> encoding_in_meta({"reading": "on Monday"}), encoding_in_meta({})
     (None, None)
     """
     reading = meta.get("reading")
     if not isinstance(reading, dict) or not isinstance(reading.get("format"), str):
         return None
-    coding = reading.get("coding")
-    if not isinstance(coding, dict) or coding.get("complete") is not True:
+    encoding = reading.get("coding")
+    if not isinstance(encoding, dict) or encoding.get("complete") is not True:
         return None
-    return {**coding, "pairs": reading.get("pairs") or coding.get("pairs", [])}
+    return {**encoding, "pairs": reading.get("pairs") or encoding.get("pairs", [])}
 
 
-def without_repeated_coding(header: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
-    """Return the header without its coding if `meta["reading"]` has the same one."""
-    coding = coding_of_meta(meta)
-    if coding is None or header.get("coding") != coding:
+def without_repeated_encoding(header: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the header without its encoding if `meta["reading"]` has the same one."""
+    encoding = encoding_in_meta(meta)
+    if encoding is None or header.get("coding") != encoding:
         return header
     return {name: value for name, value in header.items() if name != "coding"}
 
 
-def with_coding_of_meta(header: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
-    """Return the header of a model of named or hashed features with the coding in `meta["reading"]`, if it has none.
+def with_encoding_in_meta(header: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the header of a model of named or hashed features, with the table encoding in `meta["reading"]` added.
 
-    Without the coding by which its rows were read, a model would infer another one from every frame it predicts for.
+    A model without the table encoding of its training data would infer another one from every frame it predicts for.
     """
-    coding, options = coding_of_meta(meta), header.get("options")
+    encoding, options = encoding_in_meta(meta), header.get("options")
     hashed = isinstance(options, dict) and options.get("bits") is not None
-    if coding is None or header.get("coding") is not None or not (hashed or header.get("names") is not None):
+    if encoding is None or header.get("coding") is not None or not (hashed or header.get("names") is not None):
         return header
-    return {**header, "coding": coding}
+    return {**header, "coding": encoding}

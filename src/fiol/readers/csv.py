@@ -416,7 +416,7 @@ class CsvLoop:
         """Be ready for a file with these columns."""
         types = dict(self.told["types"] or {})
         for column in coding_of(self.reading).columns:
-            if column.kind == "numeral" and types.get(column.name, "text") == "text":
+            if column.kind == "numeric_text" and types.get(column.name, "text") == "text":
                 return  # texts that are numbers have rules of their own
         targets = {
             "number": codes.TARGET_NUMBER, "whole": codes.TARGET_WHOLE, "truth": codes.TARGET_TRUTH,
@@ -476,9 +476,9 @@ class CsvLoop:
 
 def kinds_given(coding: Any) -> dict[str, str]:
     """The kinds that are told by hand."""
-    from fiol.features.coding import Coding
+    from fiol.features.table_encoding import TableEncoding
 
-    return {column.name: column.kind for column in Coding.given(coding).columns}
+    return {column.name: column.kind for column in TableEncoding.from_spec(coding).columns}
 
 
 def types_of(table: Any, target: Any, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -492,7 +492,7 @@ def types_of(table: Any, target: Any, kinds: Mapping[str, str]) -> dict[str, str
 def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
     """What one column of texts holds, where a kind may be told by hand."""
     texts = values.texts().texts
-    if kind in ("category", "words", "tags", "numeral", "date", "time") or not texts:
+    if kind in ("category", "words", "tags", "numeric_text", "date", "time") or not texts:
         return "text"
     if target and all(WHOLE_NUMBER.fullmatch(text) for text in texts):
         return "whole"

@@ -10,8 +10,8 @@ import numpy as np
 
 from fiol.features.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, canonical, spot
 from fiol.features.column_values import BadValueError
-from fiol.features.crossing import crossed
 from fiol.features.hashing import Hashing
+from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch
@@ -198,7 +198,7 @@ class VwLines:
         order = np.arange(X.rows)
         while True:
             try:
-                return crossed(X, groups, self.pairs), order
+                return add_interactions(X, groups, self.pairs), order
             except BadValueError as error:
                 place = int(self.tags[order[error.row], 2])
                 bad.note(LineCount(block).bad(place, f"the feature {error.column!r} of a pair {error.reason}"))

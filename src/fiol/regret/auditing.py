@@ -11,7 +11,7 @@ from fiol.algorithms.update import Update
 from fiol.components.row import Floats
 from fiol.features.chunk import Chunk
 from fiol.features.containers import to_chunk
-from fiol.features.intake import counted
+from fiol.features.feature_space import counted
 from fiol.features.targets import check_sample_weights, check_targets
 from fiol.learner import Learner
 from fiol.regret.comparator import Comparator, best_in_hindsight

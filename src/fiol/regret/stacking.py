@@ -14,7 +14,7 @@ from fiol.components.regularizers import Ridge
 from fiol.components.row import Floats
 from fiol.components.subproblem import expect
 from fiol.features.containers import to_chunk
-from fiol.features.intake import counted
+from fiol.features.feature_space import counted
 from fiol.features.targets import check_sample_weights, check_targets
 from fiol.learner import Learner
 from fiol.regret.auditing import check_horizons

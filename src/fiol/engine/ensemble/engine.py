@@ -217,12 +217,12 @@ class EnsembleEngine(Engine):
         return STACK_COST + sum(engine.row_cost for engine in self.members_in_use.templates)
 
     def compile_fast_path(
-        self, fast_path: FastPath, intakes: tuple[Any, ...], learning: bool, grows: bool, lock: Any
+        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
     ) -> None:
         if self.all_in_lanes:
             from fiol.engine.single_row.ensemble_events import lane_functions_for  # `import fiol` loads no compiler
 
-            lane_functions_for(self, fast_path, intakes, learning, grows, lock)
+            lane_functions_for(self, fast_path, spaces, learning, grows, lock)
 
     @property
     def longest_row(self) -> int:

@@ -1,7 +1,6 @@
-"""Entries of many columns become rows with names: strands, one beside the other, woven row by row.
+"""Feature columns: the entries of one column, or of one interaction, in all rows; `interleave` makes rows of them.
 
-A strand is what one column (or a cross of columns) has in all rows. Weaving numbers names as they first appear, row by
-row and strand by strand, so that rows are those that dicts would have been, to the bit.
+Names are numbered as they first appear, row by row and column by column, as if the rows were dicts.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from fiol.features.chunk import Chunk
 from fiol.features.named_rows import NamedRows
 
 
-class Strand(NamedTuple):
+class FeatureColumn(NamedTuple):
     """Entries in the order of rows: the row of each, the number of its name in `names`, and its value, which is not 0.
 
     `groups[i]` is the column, or namespace, of `names[i]`.
@@ -29,26 +28,26 @@ class Strand(NamedTuple):
     groups: list[str]
 
 
-def woven(strands: Sequence[Strand], rows: int) -> tuple[NamedRows, list[str]]:
-    """The rows of all strands, the entries of each row in the order of the strands; and the group of every name.
+def interleave(columns: Sequence[FeatureColumn], rows: int) -> tuple[NamedRows, list[str]]:
+    """Return the rows of all columns, each row's entries in the order of the columns, and the group of every name.
 
-    >>> ages = Strand(np.array([0, 1]), np.array([0, 0]), np.array([30.0, 31.0]), ["age"], ["age"])
-    >>> cities = Strand(np.array([1]), np.array([0]), np.array([1.0]), ["city=Rome"], ["city"])
-    >>> woven([ages, cities], 3)[0].chunk
+    >>> ages = FeatureColumn(np.array([0, 1]), np.array([0, 0]), np.array([30.0, 31.0]), ["age"], ["age"])
+    >>> cities = FeatureColumn(np.array([1]), np.array([0]), np.array([1.0]), ["city=Rome"], ["city"])
+    >>> interleave([ages, cities], 3)[0].chunk
     Chunk(indptr=array([0, 1, 3, 3]), indices=array([0, 0, 1], dtype=int32), data=array([30., 31.,  1.]))
     """
-    counts = [np.bincount(strand.rows, minlength=rows) for strand in strands]
+    counts = [np.bincount(column.rows, minlength=rows) for column in columns]
     indptr = np.zeros(rows + 1, np.int64)
-    if strands:
+    if columns:
         np.cumsum(np.sum(counts, axis=0), out=indptr[1:])
     codes, data, free, base = np.empty(indptr[-1], np.int64), np.empty(indptr[-1]), indptr[:-1].copy(), 0
-    for strand, count in zip(strands, counts, strict=True):
-        places = free[strand.rows] + ranks(strand.rows, count)
-        codes[places], data[places] = strand.codes + base, strand.data
+    for column, count in zip(columns, counts, strict=True):
+        places = free[column.rows] + ranks(column.rows, count)
+        codes[places], data[places] = column.codes + base, column.data
         free += count
-        base += len(strand.names)
-    names = [name for strand in strands for name in strand.names]
-    groups = [group for strand in strands for group in strand.groups]
+        base += len(column.names)
+    names = [name for column in columns for name in column.names]
+    groups = [group for column in columns for group in column.groups]
     return numbered_as_they_appear(Chunk(indptr, codes, data), names, groups)
 
 

@@ -1,8 +1,4 @@
-"""The intake of a model: rows in any container become canonical chunks, all or nothing.
-
-An `Intake` owns what has to be remembered so that the same feature, wherever and however it comes, has the same number:
-names, hashing, columns, how many features there are, how many may be held, and the codes of labels.
-"""
+"""`FeatureSpace` encodes rows in any container as canonical chunks, and stores names, columns and labels of a model."""
 
 from __future__ import annotations
 
@@ -13,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.features.capacity import renumbered, rows_that_fit
 from fiol.features.chunk import Chunk
-from fiol.features.coding import Coding, Column, needs_coding
 from fiol.features.containers import as_matrix, check_two_dimensional, to_chunk
 from fiol.features.frames import Frame, as_frame, converted, eager
 from fiol.features.hashing import CRC32, Hashing
 from fiol.features.labels import Labels
+from fiol.features.max_features import renumbered, rows_that_fit
 from fiol.features.named_rows import NamedRows
+from fiol.features.table_encoding import Column, TableEncoding, needs_encoding
 from fiol.features.transaction import Counting, Rewindable, Transaction
 from fiol.features.vocabulary import NAME_TYPES, Vocabulary
 
@@ -30,7 +26,7 @@ NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 ROWS_AFTER_PRUNING = 16
 
 
-class Intake:
+class FeatureSpace:
     """Rows in any container as canonical chunks, and what is remembered of their features and labels.
 
     Parameters
@@ -40,26 +36,25 @@ class Intake:
     max_features : hold at most so many.
     counts_unseen : whether a feature that was never seen has a weight, so that it counts when rows are read.
     any_names : rows are dicts or frames, and what is neither str nor int is called by its repr.
-    coding : how columns of frames become features, or as much of it as is told by hand. Without one, frames of plain
-        numbers have a feature per column, and the first frame with anything else (texts, dates, holes) makes a coding.
+    table_encoding : how columns of frames become features; kinds that are not given are inferred from the first frame.
+        Without one, frames of numbers have a feature per column, and a frame with text, dates or missing values infers
+        one.
 
-    Learning (`take_in`, `take_in_row`, `blocks`) remembers what is new, inside `transaction()`; reading (`read`,
+    Learning (`encode_rows`, `encode_row`, `blocks`) remembers what is new, inside `transaction()`; reading (`read`,
     `read_row`) changes nothing.
 
-    >>> intake = Intake()
-    >>> with intake.transaction():
-    ...     rows = intake.take_in([{"age": 30.0, "color": "red"}, {"age": 31.0}])
-    >>> rows.indices, intake.features, intake.names
+    >>> space = FeatureSpace()
+    >>> with space.transaction():
+    ...     rows = space.encode_rows([{"age": 30.0, "color": "red"}, {"age": 31.0}])
+    >>> rows.indices, space.features, space.names
     (array([0, 1, 0], dtype=int32), 2, ['age', 'color=red'])
-    >>> with intake.transaction():
-    ...     rows = intake.take_in([{"income": 1.0}, {"age": float("nan")}])
+    >>> with space.transaction():
+    ...     rows = space.encode_rows([{"income": 1.0}, {"age": float("nan")}])
     Traceback (most recent call last):
     ValueError: X[1, 'age'] must be finite, got nan
-    >>> intake.read([{"income": 1.0, "age": 3.0}]).data, intake.names
+    >>> space.read([{"income": 1.0, "age": 3.0}]).data, space.names
     (array([3.]), ['age', 'color=red'])
     """
-
-    coding: Coding | None = None  #: of intakes that were pickled before there was one
 
     def __init__(
         self,
@@ -68,7 +63,7 @@ class Intake:
         max_features: int | None = None,
         counts_unseen: bool = False,
         any_names: bool = False,
-        coding: Coding | None = None,
+        table_encoding: TableEncoding | None = None,
     ) -> None:
         self.bits, self.max_features, self.counts_unseen, self.any_names = bits, max_features, counts_unseen, any_names
         #: How names become numbers; None for features that are numbers already.
@@ -84,7 +79,7 @@ class Intake:
         #: How many columns dense rows have, once some were learned from; sparse rows may have features beyond them.
         self.dense_columns: int | None = None
         #: How columns become features with names, once there is a frame that is more than plain numbers.
-        self.coding = coding
+        self.table_encoding = table_encoding
         #: The classes there are, in a model that has any.
         self.labels: Labels | None = None
 
@@ -98,7 +93,7 @@ class Intake:
     # --- all or nothing -----------------------------------------------------------------------
 
     def transaction(self, *others: Rewindable, learner: Counting | None = None) -> Transaction:
-        """`with intake.transaction():` whatever is raised inside, this intake, and the others, are as they were.
+        """`with space.transaction():` whatever is raised inside, this space, and the others, are as they were.
 
         They stay as they are if the `learner` has learned from rows inside: see `Transaction`.
         """
@@ -108,11 +103,11 @@ class Intake:
         """A token for `rewind`."""
         encoder, labels = self.encoder, self.labels
         marks = None if encoder is None else encoder.mark(), None if labels is None else labels.mark()
-        return encoder, self.columns, self.dense_columns, self.coding, self.features, labels, marks
+        return encoder, self.columns, self.dense_columns, self.table_encoding, self.features, labels, marks
 
     def rewind(self, mark: Any) -> None:
         """Take back all names, columns, features and labels since the mark."""
-        self.encoder, self.columns, self.dense_columns, self.coding, self.features, self.labels, marks = mark
+        self.encoder, self.columns, self.dense_columns, self.table_encoding, self.features, self.labels, marks = mark
         if self.encoder is not None:
             self.encoder.rewind(marks[0])
         if self.labels is not None:
@@ -128,7 +123,7 @@ class Intake:
             "columns": None if self.columns is None else list(self.columns),
             "names": None if vocabulary is None else list(vocabulary.names),
             **({} if self.dense_columns is None else {"dense_columns": self.dense_columns}),
-            **({} if self.coding is None else {"coding": self.coding.to_json()}),
+            **({} if self.table_encoding is None else {"coding": self.table_encoding.to_json()}),
             **({"hash": self.encoder.function} if isinstance(self.encoder, Hashing) else {}),
             **({} if self.labels is None else {"labels": self.labels.header()}),
         }
@@ -138,7 +133,7 @@ class Intake:
         self.features = header["features"]
         self.columns = None if header["columns"] is None else tuple(header["columns"])
         self.dense_columns = header.get("dense_columns")
-        self.coding = None if header.get("coding") is None else Coding.from_json(header["coding"])
+        self.table_encoding = None if header.get("coding") is None else TableEncoding.from_json(header["coding"])
         if header["names"] is not None:
             self.encoder = Vocabulary(header["names"])
         if self.bits is not None:
@@ -148,24 +143,24 @@ class Intake:
 
     # --- learning -----------------------------------------------------------------------------
 
-    def take_in(self, X: Any) -> Chunk:
+    def encode_rows(self, X: Any) -> Chunk:
         """The rows as a chunk, their features taken in; call it inside a transaction."""
         if X is NOTHING:
             return X
         frame = as_frame(X)
         if frame is None or self.any_names:
-            return self.take_in_plain(X, frame)
-        if self.codes_all_frames:
-            return self.take_in_plain(self.coded(frame), None)
+            return self.encode_plain(X, frame)
+        if self.encodes_all_frames:
+            return self.encode_plain(self.encoded(frame), None)
         try:
-            return self.take_in_plain(X, frame)
+            return self.encode_plain(X, frame)
         except (TypeError, ValueError):
-            if self.fixed or not needs_coding(frame):
+            if self.fixed or not needs_encoding(frame):
                 raise
-        return self.take_in_plain(self.coded(frame), None)
+        return self.encode_plain(self.encoded(frame), None)
 
-    def take_in_plain(self, X: Any, frame: Frame | None) -> Chunk:
-        """Return rows that need no coding as a chunk, and add their new features."""
+    def encode_plain(self, X: Any, frame: Frame | None) -> Chunk:
+        """Return rows that need no table encoding as a chunk, and add their new features."""
         if isinstance(self.encoder, Hashing):
             return self.hashed(X if frame is None else frame)
         if is_named(X) or (self.any_names and frame is not None):
@@ -183,14 +178,14 @@ class Intake:
         self.remember_width(X, frame)
         return chunk
 
-    def take_in_chunk(self, chunk: Chunk) -> Chunk:
+    def encode_chunk(self, chunk: Chunk) -> Chunk:
         """A canonical chunk of numbered features, which are taken in; TypeError or ValueError unless it is one."""
         found = self.read_chunk(chunk)
         if self.width is None:
             self.features = max(self.features, int(found.indices.max(initial=-1)) + 1)
         return found
 
-    def take_in_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
+    def encode_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
         """Indices, which rise, and values of a dict, its names taken in; call it inside a transaction."""
         encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
         found = encoder.encode_one(self.with_names(row))
@@ -211,17 +206,17 @@ class Intake:
         frame = as_frame(X)
         if frame is None or self.any_names:
             return self.read_plain(X, frame)
-        if not self.codes_all_frames:
+        if not self.encodes_all_frames:
             try:
                 return self.read_plain(X, frame)
             except (TypeError, ValueError):
-                if self.fixed or self.columns is not None or not needs_coding(frame):
+                if self.fixed or self.columns is not None or not needs_encoding(frame):
                     raise
-        coding = Coding.given() if self.coding is None else self.coding
-        return self.read_plain(coding.completed(frame).named_rows(frame), None)
+        table_encoding = TableEncoding.from_spec() if self.table_encoding is None else self.table_encoding
+        return self.read_plain(table_encoding.completed(frame).named_rows(frame), None)
 
     def read_plain(self, X: Any, frame: Frame | None) -> Chunk:
-        """Return rows that need no coding as a chunk, and add no features."""
+        """Return rows that need no table encoding as a chunk, and add no features."""
         if isinstance(self.encoder, Hashing):
             return self.hashed(X if frame is None else frame)
         if self.max_features is not None:
@@ -285,14 +280,14 @@ class Intake:
         """
         assert self.max_features is not None
         frame = as_frame(X)
-        if frame is not None and self.codes_all_frames:
-            X, frame = self.coded(frame), None
+        if frame is not None and self.encodes_all_frames:
+            X, frame = self.encoded(frame), None
         try:
             chunk, names = self.chunk_and_names(X, frame)
         except (TypeError, ValueError):
-            if frame is None or not needs_coding(frame):
+            if frame is None or not needs_encoding(frame):
                 raise
-            X, frame = self.coded(frame), None
+            X, frame = self.encoded(frame), None
             chunk, names = self.chunk_and_names(X, frame)
         self.remember_width(X, frame)
         numbers, start, ahead, pruned = self.numbers(names), 0, chunk.rows, False
@@ -347,32 +342,32 @@ class Intake:
         return self.width is not None and self.bits is None
 
     @property
-    def codes_all_frames(self) -> bool:
-        """Whether all frames go by a coding: there is one, or features have got names from dicts."""
+    def encodes_all_frames(self) -> bool:
+        """Whether all frames go by a table_encoding: there is one, or features have got names from dicts."""
         named = isinstance(self.encoder, Vocabulary) and self.max_features is None
-        return self.coding is not None or (named and self.features > 0)
+        return self.table_encoding is not None or (named and self.features > 0)
 
-    def coded(self, frame: Frame) -> NamedRows:
-        """The rows of a frame by the coding, which is made, or completed, if need be; call it inside a transaction."""
-        if self.coding is None and self.encoder is None and self.features:
+    def encoded(self, frame: Frame) -> NamedRows:
+        """Return the encoded rows of a frame, and infer the table encoding if it is not complete."""
+        if self.table_encoding is None and self.encoder is None and self.features:
             self.name_columns(frame)
-        coding = Coding.given() if self.coding is None else self.coding
-        self.coding = coding.completed(frame)
-        return self.coding.named_rows(frame)
+        table_encoding = TableEncoding.from_spec() if self.table_encoding is None else self.table_encoding
+        self.table_encoding = table_encoding.completed(frame)
+        return self.table_encoding.named_rows(frame)
 
     def name_columns(self, frame: Frame) -> None:
-        """Let features that were columns of numbers go on as names, and their columns have a coding as numbers."""
+        """Turn features that were columns of numbers into names, and make a table encoding with these columns."""
         names = self.columns
         if names is None and self.dense_columns == self.features == frame.shape[1]:
             names = frame.names
         if names is None:
             self.vocabulary()  # says why not
             return
-        self.coding = Coding(tuple(Column(name, "number") for name in names))
+        self.table_encoding = TableEncoding(tuple(Column(name, "number") for name in names))
         self.encoder, self.columns, self.dense_columns = Vocabulary(names), None, None
 
-    def share_features(self, other: Intake) -> None:
-        """Know the features that another intake knows, by copies of its names."""
+    def share_features(self, other: FeatureSpace) -> None:
+        """Know the features that another feature space knows, by copies of its names."""
         labels = self.labels
         self.restore(other.header())
         self.labels = labels

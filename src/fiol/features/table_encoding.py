@@ -3,7 +3,7 @@
 | kind | a column `c` becomes |
 |---|---|
 | `number` | the feature `c` |
-| `numeral` | the same, from texts that are numbers |
+| `numeric_text` | the same, from texts that are numbers |
 | `category` | `c=Rome`, which is 1, for every text (or number) |
 | `words` | `c:hello` for every word, as often as it is there; with `ngrams=2`, `c:new york` for every two, too |
 | `tags` | `c=a`, `c=b` for a list of texts |
@@ -28,15 +28,15 @@ import numpy as np
 
 from fiol.features.chunk import Names
 from fiol.features.column_values import FIRST_DAY, BadValueError, ColumnValues, Texts, are_dates, are_times, columns_of
-from fiol.features.crossing import belongs_to, crossed
+from fiol.features.feature_columns import FeatureColumn, interleave, ranks
 from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, sparse_entries
+from fiol.features.interactions import add_interactions, belongs_to
 from fiol.features.named_rows import NamedRows
-from fiol.features.strands import Strand, ranks, woven
 
 #: What every kind does, for people.
 KINDS = {
     "number": "a number",
-    "numeral": "texts that are numbers",
+    "numeric_text": "texts that are numbers",
     "category": "one feature for every value",
     "words": "one feature for every word",
     "tags": "one feature for every entry of a list",
@@ -98,34 +98,34 @@ class Column:
         parts = f" {', '.join(named[part] for part in self.parts)}" if self.kind in DATED else ""
         return f"{self.name}: {KINDS[self.kind]}{more}{parts}{ending.get(self.kind, '')}"
 
-    def strands(self, values: ColumnValues) -> list[Strand]:
+    def feature_columns(self, values: ColumnValues) -> list[FeatureColumn]:
         """The features of the column's values."""
         if self.kind == "skip":
             return []
         if self.kind in DATED:
-            return self.date_strands(values.moments() if self.kind == "date" else values.times())
-        if self.kind in ("number", "numeral"):
-            return [self.number_strand(values.numbers() if self.kind == "number" else values.numerals())]
+            return self.date_columns(values.moments() if self.kind == "date" else values.times())
+        if self.kind in ("number", "numeric_text"):
+            return [self.number_column(values.numbers() if self.kind == "number" else values.numeric_texts())]
         if self.kind == "tags":
-            return [self.tag_strand(*values.lists())]
-        return [self.category_strand(values.texts()) if self.kind == "category" else self.word_strand(values.texts())]
+            return [self.tag_column(*values.lists())]
+        return [self.category_column(values.texts()) if self.kind == "category" else self.word_column(values.texts())]
 
-    def number_strand(self, values: Any) -> Strand:
+    def number_column(self, values: Any) -> FeatureColumn:
         """A number, or that it is missing."""
         rows = np.flatnonzero(values)
         kept = values[rows]
         missing = np.isnan(kept)
         names = [self.name, f"{self.name} is missing"]
-        return Strand(rows, missing.astype(np.int64), np.where(missing, 1.0, kept), names, [self.name] * 2)
+        return FeatureColumn(rows, missing.astype(np.int64), np.where(missing, 1.0, kept), names, [self.name] * 2)
 
-    def category_strand(self, told: Texts) -> Strand:
+    def category_column(self, told: Texts) -> FeatureColumn:
         """A feature per text, and one for those missing."""
         n = len(told.codes)
         names = [*(f"{self.name}={text}" for text in told.texts), f"{self.name} is missing"]
         codes = np.where(told.codes < 0, len(told.texts), told.codes)
-        return Strand(np.arange(n), codes, np.ones(n), names, [self.name] * len(names))
+        return FeatureColumn(np.arange(n), codes, np.ones(n), names, [self.name] * len(names))
 
-    def word_strand(self, told: Texts) -> Strand:
+    def word_column(self, told: Texts) -> FeatureColumn:
         """A feature per word, and one for texts that are missing."""
         known: defaultdict[str, int] = defaultdict()
         known.default_factory = known.__len__
@@ -137,7 +137,7 @@ class Column:
         names = [*(f"{self.name}:{word}" for word in known), f"{self.name} is missing"]
         return self.several(told.codes, [*counts, 1], [*codes, len(known)], names)
 
-    def tag_strand(self, counts: Any, told: Texts) -> Strand:
+    def tag_column(self, counts: Any, told: Texts) -> FeatureColumn:
         """A feature per entry, and one for lists that are missing."""
         names = [*(f"{self.name}={text}" for text in told.texts), f"{self.name} is missing"]
         lengths = np.where(counts < 0, 1, counts)
@@ -145,28 +145,30 @@ class Column:
         codes[np.repeat(counts >= 0, lengths)] = told.codes
         return self.several(np.arange(len(counts)), lengths, codes, names)
 
-    def several(self, which: Any, counts: Any, codes: Any, names: list[str]) -> Strand:
-        """A strand of rows with several entries: row r has those of list `which[r]`, as long as `counts` says."""
+    def several(self, which: Any, counts: Any, codes: Any, names: list[str]) -> FeatureColumn:
+        """Return the feature column whose row r has the entries of list `which[r]`; `counts` are the lists' lengths."""
         counts = np.asarray(counts, np.int64)
         lengths = counts[which]
         rows = np.repeat(np.arange(len(which)), lengths)
         entries = (np.cumsum(counts) - counts)[which][rows] + ranks(rows, lengths)
         own = np.asarray(codes, np.int64)[entries]
-        return Strand(rows, own, np.ones(len(own)), names, [self.name] * len(names))
+        return FeatureColumn(rows, own, np.ones(len(own)), names, [self.name] * len(names))
 
-    def date_strands(self, moments: Any) -> list[Strand]:
+    def date_columns(self, moments: Any) -> list[FeatureColumn]:
         """The parts of dates, or that one is missing."""
-        known, strands = ~np.isnat(moments), list[Strand]()
+        known, feature_columns = ~np.isnat(moments), list[FeatureColumn]()
         rows = np.flatnonzero(known)
         kept = moments[rows]
         days = kept.astype("datetime64[D]")
         if "days" in self.parts:
             values = np.full(len(moments), np.nan)
             values[rows] = (kept - FIRST_DAY) / np.timedelta64(1, "D")
-            strands.append(self.number_strand(values))
+            feature_columns.append(self.number_column(values))
         elif len(rows) < len(moments):
             absent, names = np.flatnonzero(~known), [f"{self.name} is missing"]
-            strands.append(Strand(absent, np.zeros_like(absent), np.ones(len(absent)), names, [self.name]))
+            feature_columns.append(
+                FeatureColumn(absent, np.zeros_like(absent), np.ones(len(absent)), names, [self.name])
+            )
         for part in PARTS[1:]:
             if part not in self.parts:
                 continue
@@ -177,10 +179,12 @@ class Column:
             else:
                 codes, called = (kept - days).astype("timedelta64[h]").astype(np.int64), [str(k) for k in range(24)]
             names = [f"{self.name}.{part}={value}" for value in called]
-            strands.append(Strand(rows, codes, np.ones(len(rows)), names, [f"{self.name}.{part}"] * len(names)))
-        return strands
+            feature_columns.append(
+                FeatureColumn(rows, codes, np.ones(len(rows)), names, [f"{self.name}.{part}"] * len(names))
+            )
+        return feature_columns
 
-    def decided(self, values: ColumnValues) -> Column:
+    def with_parts(self, values: ColumnValues) -> Column:
         """The column with the parts of its dates, if these are not told."""
         if self.kind not in DATED or self.parts:
             return self
@@ -210,32 +214,32 @@ def grams(words: list[str], most: int) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Coding:
+class TableEncoding:
     """How the columns of frames become features with names.
 
     Parameters
     ----------
     columns : a `Column` each, in the order in which rows have their features.
-    pairs : columns to multiply, two or three at a time: see `fiol.features.crossing`.
+    pairs : columns to multiply, two or three at a time: see `fiol.features.interactions`.
     complete : False if there are other columns, of which the first frame tells the kinds.
 
-    By `Coding.of`, a first frame says what its columns are: numbers and truth values are numbers; texts are dates where
-    all are ISO dates, times of day where all are such as 13:45 or 13:45:00, words where they have more than 4 words on
-    average and more than half of them are different, categories otherwise; lists are tags. Dates have an hour if one
-    is not at midnight.
+    `TableEncoding.infer` takes the kinds from a first frame. Numbers and booleans are numbers. Text is a date if all
+    values are ISO dates, a time if all are times of day such as 13:45 or 13:45:00, words if the values have more than 4
+    words on average and more than half of them are different, and a category otherwise. Lists are tags. Dates have an
+    hour if one is not at midnight.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": [30.0, None], "city": ["Rome", "Oslo"], "day": ["2024-03-04", "2024-03-05"]})
-    >>> coding = Coding.of(frame)
-    >>> print(*coding.describe(), sep="\\n")
+    >>> encoding = TableEncoding.infer(frame)
+    >>> print(*encoding.describe(), sep="\\n")
     age: a number
     city: one feature for every value (city=...)
     day: parts of a date: days, month, weekday
-    >>> coding.named_rows(frame).names
+    >>> encoding.named_rows(frame).names
     ['age', 'city=Rome', 'day', 'day.month=3', 'day.weekday=Mon', 'age is missing', 'city=Oslo', 'day.weekday=Tue']
-    >>> Coding.of(frame, {"age": "category", "day": "skip"}).named_rows(frame).names
+    >>> TableEncoding.infer(frame, {"age": "category", "day": "skip"}).named_rows(frame).names
     ['age=30', 'city=Rome', 'age is missing', 'city=Oslo']
-    >>> Coding.from_json(coding.to_json()) == coding
+    >>> TableEncoding.from_json(encoding.to_json()) == encoding
     True
     """
 
@@ -270,40 +274,42 @@ class Coding:
     # --- made --------------------------------------------------------------------------------------
 
     @classmethod
-    def given(cls, kinds: Any = None, pairs: Sequence[Sequence[str]] = ()) -> Coding:
+    def from_spec(cls, kinds: Any = None, pairs: Sequence[Sequence[str]] = ()) -> TableEncoding:
         """What is told by hand, the rest left to the first frame: a mapping from columns to kinds, or to their fields.
 
-        >>> Coding.given({"zip": "category", "text": {"kind": "words", "ngrams": 2}}).columns
+        >>> TableEncoding.from_spec({"zip": "category", "text": {"kind": "words", "ngrams": 2}}).columns
         (Column(name='zip', kind='category', ngrams=1, parts=()), Column(name='text', kind='words', ngrams=2, parts=()))
         """
-        if isinstance(kinds, Coding):
+        if isinstance(kinds, TableEncoding):
             return kinds
         if kinds is not None and not isinstance(kinds, Mapping):
-            raise TypeError(f"a coding must be a fiol.Coding or a dict of kinds by column, got {kinds!r}")
+            raise TypeError(
+                f"a table encoding must be a fiol.TableEncoding or a dict of kinds by column, got {kinds!r}"
+            )
         return cls(
-            tuple(column_given(name, kind) for name, kind in (kinds or {}).items()), tuple(map(tuple, pairs)), False
+            tuple(column_from_spec(name, kind) for name, kind in (kinds or {}).items()), tuple(map(tuple, pairs)), False
         )
 
     @classmethod
-    def of(cls, frame: Any, overrides: Any = None) -> Coding:
-        """The coding that the columns of a first frame ask for, but for what `given` is told by hand."""
-        return cls.given(overrides).completed(frame)
+    def infer(cls, frame: Any, overrides: Any = None) -> TableEncoding:
+        """The table encoding that the columns of a first frame ask for, but for what `given` is told by hand."""
+        return cls.from_spec(overrides).completed(frame)
 
-    def completed(self, frame: Any) -> Coding:
-        """The coding with a kind for every column of a frame."""
+    def completed(self, frame: Any) -> TableEncoding:
+        """The table encoding with a kind for every column of a frame."""
         if self.complete:
             return self
         frame = known_frame(frame)
         return self.completed_by(columns_of(frame))
 
-    def completed_by(self, columns: Sequence[ColumnValues]) -> Coding:
-        """Return the coding with a kind for each of these columns."""
+    def completed_by(self, columns: Sequence[ColumnValues]) -> TableEncoding:
+        """Return the table encoding with a kind for each of these columns."""
         told, names = {column.name: column for column in self.columns}, [values.name for values in columns]
         strange = [name for name in told if name not in names]
         if strange:
-            raise ValueError(f"the coding names columns that are not there: {enumeration(strange)}")
-        found = (told[v.name].decided(v) if v.name in told else guessed(v) for v in columns)
-        return Coding(tuple(found), self.pairs)
+            raise ValueError(f"the table encoding names columns that are not there: {enumeration(strange)}")
+        found = (told[v.name].with_parts(v) if v.name in told else infer_column(v) for v in columns)
+        return TableEncoding(tuple(found), self.pairs)
 
     # --- used --------------------------------------------------------------------------------------
 
@@ -316,13 +322,17 @@ class Coding:
         places = [i for i, label in enumerate(labels) if label not in skipped]
         order = match_columns([labels[i] for i in places], [column.name for column in needed])
         found = columns_of(frame, places if order is None else [places[i] for i in order])
-        strands = [strand for c, values in zip(needed, found, strict=True) for strand in c.strands(values)]
-        return self.rows_of(strands, len(frame))
+        feature_columns = [
+            feature_column
+            for c, values in zip(needed, found, strict=True)
+            for feature_column in c.feature_columns(values)
+        ]
+        return self.rows_of(feature_columns, len(frame))
 
-    def rows_of(self, strands: Sequence[Strand], rows: int) -> NamedRows:
+    def rows_of(self, feature_columns: Sequence[FeatureColumn], rows: int) -> NamedRows:
         """The features of all columns, and their pairs, row by row."""
-        woven_rows, groups = woven(strands, rows)
-        return crossed(woven_rows, groups, self.pairs)
+        rows_and_names, groups = interleave(feature_columns, rows)
+        return add_interactions(rows_and_names, groups, self.pairs)
 
     def describe(self) -> list[str]:
         """What becomes of every column, in a line each."""
@@ -331,30 +341,35 @@ class Coding:
     # --- files -------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """The coding as plain JSON."""
+        """The table encoding as plain JSON."""
         columns = [column.to_json() for column in self.columns]
         return {"columns": columns, "pairs": list(map(list, self.pairs)), "complete": self.complete}
 
     @classmethod
-    def from_json(cls, told: Any) -> Coding:
-        """The coding that `to_json` told; ValueError if it makes no sense, with the name of a field it does not know.
+    def from_json(cls, told: Any) -> TableEncoding:
+        """Return the table encoding that `to_json` wrote; raise ValueError if a field is unknown or has a wrong value.
 
-        >>> Coding.from_json({"columns": [{"name": "age", "kind": "number", "unit": "years"}]})
+        >>> TableEncoding.from_json({"columns": [{"name": "age", "kind": "number", "unit": "years"}]})
         Traceback (most recent call last):
         ValueError: a column has the unknown field 'unit'
         """
-        check_fields("a coding", told, cls)
+        check_fields("a table encoding", told, cls)
         columns, pairs, complete = told.get("columns", []), told.get("pairs", []), told.get("complete", True)
         if not isinstance(columns, list) or not isinstance(pairs, list) or type(complete) is not bool:
-            raise ValueError("the columns and pairs of a coding must be lists, and complete true or false")
-        for column in columns:
-            check_fields("a column", column, Column)
-            if not isinstance(column.get("name"), str) or "kind" not in column:
-                raise ValueError(f"a column has a name and a kind, got {column!r}")
+            raise ValueError("the columns and pairs of a table encoding must be lists, and complete true or false")
         try:
-            return cls(tuple(Column(**column) for column in columns), tuple(map(tuple, pairs)), complete)
+            return cls(tuple(map(column_from_json, columns)), tuple(map(tuple, pairs)), complete)
         except TypeError as error:
             raise ValueError(str(error)) from error
+
+
+def column_from_json(stored: Any) -> Column:
+    """Return the column that `Column.to_json` wrote; raise ValueError if a field is unknown or missing."""
+    check_fields("a column", stored, Column)
+    if not isinstance(stored.get("name"), str) or "kind" not in stored:
+        raise ValueError(f"a column has a name and a kind, got {stored!r}")
+    kind = "numeric_text" if stored["kind"] == "numeral" else stored["kind"]  # the name of earlier versions
+    return Column(**{**stored, "kind": kind})
 
 
 def check_fields(what: str, told: Any, kind: Any) -> None:
@@ -366,13 +381,13 @@ def check_fields(what: str, told: Any, kind: Any) -> None:
             raise ValueError(f"{what} has the unknown field {name!r}")
 
 
-def column_given(name: Any, kind: Any) -> Column:
+def column_from_spec(name: Any, kind: Any) -> Column:
     """A column as it is told by hand: by its kind, by its fields, or as it is."""
     if isinstance(kind, Column):
         return kind
     if isinstance(kind, Mapping):
         told = {"name": name, **kind}
-        check_fields(f"the coding of column {name!r}", told, Column)
+        check_fields(f"the table encoding of column {name!r}", told, Column)
         return Column(**told)
     return Column(name, kind)
 
@@ -381,16 +396,16 @@ def known_frame(frame: Any) -> Frame:
     """A frame of a library that narwhals knows; TypeError if it is none."""
     found = as_frame(frame)
     if found is None:
-        raise TypeError(f"a coding is for frames, got {type(frame).__name__}")
+        raise TypeError(f"a table encoding is for frames, got {type(frame).__name__}")
     return found
 
 
-def needs_coding(frame: Frame) -> bool:
+def needs_encoding(frame: Frame) -> bool:
     """Whether a frame is more than plain numbers: it has texts, dates, lists, or a value that is missing.
 
     >>> import pandas as pd
     >>> frames = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1.0, None]}), pd.DataFrame({"a": ["x"]})
-    >>> [needs_coding(as_frame(frame)) for frame in frames]
+    >>> [needs_encoding(as_frame(frame)) for frame in frames]
     [False, True, True]
     """
     for values in columns_of(frame):
@@ -404,7 +419,7 @@ def needs_coding(frame: Frame) -> bool:
     return False
 
 
-def guessed(values: ColumnValues) -> Column:
+def infer_column(values: ColumnValues) -> Column:
     """The kind that a column of a first frame seems to have."""
     holds = values.holds
     if holds == "texts":
@@ -413,12 +428,12 @@ def guessed(values: ColumnValues) -> Column:
             return Column(values.name, "category")
         told = values.texts()
         if are_dates(told.texts):
-            return Column(values.name, "date").decided(values)
+            return Column(values.name, "date").with_parts(values)
         if are_times(told.texts):
-            return Column(values.name, "time").decided(values)
+            return Column(values.name, "time").with_parts(values)
         return Column(values.name, "words" if are_long(told) else "category")
     kinds = {"numbers": "number", "dates": "date", "times": "time", "lists": "tags", "nothing": "category"}
-    return Column(values.name, kinds[holds]).decided(values)
+    return Column(values.name, kinds[holds]).with_parts(values)
 
 
 def are_long(told: Texts) -> bool:

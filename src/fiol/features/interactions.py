@@ -13,14 +13,14 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.features.chunk import LARGEST, SMALLEST
 from fiol.features.column_values import BadValueError
+from fiol.features.feature_columns import FeatureColumn, interleave, ranks
 from fiol.features.named_rows import NamedRows
-from fiol.features.strands import Strand, ranks, woven
 
 #: What stands between the names of features that are multiplied.
 TIMES = "*"
 
 
-def crossed(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str]]) -> NamedRows:
+def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str]]) -> NamedRows:
     """The rows, with the features of every pair (or triple) after their own, in the order of the pairs.
 
     Parameters
@@ -35,7 +35,7 @@ def crossed(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str
     >>> from fiol import Chunk
     >>> entries = np.array([0, 1, 2], np.int32), np.array([2.0, 1.0, 1.0])
     >>> rows = NamedRows(Chunk(np.array([0, 3]), *entries), ["age", "city=Rome", "when.hour=7"])
-    >>> both = crossed(rows, ["age", "city", "when.hour"], [("city", "when"), ("age", "age")])
+    >>> both = add_interactions(rows, ["age", "city", "when.hour"], [("city", "when"), ("age", "age")])
     >>> both.names[3:], both.chunk.data
     (['city=Rome*when.hour=7', 'age*age'], array([2., 1., 1., 1., 4.]))
     """
@@ -44,14 +44,14 @@ def crossed(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str
         return rows
     chunk, names = rows
     row_of_entry = np.repeat(np.arange(chunk.rows), np.diff(chunk.indptr))
-    own = added_up(Strand(row_of_entry, chunk.indices, chunk.data, names, list(groups)))
-    return woven([own, *(cross(own, pair, chunk.rows) for pair in pairs)], chunk.rows)[0]
+    own = added_up(FeatureColumn(row_of_entry, chunk.indices, chunk.data, names, list(groups)))
+    return interleave([own, *(interaction_column(own, pair, chunk.rows) for pair in pairs)], chunk.rows)[0]
 
 
-def added_up(own: Strand) -> Strand:
-    """A strand whose rows have every feature once, where it was first, with the sum of its values.
+def added_up(own: FeatureColumn) -> FeatureColumn:
+    """A feature_column whose rows have every feature once, where it was first, with the sum of its values.
 
-    >>> twice = Strand(np.array([0, 0, 0]), np.array([1, 0, 1]), np.array([1.0, 5.0, 2.0]), ["a", "b"], ["", ""])
+    >>> twice = FeatureColumn(np.array([0, 0, 0]), np.array([1, 0, 1]), np.array([1.0, 5.0, 2.0]), ["a", "b"], ["", ""])
     >>> added_up(twice)[:3]
     (array([0, 0]), array([1, 0]), array([3., 5.]))
     """
@@ -65,7 +65,7 @@ def added_up(own: Strand) -> Strand:
     return own._replace(rows=own.rows[kept], codes=own.codes[kept], data=sums[sums != 0.0])
 
 
-def cross(own: Strand, pair: Sequence[str], rows: int) -> Strand:
+def interaction_column(own: FeatureColumn, pair: Sequence[str], rows: int) -> FeatureColumn:
     """The features that one pair or triple adds."""
     factors, row = list[Any](), np.empty(0, np.int64)
     for k, element in enumerate(pair):
@@ -93,7 +93,7 @@ def cross(own: Strand, pair: Sequence[str], rows: int) -> Strand:
         k = int(wrong.argmax())
         reason = f"must be between {SMALLEST:g} and {LARGEST:g} in size, got {data[k]:g}"
         raise BadValueError(int(row[k]), names[codes[k]], reason)
-    return Strand(row, codes, data, names, [TIMES.join(pair)] * len(names))
+    return FeatureColumn(row, codes, data, names, [TIMES.join(pair)] * len(names))
 
 
 def belongs_to(group: str, element: str) -> bool:
