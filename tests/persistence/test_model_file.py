@@ -387,7 +387,7 @@ def test_nothing_in_a_file_is_run(tmp_path):
     script = """
 import sys
 from fiol.persistence.model_file import read
-from fiol.persistence.recipe import from_json
+from fiol.persistence.component_json import from_json
 good, *bad = sys.argv[1:]
 read(good)
 seen = []

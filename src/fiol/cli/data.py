@@ -13,7 +13,7 @@ from fiol.cli.sections import option_in
 if TYPE_CHECKING:
     from fiol.learner import Learner
     from fiol.readers.reading import Reading
-    from fiol.training.guessing import Task
+    from fiol.training.task_inference import Task
 
 #: The section of these options.
 DATA_SECTION = "Data"
@@ -123,8 +123,8 @@ def load_trained(path: str) -> tuple[Learner, Reading, Task]:
     from fiol.components.losses import Binary
     from fiol.learner import Learner
     from fiol.readers.reading import Reading
-    from fiol.training.guessing import Task
-    from fiol.training.record import check_told_labels, check_training_record
+    from fiol.training.checkpoint_schema import check_checkpoint, check_labels
+    from fiol.training.task_inference import Task
 
     learner = fiol.load(path)
     if not isinstance(learner, Learner):
@@ -132,8 +132,8 @@ def load_trained(path: str) -> tuple[Learner, Reading, Task]:
     if "reading" not in learner.meta:
         raise ValueError(f"{path} does not say how its data are read: it was not made by fiol train")
     loss = learner.update.loss
-    check_training_record(learner.meta)
-    labels = check_told_labels(learner.meta, loss)
+    check_checkpoint(learner.meta)
+    labels = check_labels(learner.meta, loss)
     if labels is None and isinstance(loss, Binary) and not isinstance(loss, JointLoss):
         labels = [-1, 1]
     why = learner.meta.get("training", {}).get("why", "")

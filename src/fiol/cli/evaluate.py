@@ -113,7 +113,7 @@ def evaluate(
 def write_report(path: str, evaluation: Any, sources: tuple[str, ...], skipped: int) -> None:
     """A page about a model and what its predictions are worth."""
     from fiol.reports.run_page import RunOnPage
-    from fiol.training.figures import Line
+    from fiol.training.metrics import Line
 
     learner = evaluation.learner
     page = RunOnPage(

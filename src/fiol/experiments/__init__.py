@@ -7,6 +7,6 @@
 | `stability.py` | loss and weights over twenty decades of step sizes |
 | `regret.py` | measured regret beside its bounds |
 | `solvers.py`, `timing.py` | time per step; turns and fits |
-| `arena.py`, `work.py` | engines that learn from prebuilt chunks; generators in processes of their own |
+| `algorithms.py`, `parallel.py` | engines that learn from prebuilt chunks; generators in processes of their own |
 | `report.py`, `page.py` | what was found as JSON, Markdown, figures; all of it as one HTML page |
 """

@@ -20,9 +20,9 @@ from fiol.components.losses import Hinge, Logistic, Loss, Squared
 from fiol.components.regularizers import L1, Ridge
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Anytime, Constant, FixedHorizon, Inverse, StepSize
+from fiol.experiments.parallel import Task, run_parallel
 from fiol.experiments.report import Claim, Picture, Report, Table, number, power_of_ten, prose
 from fiol.experiments.timing import exponent
-from fiol.experiments.work import Task, follow
 from fiol.learner import Learner
 from fiol.plots import BLUE, GREEN, GREY, ORANGE, RED
 from fiol.presets import COMID, FIOL
@@ -189,7 +189,7 @@ class Regret:
     def run(self) -> Iterator[tuple[float, str]]:
         """The whole experiment; yields the share that is done, and what is being done."""
         tasks = self.tasks()
-        for done, (_, found) in enumerate(follow(tasks, self.settings.workers)):
+        for done, (_, found) in enumerate(run_parallel(tasks, self.settings.workers)):
             if isinstance(found, Curve):
                 self.curves.append(found)
                 text = ", ".join(found.case)

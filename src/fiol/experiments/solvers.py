@@ -23,9 +23,9 @@ from fiol.components.row import Floats, Indices, Row
 from fiol.components.solvers import Bisection, MedianOfMedians, Newton, Partition, Sorting
 from fiol.components.subproblem import make_problem
 from fiol.experiments.lasso import Lasso
+from fiol.experiments.parallel import run_parallel
 from fiol.experiments.report import Claim, Picture, Report, Table, prose
 from fiol.experiments.timing import Contestant, decades, exponent, fit_ranges, take_turns
-from fiol.experiments.work import follow
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 
 LAM = Lasso.lam
@@ -285,7 +285,7 @@ class Solvers:
         if s.compiled:
             names = [EXPLICIT, PLAIN, *SOLVERS]
             tasks = [partial(compile_loop, layout, name) for name in names for layout in ("dense", "sparse")]
-            for done, (_, name) in enumerate(follow(tasks, s.workers)):
+            for done, (_, name) in enumerate(run_parallel(tasks, s.workers)):
                 yield compiling * (done + 1) / len(tasks), f"compiling {name}"
         count = len(s.dense) + len(s.sparse)
         for stream in s.streams():

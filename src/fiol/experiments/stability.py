@@ -16,10 +16,10 @@ import numpy as np
 from fiol.components.losses import EpsilonInsensitive, Hinge, Logistic, Loss, Squared
 from fiol.components.regularizers import L1, Regularizer
 from fiol.components.row import Floats
-from fiol.experiments.arena import Algorithm
+from fiol.experiments.algorithms import Algorithm
 from fiol.experiments.lasso import Lasso
+from fiol.experiments.parallel import run_parallel
 from fiol.experiments.report import Claim, Picture, Report, Table, number, power_of_ten, prose
-from fiol.experiments.work import follow
 from fiol.features.containers import to_chunk
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from fiol.presets import COMID, FIOL, IOL, ISGD, RDA, SGD, FTRLProximal, ImplicitFTRL
@@ -140,7 +140,7 @@ class Stability:
     def run(self) -> Iterator[tuple[float, str]]:
         """The whole experiment; yields the share that is done, and what is being done."""
         tasks = [partial(try_step_sizes, self.settings, *pair) for pair in self.all]
-        for _, found in follow(tasks, self.settings.workers):
+        for _, found in run_parallel(tasks, self.settings.workers):
             self.sweeps.append(found)
             yield len(self.sweeps) / len(tasks), f"{found.algorithm}, {found.problem}"
 

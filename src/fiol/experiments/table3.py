@@ -19,10 +19,10 @@ from fiol.components.losses import Squared
 from fiol.components.regularizers import L1
 from fiol.components.row import Floats
 from fiol.components.solvers import Partition, Sorting
-from fiol.experiments.arena import Algorithm, compilations
+from fiol.experiments.algorithms import Algorithm, compilations
 from fiol.experiments.lasso import Lasso, norm1
+from fiol.experiments.parallel import run_parallel
 from fiol.experiments.report import Claim, Picture, Report, Table, number, power_of_ten, prose
-from fiol.experiments.work import follow
 from fiol.features.chunk import Chunk
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from fiol.presets import COMID, FIOL, ISGD, RDA, SGD, FTRLProximal, ImplicitFTRL
@@ -201,10 +201,10 @@ class Table3:
         compiling = 0.2  # a guess, for the progress bar
         if self.settings.compiled:
             tasks = compilations(ALGORITHMS)
-            for done, (_, name) in enumerate(follow(tasks, self.settings.workers)):
+            for done, (_, name) in enumerate(run_parallel(tasks, self.settings.workers)):
                 yield compiling * (done + 1) / len(tasks), f"compiling {name}"
         tasks = [partial(race, self.settings, rho) for rho in self.settings.rhos]
-        for k, snapshot in follow(tasks, self.settings.workers):
+        for k, snapshot in run_parallel(tasks, self.settings.workers):
             self.found[self.settings.rhos[k]] = snapshot
             share = sum(s.share for s in self.found.values()) / len(self.found)
             yield compiling + (1.0 - compiling) * share, "all algorithms learn in turns"

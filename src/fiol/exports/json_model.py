@@ -9,7 +9,7 @@ An object with these keys; numbers have all their digits:
 | `intercept` | a number, or one per class |
 | `weights` | a list of [name or number, weight], or [name, [weight of every class]]; those that are 0 are left out |
 | `meta` | how data are read, the history, and whatever the user keeps with the model |
-| `model` | recipe, options, names, classes: the header of a model file (`fiol.persistence.model`) |
+| `model` | update, options, names, classes: the header of a model file (`fiol.persistence.model`) |
 | `state` | all arrays that change while learning, or null |
 
 With its state a model goes on learning, and predicts, to the same bits. Without, it is one to predict with, up to the
@@ -30,7 +30,7 @@ from fiol.algorithms.update import Update
 from fiol.exports.linear import NoExportError, linear_model
 from fiol.features.file_header import check_header, classes_in
 from fiol.learner import Learner
-from fiol.persistence import recipe, records
+from fiol.persistence import component_json, records
 from fiol.persistence.model import Path, StoredModel, build_model, with_encoding_in_meta, without_repeated_encoding
 from fiol.persistence.model_file import ModelFileError, Selected
 
@@ -61,7 +61,7 @@ def model_to_json(learner: Any, state: bool = True) -> dict[str, Any]:
     header = without_repeated_encoding(learner.core.header(), learner.meta)
     if not state:
         update = Update(learner.update.loss)
-        header = {**header, "update": recipe.to_json(update), "statistics": list(update.statistics())}
+        header = {**header, "update": component_json.to_json(update), "statistics": list(update.statistics())}
     return {
         "fiol_json": JSON_FORM,
         "learner": learner.update.brief(),
@@ -106,7 +106,7 @@ def learner_of_weights(value: dict[str, Any], compiled: bool) -> Learner:
     """The learner that begins with weights as they are told."""
     header = value["model"]
     check_header(header)
-    update: Any = recipe.from_json(header["update"])
+    update: Any = component_json.from_json(header["update"])
     known = classes_in(header.get("labels"))
     learner = Learner(update, **header["options"], classes=known, compiled=compiled)
     learner.core.space.restore(header)

@@ -3,7 +3,7 @@
 
 | key of the header | what |
 |---|---|
-| `parameters` | those of the constructor: plain values, and components as recipes |
+| `parameters` | those of the constructor: plain values, and components as JSON |
 | `columns` | `n_features_in_` |
 | `names` | `feature_names_in_`, null without names |
 | `passes`, `rounds_before` | `n_iter_`, and rounds made before the last `fit` began |
@@ -40,7 +40,7 @@ from fiol.features.labels import AnyLabels
 from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
-from fiol.persistence import recipe
+from fiol.persistence import component_json
 from fiol.persistence.model import Path, build_model, read_model, write_model
 
 #: The models that an estimator may have inside, by kind.
@@ -264,9 +264,9 @@ def passive_learners(header: dict[str, Any], arrays: dict[str, Any], compiled: b
 
 
 def value_to_json(name: str, value: Any) -> Any:
-    """A parameter as plain JSON, a component as its recipe, a sequence as a list; TypeError if it is none of these."""
+    """A parameter as plain JSON, a component as its JSON, a sequence as a list; TypeError if it is none of these."""
     if isinstance(value, Component):
-        return {"recipe": recipe.to_json(value)}
+        return {"recipe": component_json.to_json(value)}
     if isinstance(value, TableEncoding):
         return {"coding": value.to_json()}
     if isinstance(value, dict):
@@ -289,4 +289,4 @@ def value_from_json(value: Any) -> Any:
         return [value_from_json(entry) for entry in value]
     if isinstance(value, dict) and "coding" in value:
         return TableEncoding.from_json(value["coding"])
-    return recipe.from_json(value["recipe"]) if isinstance(value, dict) else value
+    return component_json.from_json(value["recipe"]) if isinstance(value, dict) else value

@@ -26,7 +26,7 @@ def check_mergeable(kind: Any, models: Any, base: Any) -> list[Any]:
         if not isinstance(model, kind):
             raise TypeError(f"{name} must be a {kind.__name__}, got {type(model).__name__}")
         if not model.core.has_recipe_of(parts[0].core):
-            raise ValueError(f"{name} has another recipe than learners[0]")
+            raise ValueError(f"{name} has another update than learners[0]")
     for name, model in [] if base is None else named:
         check_descends(model.core.space, base.core.space, name)
         if model.rounds < base.rounds and model.rows >= base.rows:  # fewer rows are refused with the shares

@@ -20,7 +20,7 @@ from fiol.features.labels import Labels, labels_of_rows
 from fiol.features.targets import check_targets
 from fiol.features.transaction import Transaction
 from fiol.features.turns import Free, Turns
-from fiol.persistence import recipe
+from fiol.persistence import component_json
 
 Core = TypeVar("Core", bound="ModelCore")
 #: A chunk with more entries per byte of the model than this takes far longer to score than the model takes to copy.
@@ -97,7 +97,7 @@ class ModelCore:
 
     def header(self) -> dict[str, Any]:
         """Return the header of a model file: update, options, features and classes."""
-        return {"update": recipe.to_json(self.update), "options": self.options(), **self.space.header()}
+        return {"update": component_json.to_json(self.update), "options": self.options(), **self.space.header()}
 
     def arrays(self) -> dict[str, Any]:
         """Return everything that changes while learning, by name, not as copies."""

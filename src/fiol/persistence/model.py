@@ -18,7 +18,7 @@ Files load for ever. What every file of a kind has had from the beginning is req
 refused by name. What is added to a kind later, a key of its header or an array, has a value for files without it: a key
 its default, an array what it is in a new model. Keys a version does not know are passed over; where that would be
 wrong, the addition raises the format, and an older version refuses the file for its format. What says how a model
-learns, the options and fields of a recipe, is never passed over: an unknown one is refused by name.
+learns, the options and fields of components, is never passed over: an unknown one is refused by name.
 """
 
 from __future__ import annotations

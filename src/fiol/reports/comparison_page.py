@@ -6,19 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fiol.reports.drawing import Axis, DrawnCurve, figure
+from fiol.reports.html import Card, command_box, html_page, plain_table
 from fiol.reports.run_page import loss_name, three_digits
-from fiol.reports.sheet import Card, command_box, html_page, plain_table
-from fiol.training.comparing import Comparison, Finish, best_finishes, span_of_good
+from fiol.reports.svg import Axis, DrawnCurve, figure
+from fiol.training.sweep import Sweep, SweepResult, best_results, count_near_best
 
 #: What the default is called: nothing to choose.
 ENSEMBLE = "ensemble"
 
 
-def comparison_title(found: Sequence[Finish]) -> str:
+def comparison_title(found: Sequence[SweepResult]) -> str:
     """Who is where, in a line.
 
-    >>> comparison_title([Finish("ensemble", None, 0.4, 1), Finish("SGD", 0.1, 0.5, 1), Finish("SGD", 1.0, 9.0, 1)])
+    >>> sizes = [SweepResult("SGD", 0.1, 0.5, 1), SweepResult("SGD", 1.0, 9.0, 1)]
+    >>> comparison_title([SweepResult("ensemble", None, 0.4, 1), *sizes])
     'Nothing chosen: 0.4; the best of 2 choices in hindsight: 0.5 (SGD at 0.1)'
     """
     chosen = [finish for finish in found if finish.size is not None]
@@ -29,12 +30,12 @@ def comparison_title(found: Sequence[Finish]) -> str:
     return told[:1].upper() + told[1:] if level is None else f"Nothing chosen: {three_digits(level.loss)}; {told}"
 
 
-def comparison_rows(found: Sequence[Finish]) -> list[list[str]]:
+def comparison_rows(found: Sequence[SweepResult]) -> list[list[str]]:
     """A line per algorithm: best loss and its step size, worst loss, sizes within 10 % of the best of all."""
     least = min(finish.loss for finish in found)
     rows = []
-    for name, best in best_finishes(found).items():
-        good, many, worst = span_of_good([finish for finish in found if finish.algorithm == name], least)
+    for name, best in best_results(found).items():
+        good, many, worst = count_near_best([finish for finish in found if finish.algorithm == name], least)
         size = "" if best.size is None else f"{best.size:g}"
         said = "overflow" if math.isinf(worst) else three_digits(worst)
         rows.append([name, three_digits(best.loss), size, said, f"{good} of {many}", f"{best.nonzeros:,}"])
@@ -44,9 +45,9 @@ def comparison_rows(found: Sequence[Finish]) -> list[list[str]]:
 HEAD = ["algorithm", "best loss", "at size", "worst loss", "within 10 %", "non-zeros"]
 
 
-def comparison_page(comparison: Comparison, exact: Sequence[str], data: str, command: str) -> str:
+def comparison_page(comparison: Sweep, exact: Sequence[str], data: str, command: str) -> str:
     """The page; `exact` are the algorithms whose steps do not linearize the loss."""
-    found, constant = comparison.finishes(), comparison.constant_loss()
+    found, constant = comparison.results(), comparison.constant_loss()
     title = comparison_title(found)
     curves, sizes = list[DrawnCurve](), sorted({finish.size for finish in found if finish.size is not None})
     ends = [sizes[0], sizes[-1]]
@@ -57,7 +58,7 @@ def comparison_page(comparison: Comparison, exact: Sequence[str], data: str, com
         curves.append(DrawnCurve(ends, [constant] * 2, f"best constant {three_digits(constant)}", "members"))
     top = 3.0 * max(curve.y[0] for curve in curves) if curves else 3.0 * min(finish.loss for finish in found)
     least = min(finish.loss for finish in found)
-    for name in best_finishes(found):
+    for name in best_results(found):
         own = [finish for finish in found if finish.algorithm == name and finish.size is not None]
         if own:
             y = [min(finish.loss, top) for finish in own]
@@ -78,7 +79,7 @@ def comparison_page(comparison: Comparison, exact: Sequence[str], data: str, com
         Card("All algorithms", plain_table(HEAD, comparison_rows(found))),
     ]
     table: list[list[str]] = []
-    algorithms = [name for name in best_finishes(found) if name != ENSEMBLE]
+    algorithms = [name for name in best_results(found) if name != ENSEMBLE]
     losses = {(finish.algorithm, finish.size): finish.loss for finish in found}
     for size in sizes:
         cells = [losses.get((name, size)) for name in algorithms]

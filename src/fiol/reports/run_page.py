@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.learner import Learner
-from fiol.persistence.recipe import to_json
+from fiol.persistence.component_json import to_json
 from fiol.readers.reading import Reading
-from fiol.reports.drawing import Axis, DrawnCurve, axis_for, figure, histogram, short_number, shortened
-from fiol.reports.sheet import LONGEST_CELL, Card, bar_table, command_box, html_page, plain_table, shaded_table
+from fiol.reports.html import LONGEST_CELL, Card, bar_table, command_box, html_page, plain_table, shaded_table
+from fiol.reports.svg import Axis, DrawnCurve, axis_for, figure, histogram, short_number, shortened
 from fiol.summary import brief_member
 from fiol.training.evaluation import Evaluation
-from fiol.training.figures import Line, TargetTable, Window
-from fiol.training.guessing import Task
+from fiol.training.metrics import Line, TargetTable, Window
+from fiol.training.task_inference import Task
 
 #: So many features are shown, and confusions of so many classes.
 FEATURES_SHOWN, MOST_CLASSES = 15, 12
@@ -470,6 +470,6 @@ def recipe_card(learner: Learner, task: Task, history: Sequence[Line]) -> Card:
     if learner.bits is not None:
         facts[-1] = ["features", f"hashed into 2^{learner.bits}"]
     facts.append(["stored as", str(np.dtype(learner.dtype).name)])
-    recipe = json.dumps(to_json(learner.update), indent=1)
-    whole = f"<details><summary>Every part, as JSON</summary>{command_box(recipe)}</details>"
-    return Card("The recipe", plain_table(["", ""], facts, 2) + whole)
+    components = json.dumps(to_json(learner.update), indent=1)
+    whole = f"<details><summary>Every part, as JSON</summary>{command_box(components)}</details>"
+    return Card("Components", plain_table(["", ""], facts, 2) + whole)

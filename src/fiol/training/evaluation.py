@@ -11,8 +11,8 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.row import Floats
 from fiol.learner import Learner
 from fiol.learner.core import softmax
-from fiol.training.figures import Mean, TargetTable, Windows, mean_of_windows
-from fiol.training.guessing import Task
+from fiol.training.metrics import Mean, TargetTable, Windows, mean_of_windows
+from fiol.training.task_inference import Task
 
 #: So many different scores are told apart for the area under the curve.
 MOST_SCORES = 2**22

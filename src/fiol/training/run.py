@@ -23,10 +23,10 @@ from fiol.features.named_rows import NamedRows
 from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS
 from fiol.readers.batch import Batch
-from fiol.training.figures import Figures, Line, mean_of_windows
-from fiol.training.guessing import Task, UnclearTargetError
+from fiol.training.metrics import Line, PassMetrics, mean_of_windows
 from fiol.training.rows import TargetRows
 from fiol.training.shuffling import held_out_rows, shuffled
+from fiol.training.task_inference import Task, UnclearTargetError
 
 #: The first line of the table comes after so many rows, the others after twice as many each.
 FIRST_LINE = 1000
@@ -90,10 +90,10 @@ class Training:
     Parameters
     ----------
     learner : what learns; it may have learned before.
-    task : the loss of the learner, and how targets are written: see `fiol.training.guessing`.
+    task : the loss of the learner, and how targets are written: see `fiol.training.task_inference`.
     batches : called once a pass, gives the rows as readers do (`Batch`), the same ones each time.
     regime : passes, shuffling, rows held out.
-    held : `with held():` keeps signals waiting: see `fiol.training.stopping`.
+    defer_signals : context manager that delays signals to the end of its block: see `fiol.training.signals`.
     skip_missing : leave out rows without a target, and count them (`missing`); otherwise they are an error.
     save : called with the learner at checkpoints, which come every `every_rows` rows and `every_seconds` seconds.
     watch : called with this run, scores, their rows (`TargetRows`) and whether they are held out; rows that are not
@@ -120,7 +120,7 @@ class Training:
         batches: Callable[[], Iterator[Batch]],
         regime: Regime | None = None,
         *,
-        held: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        defer_signals: Callable[[], AbstractContextManager[Any]] = nullcontext,
         skip_missing: bool = False,
         save: Callable[[Learner], None] | None = None,
         every_rows: float = float("inf"),
@@ -129,7 +129,7 @@ class Training:
     ) -> None:
         self.learner, self.task, self.batches = learner, task, batches
         self.regime = Regime() if regime is None else regime
-        self.held, self.skip_missing = held, skip_missing
+        self.defer_signals, self.skip_missing = defer_signals, skip_missing
         self.save, self.every_rows, self.every_seconds = save, every_rows, every_seconds
         self.watch, self.compiling = watch, 0.0  #: seconds until the first row could be learned from
         self.number = 1  #: the pass, from 1
@@ -137,7 +137,7 @@ class Training:
         self.scored = 0  #: rows held out that were scored in this pass
         self.read, self.read_before = 0, 0  #: bytes read in this pass, and without the last batch
         self.missing = 0  #: rows left out for want of a target, in this pass
-        self.figures = Figures()
+        self.metrics = PassMetrics()
         self.history: list[Line] = []
         self.finished = False
         self.best: Learner | None = None  #: the model after the best pass so far, if there is to be an early stop
@@ -155,7 +155,7 @@ class Training:
             "rows": self.rows,
             "scored": self.scored,
             "missing": self.missing,
-            "figures": self.figures.to_json(),
+            "figures": self.metrics.to_json(),
             "piece": self.piece,
             "best": [self.best_pass, self.best_loss] if self.best_pass else None,
             "why": self.task.why,
@@ -172,7 +172,7 @@ class Training:
 
     def checkpoint(self) -> None:
         """Save the model as it is now, if there is somewhere to save it; whole, or not at all."""
-        with self.held():
+        with self.defer_signals():
             self.note()
             if self.save is not None:
                 self.save(self.learner)
@@ -183,7 +183,7 @@ class Training:
         self.regime = Regime.from_json(state["regime"])
         self.number, self.rows, self.scored = state["pass"], state["rows"], state["scored"]
         self.missing, self.piece, self.finished = state["missing"], state["piece"], state["finished"]
-        self.figures = Figures.from_json(state["figures"])
+        self.metrics = PassMetrics.from_json(state["figures"])
         self.history = [Line.from_json(line) for line in history]
         self.best_pass, self.best_loss = state["best"] or (0, float("inf"))
         self.best, self._saved_rows = best, self.rows
@@ -194,15 +194,15 @@ class Training:
         """Learn until the end, and tell: `Advance` after every piece of rows, a `Line` whenever the table grows."""
         while not self.finished:
             yield from self._one_pass()
-            told = is_line(self.figures.rows)
-            with self.held():
+            told = is_line(self.metrics.rows)
+            with self.defer_signals():
                 line = self._end_pass()
             if not told:
                 yield line
 
     def _one_pass(self) -> Iterator[Advance | Line]:
         """The rest of the pass."""
-        done, regime = self.figures.rows, self.regime
+        done, regime = self.metrics.rows, self.regime
         blocks, position = self._blocks(self.scored), 0
         if regime.shuffle:
             blocks = shuffled(blocks, regime.shuffle, regime.seed, self.number)
@@ -273,15 +273,15 @@ class Training:
             self._rehearse(rows.part(0, min(rows.size, ROWS_REHEARSED)))
             self.compiling = time.monotonic() - started
         again = self.number > 1 and learner.rounds >= MIN_STACK_ROWS
-        with self.held():
+        with self.defer_signals():
             with learner.engine.freeze_stack() if again else nullcontext():
                 scores = learner.learn(*rows)
             codes, lines = self._codes(rows.y), []
-            for start, stop in itertools.pairwise(cuts_at_lines(self.figures.rows, rows.size)):
+            for start, stop in itertools.pairwise(cuts_at_lines(self.metrics.rows, rows.size)):
                 part = codes[start:stop], rows.weights[start:stop]
-                mean = mean_of_windows(learner, scores[start:stop], *part, self.figures.windows)
-                self.figures.add(mean, *part)
-                if is_line(self.figures.rows):
+                mean = mean_of_windows(learner, scores[start:stop], *part, self.metrics.windows)
+                self.metrics.add(mean, *part)
+                if is_line(self.metrics.rows):
                     lines.append(self._line())
             self.rows += rows.size
             if self.watch is not None:
@@ -299,22 +299,22 @@ class Training:
             learner.add_classes(rows.y.tolist())  # there is no loss of a class that nobody knows
         scores, codes = learner.scores(rows.X), self._codes(rows.y)
         mean = learner.core.mean_loss(scores, codes, rows.weights)
-        with self.held():
-            self.figures.held_out.add(mean, float(rows.weights.sum()))
+        with self.defer_signals():
+            self.metrics.held_out.add(mean, float(rows.weights.sum()))
             self.scored += rows.size
             if self.watch is not None:
                 self.watch(self, scores, rows, True)
 
     def _line(self) -> Line:
         """A new line of the table."""
-        line = self.figures.line(self.number, self.task.loss, self.learner)
+        line = self.metrics.line(self.number, self.task.loss, self.learner)
         self.history.append(line)
         return line
 
     def _end_pass(self) -> Line:
         """The last line of a pass; the next pass begins, or the run is finished."""
-        regime, held = self.regime, self.figures.held_out
-        if not is_line(self.figures.rows):
+        regime, held = self.regime, self.metrics.held_out
+        if not is_line(self.metrics.rows):
             self._line()
         elif held.mass:  # rows were scored after that line
             self.history[-1] = self.history[-1]._replace(held_out=held.value)
@@ -327,7 +327,7 @@ class Training:
         patient = regime.patience is None or not self.best_pass or waited < regime.patience
         self.finished = self.number >= regime.passes or not patient
         if not self.finished:
-            self.number, self.scored, self.figures = self.number + 1, 0, Figures()
+            self.number, self.scored, self.metrics = self.number + 1, 0, PassMetrics()
         elif self.best is not None and self.best_pass < self.number:
             self.best.meta = self.learner.meta
             self.learner = self.best
@@ -354,10 +354,10 @@ class Training:
         except TypeError:  # with another number of features it cannot be
             return
         for part in (rows, rows):  # the second time, columns far from 0 are known
-            scores, figures = twin.learn(*part), Figures()
+            scores, metrics = twin.learn(*part), PassMetrics()
         codes = twin.core.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
-        figures.add(mean_of_windows(twin, scores, codes, rows.weights, figures.windows), codes, rows.weights)
-        figures.line(1, self.task.loss, twin)
+        metrics.add(mean_of_windows(twin, scores, codes, rows.weights, metrics.windows), codes, rows.weights)
+        metrics.line(1, self.task.loss, twin)
         twin.scores(rows.X)
 
 

@@ -101,7 +101,7 @@ class EnsembleEngine(Engine):
         low, high, heaviest = limits(self.dtype, self.longest)
         # Larger values go to `learn`, which warns if a member overflows.
         self.limits = max(low, 1.0 / LARGEST_EVENT), min(high, LARGEST_EVENT), heaviest
-        # By the recipe, not by what this machine has.
+        # By the update, not by what this machine has.
         self.apart = 0 if sum(map(fits_lanes, plans)) > 1 else len(plans) - (self.gate >= 0)
         lane_places = chosen_lanes([plan for k, plan in enumerate(plans) if k != self.gate], compiled)
         members = Members(engines, lane_places, self.gate)

@@ -11,12 +11,12 @@ import numpy as np
 
 from fiol.components.joint_losses import JointLoss
 from fiol.learner import Learner
-from fiol.training.figures import Mean, TargetTable
-from fiol.training.guessing import Task
+from fiol.training.metrics import Mean, TargetTable
 from fiol.training.rows import TargetRows
+from fiol.training.task_inference import Task
 
 
-class Finish(NamedTuple):
+class SweepResult(NamedTuple):
     """How one learner did: its algorithm, step size (None has none to choose), and mean progressive loss.
 
     The loss is infinite where scores or weights left the range of double precision.
@@ -28,25 +28,25 @@ class Finish(NamedTuple):
     nonzeros: int
 
 
-class Comparison:
-    """Learners that see the same rows in the same order: `add` rows, then `finishes()`.
+class Sweep:
+    """Learners that see the same rows in the same order: `add` rows, then `results()`.
 
-    `entrants` are learners by (algorithm, step size). One that overflows learns no more.
+    `learners` are learners by (algorithm, step size). One that overflows learns no more.
 
     >>> from fiol import FIOL, SGD, Constant, Squared, to_chunk
     >>> x = np.linspace(1.0, 20.0, 30)
     >>> rows = TargetRows(to_chunk(x[:, None]), 2.0 * x, np.ones(30))
     >>> kinds = [(kind, eta) for kind in (FIOL, SGD) for eta in (0.01, 10.0)]
     >>> made = {(kind.__name__, eta): Learner(kind(Squared(), step_size=Constant(eta))) for kind, eta in kinds}
-    >>> comparison = Comparison(made, Task(Squared(), None, ""))
+    >>> comparison = Sweep(made, Task(Squared(), None, ""))
     >>> comparison.add(rows)
-    >>> [(f.algorithm, f.size, bool(f.loss < 1.1 * comparison.constant_loss())) for f in comparison.finishes()]
+    >>> [(f.algorithm, f.size, bool(f.loss < 1.1 * comparison.constant_loss())) for f in comparison.results()]
     [('FIOL', 0.01, True), ('FIOL', 10.0, True), ('SGD', 0.01, True), ('SGD', 10.0, False)]
     """
 
-    def __init__(self, entrants: dict[tuple[str, float | None], Learner], task: Task) -> None:
-        self.entrants, self.task, self.rows = entrants, task, 0
-        self.losses = {key: Mean() for key in entrants}
+    def __init__(self, learners: dict[tuple[str, float | None], Learner], task: Task) -> None:
+        self.learners, self.task, self.rows = learners, task, 0
+        self.losses = {key: Mean() for key in learners}
         self.out: set[tuple[str, float | None]] = set()
         self.targets = TargetTable()
 
@@ -54,7 +54,7 @@ class Comparison:
         """Let everybody learn from rows."""
         self.rows += rows.size
         mass, codes = float(rows.weights.sum()), rows.y
-        for key, learner in self.entrants.items():
+        for key, learner in self.learners.items():
             if key in self.out:
                 continue
             try:
@@ -74,32 +74,32 @@ class Comparison:
         """The mean loss of the best constant."""
         return self.targets.least_loss(self.task.loss)
 
-    def finishes(self) -> list[Finish]:
-        """How everybody did, in the order of the entrants."""
+    def results(self) -> list[SweepResult]:
+        """How everybody did, in the order of the learners."""
         return [
-            Finish(*key, math.inf if key in self.out else self.losses[key].value, learner.n_nonzero)
-            for key, learner in self.entrants.items()
+            SweepResult(*key, math.inf if key in self.out else self.losses[key].value, learner.n_nonzero)
+            for key, learner in self.learners.items()
         ]
 
 
-def best_finishes(finishes: Iterable[Finish]) -> dict[str, Finish]:
+def best_results(results: Iterable[SweepResult]) -> dict[str, SweepResult]:
     """Of every algorithm the one with the least loss.
 
-    >>> best_finishes([Finish("SGD", 0.1, 0.5, 3), Finish("SGD", 1.0, 0.4, 3)])["SGD"].size
+    >>> best_results([SweepResult("SGD", 0.1, 0.5, 3), SweepResult("SGD", 1.0, 0.4, 3)])["SGD"].size
     1.0
     """
-    found: dict[str, Finish] = {}
-    for finish in finishes:
-        if finish.algorithm not in found or finish.loss < found[finish.algorithm].loss:
-            found[finish.algorithm] = finish
+    found: dict[str, SweepResult] = {}
+    for result in results:
+        if result.algorithm not in found or result.loss < found[result.algorithm].loss:
+            found[result.algorithm] = result
     return found
 
 
-def span_of_good(finishes: Iterable[Finish], least: float, within: float = 1.1) -> tuple[int, int, Any]:
+def count_near_best(results: Iterable[SweepResult], least: float, within: float = 1.1) -> tuple[int, int, Any]:
     """How many of these are within so many times the least loss of all, of how many, and the worst loss.
 
-    >>> span_of_good([Finish("SGD", 0.1, 0.5, 3), Finish("SGD", 1.0, math.inf, 3)], 0.5)
+    >>> count_near_best([SweepResult("SGD", 0.1, 0.5, 3), SweepResult("SGD", 1.0, math.inf, 3)], 0.5)
     (1, 2, inf)
     """
-    losses = [finish.loss for finish in finishes]
+    losses = [result.loss for result in results]
     return sum(loss <= within * least for loss in losses), len(losses), max(losses)

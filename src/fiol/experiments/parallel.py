@@ -12,30 +12,30 @@ from typing import Any
 Task = Callable[[], Iterator[Any]]
 
 
-def follow(tasks: Sequence[Task], workers: int = 1) -> Iterator[tuple[int, Any]]:
+def run_parallel(tasks: Sequence[Task], workers: int = 1) -> Iterator[tuple[int, Any]]:
     """Run all tasks, and yield (number of the task, what it yields) as it comes.
 
     With one worker they run here, one after the other; with more, in as many processes. Whoever stops listening
     (an interrupt, say) stops them too, and keeps what has been yielded. What a task raises is raised here.
 
-    >>> list(follow([lambda: iter("ab"), lambda: iter("c")]))
+    >>> list(run_parallel([lambda: iter("ab"), lambda: iter("c")]))
     [(0, 'a'), (0, 'b'), (1, 'c')]
     """
     if min(workers, len(tasks)) > 1:
-        yield from follow_processes(tasks, min(workers, len(tasks)))
+        yield from run_in_processes(tasks, min(workers, len(tasks)))
         return
     for k, task in enumerate(tasks):
         for item in task():
             yield k, item
 
 
-def follow_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Any]]:
+def run_in_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Any]]:
     """The same in processes; each takes the next task when it is done with one."""
     context = multiprocessing.get_context("spawn")  # a copy of a process with threads could hang
     todo, found = context.Queue(), context.Queue()
     for numbered in (*enumerate(tasks), *[None] * workers):
         todo.put(numbered)
-    processes = [context.Process(target=work, args=(todo, found), daemon=True) for _ in range(workers)]
+    processes = [context.Process(target=run_worker, args=(todo, found), daemon=True) for _ in range(workers)]
     try:
         for process in processes:
             process.start()
@@ -63,7 +63,7 @@ def follow_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int,
             pipe.cancel_join_thread()  # what nobody will read need not be sent
 
 
-def work(todo: Any, found: Any) -> None:
+def run_worker(todo: Any, found: Any) -> None:
     """The work of one process, which leaves interrupts to the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for k, task in iter(todo.get, None):

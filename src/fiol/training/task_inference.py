@@ -46,7 +46,7 @@ class Task(NamedTuple):
 
         A row without a target (nan, None) has any of them. A value that is no target is an `UnclearTargetError`.
 
-        >>> task = guessed_task(["no", "yes", "no"])
+        >>> task = infer_task(["no", "yes", "no"])
         >>> task.coded(["yes", None, "no"])
         (array([ 1., -1., -1.]), array([ True, False,  True]))
         """
@@ -86,7 +86,7 @@ class Task(NamedTuple):
         return np.where(plus, 1.0, -1.0), there
 
 
-def guessed_task(targets: Any, loss: AnyLoss | None = None) -> Task:
+def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
     """What to learn from a target of which these are the first rows; the labels alone if a loss is given.
 
     | the target has | loss |
@@ -98,11 +98,11 @@ def guessed_task(targets: Any, loss: AnyLoss | None = None) -> Task:
 
     Of two values the larger number, or the text that comes later in the alphabet, is positive.
 
-    >>> guessed_task([0, 1, 1, 0]).why
+    >>> infer_task([0, 1, 1, 0]).why
     'two values, 0 and 1: logistic loss, 1 is positive'
-    >>> guessed_task(["cat", "dog", "cow"]).why
+    >>> infer_task(["cat", "dog", "cow"]).why
     "3 different texts, such as 'cat', 'cow', 'dog': softmax, a score per class"
-    >>> guessed_task([2.5, 1.25, 3.0]).why
+    >>> infer_task([2.5, 1.25, 3.0]).why
     'numbers from 1.25 to 3: squared loss'
     """
     values = plain_values(targets)
@@ -111,7 +111,7 @@ def guessed_task(targets: Any, loss: AnyLoss | None = None) -> Task:
         raise UnclearTargetError("no row has a target: nothing can be learned")
     found = distinct(values)
     if loss is not None:
-        return given_task(loss, found)
+        return task_of_loss(loss, found)
     texts = [value for value in found if isinstance(value, str)]
     if texts and len(texts) < len(found):
         number = next(value for value in found if not isinstance(value, str))
@@ -140,7 +140,7 @@ def guessed_task(targets: Any, loss: AnyLoss | None = None) -> Task:
     return Task(Squared(), None, f"numbers from {low:g} to {high:g}: squared loss")
 
 
-def given_task(loss: AnyLoss, found: list[Label]) -> Task:
+def task_of_loss(loss: AnyLoss, found: list[Label]) -> Task:
     """The task of a loss that was named, with the labels that its targets have so far, sorted."""
     why = f"{called_as(loss)}, as asked for"
     if not isinstance(loss, Binary):

@@ -14,7 +14,7 @@ from fiol.components.component import Component
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Polynomial
 from fiol.engine.update_engine import UpdateEngine
-from fiol.experiments.work import Task
+from fiol.experiments.parallel import Task
 from fiol.features.containers import to_chunk
 
 

@@ -223,7 +223,7 @@ def best_constant(loss: Any, values: list[float], shares: list[float]) -> float:
     return 0.5 * (low + high)
 
 
-class Figures:
+class PassMetrics:
     """The figures of one pass. All of them depend on the rows alone, and go on exactly from `to_json`."""
 
     def __init__(self) -> None:
@@ -260,7 +260,7 @@ class Figures:
         return {"loss": self.loss, "since": self.since, "held_out": self.held_out}
 
     @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Figures:
+    def from_json(cls, given: dict[str, Any]) -> PassMetrics:
         """The figures that `to_json` wrote."""
         new = cls()
         new.rows, new.targets = given["rows"], TargetTable(*given["targets"])

@@ -9,44 +9,44 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fiol.components.losses import Binary
-from fiol.training.figures import Line
+from fiol.training.metrics import Line
 from fiol.training.run import Regime
 
 RecordCheck = Callable[[Any], bool]
 
 
-def check_training_record(meta: Mapping[str, Any]) -> None:
+def check_checkpoint(meta: Mapping[str, Any]) -> None:
     """ValueError, with the place, if something is not as `Training.note` and the command write it.
 
-    >>> check_training_record({"history": [], "training": {"asked": {"data": ["a.csv"]}}})
-    >>> check_training_record({"training": {"regime": {"passes": 0}}})
+    >>> check_checkpoint({"history": [], "training": {"asked": {"data": ["a.csv"]}}})
+    >>> check_checkpoint({"training": {"regime": {"passes": 0}}})
     Traceback (most recent call last):
     ValueError: its training is not as fiol train writes it: regime = {'passes': 0}
-    >>> check_training_record({"history": [{"rows": 5}]})
+    >>> check_checkpoint({"history": [{"rows": 5}]})
     Traceback (most recent call last):
     ValueError: its history is not as fiol train writes it: number is missing
     """
     training, history = meta.get("training", {}), meta.get("history", [])
-    check_told_parts(
+    check_fields(
         "training", training, RUN_PARTS if isinstance(training, dict) and "regime" in training else ASKED_PARTS
     )
     if not isinstance(history, list):
         raise ValueError(f"its history is not as fiol train writes it, but {reprlib.repr(history)}")
     for line in history:
-        check_told_parts("history", line, LINE_PARTS)
+        check_fields("history", line, LINE_PARTS)
         if not line.keys() <= LINE_PARTS.keys():
             raise ValueError(
                 f"its history is not as fiol train writes it: it has {sorted(line.keys() - LINE_PARTS.keys())}"
             )
 
 
-def check_told_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
+def check_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
     """The labels of two classes that a file keeps, the negative one first; None if there are none to keep.
 
     >>> from fiol import Logistic
-    >>> check_told_labels({"labels": ["no", "yes"]}, Logistic())
+    >>> check_labels({"labels": ["no", "yes"]}, Logistic())
     ['no', 'yes']
-    >>> check_told_labels({"labels": "yes"}, Logistic())
+    >>> check_labels({"labels": "yes"}, Logistic())
     Traceback (most recent call last):
     ValueError: its labels must be the two of a loss of two classes, got 'yes'
     """
@@ -59,7 +59,7 @@ def check_told_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
     return labels
 
 
-def check_told_parts(name: str, told: Any, parts: Mapping[str, RecordCheck]) -> None:
+def check_fields(name: str, told: Any, parts: Mapping[str, RecordCheck]) -> None:
     """ValueError unless a value is a mapping whose parts are what they should be."""
     if not isinstance(told, dict):
         raise ValueError(f"its {name} is not as fiol train writes it, but {reprlib.repr(told)}")
@@ -81,7 +81,7 @@ def is_finite_number(told: Any) -> bool:
 
 
 def is_total(told: Any) -> bool:
-    """Whether something is a number as `figures.as_text` has them."""
+    """Whether something is a number as `metrics.as_text` writes it."""
     return is_finite_number(told) or told in ("inf", "-inf", "nan")
 
 
@@ -128,7 +128,7 @@ def is_asked(told: Any) -> bool:
 
 
 def are_figures(told: Any) -> bool:
-    """Whether something is `Figures` as a mapping."""
+    """Whether something is `PassMetrics` as a mapping."""
     return isinstance(told, dict) and all(
         check(told[part]) if part in told else part in PARTS_OF_LATER for part, check in FIGURE_PARTS.items()
     )

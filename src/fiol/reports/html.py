@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from fiol.reports.drawing import shortened
+from fiol.reports.svg import shortened
 
 #: Names in tables are not longer.
 LONGEST_CELL = 40

@@ -7,10 +7,10 @@ from typing import Any
 from fiol.components.row import Floats
 from fiol.learner import Learner
 from fiol.training.evaluation import Evaluation
-from fiol.training.guessing import Task
+from fiol.training.task_inference import Task
 
 
-class Watcher:
+class MetricsCollector:
     """Judges a run by the rows held out in the last pass; without such rows, by all of the first pass.
 
     Those have their scores from before they were learned from. A run that goes on is judged by the rows after that,
