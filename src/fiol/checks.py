@@ -299,7 +299,7 @@ def check_copies(component: Component) -> None:
 
 
 def is_importable(cls: type) -> bool:
-    """Whether a class can be found by its name, unlike one defined inside a function."""
+    """Return whether a class can be found by its name, unlike one defined inside a function."""
     found: Any = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -307,7 +307,7 @@ def is_importable(cls: type) -> bool:
 
 
 def check_record(step_size: StepSize, power: int) -> Floats:
-    """The metrics of a feature after values times 2^power, with the same loss; its statistics stay finite."""
+    """Return the metrics of a feature after values times 2^power, with the same loss; its statistics stay finite."""
     step_size = step_size.for_loss(Squared())  # as rounds see it
     s, found, pulled = np.zeros(step_size.width()), [], False
     for x, square in itertools.product((1.0, -0.25, 3.0, 1e-6, 1e6), (0.0, 1.0, 1e-8, 1e8)):
@@ -455,7 +455,7 @@ def close(a: float, b: float) -> bool:
 
 
 def is_positive(component: Component) -> bool:
-    """Whether a geometry keeps weights above 0, each by itself."""
+    """Return whether a geometry keeps weights above 0, each by itself."""
     return isinstance(component, Separable) and component.least_weight() == 0.0
 
 
@@ -474,7 +474,7 @@ def start_weights(geometry: Geometry, d: int, rng: np.random.Generator) -> Float
 
 
 def stream(step_size: StepSize, compiled: bool) -> Floats:
-    """The weights after a short stream, always the same."""
+    """Return the weights after a short stream, always the same."""
     rng = np.random.default_rng(2)
     X = rng.standard_normal((8, 3)) * (rng.random((8, 3)) < 0.7)
     learner = Learner(Update(Squared(), Unregularized(), step_size), n_features=3, compiled=compiled)
@@ -492,7 +492,7 @@ def step(
     geometry: Geometry | None = None,
     solver: Solver | None = None,
 ) -> Step:
-    """One step of a small problem, always the same."""
+    """Return one step of a small problem, always the same."""
     rng = np.random.default_rng(1)
     w, x = start_weights(geometry or Euclidean(), d, rng), rng.standard_normal(d)
     args: dict[str, Any] = {"regularizer": regularizer, "geometry": geometry, "solver": solver}

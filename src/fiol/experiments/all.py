@@ -19,11 +19,11 @@ class Experiment(Protocol):
         """Run the experiment; yields the share that is done, and what is being done."""
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the findings so far."""
 
 
 def make_experiment(name: str, quick: bool, seconds: float | None, seed: int, workers: int) -> Experiment:
-    """An experiment by name, ready to run; `seconds` is the time of a run of table3."""
+    """Return an experiment by name, ready to run; `seconds` is the time of a run of table3."""
     common: dict[str, Any] = {"seed": seed, "workers": workers}
     makers: dict[str, Callable[[], Experiment]] = {
         "table3": lambda: table3.Table3(

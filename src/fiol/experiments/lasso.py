@@ -59,14 +59,14 @@ class Lasso:
     # The stream.
 
     def rows(self, rng: np.random.Generator, n: int, out: Floats | None = None) -> tuple[Floats, Floats]:
-        """The next n rows and targets; the rows are written to `out` if it is given."""
+        """Return the next n rows and targets; the rows are written to `out` if it is given."""
         x = rng.standard_normal((n, self.d), out=out)
         if self.rho:
             x += self.delta * rng.standard_normal((n, 1))
         return x, x @ self.true + self.tau * rng.standard_normal(n)
 
     def chunks(self, n: int, seed: int) -> Iterator[tuple[Chunk, Floats]]:
-        """The stream in chunks of n rows, without end. Every chunk is written over the one before."""
+        """Yield the stream in chunks of n rows, without end. Every chunk is written over the one before."""
         rng, x = np.random.default_rng(seed), np.empty((n, self.d))
         indptr = np.arange(0, n * self.d + 1, self.d, dtype=np.int64)
         chunk = Chunk(indptr, np.tile(np.arange(self.d, dtype=np.int32), n), x.reshape(-1))
@@ -102,12 +102,12 @@ class Lasso:
         return Optimum(w, self.objective(w), 0.5 * float(np.sum(self.smallest_subgradient(w) ** 2)))
 
     def given(self, s: float) -> Floats:
-        """The minimiser of F if 1'(w - v) were s."""
+        """Return the minimiser of F if 1'(w - v) were s."""
         u = self.true - self.delta**2 * s
         return np.sign(u) * np.maximum(np.abs(u) - self.lam, 0.0)
 
     def smallest_subgradient(self, w: Floats) -> Floats:
-        """The subgradient of F at w nearest to 0; all zeros at the optimum."""
+        """Return the subgradient of F at w nearest to 0; all zeros at the optimum."""
         miss = w - self.true
         smooth = miss + self.delta**2 * miss.sum()
         at_zero = np.sign(smooth) * np.maximum(np.abs(smooth) - self.lam, 0.0)

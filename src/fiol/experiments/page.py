@@ -40,7 +40,7 @@ TONE = {True: "good", False: "bad", None: "soft"}
 
 
 def page(reports: Sequence[Report], folder: Path) -> str:
-    """The page; the figures are taken from the folder they were written to."""
+    """Return the page; the figures are taken from the folder they were written to."""
     links = "".join(f'<a href="#{r.name}">{escape(r.title.partition(":")[0])}</a>' for r in reports)
     machine = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
     parts = [
@@ -60,7 +60,7 @@ def page(reports: Sequence[Report], folder: Path) -> str:
 
 
 def section(report: Report, folder: Path) -> str:
-    """One experiment."""
+    """Return one experiment."""
     claims = "".join(
         f"<tr>{cells('td', [c.text])}<td class={TONE[c.holds]}>{VERDICTS[c.holds]}</td>{cells('td', [c.measured])}</tr>"
         for c in report.claims
@@ -84,7 +84,7 @@ def section(report: Report, folder: Path) -> str:
 
 
 def titled_table(table: Table) -> str:
-    """A table with its title and note."""
+    """Return a table with its title and note."""
     head = cells("th", table.head)
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
     note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
@@ -103,7 +103,7 @@ def cells(tag: str, texts: Iterable[str]) -> str:
 
 
 def paragraph(text: str) -> str:
-    """A paragraph; what is between two asterisks on each side is bold.
+    """Return a paragraph; what is between two asterisks on each side is bold.
 
     >>> paragraph("**Yes** & no")
     '<p><b>Yes</b> &amp; no</p>'

@@ -30,7 +30,7 @@ def run_parallel(tasks: Sequence[Task], workers: int = 1) -> Iterator[tuple[int,
 
 
 def run_in_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Any]]:
-    """The same in processes; each takes the next task when it is done with one."""
+    """Yield the same in processes; each takes the next task when it is done with one."""
     context = multiprocessing.get_context("spawn")  # a copy of a process with threads could hang
     todo, found = context.Queue(), context.Queue()
     for numbered in (*enumerate(tasks), *[None] * workers):

@@ -52,7 +52,7 @@ class Settings:
     compiled: bool = True
 
     def times(self) -> list[int]:
-        """The horizons, evenly spaced on a logarithmic scale."""
+        """Return the horizons, evenly spaced on a logarithmic scale."""
         return sorted({round(t) for t in np.geomspace(min(20, self.rounds), self.rounds, self.horizons)})
 
 
@@ -73,7 +73,7 @@ class Case(NamedTuple):
         return "theorem 2" if self.steps == INVERSE else "theorem 1"
 
     def update(self, rounds: int) -> Update:
-        """The update for so many rounds."""
+        """Return the update for so many rounds."""
         loss = LOSSES[self.loss]
         if self.steps == INVERSE:
             return FIOL(loss, Ridge(SIGMA), Inverse(SIGMA))
@@ -87,7 +87,7 @@ CASES = [Case(loss, steps, stream) for steps in (HORIZON, ANYTIME, INVERSE) for 
 
 
 def rows(s: Settings, loss: str, adversary: Update | None = None) -> tuple[Floats, Floats]:
-    """Rows of length 1; targets of a linear model with noise, or such as to contradict an adversary's scores."""
+    """Return rows of length 1; targets of a linear model with noise, or such as to contradict an adversary's scores."""
     rng = np.random.default_rng(s.seed)
     x = rng.standard_normal((s.rounds, s.d))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -136,7 +136,7 @@ Finding = Union[Curve, Overlarge]
 
 
 def growth(t: Sequence[float], values: Sequence[float]) -> float:
-    """The b of value = a t^b, over the positive and finite values; NaN if there are fewer than three.
+    """Return the b of value = a t^b, over the positive and finite values; NaN if there are fewer than three.
 
     >>> round(growth([1, 10, 100], [2, 20, 200]), 6)
     1.0
@@ -146,7 +146,7 @@ def growth(t: Sequence[float], values: Sequence[float]) -> float:
 
 
 def measure_curve(s: Settings, case: Case) -> Iterator[Curve]:
-    """A task: the regret of a case at all horizons."""
+    """Yield a task: the regret of a case at all horizons."""
     x, y = rows(s, case.loss, case.update(s.rounds) if case.stream == "adversarial" else None)
     found = audit(case.update, x, y, horizons=s.times(), compiled=s.compiled)
     bound = found.bounds[case.theorem]
@@ -155,7 +155,7 @@ def measure_curve(s: Settings, case: Case) -> Iterator[Curve]:
 
 
 def measure_overlarge(s: Settings, algorithm: str, eta: float) -> Iterator[Overlarge]:
-    """A task: the regret of one constant step."""
+    """Yield a task: the regret of one constant step."""
     x, y = rows(s, "squared")
     n = min(s.rounds, ROUNDS_OVERLARGE)
     preset, bound = (FIOL, "proposition 1") if algorithm == "FIOL" else (COMID, "linearized")
@@ -166,7 +166,7 @@ def measure_overlarge(s: Settings, algorithm: str, eta: float) -> Iterator[Overl
 
 
 def finite_or_inf(value: float) -> float:
-    """The value, or infinity for what is no number."""
+    """Return the value, or infinity for what is no number."""
     return float(value) if np.isfinite(value) else float("inf")
 
 
@@ -187,7 +187,7 @@ class Regret:
         return curves + [partial(measure_overlarge, s, name, eta) for name in ("FIOL", "COMID") for eta in s.etas]
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """The whole experiment; yields the share that is done, and what is being done."""
+        """Yield the whole experiment; yields the share that is done, and what is being done."""
         tasks = self.tasks()
         for done, (_, found) in enumerate(run_parallel(tasks, self.settings.workers)):
             if isinstance(found, Curve):
@@ -199,7 +199,7 @@ class Regret:
             yield (done + 1) / len(tasks), text
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the findings so far."""
         curves = sorted(self.curves, key=lambda c: CASES.index(c.case))
         overlarge = sorted(self.overlarge, key=lambda o: (o.algorithm != "FIOL", o.eta))
         return Report(
@@ -220,7 +220,7 @@ class Regret:
 
 
 def summary(s: Settings) -> list[str]:
-    """How the experiment was done, in a paragraph or two."""
+    """Return how the experiment was done, in a paragraph or two."""
     return prose(
         f"""Rows of {s.d} features and length 1. Random targets come from a linear model with noise; adversarial
         ones contradict, in every round, the score of the very learner that is measured. Regret after T rounds is
@@ -239,7 +239,7 @@ REMARKS = prose(
 
 
 def tables(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Table]:
-    """The last horizon of every case, and all constant steps."""
+    """Return the last horizon of every case, and all constant steps."""
     found = []
     if curves:
         head = [
@@ -271,7 +271,7 @@ def tables(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Tabl
 
 
 def claims(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Claim]:
-    """The statements of the theorems, as claims."""
+    """Return the statements of the theorems, as claims."""
     found = []
     for theorem in ("theorem 1", "theorem 2"):
         mine = [c for c in curves if c.case.theorem == theorem]
@@ -310,7 +310,7 @@ COLORS = {HORIZON: ORANGE, ANYTIME: BLUE, INVERSE: GREEN}
 
 
 def pictures(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Picture]:
-    """One per theorem, and one for Proposition 1."""
+    """Return one per theorem, and one for Proposition 1."""
     found = []
     for theorem, name, convexity in (("theorem 1", "convex", "convex"), ("theorem 2", "strong", "strongly convex")):
         mine = [c for c in curves if c.case.theorem == theorem]
@@ -328,7 +328,7 @@ def pictures(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Pi
 
 
 def overlarge_title(found: Sequence[Overlarge]) -> str:
-    """What steps of any size do to the regret.
+    """Return what steps of any size do to the regret.
 
     >>> overlarge_title([Overlarge("FIOL", 1e4, 30.0, 50.0), Overlarge("COMID", 1e4, 1e9, 1e12)])
     'Steps of any size: the regret is at most 30 with FIOL, up to 1e+09 with COMID'

@@ -64,7 +64,7 @@ class Report:
     partial: bool = False  #: whether the experiment was cut short
 
     def document(self) -> dict[str, Any]:
-        """Every number, and what is needed to read them later."""
+        """Return every number, and what is needed to read them later."""
         return {
             "experiment": self.name,
             "title": self.title,
@@ -76,7 +76,7 @@ class Report:
         }
 
     def markdown(self) -> str:
-        """The tables and claims, with the text around them."""
+        """Return the tables and claims, with the text around them."""
         parts = [f"# {self.title}"]
         if self.partial:
             parts.append("**Cut short: these are the numbers up to then.**")
@@ -101,7 +101,7 @@ class Report:
 
 
 def draw(picture: Picture, folder: Path) -> list[Path]:
-    """One picture as PNG and as SVG."""
+    """Return one picture as PNG and as SVG."""
     matplotlib = load_matplotlib()
     from matplotlib.figure import Figure
 
@@ -115,7 +115,7 @@ def draw(picture: Picture, folder: Path) -> list[Path]:
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table with its first column to the left and the others to the right.
+    """Return a table with its first column to the left and the others to the right.
 
     >>> print(markdown_table(["", "gap"], [["SGD", "0.1"]]))
     |  | gap |
@@ -148,7 +148,7 @@ def as_json(value: Any) -> Any:
 
 
 def environment() -> dict[str, Any]:
-    """What ran the experiment: versions, and the kind of machine."""
+    """Return what ran the experiment: versions, and the kind of machine."""
     return {
         "python": platform.python_version(),
         **{name: installed(name) for name in ("fiol", "numpy", "numba", "scipy", "matplotlib")},
@@ -160,7 +160,7 @@ def environment() -> dict[str, Any]:
 
 
 def installed(name: str) -> str | None:
-    """The version of a package, if it is there."""
+    """Return the version of a package, if it is there."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -168,7 +168,7 @@ def installed(name: str) -> str | None:
 
 
 def cpu_name() -> str:
-    """What the processor calls itself; `platform` does not know on Linux."""
+    """Return what the processor calls itself; `platform` does not know on Linux."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -179,7 +179,7 @@ def cpu_name() -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with few digits; what overflowed says so.
+    """Return a number with few digits; what overflowed says so.
 
     >>> number(0.012345), number(float("inf")), number(1.5e-5), number(1234567.0)
     ('0.0123', 'overflow', '1.5e-05', '1.23e+06')
@@ -188,7 +188,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def power_of_ten(eta: float) -> str:
-    """A step size, for tables.
+    """Return a step size, for tables.
 
     >>> power_of_ten(1e-4), power_of_ten(100.0), power_of_ten(float("nan"))
     ('1e-4', '1e2', 'none')
@@ -197,7 +197,7 @@ def power_of_ten(eta: float) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """The paragraphs of a text, each on one line.
+    """Return the paragraphs of a text, each on one line.
 
     >>> prose("One\\n  line.\\n\\n  Another.")
     ['One line.', 'Another.']

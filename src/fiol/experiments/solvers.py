@@ -83,7 +83,7 @@ def explicit_dense(sgd: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any, a: 
 
 
 def explicit_sparse(sgd: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any, a: Any, b: Any) -> Any:
-    """The same for the weights a row touches, without the detour over scratch rows."""
+    """Return the same for the weights a row touches, without the detour over scratch rows."""
     for t in range(x.shape[0]):
         z = 0.0
         for k in range(x.shape[1]):
@@ -126,18 +126,18 @@ class Stream(NamedTuple):
     y: Floats
 
     def title(self) -> str:
-        """The name in reports."""
+        """Return the name in reports."""
         return f"{self.layout}, {self.x.shape[1]} non-zeros, rho {self.rho:g}, eta {self.eta:g}"
 
 
 def paper_stream(d: int, rows: int, rho: float, eta: float, seed: int = 1) -> Stream:
-    """The paper's data: equally correlated features, alternating and vanishing true weights, noise 0.2."""
+    """Return the paper's data: equally correlated features, alternating and vanishing true weights, noise 0.2."""
     x, y = Lasso(d, rho).rows(np.random.default_rng(seed), rows)
     return Stream("dense", d, rho, eta, np.arange(d, dtype=np.int32)[None, :], x, y)
 
 
 def sparse_stream(d: int, nnz: int, rows: int, eta: float, seed: int = 1) -> Stream:
-    """Rows with one feature drawn from each of `nnz` equal ranges, so no feature is likelier to be in cache."""
+    """Return rows with one feature drawn from each of `nnz` equal ranges, so no feature is likelier to be in cache."""
     rng = np.random.default_rng(seed)
     room = d // nnz
     feature = (np.arange(nnz) * room + rng.integers(0, room, (rows, nnz))).astype(np.int32)
@@ -197,7 +197,7 @@ def cache_line_zeros(n: int) -> Floats:
 
 
 def measure(section: str, stream: Stream, rounds: int) -> Result:
-    """Every contestant's best time; AssertionError unless all solvers first agree on the weights."""
+    """Return every contestant's best time; AssertionError unless all solvers first agree on the weights."""
     runs = contestants(stream)
     rows, nnz = stream.x.shape
     passes, expected = dict[str, float](), np.empty(0)
@@ -216,7 +216,7 @@ def measure(section: str, stream: Stream, rounds: int) -> Result:
 
 
 def fits_of(results: Sequence[Result], name: str) -> list[float]:
-    """The exponents of a contestant's time, one for each range of sizes."""
+    """Return the exponents of a contestant's time, one for each range of sizes."""
     sizes = [r.nnz for r in results]
     return [exponent(sizes, [r.us[name] for r in results], first) for first in fit_ranges(sizes)]
 
@@ -235,7 +235,7 @@ def scaling_streams(
 
 
 def rows_for(volume: int, nnz: int) -> int:
-    """How many rows of so many non-zeros to run."""
+    """Return how many rows of so many non-zeros to run."""
     return min(max(volume // nnz, 4), 20_000)
 
 
@@ -256,7 +256,7 @@ class Settings:
     compiled: bool = True
 
     def streams(self) -> Iterator[Stream]:
-        """All settings."""
+        """Return all settings."""
         return scaling_streams(self.dense, self.sparse, self.width, self.volume, self.seed)
 
 
@@ -264,7 +264,7 @@ QUICK = Settings(dense=(10, 100, 1000, 10_000), sparse=(10, 100, 1000), width=10
 
 
 def compile_loop(layout: str, name: str) -> Iterator[str]:
-    """A task: compile what one contestant runs."""
+    """Yield a task: compile what one contestant runs."""
     stream = paper_stream(4, 2, 0.0, 0.1) if layout == "dense" else sparse_stream(8, 4, 2, 0.1)
     contestants(stream)[name].once()
     yield f"{name}, {layout} rows"
@@ -294,7 +294,7 @@ class Solvers:
         yield 1.0, "measured"
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the findings so far."""
         s, results = self.settings, self.results
         return Report(
             self.name,
@@ -336,7 +336,7 @@ def tables(results: Sequence[Result]) -> list[Table]:
 
 
 def claims(results: Sequence[Result]) -> list[Claim]:
-    """How the solvers compare, at the length where the claim is hardest to meet."""
+    """Return how the solvers compare, at the length where the claim is hardest to meet."""
     long = [r for r in results if r.nnz >= 1000]
     if not long:
         return []

@@ -45,7 +45,7 @@ class Lesson(NamedTuple):
         return x, np.where(y > 0.0, 1.0, -1.0) if self.name == "classification" else y
 
     def algorithms(self) -> list[Algorithm]:
-        """All of them: constant steps for those that stay near the last weights, eta/sqrt(t) for the others."""
+        """Return all of them: constant steps for those that stay near the last weights, eta/sqrt(t) for the others."""
         parts = self.loss, self.regularizer
         return [
             Algorithm("SGD", partial(SGD, *parts)),
@@ -109,7 +109,7 @@ class Sweep(NamedTuple):
 
 
 def try_step_sizes(s: Settings, problem: Lesson, algorithm: Algorithm) -> Iterator[Sweep]:
-    """A task: learn the stream with every step size."""
+    """Yield a task: learn the stream with every step size."""
     x, y = problem.rows(s)
     chunk, ones, points = to_chunk(x), np.ones(s.rows), []
     idle = sum(problem.loss.value(0.0, target) for target in y.tolist())
@@ -138,14 +138,14 @@ class Stability:
         self.all = [(problem, a) for problem in PROBLEMS for a in problem.algorithms()]
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """The whole experiment; yields the share that is done, and what is being done."""
+        """Yield the whole experiment; yields the share that is done, and what is being done."""
         tasks = [partial(try_step_sizes, self.settings, *pair) for pair in self.all]
         for _, found in run_parallel(tasks, self.settings.workers):
             self.sweeps.append(found)
             yield len(self.sweeps) / len(tasks), f"{found.algorithm}, {found.problem}"
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the findings so far."""
         order = [(problem.name, a.name) for problem, a in self.all]
         sweeps = sorted(self.sweeps, key=lambda w: order.index((w.problem, w.algorithm)))
         return Report(
@@ -166,7 +166,7 @@ class Stability:
 
 
 def summary(s: Settings) -> list[str]:
-    """How the experiment was done, in a paragraph or two."""
+    """Return how the experiment was done, in a paragraph or two."""
     return prose(
         f"""{s.rows:,} rows of {s.d} features with correlation 0.5, learned from w = 0 with each of {len(s.etas)}
         step sizes from 1e-10 to 1e10. Lasso: the paper's targets, squared loss, L1(0.1). Classification: their
@@ -184,7 +184,7 @@ REMARKS = prose(
 
 
 def tables(sweeps: Sequence[Sweep]) -> list[Table]:
-    """One table per problem."""
+    """Return one table per problem."""
     head = ["", "survived", "best loss", "at step", "worst loss", "largest |w|"]
     found = []
     for problem in PROBLEMS:
@@ -201,7 +201,7 @@ def tables(sweeps: Sequence[Sweep]) -> list[Table]:
 
 
 def claims(sweeps: Sequence[Sweep]) -> list[Claim]:
-    """What the paper's Proposition 1 leads one to expect."""
+    """Return what the paper's Proposition 1 leads one to expect."""
     found = []
     for problem in PROBLEMS:
         points = {w.algorithm: w.points for w in sweeps if w.problem == problem.name}
@@ -238,7 +238,7 @@ TOP = {"loss": 1e4, "norm": 1e8}
 
 
 def pictures(sweeps: Sequence[Sweep]) -> list[Picture]:
-    """One picture of all."""
+    """Return one picture of all."""
     alt = "Explicit updates leave the top of the picture as steps grow; implicit ones level off."
     return [
         Picture(

@@ -148,7 +148,7 @@ class Run:
         self.overflowed = not np.isfinite(self.loss + self.penalty)
 
     def outcome(self) -> Outcome:
-        """The outcome of the run so far."""
+        """Return the outcome of the run so far."""
         w = self.algorithm.weights(self.engine, self.problem.d)
         objective = np.inf if self.overflowed else self.problem.objective(w)
         zero, n, best = w == 0.0, max(self.steps, 1), self.problem.optimum
@@ -168,7 +168,7 @@ class Run:
 
 
 def race(settings: Settings, rho: float, algorithms: Sequence[Algorithm] = ALGORITHMS) -> Iterator[Standing]:
-    """All runs on one stream, in turns; yields a snapshot every now and then, and at the end."""
+    """Yield all runs on one stream, in turns; yields a snapshot every now and then, and at the end."""
     problem = Lasso(settings.d, rho)
     stream = problem.chunks(settings.rows, settings.seed)
     runs = [Run(problem, a, eta, settings.compiled) for a in algorithms for eta in a.etas(settings.etas)]
@@ -197,7 +197,7 @@ class Table3:
         self.found = {rho: Standing(0.0, []) for rho in settings.rhos}
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """The whole experiment; yields the share that is done, and what is being done."""
+        """Yield the whole experiment; yields the share that is done, and what is being done."""
         compiling = 0.2  # a guess, for the progress bar
         if self.settings.compiled:
             tasks = compilations(ALGORITHMS)
@@ -210,7 +210,7 @@ class Table3:
             yield compiling + (1.0 - compiling) * share, "all algorithms learn in turns"
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the findings so far."""
         s = self.settings
         found = {rho: snapshot.outcomes for rho, snapshot in self.found.items() if snapshot.outcomes}
         return Report(
@@ -231,7 +231,7 @@ class Table3:
 
 
 def best_of(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
-    """The outcome of every algorithm at its best step size: the one with the smallest final objective."""
+    """Return the outcome of every algorithm at its best step size: the one with the smallest final objective."""
     best: dict[str, Outcome] = {}
     for o in outcomes:
         if o.algorithm not in best or o.objective < best[o.algorithm].objective:
@@ -240,7 +240,7 @@ def best_of(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
 
 
 def summary(s: Settings) -> list[str]:
-    """How the experiment was done, in a paragraph or two."""
+    """Return how the experiment was done, in a paragraph or two."""
     return prose(
         f"""min E[1/2 (<a, w> - b)^2] + {Lasso.lam:g} |w|_1 over {s.d:,} weights, from a stream of rows whose
         features have the correlation rho; noise {Lasso.tau:g}, first weights 0. Every algorithm gets {s.seconds:g}
@@ -257,7 +257,7 @@ def summary(s: Settings) -> list[str]:
 
 
 def tables(s: Settings, rho: float, outcomes: Sequence[Outcome]) -> list[Table]:
-    """The paper's protocol beside its printed table, and the variants."""
+    """Return the paper's protocol beside its printed table, and the variants."""
     optimum = Lasso(s.d, rho).optimum
     best, printed = best_of(outcomes), PRINTED.get(rho, {}) if s.d == Lasso.d else {}
     head = ["", "best step", "progressive", "objective", "gap", "zeros", "true zeros", "steps", "us/step"]
@@ -278,14 +278,14 @@ def tables(s: Settings, rho: float, outcomes: Sequence[Outcome]) -> list[Table]:
 
 
 def line(o: Outcome) -> list[str]:
-    """One line of a table."""
+    """Return one line of a table."""
     each = 1e6 * o.seconds / max(o.steps, 1)
     values = f"{number(o.progressive, 4)} ({number(o.loss, 3)})", number(o.objective, 5), number(o.gap, 2)
     return [o.algorithm, power_of_ten(o.eta), *values, f"{o.zeros}", f"{o.true_zeros}", f"{o.steps:,}", f"{each:.2f}"]
 
 
 def claims(s: Settings, rho: float, outcomes: Sequence[Outcome]) -> list[Claim]:
-    """What the paper says, and what the project says, each with its numbers."""
+    """Return what the paper says, and what the project says, each with its numbers."""
     at, best = f"rho = {rho:g}", best_of(outcomes)
     if not all(name in best and best[name].steps for name in (*RIVALS, SORTING, PARTITION, NEWTON, LEADER)):
         return []
@@ -385,7 +385,7 @@ LINES = {
 
 
 def pictures(s: Settings, found: dict[float, list[Outcome]]) -> list[Picture]:
-    """All step sizes, and the best ones."""
+    """Return all step sizes, and the best ones."""
     return [
         Picture(
             "table3-steps",
@@ -466,7 +466,7 @@ def draw_best(figure: Any, s: Settings, found: dict[float, list[Outcome]]) -> No
 
 
 def color_of(name: str) -> str:
-    """A colour that says which parts of a step are exact."""
+    """Return a colour that says which parts of a step are exact."""
     if name == LEADER:
         return GREEN
     return BLUE if name.startswith("FIOL") else SKY if name.startswith("I-SGD") else RED

@@ -13,7 +13,7 @@ FIT_FROM = (0, 1000)
 
 
 def decades(first: int, last: int) -> tuple[int, ...]:
-    """Two sizes per power of ten."""
+    """Return two sizes per power of ten."""
     return tuple(round(10 ** (k / 2)) for k in range(2 * first, 2 * last + 1))
 
 
@@ -27,7 +27,7 @@ class Contestant:
         self.prepare, self.seconds = prepare, np.inf
 
     def once(self) -> Any:
-        """One timed call; returns what it returned."""
+        """Return one timed call; returns what it returned."""
         go, clock = self.prepare(), self.clock
         start = clock()
         found = go()
@@ -51,12 +51,12 @@ def take_turns(contestants: Iterable[Contestant], rounds: int) -> None:
 
 
 def exponent(sizes: Iterable[float], times: Iterable[float], first: float = 0) -> float:
-    """The b of time = a size^b, by least squares of the logarithms over sizes >= first."""
+    """Return the b of time = a size^b, by least squares of the logarithms over sizes >= first."""
     n, t = np.log([(n, t) for n, t in zip(sizes, times, strict=True) if n >= first]).T
     return float(np.polyfit(n, t, 1)[0])
 
 
 def fit_ranges(sizes: Iterable[float]) -> list[int]:
-    """Those of FIT_FROM that leave enough sizes for a fit."""
+    """Return those of FIT_FROM that leave enough sizes for a fit."""
     sizes = list(sizes)
     return [first for first in FIT_FROM if sum(n >= first for n in sizes) > 1]

@@ -1,6 +1,6 @@
-"""Pairs and triples: features of two or three columns, or namespaces, multiplied.
+"""Interactions: products of the features of two or three columns, or namespaces.
 
-For every row, a pair (A, B) adds a feature for each one of A's and each one of B's, with the product of their values.
+A pair (A, B) adds to every row a feature for each feature of A and each of B, with the product of their values.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from fiol.features.column_values import BadValueError
 from fiol.features.feature_columns import FeatureColumn, interleave, ranks
 from fiol.features.named_rows import NamedRows
 
-#: What stands between the names of features that are multiplied.
+#: Joins the names of features that are multiplied.
 TIMES = "*"
 
 
 def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str]]) -> NamedRows:
-    """The rows, with the features of every pair (or triple) after their own, in the order of the pairs.
+    """Return the rows, with the features of every pair (or triple) after their own, in the order of the pairs.
 
     Parameters
     ----------
@@ -29,8 +29,9 @@ def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Seq
     groups : the column or namespace of every name of `rows`.
     pairs : tuples of two or three groups. "when" is the group "when" and all that begin with "when.".
 
-    A feature is called by the names of its factors, in the order of the pair, joined by `*`. Where a group is there
-    twice, every two of its features are multiplied once, each with itself, too, and stand in alphabetical order.
+    The name of a product joins the names of its factors by `*`, in the order of the pair. If a pair names a group
+    twice, every two of its features are multiplied once, each also with itself, and their names are in alphabetical
+    order.
 
     >>> from fiol import Chunk
     >>> entries = np.array([0, 1, 2], np.int32), np.array([2.0, 1.0, 1.0])
@@ -49,7 +50,7 @@ def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Seq
 
 
 def added_up(own: FeatureColumn) -> FeatureColumn:
-    """A feature_column whose rows have every feature once, where it was first, with the sum of its values.
+    """Return a feature column in which every row has a feature once, with the sum of its values.
 
     >>> twice = FeatureColumn(np.array([0, 0, 0]), np.array([1, 0, 1]), np.array([1.0, 5.0, 2.0]), ["a", "b"], ["", ""])
     >>> added_up(twice)[:3]
@@ -66,7 +67,7 @@ def added_up(own: FeatureColumn) -> FeatureColumn:
 
 
 def interaction_column(own: FeatureColumn, pair: Sequence[str], rows: int) -> FeatureColumn:
-    """The features that one pair or triple adds."""
+    """Return the features of one pair or triple as a column."""
     factors, row = list[Any](), np.empty(0, np.int64)
     for k, element in enumerate(pair):
         belongs = np.array([belongs_to(group, element) for group in own.groups], bool)
@@ -77,7 +78,7 @@ def interaction_column(own: FeatureColumn, pair: Sequence[str], rows: int) -> Fe
         here = own.rows[entries]
         count = np.bincount(here, minlength=rows)
         start = np.cumsum(count) - count
-        times = count[row]  # how many partners each product so far has
+        times = count[row]  # number of partners of each product so far
         which = np.repeat(np.arange(len(row)), times)
         row = row[which]
         new = entries[start[row] + ranks(which, times)]
@@ -97,7 +98,7 @@ def interaction_column(own: FeatureColumn, pair: Sequence[str], rows: int) -> Fe
 
 
 def belongs_to(group: str, element: str) -> bool:
-    """Whether an element of a pair means a group.
+    """Return whether an element of a pair names a group.
 
     >>> belongs_to("when.hour", "when"), belongs_to("whenever", "when")
     (True, False)
@@ -106,7 +107,7 @@ def belongs_to(group: str, element: str) -> bool:
 
 
 def multiplied(factors: list[Floats]) -> Floats:
-    """The products, from left to right."""
+    """Return the products, from left to right."""
     found = factors[0]
     for factor in factors[1:]:
         found = found * factor
@@ -114,7 +115,7 @@ def multiplied(factors: list[Floats]) -> Floats:
 
 
 def joined_names(codes: list[Any], names: Sequence[str], pair: Sequence[str]) -> tuple[Any, list[str]]:
-    """A number for every combination of names, and the name of each number."""
+    """Return a code for every combination of names, and the name of each code."""
     whole, table = codes[0].astype(np.int64), np.arange(len(names), dtype=np.int64)[:, None]
     for more in codes[1:]:
         keys, whole = np.unique(whole * len(names) + more, return_inverse=True)
@@ -124,7 +125,7 @@ def joined_names(codes: list[Any], names: Sequence[str], pair: Sequence[str]) ->
 
 
 def joined(factors: list[str], pair: Sequence[str]) -> str:
-    """The name of a product.
+    """Return the name of a product.
 
     >>> joined(["b", "x", "a"], ["words", "age", "words"])
     'a*x*b'

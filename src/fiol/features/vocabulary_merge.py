@@ -18,14 +18,14 @@ from fiol.features.vocabulary import Vocabulary
 class Places(NamedTuple):
     """The numbers that the features and classes of one feature space have in another."""
 
-    features: Any  #: features[i] is the new number of feature i
-    scores: Any = None  #: scores[k] is the new code of class k; None if there are no classes
+    features: Any  #: new number of each feature
+    scores: Any = None  #: new code of each class; None without classes
 
 
 def merge_feature_spaces(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> tuple[FeatureSpace, list[Places]]:
-    """A new feature space with the features and classes of all, in their order, and the `Places` of each space in it.
+    """Return a feature space with the features and classes of all, in their order, and the `Places` of each.
 
-    All have the same options. ValueError if they do not go together, by what they are `called`.
+    All have the same options. Raise ValueError, with the names in `called`, if spaces do not go together.
 
     >>> a, b = FeatureSpace(), FeatureSpace()
     >>> rows = a.encode_rows([{"age": 30.0, "size": 3.0}]), b.encode_rows([{"color": "red", "age": 31.0}])
@@ -43,7 +43,7 @@ def merge_feature_spaces(spaces: Sequence[FeatureSpace], called: Sequence[str]) 
 
 
 def merge_features(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequence[str]) -> list[Any]:
-    """Let `new` have the features of all; for each space, the new numbers of its features."""
+    """Add the features of all spaces to `new`; return for each space the new numbers of its features."""
     named = [k for k, space in enumerate(spaces) if isinstance(space.encoder, Vocabulary)]
     if named:
         for space, name in zip(spaces, called, strict=True):
@@ -82,10 +82,10 @@ def common_width(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> int |
 
 
 def check_descends(space: FeatureSpace, base: FeatureSpace, name: str) -> None:
-    """Raise ValueError if a learner called `name` with this feature space cannot have gone on from a copy of the base.
+    """Raise ValueError if a learner with this feature space cannot be a continued copy of the base.
 
-    Features and classes are only added, so those of the base come first. With `max_features` features are dropped as
-    well, and the check leaves features out.
+    Features and classes are only added, so those of the base come first. With `max_features` features are also dropped,
+    and only classes are checked.
     """
     what = "it did not go on from a copy of base, or features were dropped since: prune after merging"
     if base.labels is not None and space.labels is not None:
@@ -103,7 +103,7 @@ def check_descends(space: FeatureSpace, base: FeatureSpace, name: str) -> None:
 
 
 def names_of(space: FeatureSpace, coded: bool) -> list[str | int] | None:
-    """The names of features, those of columns where others have a table encoding; None if features are numbers."""
+    """Return the names of features, those of columns if `coded`; None if features are numbers."""
     if isinstance(space.encoder, Vocabulary):
         return space.encoder.names
     if space.columns is not None and coded:
@@ -112,7 +112,7 @@ def names_of(space: FeatureSpace, coded: bool) -> list[str | int] | None:
 
 
 def merge_encodings(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> TableEncoding | None:
-    """The table encoding that all have who have one; ValueError if two differ."""
+    """Return the common table encoding of all spaces that have one; raise ValueError if two differ."""
     known = [
         (space.table_encoding, name)
         for space, name in zip(spaces, called, strict=True)
@@ -128,14 +128,14 @@ def merge_encodings(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> Ta
 
 
 def difference(a: TableEncoding, b: TableEncoding) -> str:
-    """The first column in which two table encodings differ, as both have it."""
+    """Return the first column in which two table encodings differ, in words."""
     pairs = ((x, next((y for y in b.columns if y.name == x.name), None)) for x in (*a.columns, *b.columns))
     one = next((x for x, y in pairs if x != y), None)
     return f"{a.pairs} and {b.pairs}" if one is None else one.describe()
 
 
 def merge_columns(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequence[str]) -> list[Any]:
-    """Let `new` have the columns of those that have any, which must be the same in whatever order."""
+    """Give `new` the columns of all spaces that have columns, which must be the same in any order."""
     places = [np.arange(space.features) for space in spaces]
     known = [k for k, space in enumerate(spaces) if space.columns is not None]
     if not known:
@@ -156,7 +156,7 @@ def merge_columns(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Seq
 
 
 def merge_labels(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequence[str]) -> list[Any]:
-    """Let `new` have the classes of all; for each space, the new codes of its classes."""
+    """Add the classes of all spaces to `new`; return for each space the new codes of its classes."""
     found = [space.labels for space in spaces]
     if all(labels is None for labels in found):
         return [None] * len(spaces)
@@ -165,13 +165,13 @@ def merge_labels(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequ
     closed = any(labels is not None and labels.closed for labels in found)
     for own, name in zip(lists, called, strict=True):
         if closed and len(own) < len(classes):
-            raise ValueError(f"{name} has the classes {own}, of {classes}, and there will be no others")
+            raise ValueError(f"{name} has the classes {own}, but another has {classes}, and they are closed")
     new.labels = Labels(classes, closed)
     return places
 
 
 def merge_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
-    """All names, each once, in the order in which they come; and for each list, the places of its names among them.
+    """Return all names, each once, in order of appearance; and for each list, the positions of its names.
 
     >>> merge_names([["b", "a"], ["c", "a"]])
     (['b', 'a', 'c'], [array([0, 1]), array([2, 1])])
@@ -182,7 +182,7 @@ def merge_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
 
 
 def check_places(update: Component, places: list[Places], called: list[str]) -> None:
-    """Refuse to move a feature to another number where the recipe knows features by their numbers."""
+    """Raise ValueError if a feature gets another number, and a component has one number per feature."""
     sizes = per_feature_sizes(update)
     for place, name in zip(places, called, strict=True):
         if sizes and (place.features != np.arange(len(place.features))).any():

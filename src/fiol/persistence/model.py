@@ -55,7 +55,7 @@ def register_kind(kind: str, build: Builder) -> None:
 
 
 def load(path: Path, compiled: bool = True) -> Any:
-    """The model in a file, of whatever kind; `compiled=False` lets it work in the interpreter.
+    """Return the model in a file, of whatever kind; `compiled=False` lets it work in the interpreter.
 
     Nothing in a file is run or imported: your own components must have been defined or imported before.
 
@@ -120,7 +120,7 @@ def read_model(path: Path, kind: str | None = None) -> StoredModel:
 
 
 def build_model(path: Path, stored: StoredModel, build: Builder, compiled: bool) -> Any:
-    """The model of what a file holds; ModelFileError, with the path, if that makes no sense."""
+    """Return the model of what a file holds; ModelFileError, with the path, if that makes no sense."""
     try:
         model = build(with_encoding_in_meta(stored.header, stored.meta), stored.arrays, compiled)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -139,7 +139,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header and the arrays of a file, the arrays writable and in the machine's byte order.
+    """Return the header and the arrays of a file, the arrays writable and in the machine's byte order.
 
     Raises ModelFileError unless the file is complete, undamaged and makes sense. Nothing is allocated for an
     array before the file is known to hold it.
@@ -172,7 +172,7 @@ def plain_text(name: str, value: Any, kind: type = dict) -> str:
 
 
 def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
-    """The entry of each array in the header; TypeError or ValueError if one cannot be written.
+    """Return the entry of each array in the header; TypeError or ValueError if one cannot be written.
 
     >>> layout({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[1]
     {'name': 'w', 'dtype': '<f8', 'shape': [2, 2], 'offset': 64, 'length': 32}
@@ -218,7 +218,7 @@ def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: M
 
 
 def chunks(array: Array | Selected, dtype: np.dtype[Any]) -> Iterator[Array]:
-    """The bytes of `array` as `dtype` in C order, piece by piece, however it lies in memory."""
+    """Yield the bytes of `array` as `dtype` in C order, piece by piece, however it lies in memory."""
     if isinstance(array, Selected):
         few = max(1, CHUNK // max(1, dtype.itemsize * math.prod(array.shape[1:])))
         for first in range(0, array.shape[0], few):
@@ -231,12 +231,12 @@ def chunks(array: Array | Selected, dtype: np.dtype[Any]) -> Iterator[Array]:
 
 
 def aligned_offset(offset: int) -> int:
-    """The next place where an array may begin."""
+    """Return the next place where an array may begin."""
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
 def permissions(target: str) -> int | None:
-    """The permissions of the file that will be replaced, None if there is none yet."""
+    """Return the permissions of the file that will be replaced, None if there is none yet."""
     try:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
@@ -282,7 +282,7 @@ def sync_directory(directory: str) -> None:
 
 
 def read_header(file: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
-    """The checked entries of the arrays, the caller's header, and where the arrays start."""
+    """Return the checked entries of the arrays, the caller's header, and where the arrays start."""
     size, prefix = os.fstat(file.fileno()).st_size, file.read(PREFIX.size)
     if not prefix.startswith(MAGIC[: len(prefix)]):
         refuse_file("not a fiol model file")
@@ -322,7 +322,7 @@ def check_checksum(file: BinaryIO, size: int) -> None:
 
 
 def parse(text: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The two parts of the header."""
+    """Return the two parts of the header."""
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -358,7 +358,7 @@ def check_entries(entries: list[Any]) -> int:
 
 
 def read_array(file: BinaryIO, entry: dict[str, Any], start: int) -> Array:
-    """The array of an entry that was found to lie within the file."""
+    """Return the array of an entry that was found to lie within the file."""
     dtype = np.dtype(entry["dtype"])
     try:
         array = np.empty(entry["shape"], np.uint8 if dtype.kind == "b" else dtype)
@@ -373,7 +373,7 @@ def read_array(file: BinaryIO, entry: dict[str, Any], start: int) -> Array:
 
 
 def is_size(value: Any) -> bool:
-    """Whether a JSON value is a number of entries or bytes."""
+    """Return whether a JSON value is a number of entries or bytes."""
     return type(value) is int and 0 <= value < 2**63
 
 

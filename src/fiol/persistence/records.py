@@ -38,7 +38,7 @@ LOADING_COPIES = 2.3
 
 
 def pack(arrays: Mapping[str, Array]) -> dict[str, Array | Selected]:
-    """The arrays as they are written. Takes memory for the features seen, of 4 bytes each, and little else.
+    """Return the arrays as they are written. Takes memory for the features seen, of 4 bytes each, and little else.
 
     >>> w, fresh = np.zeros((1000, 2)), np.zeros((1, 2))
     >>> w[7] = 1.0
@@ -129,7 +129,7 @@ def owners(arrays: Mapping[str, Array], part: str) -> dict[str, list[str]]:
 
 
 def find_seen(pairs: list[tuple[Array, Array]]) -> Array | None:
-    """The features whose records differ from the fresh ones; None if leaving out the others saves nothing."""
+    """Return the features whose records differ from the fresh ones; None if leaving out the others saves nothing."""
     n = pairs[0][0].shape[0]
     record = sum(fresh.nbytes for _, fresh in pairs)
     most = (n * record - OVERHEAD) // (record + INDEX.itemsize)

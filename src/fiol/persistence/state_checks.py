@@ -95,5 +95,5 @@ def plain_name(name: str) -> str:
 
 
 def is_packed(name: str) -> bool:
-    """Whether an array holds the records of features seen only."""
+    """Return whether an array holds the records of features seen only."""
     return name.rpartition("/")[2].startswith("seen.")

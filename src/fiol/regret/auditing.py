@@ -95,7 +95,7 @@ def audit(
 
 
 def check_horizons(horizons: int | Sequence[int], rows: int) -> Any:
-    """Numbers of rounds from 1 to `rows`, rising.
+    """Return numbers of rounds from 1 to `rows`, rising.
 
     >>> check_horizons(4, 1000)
     array([   8,   40,  200, 1000])
@@ -114,7 +114,7 @@ def check_horizons(horizons: int | Sequence[int], rows: int) -> Any:
 
 
 def as_csr(chunk: Chunk, features: int) -> Any:
-    """A chunk as a scipy matrix."""
+    """Return a chunk as a scipy matrix."""
     from scipy.sparse import csr_matrix
 
     return csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=(chunk.rows, features))

@@ -61,7 +61,7 @@ class Dual(NamedTuple):
 
 
 def certify(o: Objective, w: Floats, beta: Floats | None = None) -> Candidate:
-    """Weights with their certificate, from a solver's beta or from the slopes at the scores."""
+    """Return weights with their certificate, from a solver's beta or from the slopes at the scores."""
     z = o.scores(w)
     at = Primal(w, z, o.each(fill_values, z))
     value, size = o.total(at.losses) + o.penalty(w), o.size(w, at.losses)
@@ -86,18 +86,18 @@ def certify(o: Objective, w: Floats, beta: Floats | None = None) -> Candidate:
 
 
 def endless(o: Objective) -> bool:
-    """Whether no finite score has the least loss."""
+    """Return whether no finite score has the least loss."""
     return o.loss.has("conjugate_grad") and any(np.isinf(o.loss.conjugate_grad(0.0, y)) for y in set(o.y.tolist()))
 
 
 def slopes_at(o: Objective, at: Primal) -> Dual:
-    """The dual point of the slopes at the scores, where the losses leave no gap."""
+    """Return the dual point of the slopes at the scores, where the losses leave no gap."""
     slopes = o.each(fill_slopes, at.z)
     return Dual(-slopes, slopes * at.z - at.losses, o.pull(-slopes))
 
 
 def paired(o: Objective, at: Primal, beta: Floats) -> Dual:
-    """The dual point of the nearest beta that is minus a slope."""
+    """Return the dual point of the nearest beta that is minus a slope."""
     here, beta = slopes_at(o, at), np.clip(beta, *o.ends)
     z = o.scores_of(beta)
     conjugate = np.where(beta == 0.0, -o.lower, -beta * z - o.each(fill_values, z))
@@ -107,13 +107,13 @@ def paired(o: Objective, at: Primal, beta: Floats) -> Dual:
 
 
 def excess(o: Objective, c: Floats) -> Floats:
-    """How far every pull is from those at which T r* is finite."""
+    """Return how far every pull is from those at which T r* is finite."""
     bound = np.where((o.lam2 > 0.0) | (o.simplex & (np.arange(c.size) < o.d)), inf, o.lam1)
     return c - np.clip(c, np.where(np.isinf(o.lo), -bound, -inf), np.where(np.isinf(o.hi), bound, inf))
 
 
 def moved(o: Objective, at: Primal, dual: Dual, noise: Floats) -> Dual:
-    """The dual point with the least change of beta, by the curvature of the losses, where T r* is finite."""
+    """Return the dual point with the least change of beta, by the curvature of the losses, where T r* is finite."""
     linalg, diags = library("scipy.sparse.linalg"), library("scipy.sparse").diags
     beta, wrong = dual.beta, np.zeros(noise.size, bool)
     for _ in range(5):
@@ -140,7 +140,7 @@ def room_of(o: Objective, z: Floats, beta: Floats) -> Floats:
 
 
 def duality_gap(o: Objective, at: Primal, dual: Dual, noise: Floats) -> tuple[float, float]:
-    """The gap to a dual point, shrunk as far as T r* asks for, and the part of it that is left.
+    """Return the gap to a dual point, shrunk as far as T r* asks for, and the part of it that is left.
 
     By convexity phi*(-s beta) <= s phi*(-beta) - (1 - s) inf phi for every part s.
     """

@@ -76,7 +76,7 @@ def best_in_hindsight(
     geometry: Geometry | None = None,
     solver: str | None = None,
 ) -> Comparator:
-    """The weights that would have been best for all rows,
+    """Return the weights that would have been best for all rows,
 
         argmin_w  sum_t sample_weight_t loss(<x_t, w> + b; y_t) + T sum_i regularizer(w_i),
 
@@ -166,7 +166,7 @@ def choose_solver(o: Objective, solver: str | None) -> str:
 
 
 def solve(o: Objective, name: str) -> tuple[Candidate, str]:
-    """Weights with their certificate, and who found them."""
+    """Return weights with their certificate, and who found them."""
     methods = {
         "scikit-learn": by_scikit_learn,
         "HiGHS": by_highs,

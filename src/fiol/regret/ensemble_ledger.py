@@ -58,7 +58,7 @@ class EnsembleLedger(Ledger):
         engine.set_observer(self)
 
     def now(self) -> tuple[Any, ...]:
-        """A row of `EnsembleRecords`."""
+        """Return a row of `EnsembleRecords`."""
         known = self.engine.stack.state
         losses = known.losses - self.first_losses
         unit, error = 1.0, 1.0
@@ -111,7 +111,7 @@ class EnsembleLedger(Ledger):
         return scores
 
     def new_room(self, rows: int) -> Any:
-        """Where the scores of so many rows are told, None if there is no use for them."""
+        """Return where the scores of so many rows are told, None if there is no use for them."""
         asked = self.kept is not None or np.isfinite(self.products).all()
         return np.zeros((rows, len(self.ensemble.updates) + 1)) if asked else None
 

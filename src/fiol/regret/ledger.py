@@ -168,7 +168,7 @@ class Ledger:
         return self.measuring.row_cost
 
     def mark(self) -> Any:
-        """Where the ledger stands."""
+        """Return where the ledger stands."""
         return self.sums, self.loss_after, len(self.recorded)
 
     def rewind(self, mark: Any) -> None:
@@ -220,7 +220,7 @@ class Ledger:
 
 
 def running(start: Any, values: Floats) -> Floats:
-    """The sums of `start` and the first values, one after the other: the same however values are cut into calls.
+    """Return the sums of `start` and the first values, one after the other: the same however values are cut into calls.
 
     >>> running(1.0, np.array([1.0, 2.0]))
     array([2., 4.])
@@ -247,7 +247,7 @@ def check_learner(learner: Learner, plan: Plan, comparator: Any) -> None:
 
 
 def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float]:
-    """The comparator's weights and intercept, as the working geometry has them."""
+    """Return the comparator's weights and intercept, as the working geometry has them."""
     if comparator is None:
         return np.zeros(0), 0.0
     w, intercept = comparator_weights(comparator)
@@ -261,7 +261,7 @@ def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float
 
 
 def comparator_weights(comparator: Any) -> tuple[Floats, float]:
-    """Weights and intercept of a comparator, or of an array of weights."""
+    """Return weights and intercept of a comparator, or of an array of weights."""
     if isinstance(comparator, Comparator):
         return comparator.w, comparator.intercept
     w = np.asarray(comparator)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def library(module: str) -> Any:
-    """A module of the libraries that solve, or an ImportError that says how to get them."""
+    """Return a module of the libraries that solve, or an ImportError that says how to get them."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -23,6 +23,6 @@ def one_thread() -> Any:
 
 @functools.cache
 def controller() -> Any:
-    """The control over the libraries of linear algebra, which must have been loaded before."""
+    """Return the control over the libraries of linear algebra, which must have been loaded before."""
     library("scipy.linalg")
     return library("threadpoolctl").ThreadpoolController()

@@ -72,13 +72,13 @@ class Measuring:
 def choose_measuring(
     engine: UpdateEngine, geometry: Geometry, regularizer: Regularizer, best: Floats, intercept_best: float
 ) -> Measuring:
-    """The cheapest exact way to measure the rounds of an engine."""
+    """Return the cheapest exact way to measure the rounds of an engine."""
     kind = MeasuringBySums if has_sums(engine.plan, regularizer) else MeasuringEveryWeight
     return kind(engine, geometry, regularizer, best, intercept_best)
 
 
 def with_zeros(w: Floats, features: int) -> Floats:
-    """The weights of so many features; a feature without a weight has 0.
+    """Return the weights of so many features; a feature without a weight has 0.
 
     >>> with_zeros(np.array([1.0, 2.0]), 3), with_zeros(np.array([1.0, 2.0]), 1)
     (array([1., 2., 0.]), array([1.]))
@@ -135,7 +135,7 @@ class MeasuringBySums(Measuring):
         return scores, out
 
     def is_stale(self) -> bool:
-        """Whether anything happened to the engine since its last measured round."""
+        """Return whether anything happened to the engine since its last measured round."""
         return not self.seen or self.seen[0] is not self.engine.state or self.seen[1] != self.engine.ticks.tobytes()
 
 
@@ -156,7 +156,7 @@ class MeasuringEveryWeight(Measuring):
         return scores, out
 
     def measure(self, row: Chunk, y: float, weight: float) -> tuple[float, Measurement]:
-        """One round: the score before it, and its measurement."""
+        """Return one round: the score before it, and its measurement."""
         engine, loss = self.engine, self.engine.plan.problem.loss
         here = engine.state.w.shape[0]
         features = max(here, self.best.shape[0])  # the comparator may know features that are yet to come
@@ -197,7 +197,7 @@ class MeasuringEveryWeight(Measuring):
         )
 
     def units(self, features: int) -> Floats:
-        """The units in which the penalty sees weights in the round that was made last."""
+        """Return the units in which the penalty sees weights in the round that was made last."""
         plan, found = self.engine.plan, np.ones(features)
         if plan.units.scaled:
             records = self.engine.state.statistics.astype(np.float64)
@@ -227,7 +227,7 @@ def values(regularizer: Regularizer, w: Floats) -> float:
 
 
 def slopes(regularizer: Regularizer, w: Floats) -> Floats:
-    """A subgradient of r at w, the middle one at kinks.
+    """Return a subgradient of r at w, the middle one at kinks.
 
     >>> from fiol import ElasticNet
     >>> slopes(ElasticNet(0.5, 2.0), np.array([1.0, 0.0]))

@@ -28,19 +28,19 @@ ROWS_TO_COMPILE = 3000
 
 
 def fill_values(loss, z, y, out):
-    """The loss of every score."""
+    """Return the loss of every score."""
     for k in range(out.shape[0]):
         out[k] = loss.value(z[k], y[k])
 
 
 def fill_slopes(loss, z, y, out):
-    """The derivative of the loss at every score."""
+    """Return the derivative of the loss at every score."""
     for k in range(out.shape[0]):
         out[k] = loss.grad(z[k], y[k])
 
 
 def fill_bends(loss, z, y, out):
-    """The second derivative of the loss at every score."""
+    """Return the second derivative of the loss at every score."""
     for k in range(out.shape[0]):
         out[k] = loss.hess(z[k], y[k])
 
@@ -106,7 +106,7 @@ class Objective:
         return abs(self.value(self.start))
 
     def each(self, loop: Any, z: Floats) -> Floats:
-        """The numbers that a loop over all scores writes."""
+        """Return the numbers that a loop over all scores writes."""
         out = np.empty_like(z)
         if z.size < ROWS_TO_COMPILE:  # as lists of plain numbers, on which the interpreter is fast
             loop(self.loss, z.tolist(), self.y.tolist(), out)
@@ -115,7 +115,7 @@ class Objective:
         return out
 
     def scores_of(self, beta: Floats) -> Floats:
-        """The scores where the loss has the slopes -beta; infinite where none has."""
+        """Return the scores where the loss has the slopes -beta; infinite where none has."""
         pairs = zip(beta.tolist(), self.y.tolist(), strict=True)
         return -np.array([self.loss.conjugate_grad(pull, y) for pull, y in pairs])
 
@@ -128,18 +128,18 @@ class Objective:
         return np.asarray(self.A.T @ (self.weight * beta))
 
     def penalty(self, w: Floats) -> float:
-        """The penalty of all weights, T r(w)."""
+        """Return the penalty of all weights, T r(w)."""
         r = self.regularizer
         if r is not None:
             return self.rounds * sum(r.value(v, i) for i, v in enumerate(w[: self.d].tolist()))
         return float(np.sum(self.lam1 * np.abs(w) + 0.5 * self.lam2 * w * w)) + self.constant
 
     def value(self, w: Floats) -> float:
-        """The objective."""
+        """Return the objective."""
         return self.total(self.each(fill_values, self.scores(w))) + self.penalty(w)
 
     def total(self, per_row: Floats) -> float:
-        """The weighted sum over rows."""
+        """Return the weighted sum over rows."""
         return float(self.weight @ per_row)
 
     def size(self, w: Floats, losses: Floats) -> float:
@@ -178,7 +178,7 @@ def make_objective(
     weight: Floats,
     intercept: bool,
 ) -> Objective:
-    """The objective over the weights of a geometry, and an intercept behind them."""
+    """Return the objective over the weights of a geometry, and an intercept behind them."""
     sparse = library("scipy.sparse")
     pairs, known = geometry.reparametrization(), regularizer.strengths() is not None
     signed = pairs.weights_per_feature == 2
@@ -204,7 +204,7 @@ def make_objective(
 
 
 def onto_simplex(u: Floats) -> Floats:
-    """The nearest weights that are at least 0 and sum to 1.
+    """Return the nearest weights that are at least 0 and sum to 1.
 
     >>> onto_simplex(np.array([0.5, 0.9, -3.0]))
     array([0.3, 0.7, 0. ])

@@ -31,7 +31,7 @@ def comparison_title(found: Sequence[SweepResult]) -> str:
 
 
 def comparison_rows(found: Sequence[SweepResult]) -> list[list[str]]:
-    """A line per algorithm: best loss and its step size, worst loss, sizes within 10 % of the best of all."""
+    """Return a line per algorithm: best loss and its step size, worst loss, sizes within 10 % of the best of all."""
     least = min(finish.loss for finish in found)
     rows = []
     for name, best in best_results(found).items():
@@ -46,7 +46,7 @@ HEAD = ["algorithm", "best loss", "at size", "worst loss", "within 10 %", "non-z
 
 
 def comparison_page(comparison: Sweep, exact: Sequence[str], data: str, command: str) -> str:
-    """The page; `exact` are the algorithms whose steps do not linearize the loss."""
+    """Return the page; `exact` are the algorithms whose steps do not linearize the loss."""
     found, constant = comparison.results(), comparison.constant_loss()
     title = comparison_title(found)
     curves, sizes = list[DrawnCurve](), sorted({finish.size for finish in found if finish.size is not None})
@@ -95,12 +95,12 @@ def comparison_page(comparison: Sweep, exact: Sequence[str], data: str, command:
 
 
 def kind_of_steps(name: str, exact: Sequence[str]) -> str:
-    """The style of an algorithm's curve: one for exact steps, one for explicit ones."""
+    """Return the style of an algorithm's curve: one for exact steps, one for explicit ones."""
     return "main" if name in exact else "other"
 
 
 def worst_title(worst: dict[bool, Any]) -> str:
-    """What the worst choice costs.
+    """Return what the worst choice costs.
 
     >>> worst_title({True: 1.2, False: math.inf})
     'The worst choice: 1.2 with exact steps, overflow with explicit ones'

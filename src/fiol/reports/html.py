@@ -68,13 +68,13 @@ class Card(NamedTuple):
     wide: bool = False  #: stands after the others, as wide as the page
 
     def html(self) -> str:
-        """The card; title and remark are texts."""
+        """Return the card; title and remark are texts."""
         remark = f'<p class="soft">{escape(self.remark)}</p>' if self.remark else ""
         return f'<section class="card"><h2>{escape(self.title)}</h2>{remark}{self.body}</section>'
 
 
 def html_page(title: str, lead: str, tiles: Sequence[tuple[str, str]], cards: Sequence[Card], foot: str) -> str:
-    """The page; all but the bodies of cards are texts.
+    """Return the page; all but the bodies of cards are texts.
 
     >>> "<h1>1 &lt; 2</h1>" in html_page("1 < 2", "", [], [Card("A", "<p>b</p>")], "")
     True
@@ -97,7 +97,7 @@ def html_page(title: str, lead: str, tiles: Sequence[tuple[str, str]], cards: Se
 
 
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
-    """A table of texts; the first `texts` columns go to the left, the others, numbers, to the right.
+    """Return a table of texts; the first `texts` columns go to the left, the others, numbers, to the right.
 
     >>> plain_table(["a"], [["<b>"]]).partition("<tbody>")[2].partition("</tbody>")[0]
     '<tr><td class="text">&lt;b&gt;</td></tr>'
@@ -113,7 +113,7 @@ def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int =
 
 
 def bar_table(values: Sequence[tuple[str, float]]) -> str:
-    """Names with bars, to the right and, in another colour, to the left of 0.
+    """Return names with bars, to the right and, in another colour, to the left of 0.
 
     >>> bar_table([("a", 2.0), ("b", -2.0)]).count("<i ")
     2
@@ -130,7 +130,7 @@ def bar_table(values: Sequence[tuple[str, float]]) -> str:
 
 
 def shaded_table(labels: Sequence[str], counts: Sequence[Sequence[float]]) -> str:
-    """How often each label (a row) was taken for each (a column), the darker the more often."""
+    """Return how often each label (a row) was taken for each (a column), the darker the more often."""
     head = "".join(f"<th>{escape(label)}</th>" for label in labels)
     lines = []
     for label, row in zip(labels, counts, strict=True):

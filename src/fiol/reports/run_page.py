@@ -66,7 +66,7 @@ class RunOnPage:
     skipped: int = 0  #: lines that could not be read, and rows without a target
 
     def html(self) -> str:
-        """The page."""
+        """Return the page."""
         from fiol import __version__
 
         found = self.evaluation.results()
@@ -75,7 +75,7 @@ class RunOnPage:
         return html_page(headline(self.task, found), lead, self.tiles(found), cards, f"Written by fiol {__version__}.")
 
     def cards(self, found: dict[str, Any]) -> Iterator[Card | None]:
-        """Whatever there is to tell."""
+        """Yield whatever there is to tell."""
         first = [line for line in self.history if line.number == 1]
         yield loss_card(first, self.task, self.learner)
         yield passes_card(self.history, self.task)
@@ -92,7 +92,7 @@ class RunOnPage:
         yield Card("The command that repeats this", command_box(self.command), wide=True)
 
     def tiles(self, found: dict[str, Any]) -> list[tuple[str, str]]:
-        """The figures that are asked for first."""
+        """Return the figures that are asked for first."""
         shown = [("rows judged", f"{found['rows']:,}")]
         for name, title in NAMES_OF_FIGURES.items():
             if found.get(name) is not None:
@@ -107,7 +107,7 @@ class RunOnPage:
 
 
 def loss_name(task: Task) -> str:
-    """What the loss is called.
+    """Return what the loss is called.
 
     >>> from fiol import EpsilonInsensitive, Logistic, Softmax
     >>> [loss_name(Task(loss, None, "")) for loss in (Logistic(), Softmax(), EpsilonInsensitive(0.1))]
@@ -121,7 +121,7 @@ def loss_name(task: Task) -> str:
 
 
 def headline(task: Task, found: dict[str, Any]) -> str:
-    """The result in a line.
+    """Return the result in a line.
 
     >>> from fiol import Logistic
     >>> headline(Task(Logistic(), [0, 1], ""), {"loss": 0.332, "constant_loss": 0.552})
@@ -140,7 +140,7 @@ def headline(task: Task, found: dict[str, Any]) -> str:
 
 
 def three_digits(value: float | None) -> str:
-    """A figure with three digits.
+    """Return a figure with three digits.
 
     >>> three_digits(0.33249), three_digits(None), three_digits(123456.0)
     ('0.332', 'not defined', '123,000')
@@ -151,7 +151,7 @@ def three_digits(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people.
+    """Return a share for people.
 
     >>> percent(0.7992)
     '79.9 %'
@@ -160,7 +160,7 @@ def percent(share: float) -> str:
 
 
 def member_name(update: Any) -> str:
-    """A member of an ensemble in two or three words.
+    """Return a member of an ensemble in two or three words.
 
     >>> from fiol import FIOL, AdaGrad, Logistic, ScaleFree
     >>> member_name(FIOL(Logistic(), step_size=ScaleFree(AdaGrad(300.0))))
@@ -177,7 +177,7 @@ def member_name(update: Any) -> str:
 
 
 def loss_card(lines: Sequence[Line], task: Task, learner: Learner) -> Card | None:
-    """The progressive loss of the first pass, beside the best constant's and each member's."""
+    """Return the progressive loss of the first pass, beside the best constant's and each member's."""
     lines = [line for line in lines if math.isfinite(line.loss)]
     if len(lines) < 3:
         return None
@@ -213,7 +213,7 @@ def loss_card(lines: Sequence[Line], task: Task, learner: Learner) -> Card | Non
 
 
 def passes_card(history: Sequence[Line], task: Task) -> Card | None:
-    """The loss of every pass, and that of rows held out."""
+    """Return the loss of every pass, and that of rows held out."""
     ends = [list(lines)[-1] for _, lines in itertools.groupby(history, key=lambda line: line.number)]
     if len(ends) < 2:
         return None
@@ -235,7 +235,7 @@ def passes_card(history: Sequence[Line], task: Task) -> Card | None:
 
 
 def drift_card(windows: Sequence[Window], task: Task) -> Card | None:
-    """The loss from row to row, and whether it changed."""
+    """Return the loss from row to row, and whether it changed."""
     windows = [window for window in windows if math.isfinite(window.loss) and window.rows]
     if len(windows) > 1 and 2 * windows[-1].rows < windows[-2].rows:
         windows = windows[:-1]  # of a few rows: mostly chance
@@ -262,13 +262,13 @@ def drift_card(windows: Sequence[Window], task: Task) -> Card | None:
 
 
 def halves_after_start(losses: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
-    """The third and the fourth quarter."""
+    """Return the third and the fourth quarter."""
     half, three = len(losses) // 2, (3 * len(losses)) // 4
     return losses[half:three], losses[three:]
 
 
 def weights_card(lines: Sequence[Line]) -> Card | None:
-    """How many features there are, and how many have a weight."""
+    """Return how many features there are, and how many have a weight."""
     if len(lines) < 3 or not lines[-1].features:
         return None
     rows, last = [float(line.rows) for line in lines], lines[-1]
@@ -289,7 +289,7 @@ def weights_card(lines: Sequence[Line]) -> Card | None:
 
 
 def speed_card(speeds: Sequence[Speed], compiling: float) -> Card | None:
-    """Rows per second between lines of the table."""
+    """Return rows per second between lines of the table."""
     steps = [(a, b) for a, b in itertools.pairwise(speeds) if b.rows > a.rows and b.seconds > a.seconds]
     if len(steps) < 3:
         return None
@@ -311,7 +311,7 @@ def speed_card(speeds: Sequence[Speed], compiling: float) -> Card | None:
 
 
 def calibration_card(parts: Sequence[dict[str, Any]] | None) -> Card | None:
-    """What was predicted against what happened."""
+    """Return what was predicted against what happened."""
     there = [part for part in parts or [] if part["weight"]]
     if len(there) < 2:
         return None
@@ -328,7 +328,7 @@ def calibration_card(parts: Sequence[dict[str, Any]] | None) -> Card | None:
 
 
 def confusion_card(found: dict[str, Any], task: Task) -> Card | None:
-    """Which labels were taken for which."""
+    """Return which labels were taken for which."""
     cells = found.get("confusion")
     if not cells or found["accuracy"] is None or len(cells["labels"]) < 2:
         return None
@@ -383,7 +383,7 @@ def residual_shares(residuals: TargetTable) -> ResidualShares | None:
 
 
 def residual_card(residuals: TargetTable) -> Card | None:
-    """How far predictions are off."""
+    """Return how far predictions are off."""
     found = residual_shares(residuals)
     if found is None:
         return None
@@ -398,7 +398,7 @@ def residual_card(residuals: TargetTable) -> Card | None:
 
 
 def feature_card(learner: Learner, task: Task) -> Card | None:
-    """The features that matter most."""
+    """Return the features that matter most."""
     top = [(feature_name(name), value) for name, value in learner.importances(FEATURES_SHOWN).items()]
     if not top:
         return None
@@ -413,7 +413,7 @@ def feature_card(learner: Learner, task: Task) -> Card | None:
 
 
 def feature_name(name: str | int) -> str:
-    """A feature for people.
+    """Return a feature for people.
 
     >>> feature_name(7), feature_name("age")
     ('feature 7', 'age')
@@ -422,7 +422,7 @@ def feature_name(name: str | int) -> str:
 
 
 def member_card(learner: Learner) -> Card | None:
-    """The members of an ensemble."""
+    """Return the members of an ensemble."""
     members = sorted(learner.members, key=lambda member: member.loss)
     if not members:
         return None
@@ -442,7 +442,7 @@ def member_card(learner: Learner) -> Card | None:
 
 
 def column_card(learner: Learner) -> Card | None:
-    """What became of the columns."""
+    """Return what became of the columns."""
     reading = learner.meta.get("reading")
     if reading is None:
         return None
@@ -459,7 +459,7 @@ def column_card(learner: Learner) -> Card | None:
 
 
 def recipe_card(learner: Learner, task: Task, history: Sequence[Line]) -> Card:
-    """What was learned with."""
+    """Return what was learned with."""
     facts = [["learner", learner.update.brief()], ["loss", loss_name(task)]]
     if not learner.members:
         facts.append(["step", brief_member(learner.update)])

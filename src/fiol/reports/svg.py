@@ -40,7 +40,7 @@ class Axis(NamedTuple):
     unit: str = ""  #: "%" shows 0.5 as 50 %
 
     def place(self, value: float) -> float:
-        """Where a value is, from 0 to 1; outside of the range it is at its end.
+        """Return where a value is, from 0 to 1; outside of the range it is at its end.
 
         >>> Axis("rows", 1.0, 100.0, log=True).place(10.0), Axis("loss", 0.0, 2.0).place(5.0)
         (0.5, 1.0)
@@ -73,12 +73,12 @@ class Axis(NamedTuple):
         return [round(step * k, digits) for k in range(first, last + 1)]
 
     def text(self, value: float) -> str:
-        """What stands at a tick."""
+        """Return what stands at a tick."""
         return f"{100 * value:g} %" if self.unit == "%" else short_number(value)
 
 
 def axis_for(title: str, values: Sequence[float], log: bool = False, zero: bool = False, unit: str = "") -> Axis:
-    """An axis on which all these values are, with a little room; from 0 on if `zero`.
+    """Return an axis on which all these values are, with a little room; from 0 on if `zero`.
 
     >>> axis_for("loss", [0.4, 0.5]).low < 0.4, axis_for("rows", [3.0], zero=True).low
     (True, 0.0)
@@ -92,7 +92,7 @@ def axis_for(title: str, values: Sequence[float], log: bool = False, zero: bool 
 
 
 def short_number(value: float) -> str:
-    """A number for people, in few letters.
+    """Return a number for people, in few letters.
 
     >>> [short_number(value) for value in (40000.0, 1500.0, 2.5e6, 0.25, 0.0, 1.5e-7)]
     ['40k', '1,500', '2.5M', '0.25', '0', '1.5e-07']
@@ -107,7 +107,7 @@ def short_number(value: float) -> str:
 
 
 def spread_labels(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Places as near to those wanted as can be, at least so far apart, within the range as far as there is room.
+    """Return places as near to those wanted as can be, at least so far apart, within the range as far as there is room.
 
     >>> spread_labels([10.0, 11.0, 50.0], 4.0, 0.0, 100.0)
     [8.5, 12.5, 50.0]
@@ -135,7 +135,7 @@ def spread_labels(wanted: Sequence[float], apart: float, low: float, high: float
 
 
 def shortened(text: str, most: int = LONGEST_NAME) -> str:
-    """A text of at most so many letters.
+    """Return a text of at most so many letters.
 
     >>> shortened("a long name of a feature", 10)
     'a long na…'
@@ -156,7 +156,7 @@ class PlotArea(NamedTuple):
         return HEIGHT - BOTTOM
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """The place of a point."""
+        """Return the place of a point."""
         across, up = self.across.place(x), self.up.place(y)
         return LEFT + across * (self.right - LEFT), self.bottom - up * (self.bottom - TOP)
 
@@ -184,18 +184,18 @@ class PlotArea(NamedTuple):
 
 
 def drawn_text(text: str, x: float, y: float, kind: str = "tick", anchor: str = "middle") -> str:
-    """A text in a figure."""
+    """Return a text in a figure."""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def svg(parts: Sequence[str], alt: str) -> str:
-    """The parts as one picture; `alt` says what is seen."""
+    """Return the parts as one picture; `alt` says what is seen."""
     head = f'<svg viewBox="0 0 {PAGE_WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(alt)}">'
     return "".join([head, *parts, "</svg>"])
 
 
 def figure(curves: Sequence[DrawnCurve], across: Axis, up: Axis, alt: str) -> str:
-    """A figure of these curves, the first one on top, each with its name at its right end.
+    """Return a figure of these curves, the first one on top, each with its name at its right end.
 
     >>> text = figure([DrawnCurve([1, 2], [3, 4], "<b>")], Axis("x", 1, 2), Axis("y", 3, 4), "rises")
     >>> text.startswith("<svg "), "&lt;b&gt;" in text, "<b>" in text
@@ -223,7 +223,7 @@ def figure(curves: Sequence[DrawnCurve], across: Axis, up: Axis, alt: str) -> st
 
 
 def histogram(edges: Sequence[float], heights: Sequence[float], across: Axis, up: Axis, alt: str) -> str:
-    """Columns from edge to edge, of these heights.
+    """Return columns from edge to edge, of these heights.
 
     >>> histogram([0, 1, 2], [1, 3], Axis("x", 0, 2), Axis("share", 0, 3), "two columns").count("<rect")
     2

@@ -41,7 +41,7 @@ def check_checkpoint(meta: Mapping[str, Any]) -> None:
 
 
 def check_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
-    """The labels of two classes that a file keeps, the negative one first; None if there are none to keep.
+    """Return the labels of two classes that a file keeps, the negative one first; None if there are none to keep.
 
     >>> from fiol import Logistic
     >>> check_labels({"labels": ["no", "yes"]}, Logistic())
@@ -71,27 +71,27 @@ def check_fields(name: str, told: Any, parts: Mapping[str, RecordCheck]) -> None
 
 
 def whole_from(least: int) -> RecordCheck:
-    """Whether something is a whole number from here on."""
+    """Return whether something is a whole number from here on."""
     return lambda told: type(told) is int and least <= told < 2**63
 
 
 def is_finite_number(told: Any) -> bool:
-    """Whether something is a finite number."""
+    """Return whether something is a finite number."""
     return type(told) in (int, float) and abs(told) < 2**1023 and math.isfinite(told)
 
 
 def is_total(told: Any) -> bool:
-    """Whether something is a number as `metrics.as_text` writes it."""
+    """Return whether something is a number as `metrics.as_text` writes it."""
     return is_finite_number(told) or told in ("inf", "-inf", "nan")
 
 
 def is_told_loss(told: Any) -> bool:
-    """Whether something is a loss that may not be known."""
+    """Return whether something is a loss that may not be known."""
     return told is None or is_finite_number(told)
 
 
 def made_of(*checks: RecordCheck) -> RecordCheck:
-    """Whether something is a list of just these."""
+    """Return whether something is a list of just these."""
     return lambda told: (
         isinstance(told, list)
         and len(told) == len(checks)
@@ -100,12 +100,12 @@ def made_of(*checks: RecordCheck) -> RecordCheck:
 
 
 def list_of(check: RecordCheck) -> RecordCheck:
-    """Whether something is a list of any number of these."""
+    """Return whether something is a list of any number of these."""
     return lambda told: isinstance(told, list) and all(map(check, told))
 
 
 def is_regime(told: Any) -> bool:
-    """Whether something is a `Regime` as a mapping."""
+    """Return whether something is a `Regime` as a mapping."""
     try:
         plain = {name: value for name, value in told.items() if name != "jobs"} if isinstance(told, dict) else None
         return plain is not None and dataclasses.asdict(Regime.from_json(told)) == plain
@@ -114,7 +114,7 @@ def is_regime(told: Any) -> bool:
 
 
 def is_target_table(told: Any) -> bool:
-    """Whether something is the targets so far, rising, and the weight of each."""
+    """Return whether something is the targets so far, rising, and the weight of each."""
     return (
         made_of(list_of(is_finite_number), list_of(is_finite_number))(told)
         and len(told[0]) == len(told[1])
@@ -123,12 +123,12 @@ def is_target_table(told: Any) -> bool:
 
 
 def is_asked(told: Any) -> bool:
-    """Whether something is a command as it was typed: options, and the names of files."""
+    """Return whether something is a command as it was typed: options, and the names of files."""
     return isinstance(told, dict) and list_of(lambda name: isinstance(name, str))(told.get("data", []))
 
 
 def are_figures(told: Any) -> bool:
-    """Whether something is `PassMetrics` as a mapping."""
+    """Return whether something is `PassMetrics` as a mapping."""
     return isinstance(told, dict) and all(
         check(told[part]) if part in told else part in PARTS_OF_LATER for part, check in FIGURE_PARTS.items()
     )

@@ -67,7 +67,7 @@ class ScoreTable:
         self.masses = np.stack(columns, axis=1)
 
     def area(self) -> float:
-        """The probability that a positive row has a higher score than a negative one; ties count one half.
+        """Return the probability that a positive row has a higher score than a negative one; ties count one half.
 
         nan if all rows are of one kind.
         """
@@ -185,7 +185,7 @@ class Evaluation:
         self.targets.add(codes, weights)
 
     def results(self) -> dict[str, Any]:
-        """All figures by name, plain numbers and lists; None where one is not defined."""
+        """Return all figures by name, plain numbers and lists; None where one is not defined."""
         found: dict[str, Any] = {"rows": self.rows, "loss": self.loss.value}
         found["constant_loss"] = self.targets.least_loss(self.task.loss)
         if self.has_probabilities:

@@ -37,20 +37,20 @@ class Line(NamedTuple):
     members: tuple[float, ...] = ()  #: of an ensemble: the mean loss of each, in all passes
 
     def to_json(self) -> dict[str, Any]:
-        """The line as a JSON object; a number that is not finite is null there."""
+        """Return the line as a JSON object; a number that is not finite is null there."""
         given = {**self._asdict(), "members": [finite_or_none(loss) for loss in self.members]}
         return {k: finite_or_none(v) for k, v in given.items()}
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Line:
-        """The line that `to_json` wrote, or did before there were members."""
+        """Return the line that `to_json` wrote, or did before there were members."""
         fields: dict[str, Any] = {k: math.nan if v is None and k in ("loss", "since") else v for k, v in given.items()}
         fields["members"] = tuple(math.nan if loss is None else loss for loss in given.get("members", ()))
         return cls(**fields)
 
 
 def finite_or_none(value: Any) -> Any:
-    """A value as JSON has it: None for a number that is not finite.
+    """Return a value as JSON has it: None for a number that is not finite.
 
     >>> finite_or_none(math.inf), finite_or_none(2.5), finite_or_none("inf")
     (None, 2.5, 'inf')
@@ -123,17 +123,17 @@ class Windows:
             self.all = [Window(*map(sum, zip(*pair, strict=True))) for pair in pairs]
 
     def to_json(self) -> list[Any]:
-        """The windows, as plain JSON values."""
+        """Return the windows, as plain JSON values."""
         return [self.width, [[rows, mass, as_text(total)] for rows, mass, total in self.all]]
 
     @classmethod
     def from_json(cls, given: list[Any]) -> Windows:
-        """The windows that `to_json` wrote."""
+        """Return the windows that `to_json` wrote."""
         return cls(width=given[0], all=[(rows, mass, float(total)) for rows, mass, total in given[1]])
 
 
 def mean_of_windows(learner: Learner, scores: Floats, y: Any, weights: Floats, windows: Windows) -> float:
-    """The mean loss of scores, whose parts go into windows; y are targets or codes."""
+    """Return the mean loss of scores, whose parts go into windows; y are targets or codes."""
     mean, width = Mean(), windows.width
     for start in range(0, len(weights), width):
         part = slice(start, start + width)
@@ -194,7 +194,7 @@ class TargetTable:
 
 
 def best_constant(loss: Any, values: list[float], shares: list[float]) -> float:
-    """The score with the least mean loss, by halving: to the last digits but a few.
+    """Return the score with the least mean loss, by halving: to the last digits but a few.
 
     >>> from fiol import Absolute, Squared
     >>> best_constant(Squared(), [1.0, 4.0], [2 / 3, 1 / 3])
@@ -240,7 +240,7 @@ class PassMetrics:
         self.targets.add(y, weights)
 
     def line(self, number: int, loss: AnyLoss, learner: Learner) -> Line:
-        """A line of the table; the next one counts from here."""
+        """Return a line of the table; the next one counts from here."""
         held_out = self.held_out.value if self.held_out.mass else None
         since, self.since = self.since.value, Mean()
         constant = self.targets.least_loss(loss)
@@ -256,12 +256,12 @@ class PassMetrics:
         return {"rows": self.rows, "targets": table, "windows": self.windows.to_json(), **means}
 
     def means(self) -> dict[str, Mean]:
-        """The means, by name."""
+        """Return the means, by name."""
         return {"loss": self.loss, "since": self.since, "held_out": self.held_out}
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> PassMetrics:
-        """The figures that `to_json` wrote."""
+        """Return the figures that `to_json` wrote."""
         new = cls()
         new.rows, new.targets = given["rows"], TargetTable(*given["targets"])
         if "windows" in given:
@@ -273,7 +273,7 @@ class PassMetrics:
 
 
 def as_text(value: float) -> float | str:
-    """A number, or what JSON has no number for, as a text that `float` reads: explicit steps may diverge.
+    """Return a number, or what JSON has no number for, as a text that `float` reads: explicit steps may diverge.
 
     >>> as_text(0.5), as_text(np.float64(math.inf))
     (0.5, 'inf')

@@ -148,7 +148,7 @@ class Training:
     # --- checkpoints --------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Where the run is, as plain JSON values; no times are among them."""
+        """Return where the run is, as plain JSON values; no times are among them."""
         return {
             "regime": dataclasses.asdict(self.regime),
             "pass": self.number,
@@ -201,7 +201,7 @@ class Training:
                 yield line
 
     def _one_pass(self) -> Iterator[Advance | Line]:
-        """The rest of the pass."""
+        """Yield the rest of the pass."""
         done, regime = self.metrics.rows, self.regime
         blocks, position = self._blocks(self.scored), 0
         if regime.shuffle:
@@ -240,7 +240,7 @@ class Training:
         return round(self.read_before + share * (self.read - self.read_before))
 
     def _blocks(self, scored: int) -> Iterator[TargetRows]:
-        """The rows of the data to learn from; those held out are scored, but for the first `scored` of them."""
+        """Yield the rows of the data to learn from; those held out are scored, but for the first `scored` of them."""
         start = 0
         regime, self.missing, held_before = self.regime, 0, 0
         self.read = 0
@@ -266,7 +266,7 @@ class Training:
                 self._score(aside)
 
     def _learn(self, rows: TargetRows) -> list[Line]:
-        """A round per row, and their figures: both or neither. Returns the lines that the table has of them."""
+        """Return a round per row, and their figures: both or neither. Returns the lines that the table has of them."""
         learner = self.learner
         if not self._rehearsed:
             started = time.monotonic()
@@ -289,7 +289,7 @@ class Training:
             return lines
 
     def _codes(self, y: Any) -> Any:
-        """Targets as losses take them: codes of classes for a joint one."""
+        """Return targets as losses take them: codes of classes for a joint one."""
         return self.learner.core.codes_of(y) if isinstance(self.task.loss, JointLoss) else y
 
     def _score(self, rows: TargetRows) -> None:
@@ -306,13 +306,13 @@ class Training:
                 self.watch(self, scores, rows, True)
 
     def _line(self) -> Line:
-        """A new line of the table."""
+        """Return a new line of the table."""
         line = self.metrics.line(self.number, self.task.loss, self.learner)
         self.history.append(line)
         return line
 
     def _end_pass(self) -> Line:
-        """The last line of a pass; the next pass begins, or the run is finished."""
+        """Return the last line of a pass; the next pass begins, or the run is finished."""
         regime, held = self.regime, self.metrics.held_out
         if not is_line(self.metrics.rows):
             self._line()
@@ -334,7 +334,7 @@ class Training:
         return line
 
     def _is_due(self) -> bool:
-        """Whether it is time for a checkpoint."""
+        """Return whether it is time for a checkpoint."""
         if self.save is None:
             return False
         return (
@@ -362,7 +362,7 @@ class Training:
 
 
 def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[TargetRows, Any]:
-    """The rows of a batch with their targets as the loss takes them, and which of them have one.
+    """Return the rows of a batch with their targets as the loss takes them, and which of them have one.
 
     UnclearTargetError, with the place, if a target is none, or missing where that is not to be passed over.
     """
@@ -395,7 +395,7 @@ def cuts_at_lines(position: int, size: int) -> list[int]:
 
 
 def is_line(rows: int) -> bool:
-    """Whether the table has a line after so many rows.
+    """Return whether the table has a line after so many rows.
 
     >>> [rows for rows in (0, 500, 1000, 2000, 3000, 4000) if is_line(rows)]
     [1000, 2000, 4000]

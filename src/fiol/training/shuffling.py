@@ -12,7 +12,7 @@ from fiol.training.rows import TargetRows, regrouped, rows_together
 
 
 def shuffled(blocks: Iterator[TargetRows], size: int, *seed: int) -> Iterator[TargetRows]:
-    """All rows of the blocks, mixed by a buffer that holds between `size` and `2 * size` of them.
+    """Yield all rows of the blocks, mixed by a buffer that holds between `size` and `2 * size` of them.
 
     When 2 * size rows have come, they are put in a random order, half of them leave, and the others wait for more: so a
     row may travel any distance, and mostly one of about `size`. The order depends on rows and seed alone, not on

@@ -71,11 +71,11 @@ class Sweep:
         self.targets.add(codes, rows.weights)
 
     def constant_loss(self) -> float | None:
-        """The mean loss of the best constant."""
+        """Return the mean loss of the best constant."""
         return self.targets.least_loss(self.task.loss)
 
     def results(self) -> list[SweepResult]:
-        """How everybody did, in the order of the learners."""
+        """Return how everybody did, in the order of the learners."""
         return [
             SweepResult(*key, math.inf if key in self.out else self.losses[key].value, learner.n_nonzero)
             for key, learner in self.learners.items()
@@ -96,7 +96,7 @@ def best_results(results: Iterable[SweepResult]) -> dict[str, SweepResult]:
 
 
 def count_near_best(results: Iterable[SweepResult], least: float, within: float = 1.1) -> tuple[int, int, Any]:
-    """How many of these are within so many times the least loss of all, of how many, and the worst loss.
+    """Return how many of these are within so many times the least loss of all, of how many, and the worst loss.
 
     >>> count_near_best([SweepResult("SGD", 0.1, 0.5, 3), SweepResult("SGD", 1.0, math.inf, 3)], 0.5)
     (1, 2, inf)

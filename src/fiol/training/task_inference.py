@@ -42,7 +42,7 @@ class Task(NamedTuple):
         return "classes" if isinstance(self.loss, JointLoss) else "numbers"
 
     def coded(self, y: Any) -> tuple[Any, Any]:
-        """Targets as the loss takes them, and which rows have one: -1.0 and +1.0, labels, or numbers.
+        """Return targets as the loss takes them, and which rows have one: -1.0 and +1.0, labels, or numbers.
 
         A row without a target (nan, None) has any of them. A value that is no target is an `UnclearTargetError`.
 
@@ -87,7 +87,7 @@ class Task(NamedTuple):
 
 
 def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
-    """What to learn from a target of which these are the first rows; the labels alone if a loss is given.
+    """Return what to learn from a target of which these are the first rows; the labels alone if a loss is given.
 
     | the target has | loss |
     |---|---|
@@ -141,7 +141,7 @@ def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
 
 
 def task_of_loss(loss: AnyLoss, found: list[Label]) -> Task:
-    """The task of a loss that was named, with the labels that its targets have so far, sorted."""
+    """Return the task of a loss that was named, with the labels that its targets have so far, sorted."""
     why = f"{called_as(loss)}, as asked for"
     if not isinstance(loss, Binary):
         return Task(loss, None, why)
@@ -154,7 +154,7 @@ def task_of_loss(loss: AnyLoss, found: list[Label]) -> Task:
 
 
 def other_label(label: Label, loss: AnyLoss) -> list[Label]:
-    """Both labels, of which the first rows have one alone."""
+    """Return both labels, of which the first rows have one alone."""
     pairs: list[list[Label]] = [[False, True], [0, 1], [-1, 1]]
     for pair in pairs:
         if type(label) in (type(pair[0]), float) and label in pair:
@@ -165,7 +165,7 @@ def other_label(label: Label, loss: AnyLoss) -> list[Label]:
 
 
 def called_as(loss: AnyLoss) -> str:
-    """What a loss is called: by its name in estimators, or by its class."""
+    """Return what a loss is called: by its name in estimators, or by its class."""
     return loss.alias or type(loss).__name__
 
 
@@ -192,19 +192,19 @@ def plain_values(y: Any) -> Any:
 
 
 def has_value(values: Any) -> Any:
-    """Which of the values are there: neither nan nor None."""
+    """Return which of the values are there: neither nan nor None."""
     if values.dtype != object:
         return ~np.isnan(values)
     return np.array([value is not None and not (isinstance(value, float) and math.isnan(value)) for value in values])
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether a value is an int, a float or a bool."""
+    """Return whether a value is an int, a float or a bool."""
     return isinstance(value, (int, float))
 
 
 def plain_number(value: Any) -> Any:
-    """A value without numpy around it, an int if it is a whole number.
+    """Return a value without numpy around it, an int if it is a whole number.
 
     >>> plain_number(np.float64(3.0)), plain_number(2.5), plain_number("a")
     (3, 2.5, 'a')
@@ -215,13 +215,13 @@ def plain_number(value: Any) -> Any:
 
 
 def distinct(values: Any) -> list[Label]:
-    """The different values, sorted, whole numbers as ints; texts after numbers."""
+    """Return the different values, sorted, whole numbers as ints; texts after numbers."""
     found = np.unique(values).tolist() if values.dtype != object else list(dict.fromkeys(values.tolist()))
     return sorted((plain_number(value) for value in found), key=lambda value: (isinstance(value, str), value))
 
 
 def class_labels(values: Any, there: Any) -> Any:
-    """Labels of classes: texts, ints or bools; a row without one has the first that there is."""
+    """Return labels of classes: texts, ints or bools; a row without one has the first that there is."""
     if values.dtype != object:
         filled = np.where(there, values, values[np.argmax(there)] if len(values) else 0.0)
         codes = filled.astype(np.int64)

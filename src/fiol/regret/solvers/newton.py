@@ -43,7 +43,7 @@ def newton(o: Objective, w: Floats) -> Floats:
 
 
 def newton_on_simplex(o: Objective, w: Floats) -> Floats:
-    """The same where the largest weight is what the others leave of 1: its column is taken off theirs."""
+    """Return the same where the largest weight is what the others leave of 1: its column is taken off theirs."""
     csr = library("scipy.sparse").csr_matrix
     k = int(np.argmax(w[: o.d]))
     others = np.where(np.arange(w.size) < o.d, 1.0, 0.0)
@@ -76,7 +76,7 @@ def newton_move(o: Objective, w: Floats) -> tuple[Floats, Floats, Floats, float]
 
 
 def solve_bent(columns: Any, curvature: Floats, ridge: Floats, slope: Floats) -> Floats:
-    """The v with (columns' diag(bend) columns + diag(ridge)) v = slope, the least one if there are many."""
+    """Return the v with (columns' diag(bend) columns + diag(ridge)) v = slope, the least one if there are many."""
     n, diagonal = slope.size, np.asarray(columns.multiply(columns).T @ curvature) + ridge
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     if n > MOST_UNKNOWNS:

@@ -74,7 +74,7 @@ def by_highs(o: Objective) -> Found:
 
 
 def by_clarabel(o: Objective) -> Found:
-    """The quadratic program, by interior points."""
+    """Return the quadratic program, by interior points."""
     clarabel, sparse = library("clarabel"), library("scipy.sparse")
     variables = split(o)
     matrix, right, cost, least, most = straight_program(o, variables)
