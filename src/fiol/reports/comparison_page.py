@@ -1,4 +1,4 @@
-"""The page of a comparison: loss against step size, exact steps beside explicit ones."""
+"""HTML report of a sweep: loss against step size, for exact and explicit steps."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fiol.reports.run_page import loss_name, three_digits
 from fiol.reports.svg import Axis, DrawnCurve, figure
 from fiol.training.sweep import Sweep, SweepResult, best_results, count_near_best
 
-#: What the default is called: nothing to choose.
+#: The name of the default, which has no step size.
 ENSEMBLE = "ensemble"
 
 
 def comparison_title(found: Sequence[SweepResult]) -> str:
-    """Who is where, in a line.
+    """Return the result in a line.
 
     >>> sizes = [SweepResult("SGD", 0.1, 0.5, 1), SweepResult("SGD", 1.0, 9.0, 1)]
     >>> comparison_title([SweepResult("ensemble", None, 0.4, 1), *sizes])
@@ -31,7 +31,7 @@ def comparison_title(found: Sequence[SweepResult]) -> str:
 
 
 def comparison_rows(found: Sequence[SweepResult]) -> list[list[str]]:
-    """Return a line per algorithm: best loss and its step size, worst loss, sizes within 10 % of the best of all."""
+    """Return a row per algorithm: best loss, its step size, worst loss, and sizes within 10 % of the best of all."""
     least = min(finish.loss for finish in found)
     rows = []
     for name, best in best_results(found).items():
@@ -95,12 +95,12 @@ def comparison_page(comparison: Sweep, exact: Sequence[str], data: str, command:
 
 
 def kind_of_steps(name: str, exact: Sequence[str]) -> str:
-    """Return the style of an algorithm's curve: one for exact steps, one for explicit ones."""
+    """Return the style of an algorithm's curve, by whether its steps are exact."""
     return "main" if name in exact else "other"
 
 
 def worst_title(worst: dict[bool, Any]) -> str:
-    """Return what the worst choice costs.
+    """Return the cost of the worst choice.
 
     >>> worst_title({True: 1.2, False: math.inf})
     'The worst choice: 1.2 with exact steps, overflow with explicit ones'
