@@ -11,15 +11,15 @@ from fiol.experiments.report import Report
 
 
 class Experiment(Protocol):
-    """The methods that all experiments have."""
+    """The interface of all experiments."""
 
     name: str
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """Run the experiment; yields the share that is done, and what is being done."""
+        """Run the experiment; yield the share that is done, and a description."""
 
     def report(self) -> Report:
-        """Return the findings so far."""
+        """Return the results so far."""
 
 
 def make_experiment(name: str, quick: bool, seconds: float | None, seed: int, workers: int) -> Experiment:

@@ -1,4 +1,4 @@
-"""All reports as one HTML page that needs nothing else: tables, claims, and figures inside it."""
+"""All reports as one HTML page without dependencies: tables, claims and figures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TONE = {True: "good", False: "bad", None: "soft"}
 
 
 def page(reports: Sequence[Report], folder: Path) -> str:
-    """Return the page; the figures are taken from the folder they were written to."""
+    """Return the page; the figures are read from the folder."""
     links = "".join(f'<a href="#{r.name}">{escape(r.title.partition(":")[0])}</a>' for r in reports)
     machine = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
     parts = [
@@ -60,7 +60,7 @@ def page(reports: Sequence[Report], folder: Path) -> str:
 
 
 def section(report: Report, folder: Path) -> str:
-    """Return one experiment."""
+    """Return the section of one experiment."""
     claims = "".join(
         f"<tr>{cells('td', [c.text])}<td class={TONE[c.holds]}>{VERDICTS[c.holds]}</td>{cells('td', [c.measured])}</tr>"
         for c in report.claims
@@ -93,7 +93,7 @@ def titled_table(table: Table) -> str:
 
 
 def cells(tag: str, texts: Iterable[str]) -> str:
-    """Cells of one row; a power is written as one.
+    """Return the cells of one row; 1e5 is written as a power.
 
     >>> cells("td", ["T^0.48 < 1"])
     '<td>T<sup>0.48</sup> &lt; 1</td>'
@@ -103,7 +103,7 @@ def cells(tag: str, texts: Iterable[str]) -> str:
 
 
 def paragraph(text: str) -> str:
-    """Return a paragraph; what is between two asterisks on each side is bold.
+    """Return a paragraph; text between double asterisks is bold.
 
     >>> paragraph("**Yes** & no")
     '<p><b>Yes</b> &amp; no</p>'

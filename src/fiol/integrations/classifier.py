@@ -250,7 +250,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
             return self
         with unless_refused(self):
-            chunk = to_chunk(X, n_features=self.n_features_in_) if frame is None else self._inside().core.read_in(frame)
+            chunk = (
+                to_chunk(X, n_features=self.n_features_in_) if frame is None else self._inside().core.read_rows(frame)
+            )
             sample_weights = self._sample_weights(sample_weight, X)
             codes = self._codes(one_array(y, chunk.rows))
             sample_weights = self._weighted(sample_weights, codes)

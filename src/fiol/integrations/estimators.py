@@ -200,7 +200,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         """`ask(X)`, where scikit-learn's checks, which take longer than scores, are made for what needs them."""
         check_is_fitted(self)
         if self._coded:
-            return ask(self._inside().core.read_in(self._frame_to_code(X, first=False)))
+            return ask(self._inside().core.read_rows(self._frame_to_code(X, first=False)))
         if self._plain(X):
             try:
                 return ask(X)

@@ -339,7 +339,7 @@ class Learner(Model):
         if rows is None:
             return np.concatenate([self.uncertainty(block) for block in blocks_of(X)])
         with core.lock:
-            return np.sqrt(core.engine.variances(core.entered(core.read_in(X))))
+            return np.sqrt(core.engine.variances(core.entered(core.read_rows(X))))
 
     def score_one(self, indices: Any, values: Any) -> Any:
         """Return the score of one row, see `learn_one`."""

@@ -91,7 +91,7 @@ class ModelCore:
         bits = self.space.bits
         return {"n_features": self.space.width if bits is None else None, "bits": bits, **kept}
 
-    def has_recipe_of(self, other: ModelCore) -> bool:
+    def has_update_of(self, other: ModelCore) -> bool:
         """Return whether another model has the same update and options."""
         return self.update == other.update and self.options() == other.options()
 
@@ -137,7 +137,7 @@ class ModelCore:
         """Return rows as a canonical chunk to learn from, with their new features numbered."""
         return self.space.encode_rows(X)
 
-    def read_in(self, X: Any) -> Chunk:
+    def read_rows(self, X: Any) -> Chunk:
         """Return rows as a canonical chunk to score; nothing is remembered."""
         return self.space.read(X)
 
@@ -173,7 +173,7 @@ class ModelCore:
     def scores(self, X: Any) -> Floats:
         """Return the scores of rows; takes the lock, and scores with a copy if others would wait for long."""
         with self.lock:
-            chunk, core = self.read_in(X), self
+            chunk, core = self.read_rows(X), self
             if chunk.data.shape[0] <= ENTRIES_PER_BYTE * self.nbytes or isinstance(self.lock, Free):
                 return self.score_canonical(chunk)
             core = self.copy()

@@ -83,7 +83,7 @@ def learn_shard_chunks(
         codes = targets_of(learner, y, n)
         rows = rows or n
         if isinstance(engine, EnsembleEngine):
-            some, *beside = some_of((base.core.read_in(X), codes, weights), SEARCH_ROWS // parts * (n / rows))
+            some, *beside = some_of((base.core.read_rows(X), codes, weights), SEARCH_ROWS // parts * (n / rows))
             found.append((scores_of_members(engine, members, some), *beside))
         loss += learner.core.mean_loss(scores, codes, weights) * float(weights.sum())
         seen += n
@@ -101,7 +101,7 @@ def losses_along_line(
     """
     X, rows = check_countable(X)
     weights = check_sample_weights(sample_weight, rows)
-    given = base.core.read_in(X), targets_of(base, y, rows), weights
+    given = base.core.read_rows(X), targets_of(base, y, rows), weights
     some = some_of(given, SEARCH_ROWS // parts)
     found = losses_along(base.core.engine, full.core.engine, *some, parts)
     return found * (rows / max(some[0].rows, 1))

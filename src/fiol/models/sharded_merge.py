@@ -221,14 +221,14 @@ class BlockMerger(RoundMerger):
     """
 
     def __init__(self, base: Learner, summaries: Sequence[ShardSummary], blocks: Sequence[MergedBlock]) -> None:
-        space, numbers = merged_intake(base, summaries, blocks)
+        space, numbers = merged_space(base, summaries, blocks)
         features = space.features
         engine = grown_to(base.copy().core.engine, features).placed(np.arange(features), features)
         self._means = None
         if engine.centering is not None:
             self._means = pooled_means(engine.centering, [summary.centering for summary in summaries])
         members = members_of(engine)
-        ways = [merged_way(member, j, summaries, blocks, numbers) for j, member in enumerate(members)]
+        ways = [merged_direction(member, j, summaries, blocks, numbers) for j, member in enumerate(members)]
         self._pool = MergedPool(engine, members, ways, len(summaries))
         self._results = [ShardResult(base, summary.stack_rows, summary.rows, 0.0) for summary in summaries]
         self.base, self.full = (
@@ -244,7 +244,7 @@ class MergedPool(Pool):
         self.base, self.members, self.ways, self.parts = base, members, ways, parts
 
 
-def merged_intake(
+def merged_space(
     base: Learner, summaries: Sequence[ShardSummary], blocks: Sequence[MergedBlock]
 ) -> tuple[FeatureSpace, dict[Any, int]]:
     """Return a feature space with the features of the base and all shards, and the numbers of names new to the base."""
@@ -260,7 +260,7 @@ def merged_intake(
     return space, {name: base.n_features + k for k, name in enumerate(names)}
 
 
-def merged_way(
+def merged_direction(
     member: UpdateEngine,
     j: int,
     summaries: Sequence[ShardSummary],

@@ -215,7 +215,7 @@ class Training:
             position += block.size
         if position < done:
             raise ValueError(
-                f"the data have {position:,} rows to learn from, but {done:,} were learned from before: they have changed"
+                f"the data have {position:,} rows to learn from, but {done:,} were learned from before: they changed"
             )
         if not position:
             raise ValueError("there are no rows to learn from")
