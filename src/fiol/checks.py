@@ -360,9 +360,9 @@ def check_flow(loss: Loss, q: float, p: float, y: float) -> None:
 def check_link(loss: Loss) -> None:
     """Check that `predict` agrees with the link."""
     for z in SCORES:
-        said, found = LINKS[loss.link](loss.link_factor * z), loss.predict(z)
-        message = f"at z = {z:g} it is {found:g}, but the link {loss.link!r} says {said:g}"
-        must_hold(close(found, said), loss, "predict", message)
+        expected, found = LINKS[loss.link](loss.link_factor * z), loss.predict(z)
+        message = f"at z = {z:g} it is {found:g}, but the link {loss.link!r} gives {expected:g}"
+        must_hold(close(found, expected), loss, "predict", message)
 
 
 def check_valley(loss: Loss, y: float) -> None:
@@ -371,9 +371,9 @@ def check_valley(loss: Loss, y: float) -> None:
     left, right = loss.grad(-inf, y), loss.grad(inf, y)
     must_hold(a <= b, loss, "flat_interval", f"for y = {y:g} it ends at {b:g}, before its start {a:g}")
     for z in (*SCORES, a, b):
-        said, found = max(left * (z - a), right * (z - b), 0.0), loss.value(z, y)
-        message = f"for y = {y:g} the value at z = {z:g} is {found:g}, but straight lines have {said:g}"
-        must_hold(close(found, said), loss, "flat_interval", message)
+        expected, found = max(left * (z - a), right * (z - b), 0.0), loss.value(z, y)
+        message = f"for y = {y:g} the value at z = {z:g} is {found:g}, but straight lines have {expected:g}"
+        must_hold(close(found, expected), loss, "flat_interval", message)
 
 
 def check_derivative(
@@ -388,7 +388,10 @@ def check_derivative(
     if abs(right - left) <= slack:
         middle = 0.5 * (right + left)
         must_hold(
-            abs(middle - slope) <= slack, component, method, f"at {z:g} it says {slope:g}, differences say {middle:g}"
+            abs(middle - slope) <= slack,
+            component,
+            method,
+            f"at {z:g} it is {slope:g}, but differences give {middle:g}",
         )
 
 

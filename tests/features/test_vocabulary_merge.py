@@ -78,9 +78,7 @@ def test_classes_by_label():
     assert [place.scores.tolist() for place in places] == [[0, 1], [2, 1], []]
     new, places = merge_feature_spaces([classes([0, 1], True), classes([1, 0], True)], ["a", "b"])
     assert (new.labels.classes, new.labels.closed, places[1].scores.tolist()) == ([0, 1], True, [1, 0])
-    with pytest.raises(
-        ValueError, match=r"^a has the classes \['p'\], but another has \['p', 'q'\], and they are closed$"
-    ):
+    with pytest.raises(ValueError, match=r"^a has the classes \['p'\], of \['p', 'q'\] in all, which are closed$"):
         merge_feature_spaces([classes("p", True), classes("pq", True)], ["a", "b"])
     assert merge_feature_spaces([FeatureSpace()], ["a"])[1][0].scores is None
 

@@ -120,7 +120,7 @@ def write_report(path: str, evaluation: Any, sources: tuple[str, ...], skipped: 
         learner,
         evaluation.task,
         evaluation,
-        judged=f"{evaluation.rows:,} rows of {', '.join(sources)}",
+        evaluated_on=f"{evaluation.rows:,} rows of {', '.join(sources)}",
         command=typed_command(),
         data=", ".join(learner.meta.get("training", {}).get("asked", {}).get("data", [])) or "data that are not named",
         windows=evaluation.windows.all,

@@ -384,7 +384,7 @@ class Job:
             training.learner,
             self.task,
             collector.evaluation,
-            judged=collector.judged(training),
+            evaluated_on=collector.evaluated_on(training),
             command=typed_command(),
             data=", ".join(self.asked["data"]),
             windows=collector.evaluation.windows.all,

@@ -34,7 +34,7 @@ figure img { display: block; width: 100%; height: auto; background: #fff; border
 .partial { border-left: 4px solid var(--bad); padding-left: .8rem; font-weight: 600; }
 nav a { margin-right: 1rem; } a { color: inherit; }
 """
-#: What stands for a power in tables of text.
+#: A power in the text of tables.
 POWER = re.compile(r"\^(-?[0-9.]*[0-9])")
 TONE = {True: "good", False: "bad", None: "soft"}
 
@@ -51,7 +51,7 @@ def page(reports: Sequence[Report], folder: Path) -> str:
         "<h1>Fully implicit online learning: the paper, reproduced</h1>",
         "<p>Written by <code>fiol reproduce</code>. Every algorithm is a preset of the library,",
         "every stream is seeded. Times, and whatever was reached within a time, depend on the machine;",
-        "the claims are judged by the numbers below.</p>",
+        "the claims are checked against the numbers below.</p>",
         f"<nav>{links}</nav>",
         *(section(report, folder) for report in reports),
         f'<h2>Machine</h2><p class="soft">{escape(machine)}</p></body></html>',
@@ -93,7 +93,7 @@ def titled_table(table: Table) -> str:
 
 
 def cells(tag: str, texts: Iterable[str]) -> str:
-    """Return the cells of one row; 1e5 is written as a power.
+    """Return the cells of one row; a power such as T^0.48 becomes a superscript.
 
     >>> cells("td", ["T^0.48 < 1"])
     '<td>T<sup>0.48</sup> &lt; 1</td>'

@@ -333,12 +333,12 @@ def overlarge_title(found: Sequence[Overlarge]) -> str:
     >>> overlarge_title([Overlarge("FIOL", 1e4, 30.0, 50.0), Overlarge("COMID", 1e4, 1e9, 1e12)])
     'Steps of any size: the regret is at most 30 with FIOL, up to 1e+09 with COMID'
     """
-    told = []
+    parts = []
     for name, within in (("FIOL", "at most"), ("COMID", "up to")):
         most = max((o.regret for o in found if o.algorithm == name), default=math.nan)
         if not math.isnan(most):
-            told.append(f"that of {name} overflows" if math.isinf(most) else f"{within} {number(most)} with {name}")
-    return f"Steps of any size: the regret is {', '.join(told)}"
+            parts.append(f"that of {name} overflows" if math.isinf(most) else f"{within} {number(most)} with {name}")
+    return f"Steps of any size: the regret is {', '.join(parts)}"
 
 
 def draw_curves(figure: Any, curves: Sequence[Curve]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from fiol.plots import STYLE, load_matplotlib, save_figure
 
 #: Verdict on a claim by whether it holds; None without enough results.
-VERDICTS = {True: "holds", False: "does NOT hold", None: "not judged"}
+VERDICTS = {True: "holds", False: "does NOT hold", None: "not enough results"}
 
 
 class Claim(NamedTuple):

@@ -175,14 +175,14 @@ def race(settings: Settings, rho: float, algorithms: Sequence[Algorithm] = ALGOR
     chunk, _ = next(problem.chunks(settings.rows, settings.seed))
     for run in runs:
         run.warm_up(chunk)
-    ones, running, told = np.ones(settings.rows), runs, time.monotonic()
+    ones, running, reported = np.ones(settings.rows), runs, time.monotonic()
     while running:
         chunk, y = next(stream)
         for run in running:
             run.learn(chunk, y, ones)
         running = [run for run in running if run.seconds < settings.seconds and not run.overflowed]
-        if time.monotonic() - told > 0.3 or not running:
-            told = time.monotonic()
+        if time.monotonic() - reported > 0.3 or not running:
+            reported = time.monotonic()
             share = np.mean([1.0 if r.overflowed else min(1.0, r.seconds / settings.seconds) for r in runs])
             yield Standing(float(share), [run.outcome() for run in runs])
 

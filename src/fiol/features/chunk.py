@@ -181,7 +181,7 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
     `where(row, index)` names an entry in error messages.
     """
     indptr, indices, data = chunk
-    if data.shape[0] <= AT_ONCE:  # as a rule
+    if data.shape[0] <= AT_ONCE:  # usually
         falls, zeros, wrong = loops().flaws(*chunk, SMALLEST, LARGEST)
     else:
         found = [loops().flaws(*piece, SMALLEST, LARGEST) for piece in pieces(chunk)]

@@ -138,7 +138,7 @@ def from_dense(array: Any, names: Names | None, n_features: int | None) -> Chunk
     """Return a two-dimensional array of numbers as a chunk."""
     rows, width = array.shape
     check_width(width, n_features)
-    if array.size <= AT_ONCE:  # as a rule
+    if array.size <= AT_ONCE:  # usually
         x = doubles(array)
         return write_entries([x], rows, width, count_zeros(x, 0, names))
     some = AT_ONCE // width or 1  # interrupts are handled between pieces

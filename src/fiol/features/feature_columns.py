@@ -28,6 +28,11 @@ class FeatureColumn(NamedTuple):
     groups: list[str]
 
 
+def indicators(rows: Any, codes: Any, names: list[str], group: str) -> FeatureColumn:
+    """Return a feature column whose values are 1, with names of one group."""
+    return FeatureColumn(rows, codes, np.ones(len(rows)), names, [group] * len(names))
+
+
 def interleave(columns: Sequence[FeatureColumn], rows: int) -> tuple[NamedRows, list[str]]:
     """Return the rows of all columns, each row's entries in the order of the columns, and the group of every name.
 

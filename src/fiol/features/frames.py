@@ -228,7 +228,7 @@ def as_series(values: Any) -> Any:
 
 def as_numbers(values: Any, where: Callable[[int], str], what: str, advice: str) -> Any:
     """Return a series of any library as an array of numbers; `where(k)` names its k-th entry in errors."""
-    if type(values) is np.ndarray and values.dtype.kind in "biuf":  # as a rule
+    if type(values) is np.ndarray and values.dtype.kind in "biuf":  # usually
         return values
     values = converted(values)
     series = as_series(values)

@@ -17,7 +17,7 @@ def renumbered(chunk: Chunk, numbers: Any) -> Chunk:
     >>> renumbered(to_chunk([[1.0, 2.0, 3.0]]), np.array([5, -1, 0]))
     Chunk(indptr=array([0, 2]), indices=array([0, 5], dtype=int32), data=array([3., 1.]))
     """
-    if numbers.min(initial=0) >= 0:  # as a rule
+    if numbers.min(initial=0) >= 0:  # usually
         return canonical(chunk._replace(indices=numbers.astype(np.int32)[chunk.indices]), spot)
     new = numbers[chunk.indices]
     known = new >= 0

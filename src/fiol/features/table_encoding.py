@@ -28,7 +28,7 @@ import numpy as np
 
 from fiol.features.chunk import Names
 from fiol.features.column_values import FIRST_DAY, BadValueError, ColumnValues, Texts, are_dates, are_times, columns_of
-from fiol.features.feature_columns import FeatureColumn, interleave, ranks
+from fiol.features.feature_columns import FeatureColumn, indicators, interleave, ranks
 from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice, sparse_entries
 from fiol.features.interactions import add_interactions, belongs_to
 from fiol.features.named_rows import NamedRows
@@ -120,10 +120,9 @@ class Column:
 
     def category_column(self, values: Texts) -> FeatureColumn:
         """Return a feature per text, and one for missing values."""
-        n = len(values.codes)
         names = [*(f"{self.name}={text}" for text in values.texts), f"{self.name} is missing"]
         codes = np.where(values.codes < 0, len(values.texts), values.codes)
-        return FeatureColumn(np.arange(n), codes, np.ones(n), names, [self.name] * len(names))
+        return indicators(np.arange(len(codes)), codes, names, self.name)
 
     def word_column(self, values: Texts) -> FeatureColumn:
         """Return a feature per word, and one for missing values."""
@@ -151,8 +150,7 @@ class Column:
         lengths = counts[which]
         rows = np.repeat(np.arange(len(which)), lengths)
         entries = (np.cumsum(counts) - counts)[which][rows] + ranks(rows, lengths)
-        own = np.asarray(codes, np.int64)[entries]
-        return FeatureColumn(rows, own, np.ones(len(own)), names, [self.name] * len(names))
+        return indicators(rows, np.asarray(codes, np.int64)[entries], names, self.name)
 
     def date_columns(self, moments: Any) -> list[FeatureColumn]:
         """Return the parts of dates, and a feature for missing values."""
@@ -166,22 +164,18 @@ class Column:
             feature_columns.append(self.number_column(values))
         elif len(rows) < len(moments):
             absent, names = np.flatnonzero(~known), [f"{self.name} is missing"]
-            feature_columns.append(
-                FeatureColumn(absent, np.zeros_like(absent), np.ones(len(absent)), names, [self.name])
-            )
+            feature_columns.append(indicators(absent, np.zeros_like(absent), names, self.name))
         for part in PARTS[1:]:
             if part not in self.parts:
                 continue
             if part == "month":
-                codes, called = kept.astype("datetime64[M]").astype(np.int64) % 12, [str(k) for k in range(1, 13)]
+                codes, labels = kept.astype("datetime64[M]").astype(np.int64) % 12, [str(k) for k in range(1, 13)]
             elif part == "weekday":
-                codes, called = (days.astype(np.int64) + 3) % 7, list(WEEKDAYS)
+                codes, labels = (days.astype(np.int64) + 3) % 7, list(WEEKDAYS)
             else:
-                codes, called = (kept - days).astype("timedelta64[h]").astype(np.int64), [str(k) for k in range(24)]
-            names = [f"{self.name}.{part}={value}" for value in called]
-            feature_columns.append(
-                FeatureColumn(rows, codes, np.ones(len(rows)), names, [f"{self.name}.{part}"] * len(names))
-            )
+                codes, labels = (kept - days).astype("timedelta64[h]").astype(np.int64), [str(k) for k in range(24)]
+            names = [f"{self.name}.{part}={value}" for value in labels]
+            feature_columns.append(indicators(rows, codes, names, f"{self.name}.{part}"))
         return feature_columns
 
     def with_parts(self, values: ColumnValues) -> Column:

@@ -22,10 +22,10 @@ class Places(NamedTuple):
     scores: Any = None  #: new code of each class; None without classes
 
 
-def merge_feature_spaces(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> tuple[FeatureSpace, list[Places]]:
+def merge_feature_spaces(spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> tuple[FeatureSpace, list[Places]]:
     """Return a feature space with the features and classes of all, in their order, and the `Places` of each.
 
-    All have the same options. Raise ValueError, with the names in `called`, if spaces do not go together.
+    All have the same options. Raise ValueError, with the names in `owners`, if spaces are incompatible.
 
     >>> a, b = FeatureSpace(), FeatureSpace()
     >>> rows = a.encode_rows([{"age": 30.0, "size": 3.0}]), b.encode_rows([{"color": "red", "age": 31.0}])
@@ -36,42 +36,42 @@ def merge_feature_spaces(spaces: Sequence[FeatureSpace], called: Sequence[str]) 
     first = spaces[0]
     width = first.width if first.bits is None else None
     new = FeatureSpace(width, first.bits, first.max_features, first.counts_unseen, first.any_names)
-    new.table_encoding = merge_encodings(spaces, called)
-    features = merge_features(new, spaces, called)
-    scores = merge_labels(new, spaces, called)
+    new.table_encoding = merge_encodings(spaces, owners)
+    features = merge_features(new, spaces, owners)
+    scores = merge_labels(new, spaces, owners)
     return new, [Places(*pair) for pair in zip(features, scores, strict=True)]
 
 
-def merge_features(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequence[str]) -> list[Any]:
+def merge_features(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> list[Any]:
     """Add the features of all spaces to `new`; return for each space the new numbers of its features."""
     named = [k for k, space in enumerate(spaces) if isinstance(space.encoder, Vocabulary)]
     if named:
-        for space, name in zip(spaces, called, strict=True):
+        for space, name in zip(spaces, owners, strict=True):
             if names_of(space, new.table_encoding is not None) is None:
                 raise ValueError(
-                    f"{name} has numbered features, {called[named[0]]} named ones: bits=... lets them share"
+                    f"{name} has numbered features, {owners[named[0]]} named ones: bits=... lets them share"
                 )
         lists = [names_of(space, new.table_encoding is not None) or [] for space in spaces]
         names, places = merge_names(lists)
         new.encoder, new.features = Vocabulary(names), len(names)
         return places
     new.features = max(space.features for space in spaces)
-    new.dense_columns = common_width(spaces, called)
+    new.dense_columns = common_width(spaces, owners)
     if not isinstance(new.encoder, Hashing):
-        return merge_columns(new, spaces, called)
+        return merge_columns(new, spaces, owners)
     new.encoder = spaces[0].encoder
-    for space, name in zip(spaces, called, strict=True):
+    for space, name in zip(spaces, owners, strict=True):
         if space.encoder != new.encoder:
-            raise ValueError(f"{name} hashes names by {space.encoder!r}, {called[0]} by {new.encoder!r}")
+            raise ValueError(f"{name} hashes names by {space.encoder!r}, {owners[0]} by {new.encoder!r}")
     return [np.arange(new.features)] * len(spaces)
 
 
-def common_width(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> int | None:
+def common_width(spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> int | None:
     """Return the number of columns of the arrays that feature spaces have learned from, None if there were no arrays.
 
     Raises ValueError if two spaces have learned from arrays of different widths.
     """
-    known = [(space.dense_columns, name) for space, name in zip(spaces, called, strict=True) if space.dense_columns]
+    known = [(space.dense_columns, name) for space, name in zip(spaces, owners, strict=True) if space.dense_columns]
     for width, name in known[1:]:
         if width != known[0][0]:
             raise ValueError(
@@ -111,11 +111,11 @@ def names_of(space: FeatureSpace, coded: bool) -> list[str | int] | None:
     return None if space.features else []
 
 
-def merge_encodings(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> TableEncoding | None:
+def merge_encodings(spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> TableEncoding | None:
     """Return the common table encoding of all spaces that have one; raise ValueError if two differ."""
     known = [
         (space.table_encoding, name)
-        for space, name in zip(spaces, called, strict=True)
+        for space, name in zip(spaces, owners, strict=True)
         if space.table_encoding is not None
     ]
     whole = [pair for pair in known if pair[0].complete] or known
@@ -134,7 +134,7 @@ def difference(a: TableEncoding, b: TableEncoding) -> str:
     return f"{a.pairs} and {b.pairs}" if one is None else one.describe()
 
 
-def merge_columns(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequence[str]) -> list[Any]:
+def merge_columns(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> list[Any]:
     """Give `new` the columns of all spaces that have columns, which must be the same in any order."""
     places = [np.arange(space.features) for space in spaces]
     known = [k for k, space in enumerate(spaces) if space.columns is not None]
@@ -145,17 +145,17 @@ def merge_columns(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Seq
         if len(place) < len(columns):
             lacks = next(name for name in columns if name not in (spaces[k].columns or ()))
             raise ValueError(
-                f"{called[k]} has no column {lacks!r}, which another has: frames must have the same columns"
+                f"{owners[k]} has no column {lacks!r}, which another has: frames must have the same columns"
             )
         places[k] = place
-    for space, name in zip(spaces, called, strict=True):
+    for space, name in zip(spaces, owners, strict=True):
         if space.features > len(columns):
-            raise ValueError(f"{name} has {space.features} features, {called[known[0]]} has {len(columns)} columns")
+            raise ValueError(f"{name} has {space.features} features, {owners[known[0]]} has {len(columns)} columns")
     new.columns = tuple(columns)
     return places
 
 
-def merge_labels(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequence[str]) -> list[Any]:
+def merge_labels(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> list[Any]:
     """Add the classes of all spaces to `new`; return for each space the new codes of its classes."""
     found = [space.labels for space in spaces]
     if all(labels is None for labels in found):
@@ -163,9 +163,9 @@ def merge_labels(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequ
     lists = [[] if labels is None else labels.classes for labels in found]
     classes, places = merge_names(lists)
     closed = any(labels is not None and labels.closed for labels in found)
-    for own, name in zip(lists, called, strict=True):
+    for own, name in zip(lists, owners, strict=True):
         if closed and len(own) < len(classes):
-            raise ValueError(f"{name} has the classes {own}, but another has {classes}, and they are closed")
+            raise ValueError(f"{name} has the classes {own}, of {classes} in all, which are closed")
     new.labels = Labels(classes, closed)
     return places
 
@@ -181,11 +181,11 @@ def merge_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
     return list(numbers), places
 
 
-def check_places(update: Component, places: list[Places], called: list[str]) -> None:
+def check_places(update: Component, places: list[Places], owners: list[str]) -> None:
     """Raise ValueError if a feature gets another number, and a component has one number per feature."""
     sizes = per_feature_sizes(update)
-    for place, name in zip(places, called, strict=True):
+    for place, name in zip(places, owners, strict=True):
         if sizes and (place.features != np.arange(len(place.features))).any():
             raise ValueError(
-                f"{name} has its features in another order than {called[0]}, but {sizes[0][0]} has one number for each"
+                f"{name} has its features in another order than {owners[0]}, but {sizes[0][0]} has one number for each"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -238,7 +238,7 @@ class LearnerCore(ModelCore):
         return scores
 
     def entered(self, chunk: Chunk) -> Chunk:
-        """Return the rows as the working geometry sees them."""
+        """Return the rows in the coordinates of the geometry."""
         return Chunk(*self.update.geometry.reparametrization().transform_rows(chunk, self.space.features))
 
     # --- learning from single rows --------------------------------------------------------------
@@ -265,7 +265,7 @@ class LearnerCore(ModelCore):
     def fast_learn_dict(
         self, row: Any, y: Any, sample_weight: Any, *outer: FeatureSpace, grows: bool = True
     ) -> float | None:
-        """`fast_learn_row` for a dict; the first of the `outer` spaces numbers its names, or the learner's own."""
+        """Make the round of a dict, see `fast_learn_row`; the first of `outer`, or the own space, numbers its names."""
         if (
             type(y) not in TARGET_TYPES
             or type(sample_weight) not in TARGET_TYPES
@@ -279,29 +279,26 @@ class LearnerCore(ModelCore):
         return z
 
     def learn_dict(self, features: Any, y: Any, sample_weight: Any) -> Any:
-        """Make the round of a dict of features, whatever is in it, and return its score before."""
+        """Make the round of any dict of features, and return its score before."""
         z = self.fast_learn_dict(features, y, sample_weight)
         if z is not None:
             return z
-        space = self.space
-        if space.max_features is not None:
-            X, _ = counted([features])
-            with self.transaction():
-                targets, weights = self.check_targets([y], 1), check_sample_weights([sample_weight], 1)
-                scores = self.learn_container(X, targets, weights)
-                self.warn_if_not_finite(scores)
-                return only_score(scores)
-        row = space.known_row(features)
+        space, bounded = self.space, self.space.max_features is not None
+        row = None if bounded else space.known_row(features)
         z = None if row is None else self.fast_learn_row(*row, y, sample_weight)
         if z is not None:
             return z
         with self.transaction():
-            before, row = space.features, space.encode_row(features)
-            z = self.fast_learn_row(*row, y, sample_weight) if space.features == before else None
-            if z is not None:
-                return z
-            targets, weights = self.check_targets([y], 1), check_sample_weights([sample_weight], 1)
-            scores = self.learn_encoded(one_row(*row), targets, weights)
+            learn: Callable[..., Floats] = self.learn_container if bounded else self.learn_encoded
+            if bounded:
+                X, _ = counted([features])
+            else:
+                before, row = space.features, space.encode_row(features)
+                z = self.fast_learn_row(*row, y, sample_weight) if space.features == before else None
+                if z is not None:
+                    return z
+                X = one_row(*row)
+            scores = learn(X, self.check_targets([y], 1), check_sample_weights([sample_weight], 1))
             self.warn_if_not_finite(scores)
             return only_score(scores)
 

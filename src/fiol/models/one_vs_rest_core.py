@@ -292,7 +292,7 @@ class OneVsRestCore(ModelCore):
         return scores if self.standby is None else scores[:-1]
 
     def learn_dict(self, features: Any, y: Any, sample_weight: Any) -> Floats:
-        """Make the round of a dict of features, whatever is in it, and return its scores before, one per class."""
+        """Make the round of any dict of features, and return its scores before, one per class."""
         space = self.space
         scores = self.fast_learn_dict(features, y, sample_weight)
         if scores is None:

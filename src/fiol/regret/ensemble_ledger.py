@@ -100,13 +100,13 @@ class EnsembleLedger(Ledger):
         start = 0
         while start < chunk.rows:
             some = slice(start, min(chunk.rows, start + self.every - self.t % self.every))
-            told, before = self.new_room(some.stop - start), engine.rounds
+            member_scores, before = self.new_room(some.stop - start), engine.rounds
             try:
                 rows = chunk.row_block(start, some.stop), y[some], sample_weights[some]
-                scores[some] = engine.learn_plainly(*rows, kept_scores=told)
+                scores[some] = engine.learn_plainly(*rows, kept_scores=member_scores)
             finally:  # an interrupt may come in the middle
                 n = engine.rounds - before
-                self.add(None if told is None else told[:n], y[some][:n], sample_weights[some][:n])
+                self.add(None if member_scores is None else member_scores[:n], y[some][:n], sample_weights[some][:n])
             start = some.stop
         return scores
 
@@ -115,19 +115,19 @@ class EnsembleLedger(Ledger):
         asked = self.kept is not None or np.isfinite(self.products).all()
         return np.zeros((rows, len(self.ensemble.updates) + 1)) if asked else None
 
-    def add(self, told: Any, y: Any, weight: Any = None) -> None:  # type: ignore[override]
+    def add(self, member_scores: Any, y: Any, weight: Any = None) -> None:  # type: ignore[override]
         """Add the losses of rounds, one per target, and record the sums if that is due."""
         n = len(y)
         if not n:
             return
         self.t += n
         self.heaviest = max(self.heaviest, float(weight.max()))
-        if told is not None:
-            Z = np.where(self.engine.stack.live > 0.0, told[:, :-1], 0.0)
+        if member_scores is not None:
+            Z = np.where(self.engine.stack.live > 0.0, member_scores[:, :-1], 0.0)
             self.products = self.products + (Z * (self.curvature * weight)[:, None]).T @ Z
-            self.error = max(self.error, float((weight * (told[:, -1] - y) ** 2).max()))
+            self.error = max(self.error, float((weight * (member_scores[:, -1] - y) ** 2).max()))
             if self.kept is not None:
-                self.kept.append(told)
+                self.kept.append(member_scores)
         if self.t % self.every == 0:
             self.record()
 

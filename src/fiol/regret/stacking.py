@@ -87,8 +87,8 @@ def audit_stack(
         for start, stop in itertools.pairwise([0, *times.tolist()]):
             learner.learn(chunk.row_block(start, stop), targets[start:stop], weight[start:stop])
             ledger.record()
-    records, told = ledger.records, np.concatenate(ledger.kept)
-    Z = np.where(np.isfinite(records.members[-1]), told[:, :-1], 0.0)
+    records, member_scores = ledger.records, np.concatenate(ledger.kept)
+    Z = np.where(np.isfinite(records.members[-1]), member_scores[:, :-1], 0.0)
     best, losses = [], []
     for t, unit in zip(times.tolist(), records.unit.tolist(), strict=True):
         strength = Ridge(unit / (stack.prior * t))

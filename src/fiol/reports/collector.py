@@ -28,7 +28,7 @@ class MetricsCollector:
             self.evaluation, self.number = Evaluation(run.learner, self.evaluation.task), run.number
         self.evaluation.add(scores, rows.y, rows.weights)
 
-    def judged(self, run: Any) -> str:
+    def evaluated_on(self, run: Any) -> str:
         """Return which rows the metrics are of."""
         rows = f"{self.evaluation.rows:,} rows"
         if self.held_out:

@@ -25,9 +25,9 @@ def comparison_title(found: Sequence[SweepResult]) -> str:
     chosen = [finish for finish in found if finish.size is not None]
     best = min(chosen, key=lambda finish: finish.loss)
     level = next((finish for finish in found if finish.size is None), None)
-    told = f"the best of {len(chosen)} choices in hindsight: {three_digits(best.loss)}"
-    told += f" ({best.algorithm} at {best.size:g})"
-    return told[:1].upper() + told[1:] if level is None else f"Nothing chosen: {three_digits(level.loss)}; {told}"
+    text = f"the best of {len(chosen)} choices in hindsight: {three_digits(best.loss)}"
+    text += f" ({best.algorithm} at {best.size:g})"
+    return text[:1].upper() + text[1:] if level is None else f"Nothing chosen: {three_digits(level.loss)}; {text}"
 
 
 def comparison_rows(found: Sequence[SweepResult]) -> list[list[str]]:
@@ -37,8 +37,8 @@ def comparison_rows(found: Sequence[SweepResult]) -> list[list[str]]:
     for name, best in best_results(found).items():
         good, many, worst = count_near_best([finish for finish in found if finish.algorithm == name], least)
         size = "" if best.size is None else f"{best.size:g}"
-        said = "overflow" if math.isinf(worst) else three_digits(worst)
-        rows.append([name, three_digits(best.loss), size, said, f"{good} of {many}", f"{best.nonzeros:,}"])
+        shown = "overflow" if math.isinf(worst) else three_digits(worst)
+        rows.append([name, three_digits(best.loss), size, shown, f"{good} of {many}", f"{best.nonzeros:,}"])
     return rows
 
 
@@ -105,6 +105,6 @@ def worst_title(worst: dict[bool, Any]) -> str:
     >>> worst_title({True: 1.2, False: math.inf})
     'The worst choice: 1.2 with exact steps, overflow with explicit ones'
     """
-    said = {k: None if v is None else "overflow" if math.isinf(v) else three_digits(v) for k, v in worst.items()}
-    parts = [f"{said[k]} with {name}" for k, name in ((True, "exact steps"), (False, "explicit ones")) if said[k]]
+    shown = {k: None if v is None else "overflow" if math.isinf(v) else three_digits(v) for k, v in worst.items()}
+    parts = [f"{shown[k]} with {name}" for k, name in ((True, "exact steps"), (False, "explicit ones")) if shown[k]]
     return f"The worst choice: {', '.join(parts)}"

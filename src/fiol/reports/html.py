@@ -124,8 +124,8 @@ def bar_table(values: Sequence[tuple[str, float]]) -> str:
     for name, value in values:
         start, long = 100.0 * (zero + min(value, 0.0) / length), 100.0 * abs(value) / length
         bar = f'<i class="{"plus" if value >= 0.0 else "minus"}" style="left:{start:.2f}%;width:{long:.2f}%"></i>'
-        told = f'<td class="text" title="{escape(name)}">{escape(shortened(name, LONGEST_CELL))}</td>'
-        lines.append(f'<tr>{told}<td class="bar">{bar}</td><td>{value:+.3g}</td></tr>')
+        cell = f'<td class="text" title="{escape(name)}">{escape(shortened(name, LONGEST_CELL))}</td>'
+        lines.append(f'<tr>{cell}<td class="bar">{bar}</td><td>{value:+.3g}</td></tr>')
     return f'<table class="bars" style="--zero:{100.0 * zero:.2f}%"><tbody>{"".join(lines)}</tbody></table>'
 
 

@@ -56,7 +56,7 @@ class RunOnPage:
     learner: Learner
     task: Task
     evaluation: Evaluation
-    judged: str  #: the rows of `evaluation`, such as "rows of later.csv"
+    evaluated_on: str  #: the rows of `evaluation`, such as "rows of later.csv"
     command: str  #: the command that repeats it
     data: str  #: names of the data files
     windows: Sequence[Window]  #: losses of consecutive rows
@@ -71,7 +71,7 @@ class RunOnPage:
 
         found = self.evaluation.results()
         cards = [card for card in self.cards(found) if card is not None]
-        lead = f"{self.data}, target: {self.task.why}. Judged by {self.judged}."
+        lead = f"{self.data}, target: {self.task.why}. Evaluated on {self.evaluated_on}."
         return html_page(headline(self.task, found), lead, self.tiles(found), cards, f"Written by fiol {__version__}.")
 
     def cards(self, found: dict[str, Any]) -> Iterator[Card | None]:
@@ -93,7 +93,7 @@ class RunOnPage:
 
     def tiles(self, found: dict[str, Any]) -> list[tuple[str, str]]:
         """Return the main metrics."""
-        shown = [("rows judged", f"{found['rows']:,}")]
+        shown = [("rows evaluated", f"{found['rows']:,}")]
         for name, title in NAMES_OF_FIGURES.items():
             if found.get(name) is not None:
                 shown.append((title, percent(found[name]) if name == "accuracy" else f"{found[name]:.4g}"))
@@ -130,13 +130,13 @@ def headline(task: Task, found: dict[str, Any]) -> str:
     'Log loss 0.7, no better than the best constant (0.69): nothing was learned that helps'
     """
     loss, constant = found["loss"], found["constant_loss"]
-    told = f"{loss_name(task)} {three_digits(loss)}"
+    text = f"{loss_name(task)} {three_digits(loss)}"
     if loss is None or constant is None or not math.isfinite(loss) or constant <= 0.0:
-        return told
+        return text
     share = 1.0 - loss / constant
     if share < 0.005:
-        return f"{told}, no better than the best constant ({three_digits(constant)}): nothing was learned that helps"
-    return f"{told}, {100.0 * share:.0f} % below the best constant"
+        return f"{text}, no better than the best constant ({three_digits(constant)}): nothing was learned that helps"
+    return f"{text}, {100.0 * share:.0f} % below the best constant"
 
 
 def three_digits(value: float | None) -> str:
@@ -246,11 +246,11 @@ def drift_card(windows: Sequence[Window], task: Task) -> Card | None:
     noise = np.std(np.diff(losses)) / math.sqrt(2.0)
     chance = noise * math.sqrt(1.0 / len(before) + 1.0 / len(after))
     was, now = float(np.mean(before)), float(np.mean(after))
-    said = f"{three_digits(was)} in the third quarter of the rows, {three_digits(now)} in the last"
+    quarters = f"{three_digits(was)} in the third quarter of the rows, {three_digits(now)} in the last"
     if abs(now - was) <= SURELY * chance:
-        title = f"The loss is steady but for chance: {said}"
+        title = f"The loss is steady but for chance: {quarters}"
     else:
-        title = f"The loss {'falls' if now < was else 'rises'}: {said}"
+        title = f"The loss {'falls' if now < was else 'rises'}: {quarters}"
     ends = np.cumsum([window.rows for window in windows]).astype(float)
     middles = (ends - 0.5 * np.array([window.rows for window in windows])).tolist()
     smooth = [float(np.mean(losses[max(0, k - 4) : k + 5])) for k in range(len(losses))]
@@ -339,7 +339,7 @@ def confusion_card(found: dict[str, Any], task: Task) -> Card | None:
     remark = "Shares of each true label."
     if task.kind == "two classes" and found.get("recall") is not None and found.get("precision") is not None:
         there, right_ones = percent(found["recall"]), percent(found["precision"])
-        remark = f"Of the rows that are {labels[1]}, {there} were found; of those said to be, {right_ones} are."
+        remark = f"Of the rows that are {labels[1]}, {there} were found; of those predicted so, {right_ones} are right."
     if len(labels) > MOST_CLASSES:
         wrong = counts - np.diag(np.diagonal(counts))
         order = np.argsort(-wrong, axis=None, kind="stable")[:10]

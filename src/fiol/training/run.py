@@ -191,10 +191,10 @@ class Training:
         """Learn until the end; yield an `Advance` after every piece of rows, and every new `Line` of the table."""
         while not self.finished:
             yield from self._one_pass()
-            told = is_line(self.metrics.rows)
+            reported = is_line(self.metrics.rows)
             with self.defer_signals():
                 line = self._end_pass()
-            if not told:
+            if not reported:
                 yield line
 
     def _one_pass(self) -> Iterator[Advance | Line]:
