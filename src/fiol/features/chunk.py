@@ -242,8 +242,13 @@ def row_of(indptr: Pointers, k: int) -> int:
 
 def first_wrong(values: Floats) -> int:
     """Return the index of the first value that is neither 0 nor in range."""
+    return int(np.argmin(allowed(values)))
+
+
+def allowed(values: Floats) -> Any:
+    """Return a mask of the values that are 0 or in range."""
     size = np.abs(values)
-    return int(np.argmin((values == 0.0) | ((size >= SMALLEST) & (size <= LARGEST))))
+    return (values == 0.0) | ((size >= SMALLEST) & (size <= LARGEST))
 
 
 # --- errors -----------------------------------------------------------------------------------
@@ -295,5 +300,10 @@ def check_indices(indptr: Pointers, indices: Any, limit: int) -> None:
 
 def refuse_value(where: str, value: float) -> NoReturn:
     """Raise the ValueError of a value that is out of range."""
+    raise ValueError(f"{where} {range_reason(value)}")
+
+
+def range_reason(value: float) -> str:
+    """Return why a value that is not allowed is refused, for an error message."""
     wanted = f"0 or between {SMALLEST:g} and {LARGEST:g} in size" if np.isfinite(value) else "finite"
-    raise ValueError(f"{where} must be {wanted}, got {value:g}")
+    return f"must be {wanted}, got {value:g}"

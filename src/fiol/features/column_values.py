@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.features.chunk import LARGEST, SMALLEST
+from fiol.features.chunk import allowed, range_reason
 from fiol.features.frames import narwhals, pandas, present_values
 
 #: A date, or a date and a time, in ISO 8601; a zone is ignored, so that hours are as written.
@@ -162,15 +162,10 @@ class ColumnValues:
 
     def in_range(self, values: Floats) -> Floats:
         """Return the values if all are 0, NaN or in range; raise BadValueError otherwise."""
-        size = np.abs(values)
-        wrong = ~((size >= SMALLEST) & (size <= LARGEST)) & (values != 0.0) & ~np.isnan(values)
+        wrong = ~(allowed(values) | np.isnan(values))
         if wrong.any():
-            sizes = f"0 or between {SMALLEST:g} and {LARGEST:g} in size"
-            reasons = [
-                (row, f"must be {sizes if np.isfinite(values[row]) else 'finite'}, got {values[row]:g}")
-                for row in np.flatnonzero(wrong).tolist()
-            ]
-            raise BadValueError(reasons[0][0], self.name, reasons[0][1], reasons[1:])
+            (row, reason), *others = [(row, range_reason(values[row])) for row in np.flatnonzero(wrong).tolist()]
+            raise BadValueError(row, self.name, reason, others)
         return values
 
     def texts(self) -> Texts:

@@ -273,7 +273,7 @@ class Training:
         with self.defer_signals():
             with learner.engine.freeze_stack() if again else nullcontext():
                 scores = learner.learn(*rows)
-            codes, lines = self._codes(rows.y), []
+            codes, lines = self.task.codes(learner, rows.y), []
             for start, stop in itertools.pairwise(cuts_at_lines(self.metrics.rows, rows.size)):
                 part = codes[start:stop], rows.weights[start:stop]
                 mean = mean_of_windows(learner, scores[start:stop], *part, self.metrics.windows)
@@ -285,16 +285,12 @@ class Training:
                 self.watch(self, scores, rows, False)
             return lines
 
-    def _codes(self, y: Any) -> Any:
-        """Return targets in the form of the loss: codes of classes for a joint one."""
-        return self.learner.core.codes_of(y) if isinstance(self.task.loss, JointLoss) else y
-
     def _score(self, rows: TargetRows) -> None:
         """Add the loss of held-out rows with the current model."""
         learner = self.learner
         if isinstance(self.task.loss, JointLoss):
             learner.add_classes(rows.y.tolist())  # an unknown class has no loss
-        scores, codes = learner.scores(rows.X), self._codes(rows.y)
+        scores, codes = learner.scores(rows.X), self.task.codes(learner, rows.y)
         mean = learner.core.mean_loss(scores, codes, rows.weights)
         with self.defer_signals():
             self.metrics.held_out.add(mean, float(rows.weights.sum()))
@@ -352,7 +348,7 @@ class Training:
             return
         for part in (rows, rows):  # the second time, columns far from 0 are known
             scores, metrics = twin.learn(*part), PassMetrics()
-        codes = twin.core.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
+        codes = self.task.codes(twin, rows.y)
         metrics.add(mean_of_windows(twin, scores, codes, rows.weights, metrics.windows), codes, rows.weights)
         metrics.line(1, self.task.loss, twin)
         twin.scores(rows.X)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.joint_losses import JointLoss
 from fiol.learner import Learner
 from fiol.training.metrics import Mean, TargetTable
 from fiol.training.rows import TargetRows
@@ -61,7 +60,7 @@ class Sweep:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore", RuntimeWarning)  # of scores that overflow
                     scores = learner.learn(*rows)
-                    codes = learner.core.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
+                    codes = self.task.codes(learner, rows.y)
                     mean = learner.core.mean_loss(scores, codes, rows.weights)
             except OverflowError:
                 mean = math.inf

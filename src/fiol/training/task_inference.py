@@ -65,6 +65,10 @@ class Task(NamedTuple):
             values = np.where(there, values, 0.0).astype(np.float64)
         return np.where(there, values, 0.0), there
 
+    def codes(self, learner: Any, y: Any) -> Any:
+        """Return targets of `coded` as a learner's loss takes them: codes of classes for a joint loss."""
+        return learner.core.codes_of(y) if isinstance(self.loss, JointLoss) else y
+
     def _signs(self, values: Any) -> tuple[Any, Any]:
         """Return +1.0 for the positive label and -1.0 for the negative one, and a mask of rows with a target."""
         assert self.labels is not None
