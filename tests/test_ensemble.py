@@ -278,14 +278,14 @@ def test_what_cannot_be_is_refused(make, error, message):
 
 
 def test_recipes_go_through_json():
-    from fiol.persistence import recipe
+    from fiol.persistence import component_json
 
     update = ensemble(penalty=L1([0.1, 0.2]))
-    assert recipe.from_json(recipe.to_json(update)) == update
-    broken = recipe.to_json(update)
+    assert component_json.from_json(component_json.to_json(update)) == update
+    broken = component_json.to_json(update)
     broken["fields"]["members"][2]["fields"]["step_size"] = 3.0
-    with pytest.raises(ValueError, match=r"recipe.members\[2\]"):
-        recipe.from_json(broken)
+    with pytest.raises(ValueError, match=r"component.members\[2\]"):
+        component_json.from_json(broken)
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,8 @@ def test_rivers_models_equal_a_learner(rows):
             found = outcome(model.learn_one, x, 1.0)
             expected = outcome(learner.learn_named, x, 1.0)
             assert isinstance(found, tuple) == isinstance(expected, tuple)
-            assert model._intake.features == learner.n_features == model.learner.n_features
-            assert list(model._intake.names) == (learner.names or [])
+            assert model._space.features == learner.n_features == model.learner.n_features
+            assert list(model._space.names) == (learner.names or [])
 
 
 @pytest.mark.parametrize("y", [float("nan"), 1e300, 10**400, "1", None, True])
@@ -127,7 +127,15 @@ def test_references_stay_put():
     learner.learn_named(x, 1.0)
     y, weight = 0.5, 1.25
     learner.learn_named(x, y, weight), learner.score_named(x), learner.predict_named(x)
-    things = [*x, *x.values(), x, y, weight, learner.core.intake.encoder.known, learner.core.intake.encoder.names]
+    things = [
+        *x,
+        *x.values(),
+        x,
+        y,
+        weight,
+        learner.core.space.encoder.known,
+        learner.core.space.encoder.names,
+    ]
     before = list(map(sys.getrefcount, things))
     for _ in range(100):
         learner.learn_named(x, y, weight), learner.score_named(x), learner.predict_named(x)
@@ -179,7 +187,7 @@ def test_a_classifier_of_two_labels():
     p = model.predict_proba_one(x)
     assert list(p) == [False, True]
     assert model.predict_one(x) is (p[True] > 0.5)
-    assert p[True] == model.model.core.probabilities(model.model.core.score_canonical(model._intake.read([x])))[0, 1]
+    assert p[True] == model.model.core.probabilities(model.model.core.score_canonical(model._space.read([x])))[0, 1]
 
 
 def test_nothing_is_at_hand_in_the_interpreter():
@@ -236,7 +244,7 @@ def test_text_values_equal_categories_that_are_numbers():
         assert model.predict_one(x) == twin.predict_one(y)
         target = float(rng.normal())
         model.learn_one(x, target), twin.learn_one(y, target)
-    assert list(model._intake.names) == list(twin._intake.names)
+    assert list(model._space.names) == list(twin._space.names)
     assert model.weights == twin.weights
     model.learn_one({"a": "b", "a=b": 2.0}, 1.0), twin.learn_one({"a=b": 3.0}, 1.0)  # one name: values add up
     assert model.weights == twin.weights

@@ -320,10 +320,10 @@ def test_gates_that_cannot_be_are_refused(make, error, message):
 
 
 def test_recipes_of_gates_go_through_json_and_older_ones_have_none():
-    from fiol.persistence import recipe
+    from fiol.persistence import component_json
 
     update = gated()
-    stored = recipe.to_json(update)
-    assert recipe.from_json(stored) == update
+    stored = component_json.to_json(update)
+    assert component_json.from_json(stored) == update
     del stored["fields"]["gate"]
-    assert recipe.from_json(stored) == update.replace(gate=None)
+    assert component_json.from_json(stored) == update.replace(gate=None)

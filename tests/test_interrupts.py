@@ -136,7 +136,7 @@ def test_rows_before_an_interrupt_are_learned_from(case, late, monkeypatch, shor
 
 def look_twice(monkeypatch):
     """Let every event be one that needs a second look: rounds of others cannot be interrupted."""
-    nothing = lambda self, entries, intakes, learning, grows=True: FastPath(intakes[0], entries)  # noqa: E731
+    nothing = lambda self, entries, spaces, learning, grows=True: FastPath(spaces[0], entries)  # noqa: E731
     monkeypatch.setattr(Engine, "prepare_fast_path", nothing)
 
 
@@ -226,7 +226,7 @@ def test_an_interrupt_while_features_are_dropped(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(fiol.features.intake.Intake, "keep", interrupted)
+        patch.setattr(fiol.features.feature_space.FeatureSpace, "keep", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.prune()
     assert pickle.dumps(model) == before

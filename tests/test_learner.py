@@ -69,8 +69,8 @@ from fiol import (
 )
 from fiol.features.chunk import Chunk
 from fiol.persistence import model_file
+from fiol.persistence.component_json import to_json
 from fiol.persistence.model_file import ModelFileError
-from fiol.persistence.recipe import to_json
 
 D, ROWS = 9, 24
 
@@ -186,7 +186,7 @@ def whole(model):
 
 
 def names_of(model):
-    return model.columns, None if model.core.intake.encoder is None else type(model.core.intake.encoder)
+    return model.columns, None if model.core.space.encoder is None else type(model.core.space.encoder)
 
 
 @functools.cache
@@ -675,7 +675,7 @@ def test_what_cannot_be_merged_is_refused():
     with pytest.raises(ValueError, match=r"^learners\[1\] has numbered features, .* named ones: bits=\.\.\."):
         Learner.merge([a, b])
     for other in (learner(update.replace(loss=Hinge())), learner(update, intercept=False), learner(update, bits=3)):
-        with pytest.raises(ValueError, match=r"^learners\[1\] has another recipe than learners\[0\]$"):
+        with pytest.raises(ValueError, match=r"^learners\[1\] has another update than learners\[0\]$"):
             Learner.merge([a, other])
     with pytest.raises(ValueError, match="at least one learner"):
         Learner.merge([])
@@ -1241,8 +1241,11 @@ ALTERED = [
     (drop("header", "kind"), r"it holds None, not a learner$"),
     *((drop("header", key), rf"'{key}' is missing") for key in ("update", "options", "features", "columns", "names")),
     (put("update", "component", value="os.system"), r"os\.system before loading$"),
-    (put("update", value=to_json(L1(0.1))), r"its recipe is a L1, not an Update$"),
-    (put("update", "fields", "regularizer", "fields", "lam", value=-1), r"recipe\.regularizer\.lam must be at least 0"),
+    (put("update", value=to_json(L1(0.1))), r"its update is a L1, not an Update$"),
+    (
+        put("update", "fields", "regularizer", "fields", "lam", value=-1),
+        r"\.regularizer\.lam must be at least 0",
+    ),
     (put("update", "fields", "loss", value=to_json(L1(0.1))), r"loss must be a fiol\.Loss"),
     (
         put("update", "fields", "step_size", value=to_json(AdaGrad())),

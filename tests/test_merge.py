@@ -327,7 +327,7 @@ def test_a_base_that_is_none_is_refused():
     base, other = trained(UPDATES["FIOL"], 5, 0), trained(UPDATES["FIOL"], 3, 0)
     with pytest.raises(ValueError, match=r"^learners\[1\] has learned from 3 rows, base from 5: it did not go on from"):
         Learner.merge([base, other], base=base)
-    with pytest.raises(ValueError, match=r"^base has another recipe than learners\[0\]$"):
+    with pytest.raises(ValueError, match=r"^base has another update than learners\[0\]$"):
         Learner.merge([base], base=trained(UPDATES["FIOL l1"], 3, 0))
     with pytest.raises(TypeError, match=r"^base must be a Learner, got int$"):
         Learner.merge([base], base=3)
@@ -605,10 +605,10 @@ def test_classes_that_do_not_go_together_are_refused():
     with pytest.raises(ValueError, match=r"learners\[1\] has its two classes in another order: \['q', 'p'\]"):
         OneVsRest.merge([closed(classes=["p", "q"]), closed(classes=["q", "p"])])
     with pytest.raises(
-        ValueError, match=r"learners\[1\] has the classes \['p'\], of \['p', 'q', 'r'\], and there will be"
+        ValueError, match=r"learners\[1\] has the classes \['p'\], of \['p', 'q', 'r'\] in all, which are closed"
     ):
         OneVsRest.merge([closed(classes=["p", "q", "r"]), closed(classes=["p"])])
     with pytest.raises(TypeError, match=r"learners\[1\] must be a OneVsRest, got Learner"):
         OneVsRest.merge([closed(), new(UPDATES["FIOL"])])
-    with pytest.raises(ValueError, match=r"learners\[1\] has another recipe"):
+    with pytest.raises(ValueError, match=r"learners\[1\] has another update"):
         OneVsRest.merge([closed(), closed(average=True)])

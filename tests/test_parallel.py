@@ -81,7 +81,7 @@ def test_one_part_is_the_single_stream(name):
     y = targets(update)
     plain, rounds = (made(update, **({"classes": ["no", "yes"]} if name == "softmax" else {})) for _ in range(2))
     expected, codes = plain.learn(X, y), plain.core.codes_of(y) if name == "softmax" else np.asarray(y)
-    rounds.core.take_in(X)
+    rounds.core.encode_rows(X)
     rounds.core.engine, found = learn_in_rounds(rounds.engine, fiol.to_chunk(X), codes, np.ones(len(X)), 1)
     np.testing.assert_allclose(rounds.weights, plain.weights, rtol=1e-7, atol=1e-10)
     np.testing.assert_allclose(rounds.intercept, plain.intercept, rtol=1e-7, atol=1e-9)

@@ -9,7 +9,7 @@ from scipy import sparse
 import fiol
 from fiol import cli, warmup
 from fiol.engine.engine import Engine
-from fiol.features import scan
+from fiol.features import canonicalize
 
 X = np.random.default_rng(0).standard_normal((12, 3))
 SIGNS, THREE = np.where(X[:, 0] > 0.0, 1, -1), np.arange(12) % 3
@@ -67,7 +67,7 @@ def called(monkeypatch):
     for method in ("call", "call_for_intercept"):
         monkeypatch.setattr(Engine, method, noted(getattr(Engine, method)))
     for name in ("flaws", "count", "fill", "shuffle"):
-        monkeypatch.setattr(scan, name, noting(getattr(scan, name)))
+        monkeypatch.setattr(canonicalize, name, noting(getattr(canonicalize, name)))
     return found
 
 

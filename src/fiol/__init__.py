@@ -74,9 +74,9 @@ from fiol.components.step_sizes import (
     StepSize,
 )
 from fiol.features.chunk import Chunk
-from fiol.features.coding import Coding, Column
 from fiol.features.containers import to_chunk
 from fiol.features.named_rows import NamedRows
+from fiol.features.table_encoding import Column, TableEncoding
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.persistence.model import load
@@ -165,7 +165,6 @@ __all__ = [
     "Box",
     "Chunk",
     "ClosedForm",
-    "Coding",
     "Coin",
     "CoinBetting",
     "Column",
@@ -234,6 +233,7 @@ __all__ = [
     "Stacked",
     "Step",
     "StepSize",
+    "TableEncoding",
     "Truncated",
     "Unregularized",
     "Update",

@@ -75,7 +75,7 @@ def warm_up(make: Callable[[], Any]) -> tuple[float, str]:
     for target in y:
         numbered.score_one([0], [1.0])
         numbered.learn_one([0], [1.0], target)
-    if learner.width is None:  # a recipe with a number per feature has no names
+    if learner.width is None:  # a component with a number per feature has no names
         named, row = Learner(like.update, **options), {"a": 1.0, "b": 2.0}
         for target in y:  # new names go another way than known ones
             named.score_named(row)

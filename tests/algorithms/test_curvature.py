@@ -181,11 +181,11 @@ def test_a_stream_without_surprises_leaves_finite_numbers(loss, noise):
 
 
 def test_a_file_from_before_there_was_noise_goes_on(tmp_path):
-    from fiol.persistence import recipe
+    from fiol.persistence import component_json
 
-    said = recipe.to_json(fiol.ScaleFree(fiol.Curvature(2.0, 3.0)))
+    said = component_json.to_json(fiol.ScaleFree(fiol.Curvature(2.0, 3.0)))
     del said["fields"]["step_size"]["fields"]["noise"]
-    assert recipe.from_json(said) == fiol.ScaleFree(fiol.Curvature(2.0, 3.0, 0.0))
+    assert component_json.from_json(said) == fiol.ScaleFree(fiol.Curvature(2.0, 3.0, 0.0))
 
 
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Absolute()], ids=repr)

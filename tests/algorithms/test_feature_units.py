@@ -7,7 +7,7 @@ from streams import Stream
 
 import fiol
 from fiol.algorithms.plan import make_plan
-from fiol.persistence import recipe
+from fiol.persistence import component_json
 
 L1, RIDGE, NET = fiol.L1(0.05), fiol.Ridge(0.1), fiol.ElasticNet(0.03, 0.1)
 FREE, STEADY = fiol.ScaleFree(), fiol.ScaleFree(fiol.Constant(0.5))
@@ -144,10 +144,10 @@ def test_bounds_that_have_a_unit_are_refused_beside_a_penalty_in_another():
 
 
 def test_files_from_before_have_raw_penalties():
-    said = recipe.to_json(fiol.ScaleFree(fiol.AdaGrad(0.3)))
-    assert recipe.from_json(said) == fiol.ScaleFree(fiol.AdaGrad(0.3))
+    said = component_json.to_json(fiol.ScaleFree(fiol.AdaGrad(0.3)))
+    assert component_json.from_json(said) == fiol.ScaleFree(fiol.AdaGrad(0.3))
     del said["fields"]["raw_penalty"]
-    assert recipe.from_json(said) == fiol.ScaleFree(fiol.AdaGrad(0.3), raw_penalty=1)
+    assert component_json.from_json(said) == fiol.ScaleFree(fiol.AdaGrad(0.3), raw_penalty=1)
 
 
 def test_a_ledger_measures_penalties_in_units():

@@ -293,10 +293,10 @@ def use_command(name, folder, path):
 
 def refused_by_a_new_one(model, X, y):
     """Whether a new model of the same settings refuses the rows, too."""
-    labels = model.core.intake.labels
+    labels = model.core.space.labels
     known = {"classes": fiol.features.labels.AnyLabels(labels.classes)} if labels is not None and labels.closed else {}
     new = type(model)(model.update, **model.core.options(), **known, compiled=False)
-    new.core.intake.restore(model.core.intake.header())
+    new.core.space.restore(model.core.space.header())
     try:
         new.learn(X, y)
     except (TypeError, ValueError):

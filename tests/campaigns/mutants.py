@@ -54,11 +54,11 @@ MODULES = (
     *(
         f"features/{name}.py"
         for name in (
-            "blocks", "capacity", "chunk", "containers", "file_header", "frames", "hashing", "intake", "labels",
-            "scan", "targets", "transaction", "turns", "uniting", "vocabulary",
+            "blocks", "canonicalize", "chunk", "containers", "feature_space", "file_header", "frames", "hashing",
+            "labels", "max_features", "targets", "transaction", "turns", "vocabulary", "vocabulary_merge",
         )
     ),
-    *(f"persistence/{name}.py" for name in ("model", "model_file", "recipe", "records", "state_checks")),
+    *(f"persistence/{name}.py" for name in ("component_json", "model", "model_file", "records", "state_checks")),
     *(
         f"components/{name}.py"
         for name in (
@@ -74,10 +74,16 @@ MODULES = (
         f"components/geometries/{name}.py"
         for name in ("entropic", "geometry", "quadratic", "reparametrization", "separable")
     ),
-    *(f"features/{name}.py" for name in ("coding", "column_values", "crossing", "interaction_loops", "strands")),
+    *(
+        f"features/{name}.py"
+        for name in ("column_values", "feature_columns", "interaction_loops", "interactions", "table_encoding")
+    ),
     *(f"readers/{name}.py" for name in ("csv", "line_blocks", "reading", "svmlight", "vw")),
     *(f"readers/loops/{name}.py" for name in ("cells", "numbers", "vw_rows")),
-    *(f"training/{name}.py" for name in ("evaluation", "figures", "guessing", "record", "rows", "run", "shuffling")),
+    *(
+        f"training/{name}.py"
+        for name in ("checkpoint_schema", "evaluation", "metrics", "rows", "run", "shuffling", "task_inference")
+    ),
 )  # fmt: skip
 #: Tests of the code as it is on disk, in processes of their own, or that take long in the interpreter.
 LEFT_OUT = (

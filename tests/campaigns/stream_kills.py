@@ -70,7 +70,7 @@ def learn_stream(folder, die_after):
 
     spark_stream.StreamTrainer.__call__ = learn_and_tell
     model = FIOLRegressionModel(
-        fiol.Learner(loss=fiol.Squared(), coding={"a": "number", "b": "number"}),
+        fiol.Learner(loss=fiol.Squared(), table_encoding={"a": "number", "b": "number"}),
         SparkRows(PLAIN_COLUMNS, ("a", "b"), "label"),
     )
     frame = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder / "in"))

@@ -150,18 +150,18 @@ def test_file_holds_the_coding_once(table, tmp_path):
     model, again = tmp_path / "table.fiol", tmp_path / "again.fiol"
     invoke("train", path, "--target", "bought", "--pairs", "age,code", *SINGLE, "-o", model)
     learner = fiol.load(model)
-    assert learner.coding == coding_of(Reading.from_json(learner.meta["reading"]))
-    assert learner.coding.pairs == (("age", "code"),)
+    assert learner.table_encoding == coding_of(Reading.from_json(learner.meta["reading"]))
+    assert learner.table_encoding.pairs == (("age", "code"),)
     assert "coding" not in read_model(model).header
     learner.save(again)
     assert again.read_bytes() == model.read_bytes()
     del learner.meta["reading"]  # the coding is the model's, not that of its meta
     learner.save(again)
-    assert fiol.load(again).coding == learner.coding
+    assert fiol.load(again).table_encoding == learner.table_encoding
     assert fiol.load(again).predict(frame).tolist() == predicted(model, path).tolist()
-    learner.meta["reading"] = {"format": "csv", "coding": fiol.Coding().to_json()}
+    learner.meta["reading"] = {"format": "csv", "coding": fiol.TableEncoding().to_json()}
     learner.save(again)
-    assert fiol.load(again).coding == learner.coding
+    assert fiol.load(again).table_encoding == learner.table_encoding
 
 
 @pytest.mark.parametrize("state", [True, False])
@@ -173,24 +173,24 @@ def test_json_keeps_the_coding(table, tmp_path, state):
     told = json.loads(json.dumps(model_to_json(learner, state)))
     assert "coding" not in told["model"]
     again = model_from_json(told, compiled=False)
-    assert again.coding == learner.coding
+    assert again.table_encoding == learner.table_encoding
     np.testing.assert_allclose(again.predict(frame.iloc[[0]]), learner.predict(frame)[:1], rtol=1e-12)
 
 
 def test_reading_of_a_model_that_names_no_columns_is_left_alone(tmp_path):
     frame, path = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), tmp_path / "model.fiol"
-    coding = fiol.Coding.of(frame)
+    coding = fiol.TableEncoding.infer(frame)
     for meta in ({"reading": "a book"}, {"reading": {"coding": "utf-8"}}, {"reading": {"format": "csv"}}):
         named = fiol.Learner(fiol.FIOL(fiol.Squared()))
         named.learn([{"a": 1.0}], [1.0])
         named.meta = meta
         named.save(path)
-        assert (fiol.load(path).coding, fiol.load(path).meta) == (None, meta)
+        assert (fiol.load(path).table_encoding, fiol.load(path).meta) == (None, meta)
     plain = fiol.Learner(fiol.FIOL(fiol.Squared()))
     plain.learn(frame, [1.0, 2.0])
     plain.meta["reading"] = {"format": "csv", "coding": coding.to_json()}
     plain.save(path)  # its features are columns, not names that a coding makes
-    assert fiol.load(path).coding is None
+    assert fiol.load(path).table_encoding is None
     assert fiol.load(path).predict(frame).tolist() == plain.predict(frame).tolist()
 
 

@@ -309,7 +309,7 @@ def test_checks_catch_a_wrong_link_and_a_wrong_flat_interval():
     wrong = type("Wrong", (fiol.Logistic,), {"link_factor": 2.0, "predict": lambda self, z: fiol.Logistic().predict(z)})
     assert wrong().says_link() is False  # it says a factor, but not of which link
     wrong = type("Wrong", (wrong,), {"link": "logit", "predict": lambda self, z: fiol.Logistic().predict(z)})
-    with pytest.raises(CheckError, match=r"Wrong.*predict: at z = .* the link 'logit' says"):
+    with pytest.raises(CheckError, match=r"Wrong.*predict: at z = .* the link 'logit' gives"):
         check_loss(wrong())
     narrow = type("Narrow", (fiol.EpsilonInsensitive,), {"flat_interval": lambda self, y: (y, y)})
     with pytest.raises(CheckError, match=r"flat_interval: for y = .* straight lines have"):

@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 
 import fiol
 from fiol.engine.centering import NO_ROWS, WINDOW, centering_from
-from fiol.persistence import recipe
+from fiol.persistence import component_json
 
 OFFSETS = np.array([300.0, 0.0, -40.0, 1000.0])
 SQUARED = fiol.FIOL(fiol.Squared())
@@ -442,9 +442,9 @@ def test_an_error_takes_the_means_back():
 
 
 def test_files_from_before_are_not_centred():
-    said = recipe.to_json(fiol.ScaleFree())
+    said = component_json.to_json(fiol.ScaleFree())
     del said["fields"]["centred"]
-    assert recipe.from_json(said) == fiol.ScaleFree(centred=0)
+    assert component_json.from_json(said) == fiol.ScaleFree(centred=0)
 
 
 @pytest.mark.parametrize(

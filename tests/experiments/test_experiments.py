@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fiol import COMID, FIOL, L1, SGD, Squared
-from fiol.experiments import regret, solvers, stability, table3, work
-from fiol.experiments.arena import Algorithm, compilations, kind
+from fiol.experiments import parallel, regret, solvers, stability, table3
+from fiol.experiments.algorithms import Algorithm, compilations, kind
 from fiol.experiments.lasso import Lasso
 from fiol.experiments.page import page, write_page
 from fiol.experiments.report import Claim, Picture, Report, Table, as_json, environment
@@ -190,18 +190,18 @@ def fail():
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_work_is_followed(workers):
-    found = list(work.follow([partial(count, 3), partial(count, 2)], workers))
+    found = list(parallel.run_parallel([partial(count, 3), partial(count, 2)], workers))
     assert sorted(found) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     assert [item for k, item in found if k == 0] == [0, 1, 2]
 
 
 def test_errors_of_workers_are_raised():
     with pytest.raises(ValueError, match="no more"):
-        list(work.follow([fail, partial(count, 2)], 2))
+        list(parallel.run_parallel([fail, partial(count, 2)], 2))
 
 
 def test_whoever_stops_listening_stops_the_work():
-    following = work.follow([partial(count, 10**9), partial(count, 10**9)], 2)
+    following = parallel.run_parallel([partial(count, 10**9), partial(count, 10**9)], 2)
     next(following)
     following.close()  # would hang if the processes went on
 

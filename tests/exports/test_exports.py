@@ -23,7 +23,7 @@ from fiol.exports.row_features import moment_of_value, words_of_text
 from fiol.exports.sklearn_model import to_sklearn
 from fiol.exports.sql import sql_scores
 from fiol.exports.vw_text import vw_hash, vw_text
-from fiol.features.coding import Coding
+from fiol.features.table_encoding import TableEncoding
 from fiol.readers.reading import Reading, guess
 
 #: A column whose name is the worst there is, and values alike.
@@ -55,7 +55,7 @@ def odd_frame(n=60, seed=3, dates=True):
 
 
 def learner_of(frame, update, coding, y=None, **options):
-    learner = fiol.Learner(update, coding=coding, **options)
+    learner = fiol.Learner(update, table_encoding=coding, **options)
     draw = np.random.default_rng(1)
     if isinstance(learner.update.loss, fiol.JointLoss):
         y = [["no", 'it\'s "so"', "Zürich"][k] for k in draw.integers(3, size=len(frame))]
@@ -86,13 +86,13 @@ def close(found, expected):
 
 
 PAIRS = [(ODD, "when"), ("age", "age"), (ODD, "age", "price"), ("when", "when"), (ODD, ODD)]
-KINDS = {"price": "numeral", ODD: "category"}
+KINDS = {"price": "numeric_text", ODD: "category"}
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=["single", "ensemble", "classes"])
 def test_columns_with_odd_names_texts_dates_holes_and_products(update):
     frame = odd_frame()
-    coding = Coding.given(KINDS, PAIRS)
+    coding = TableEncoding.from_spec(KINDS, PAIRS)
     learner = learner_of(frame, update, coding)
     new = odd_frame(seed=4)
     new.loc[0, ODD] = "never seen"
@@ -117,16 +117,16 @@ def test_columns_with_odd_names_texts_dates_holes_and_products(update):
 
 def test_sql_of_postgresql_and_what_has_no_words():
     frame = odd_frame()
-    learner = learner_of(frame, UPDATES[0], Coding.given(KINDS))
+    learner = learner_of(frame, UPDATES[0], TableEncoding.from_spec(KINDS))
     assert 'EXTRACT(HOUR FROM CAST("when" AS TIMESTAMP))' in sql_scores(learner, dialect="postgresql")
     with pytest.raises(NoExportError, match="'when' is a date"):
         sql_scores(learner)
     with pytest.raises(ValueError, match="dialect must be one of"):
         sql_scores(learner, dialect="oracle")
-    words = learner_of(frame, UPDATES[0], Coding.given({**KINDS, ODD: "words"}))
+    words = learner_of(frame, UPDATES[0], TableEncoding.from_spec({**KINDS, ODD: "words"}))
     with pytest.raises(NoExportError, match="export to python"):
         sql_scores(words, dialect="sqlite")
-    hashed = learner_of(frame, UPDATES[0], Coding.given(KINDS), bits=8)
+    hashed = learner_of(frame, UPDATES[0], TableEncoding.from_spec(KINDS), bits=8)
     for export in (sql_scores, onnx_model, vw_text):
         with pytest.raises(NoExportError, match="hash"):
             export(hashed)
@@ -169,7 +169,7 @@ def test_words_tags_hashes_names_and_numbers_in_python():
         {"text": texts, "tags": [["a", "it's"], None, [], ["a", "a"]], "flag": [True, False, True, True]}
     )
     for bits in (None, 6):
-        coding = Coding.given({"text": {"kind": "words", "ngrams": 3}}, [("text", "tags"), ("text", "text")])
+        coding = TableEncoding.from_spec({"text": {"kind": "words", "ngrams": 3}}, [("text", "tags"), ("text", "text")])
         learner = learner_of(frame, UPDATES[0], coding, bits=bits)
         module = run_python(learner)
         close([module["score"](row) for row in frame.to_dict("records")], learner.scores(frame))
@@ -423,7 +423,7 @@ def test_dates_of_rows_are_those_of_columns():
 
 
 def test_the_module_needs_no_library(tmp_path):
-    learner = learner_of(odd_frame(), UPDATES[0], Coding.given(KINDS, PAIRS))
+    learner = learner_of(odd_frame(), UPDATES[0], TableEncoding.from_spec(KINDS, PAIRS))
     (tmp_path / "model.py").write_text(python_source(learner), encoding="utf-8")
     row = {"age": 1.0, ODD: "Rome", "price": "2", "when": "2024-03-01 07:00:00"}
     script = f"import model; print(repr(model.score({row!r})))"

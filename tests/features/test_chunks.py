@@ -20,10 +20,10 @@ from material import LOSSES
 from sklearn.utils import murmurhash3_32
 
 import fiol
-from fiol.features import containers, scan
+from fiol.features import canonicalize, containers
 from fiol.features.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk, check_indices
 from fiol.features.containers import to_chunk
-from fiol.features.frames import column_names, match_columns
+from fiol.features.frames import as_frame, match_columns
 from fiol.features.hashing import Hashing
 from fiol.features.targets import check_sample_weights, check_targets
 from fiol.features.vocabulary import Vocabulary
@@ -266,11 +266,16 @@ def test_one_compiled_variant_per_loop():
     for X in (np.eye(3), np.eye(3, dtype="f4"), read_only(np.eye(3)), sp.eye(3, format="csr"), pl.DataFrame(np.eye(3))):
         to_chunk(X)
     to_chunk(Chunk(read_only(np.array([0, 2])), read_only(np.array([1, 0])), read_only(np.array([1, 2]))))
-    for loop in (scan.flaws, scan.compact, scan.count, scan.fill):
+    for loop in (canonicalize.flaws, canonicalize.compact, canonicalize.count, canonicalize.fill):
         assert not hasattr(loop, "signatures") or len(loop.signatures) == 1
 
 
 # --- columns by name --------------------------------------------------------------------------
+
+
+def column_names(X):
+    frame = as_frame(X)
+    return None if frame is None else frame.names
 
 
 @pytest.mark.parametrize("build", [pd.DataFrame, pl.DataFrame, pa.table, pa.RecordBatch.from_pydict])
@@ -308,7 +313,7 @@ def test_matching_columns():
         match_columns(["a", "c0", "c1"], ["a"])
     with pytest.raises(TypeError, match=r"^column names must all be str or none, got 'a' and 1$"):
         column_names(pd.DataFrame([[1.0, 2.0]], columns=["a", 1]))
-    with pytest.raises(ValueError, match=r"^column 'a' is there more than once$"):
+    with pytest.raises(ValueError, match=r"^column 'a' occurs more than once$"):
         column_names(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]))
 
 
@@ -679,7 +684,7 @@ def test_hashes_are_those_of_every_machine():
 
 
 def test_hashing_forgets_what_it_remembers(monkeypatch):
-    monkeypatch.setattr("fiol.features.hashing.REMEMBERED", 3)
+    monkeypatch.setattr("fiol.features.hashing.CACHE_SIZE", 3)
     hashing = Hashing(20)
     for k in range(20):
         hashing.encode_one({f"f{k}": 1.0})
@@ -803,7 +808,7 @@ def test_a_dict_is_no_list_of_dicts():
 
 def test_no_compiler_is_loaded_by_the_import():
     heavy = "{'narwhals', 'numba', 'scipy', 'pandas', 'polars', 'pyarrow'}"
-    script = f"import sys, fiol.features.intake; print({heavy} & set(sys.modules))"
+    script = f"import sys, fiol.features.feature_space; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fiol.features.chunk import Chunk
 from fiol.features.column_values import BadValueError
-from fiol.features.crossing import Products, crossed
 from fiol.features.hashing import Hashing
+from fiol.features.interactions import Products, add_interactions
 from fiol.features.named_rows import NamedRows
 from fiol.features.vocabulary import Vocabulary
 
@@ -68,7 +68,7 @@ def test_products_are_those_of_nested_loops(rows, pairs):
     assert entries_of(made) == expected
     assert made.names == list(dict.fromkeys(name for row in expected for name, _ in row))
     if pairs:
-        assert entries_of(crossed(X, groups, pairs)) == expected
+        assert entries_of(add_interactions(X, groups, pairs)) == expected
     parts = list(products.parts(5))
     assert np.concatenate([np.empty(0, np.int64), *parts]).tolist() == list(range(X.rows))
     assert [row for part in parts for row in entries_of(products.named(part))] == expected
@@ -80,14 +80,14 @@ def test_products_are_those_of_nested_loops(rows, pairs):
 def test_product_out_of_range_is_named_with_its_row():
     X, groups = named_rows([[(1, 2.0)], [(1, 1e60), (2, 1e60)]])
     with pytest.raises(BadValueError) as caught:
-        crossed(X, groups, [("g", "h")])
+        add_interactions(X, groups, [("g", "h")])
     assert (caught.value.row, caught.value.column) == (1, "a*é")
 
 
 def test_dotted_groups_belong_to_a_column_but_not_to_a_namespace():
     chunk = Chunk(np.array([0, 2]), np.array([0, 1], np.int32), np.ones(2))
     X, groups = NamedRows(chunk, ["a.b^x", "c^y"]), ["a.b", "c"]
-    assert crossed(X, groups, [("a", "c")]).names[2:] == ["a.b^x*c^y"]
+    assert add_interactions(X, groups, [("a", "c")]).names[2:] == ["a.b^x*c^y"]
     assert Products(X, groups, [("a", "c")], operator.eq).named(np.arange(1)).names == X.names
 
 

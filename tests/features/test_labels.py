@@ -50,21 +50,21 @@ def test_codes_follow_the_order_of_appearance_and_can_be_taken_back(parts, refus
     labels, plain = Labels(), []
     for part in parts:
         new = [label for label in dict.fromkeys(part) if label not in plain]
-        assert labels.take_in(part) == new
+        assert labels.add(part) == new
         plain += new
     assert labels.classes == plain
     assert len(labels) == len(plain)
     assert labels.codes_of(plain[::-1]).tolist() == list(range(len(plain)))[::-1]
     mark = labels.mark()
-    labels.take_in(refused)
+    labels.add(refused)
     labels.arrange(labels.classes[::-1])
     labels.rewind(mark)
     assert labels.classes == plain
     closed = Labels(plain, closed=True)
-    assert closed.take_in(plain) == []
+    assert closed.add(plain) == []
     for stranger in set(refused) - set(plain):
         with pytest.raises(ValueError, match="is none of the classes"):
-            closed.take_in([stranger])
+            closed.add([stranger])
         with pytest.raises(KeyError):
             closed.codes_of([stranger])
     assert closed.classes == plain

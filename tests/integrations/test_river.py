@@ -106,7 +106,7 @@ def same(a, b):
     """The same model, to the bit."""
     assert a.weights == b.weights
     assert a.intercept == b.intercept
-    assert a._intake.names == b._intake.names
+    assert a._space.names == b._space.names
 
 
 LABELS = {
@@ -247,10 +247,10 @@ def test_columns_come_and_go():
         one_by_one(one, X, [1.0, -1.0])
         many.learn_many(X, pd.Series([1.0, -1.0]))
     same(one, many)
-    assert many._intake.names == ["a", "b", 0, "('x', 'y')"]
+    assert many._space.names == ["a", "b", 0, "('x', 'y')"]
     unknown = pd.DataFrame({"nobody": [5.0], "a": [1.0]})
     assert many.predict_many(unknown)[0] == many.predict_one({"a": 1.0, "nobody": 5.0}) == many.predict_one({"a": 1.0})
-    assert many._intake.features == 4
+    assert many._space.features == 4
 
 
 @pytest.mark.usefixtures("interpreted")
@@ -285,7 +285,7 @@ def test_geometries_in_which_new_features_have_weights(geometry):
     assert np.array_equal(model.learner.weights, learner.weights)
     X = pd.DataFrame(rows).fillna(0.0)
     assert model.predict_many(X).tolist() == pytest.approx([model.predict_one(x) for x in rows], rel=1e-12)
-    assert model._intake.names == ["a", "b"]
+    assert model._space.names == ["a", "b"]
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -457,7 +457,7 @@ def test_pipelines():
         one.learn_one(x, bool(code))
     many.learn_many(X, pd.Series([bool(code) for code in codes]))
     same(one["FIOLClassifier"], many["FIOLClassifier"])
-    assert set(one["FIOLClassifier"]._intake.names) == {"x0", "x1", "x3"}
+    assert set(one["FIOLClassifier"]._space.names) == {"x0", "x1", "x3"}
     assert set(one.predict_proba_one(dicts(X)[0])) == {False, True}
     one.mutate({"FIOLClassifier": {"alpha": 0.5}})
     assert one["FIOLClassifier"]._update.regularizer == fiol.L1(0.5)

@@ -28,7 +28,7 @@ ALGORITHMS = {None: "SGD", "l2": "SGD", "l1": "COMID", "elasticnet": "COMID"}
 class Translated:
     """Our parameters, as theirs say."""
 
-    geometry = solver = record_every = tune = coding = None
+    geometry = solver = record_every = tune = table_encoding = None
     positive = False
     _start = None, None
 

@@ -379,7 +379,7 @@ def test_what_the_system_refuses_is_not_ours(tmp_path):
 def test_nothing_in_a_file_is_run(tmp_path):
     """By the interpreter's own account, for files made to tempt it."""
     tempting = [told(entry(dtype=name)) for name in ("|O", "O", "os.system", "__import__('this')", "i4,O")]
-    tempting += [compose_recipe("os.system"), compose_recipe("this.s"), compose_recipe("pickle.loads")]
+    tempting += [with_component("os.system"), with_component("this.s"), with_component("pickle.loads")]
     files = [tmp_path / str(k) for k in range(len(tempting))]
     for file, said in zip(files, tempting, strict=True):
         file.write_bytes(compose(said, b"" if said["header"] else W))
@@ -387,7 +387,7 @@ def test_nothing_in_a_file_is_run(tmp_path):
     script = """
 import sys
 from fiol.persistence.model_file import read
-from fiol.persistence.recipe import from_json
+from fiol.persistence.component_json import from_json
 good, *bad = sys.argv[1:]
 read(good)
 seen = []
@@ -407,7 +407,7 @@ sys.exit(str(sorted(forbidden.intersection(seen))) if forbidden.intersection(see
     assert done.returncode == 0, done.stderr
 
 
-def compose_recipe(name):
+def with_component(name):
     return told(recipe={"component": name, "fields": {"command": "true"}})
 
 

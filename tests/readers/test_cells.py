@@ -1,4 +1,4 @@
-"""The compiled loop over cells makes the rows that coding and strands make, to the bit, and leaves odd ones to them."""
+"""The compiled loop over cells makes the rows of a table encoding, to the bit, and leaves odd ones to it."""
 
 import csv
 import io

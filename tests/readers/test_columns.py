@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.interpreted import interpret
 
-from fiol import FIOL, Coding, Learner, Logistic, OneVsRest
+from fiol import FIOL, Learner, Logistic, OneVsRest, TableEncoding
 from fiol.features.hashing import Hashing
 from fiol.features.vocabulary import Vocabulary
 from fiol.readers import columns
@@ -172,10 +172,10 @@ def written(folder):
 def test_every_reader_and_every_frame_to_the_same_bits(tmp_path, monkeypatch, pairs):
     interpret(monkeypatch)
     features, y, weights = FRAME.drop(columns=["y", "w", "id"]), FRAME["y"], FRAME["w"]
-    told = Coding.given({"n": "category"}, pairs)
+    told = TableEncoding.from_spec({"n": "category"}, pairs)
     found = {}
     for name, X in {"pandas": features, "polars": pl.from_pandas(features)}.items():
-        found[name] = Learner(FIOL(Logistic()), coding=told)
+        found[name] = Learner(FIOL(Logistic()), table_encoding=told)
         found[name].learn(X, y, weights)
     assert {
         "text:word1",
@@ -200,7 +200,7 @@ def test_every_reader_and_every_frame_to_the_same_bits(tmp_path, monkeypatch, pa
         assert batch.read == path.stat().st_size
         assert all(batch.y is None for batch in Reading(**{**vars(reading), "target": None}).batches(path))
         frame = reading.coding.named_rows(features)  # kinds are those of the frame
-        assert frame.names == found["pandas"].coding.named_rows(features).names
+        assert frame.names == found["pandas"].table_encoding.named_rows(features).names
     assert len(found) == 8
     assert len({(tuple(m.names), m.weights.tobytes(), m.rounds) for m in found.values()}) == 1
 

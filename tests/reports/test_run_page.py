@@ -11,7 +11,7 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol import cli
-from fiol.training import figures
+from fiol.training import metrics
 from fiol.training import run as loop
 
 
@@ -19,7 +19,7 @@ from fiol.training import run as loop
 def small_figures_in_the_interpreter(monkeypatch):
     interpret_all(monkeypatch)
     monkeypatch.setattr(loop, "FIRST_LINE", 25)
-    monkeypatch.setattr(figures.Windows.__init__, "__defaults__", (16, 10, ()))
+    monkeypatch.setattr(metrics.Windows.__init__, "__defaults__", (16, 10, ()))
 
 
 class Reader(html.parser.HTMLParser):
@@ -107,7 +107,7 @@ def test_a_page_of_every_kind(kind, tmp_path):
     judged = json.loads(invoke("evaluate", model, data, "--report", page, "--force", "--json"))
     found = read_page(page)
     assert found.titles[0].startswith(f"{name} {judged['loss']:.3g}, ")
-    assert "Judged by 240 rows" in found.text
+    assert "Evaluated on 240 rows" in found.text
 
 
 def test_rows_held_out_judge_a_run_of_several_passes(tmp_path):

@@ -18,7 +18,7 @@ from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
 
 import fiol
-from fiol.features.coding import Coding
+from fiol.features.table_encoding import TableEncoding
 from fiol.integrations import spark_rounds
 from fiol.spark import (
     FIOLClassificationModel,
@@ -66,7 +66,7 @@ FEATURES = ["city", "size", "day"]
 def test_one_task_is_one_machine_to_the_bit(frame):
     model = FIOLClassifier(labelCol="clicked", mode="one").fit(frame.select(*FEATURES, "clicked"))
     rows = table(frame)
-    alone = fiol.Learner(coding=Coding.of(rows.select(FEATURES).slice(0, 1000)))
+    alone = fiol.Learner(table_encoding=TableEncoding.infer(rows.select(FEATURES).slice(0, 1000)))
     y = np.where(np.array(rows.column("clicked").to_pylist()) == "yes", 1.0, -1.0)
     alone.learn(rows.select(FEATURES), y)
     assert model.learner.names == alone.names

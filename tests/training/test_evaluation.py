@@ -7,7 +7,7 @@ from sklearn.calibration import calibration_curve
 
 import fiol
 from fiol.training.evaluation import Evaluation, ScoreTable
-from fiol.training.guessing import Task
+from fiol.training.task_inference import Task
 
 
 def evaluated(learner, task, scores, y, weights, cuts):

@@ -15,13 +15,13 @@ import fiol
 from fiol import Chunk, NamedRows, to_chunk
 from fiol.readers.batch import Batch, Place
 from fiol.training import run
-from fiol.training.figures import Line, TargetTable
-from fiol.training.guessing import Task, UnclearTargetError, guessed_task
-from fiol.training.record import check_training_record
+from fiol.training.checkpoint_schema import check_checkpoint
+from fiol.training.metrics import Line, TargetTable
 from fiol.training.rows import TargetRows, rows_together
 from fiol.training.run import Regime, Training
 from fiol.training.shuffling import held_out_rows, shuffled
-from fiol.training.stopping import Signals, Stopped
+from fiol.training.signals import Signals, Stopped
+from fiol.training.task_inference import Task, UnclearTargetError, infer_task
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def contents(learner):
 def test_the_model_and_the_table_of_one_pass():
     X, y = make_rows(100)
     weights = np.random.default_rng(2).random(100)
-    training = Training(new(), guessed_task(y), reader(X, y, weights=weights))
+    training = Training(new(), infer_task(y), reader(X, y, weights=weights))
     lines = lines_of(training)
     assert [line.rows for line in lines] == [10, 20, 40, 80, 100]
     slow, signs = new(), 2.0 * y - 1.0
@@ -130,7 +130,7 @@ def test_the_best_constant_of_many_targets():
 def test_classes_and_their_best_constant():
     X, _ = make_rows(60)
     labels = np.array(["fig", "kiwi", "pear"], object)[np.digitize(X[:, 1], [-0.3, 0.3])]
-    task = guessed_task(labels)
+    task = infer_task(labels)
     training = Training(fiol.Learner(fiol.FIOL(fiol.Softmax())), task, reader(X, labels))
     last = lines_of(training)[-1]
     share = np.unique(labels.astype(str), return_counts=True)[1] / 60
@@ -187,7 +187,7 @@ def test_rows_are_held_out_by_splitmix64():
 def test_rows_held_out_are_never_learned_from():
     X, y = make_rows(300)
     regime = Regime(holdout=0.25, seed=5)
-    training = Training(new(), guessed_task(y), reader(X, y), regime)
+    training = Training(new(), infer_task(y), reader(X, y), regime)
     last = lines_of(training)[-1]
     held = held_out_rows(0, 300, 0.25, 5)
     assert 50 < held.sum() < 100
@@ -207,14 +207,14 @@ def test_it_stops_early_and_goes_back_to_the_best_pass():
     draw = np.random.default_rng(3)
     X, y = draw.normal(size=(60, 30)), np.where(draw.random(60) < 0.5, 0.0, 1.0)  # nothing to be learned
     regime = Regime(passes=20, holdout=0.3, patience=2, shuffle=5)
-    training = Training(fiol.Learner(fiol.FIOL(fiol.Logistic())), guessed_task(y), reader(X, y), regime)
+    training = Training(fiol.Learner(fiol.FIOL(fiol.Logistic())), infer_task(y), reader(X, y), regime)
     ends = [line.held_out for line in lines_of(training) if line.rows == (~held_out_rows(0, 60, 0.3, 1)).sum()]
     best = int(np.argmin(ends)) + 1
     assert len(ends) == best + 2 < 20
     assert (training.best_pass, training.best_loss) == (best, min(ends))
     short = Training(
         fiol.Learner(fiol.FIOL(fiol.Logistic())),
-        guessed_task(y),
+        infer_task(y),
         reader(X, y),
         Regime(passes=best, holdout=0.3, shuffle=5),
     )
@@ -225,7 +225,7 @@ def test_it_stops_early_and_goes_back_to_the_best_pass():
 def test_later_passes_teach_a_stack_nothing(monkeypatch):
     monkeypatch.setattr(run, "MIN_STACK_ROWS", 50)
     X, y = make_rows(60)
-    training = Training(fiol.Learner(), guessed_task(y), reader(X, y), Regime(passes=2))
+    training = Training(fiol.Learner(), infer_task(y), reader(X, y), Regime(passes=2))
     lines_of(training)
     by_hand = fiol.Learner()
     by_hand.learn(X, 2.0 * y - 1.0)
@@ -248,7 +248,7 @@ def test_later_passes_teach_a_stack_nothing(monkeypatch):
 @pytest.mark.parametrize("names", [False, True])
 def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, regime, names):
     X, y = make_rows(60)
-    task, path = guessed_task(y), tmp_path / "model.fiol"
+    task, path = infer_task(y), tmp_path / "model.fiol"
     whole = Training(new(), task, reader(X, y, names=names), regime)
     events = list(whole.events())
     whole.checkpoint()
@@ -268,7 +268,7 @@ def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, regime, 
 
 def test_a_run_of_a_version_with_jobs_goes_on():
     X, y = make_rows(60)
-    task, whole = guessed_task(y), Training(new(), guessed_task(y), reader(X, y), Regime(passes=2))
+    task, whole = infer_task(y), Training(new(), infer_task(y), reader(X, y), Regime(passes=2))
     list(whole.events())
     broken = Training(new(), task, reader(X, y), Regime(passes=2))
     for _, _ in zip(range(3), broken.events(), strict=False):
@@ -277,7 +277,7 @@ def test_a_run_of_a_version_with_jobs_goes_on():
     meta = json.loads(json.dumps(broken.learner.meta))
     state = meta["training"]
     state["regime"]["jobs"] = 1
-    check_training_record(meta)
+    check_checkpoint(meta)
     again = Training(broken.learner, task, reader(X, y))
     again.go_on_from(state, meta["history"])
     list(again.events())
@@ -285,19 +285,19 @@ def test_a_run_of_a_version_with_jobs_goes_on():
     assert again.learner.weights.tobytes() == whole.learner.weights.tobytes()
     state["regime"]["jobs"] = 0
     with pytest.raises(ValueError, match="its training is not as fiol train writes it: regime = "):
-        check_training_record({"training": state})
+        check_checkpoint({"training": state})
 
 
 def test_checkpoints_come_every_so_many_rows(tmp_path):
     X, y = make_rows(100)
     saved = []
     training = Training(
-        new(), guessed_task(y), reader(X, y), save=lambda learner: saved.append(learner.rounds), every_rows=30
+        new(), infer_task(y), reader(X, y), save=lambda learner: saved.append(learner.rounds), every_rows=30
     )
     list(training.events())
     assert len(saved) == 3
     assert all(late - early >= 30 for early, late in zip([0, *saved], saved, strict=False))
-    often = Training(new(), guessed_task(y), reader(X, y), save=lambda learner: saved.append(0), every_seconds=0.0)
+    often = Training(new(), infer_task(y), reader(X, y), save=lambda learner: saved.append(0), every_seconds=0.0)
     list(often.events())
     assert len(saved) > 10
 
@@ -305,7 +305,7 @@ def test_checkpoints_come_every_so_many_rows(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_a_signal_in_the_middle_of_a_piece_waits_for_its_end(monkeypatch):
     X, y = make_rows(90)
-    task, learn = guessed_task(y), fiol.Learner.learn
+    task, learn = infer_task(y), fiol.Learner.learn
 
     def interrupted(self, *rows):
         if self.rounds > 30:
@@ -315,11 +315,11 @@ def test_a_signal_in_the_middle_of_a_piece_waits_for_its_end(monkeypatch):
     monkeypatch.setattr(fiol.Learner, "learn", interrupted)
     before = signal.getsignal(signal.SIGTERM)
     with Signals() as signals:
-        training = Training(new(), task, reader(X, y), held=signals.held)
+        training = Training(new(), task, reader(X, y), defer_signals=signals.deferred)
         with pytest.raises(Stopped) as stopped:
             list(training.events())
         assert stopped.value.number == signal.SIGTERM
-        assert training.rows == training.learner.rounds == training.figures.rows > 30
+        assert training.rows == training.learner.rounds == training.metrics.rows > 30
     assert signal.getsignal(signal.SIGTERM) == before
 
 
@@ -327,7 +327,7 @@ def test_a_signal_in_the_middle_of_a_piece_waits_for_its_end(monkeypatch):
 def test_a_signal_that_somebody_swallows_is_not_lost():
     X, y = make_rows(90)
     with Signals() as signals:
-        training = Training(new(), guessed_task(y), reader(X, y), held=signals.held)
+        training = Training(new(), infer_task(y), reader(X, y), defer_signals=signals.deferred)
         events = training.events()
         next(events)
         with contextlib.suppress(Stopped):  # as callbacks do
@@ -336,7 +336,7 @@ def test_a_signal_that_somebody_swallows_is_not_lost():
         with pytest.raises(Stopped):
             list(events)
         assert training.rows == rows
-        signals.answered()
+        signals.acknowledge()
         training.checkpoint()
 
 
@@ -344,8 +344,8 @@ def test_targets_that_are_missing_or_wrong():
     X, y = make_rows(60)
     gaps = np.where(np.arange(60) % 7 == 3, np.nan, y)
     with pytest.raises(UnclearTargetError, match="from made up:1 on: row 4 of these has no target"):
-        list(Training(new(), guessed_task(y), reader(X, gaps)).events())
-    training = Training(new(), guessed_task(y), reader(X, gaps), skip_missing=True)
+        list(Training(new(), infer_task(y), reader(X, gaps)).events())
+    training = Training(new(), infer_task(y), reader(X, gaps), skip_missing=True)
     list(training.events())
     there = ~np.isnan(gaps)
     assert training.missing == 60 - there.sum()
@@ -353,20 +353,20 @@ def test_targets_that_are_missing_or_wrong():
     alone.learn(X[there], 2.0 * y[there] - 1.0)
     assert training.learner.weights.tobytes() == alone.weights.tobytes()
     with pytest.raises(UnclearTargetError, match="24 on: the target 7 is neither 0 nor 1"):
-        list(Training(new(), guessed_task(y), reader(X, np.where(np.arange(60) == 30, 7.0, y))).events())
+        list(Training(new(), infer_task(y), reader(X, np.where(np.arange(60) == 30, 7.0, y))).events())
 
 
 def test_other_data_than_before_are_noticed():
     X, y = make_rows(60)
-    training = Training(new(), guessed_task(y), reader(X, y))
+    training = Training(new(), infer_task(y), reader(X, y))
     list(training.events())
     state = {**training.state(), "finished": False}
-    shorter = Training(training.learner, guessed_task(y), reader(X[:50], y[:50]))
+    shorter = Training(training.learner, infer_task(y), reader(X[:50], y[:50]))
     shorter.go_on_from(state, [])
     with pytest.raises(ValueError, match="have 50 rows to learn from, but 60 were"):
         list(shorter.events())
     with pytest.raises(ValueError, match="no rows"):
-        list(Training(new(), guessed_task(y), reader(X[:0], y[:0])).events())
+        list(Training(new(), infer_task(y), reader(X[:0], y[:0])).events())
 
 
 @pytest.mark.parametrize(
@@ -376,11 +376,11 @@ def test_other_data_than_before_are_noticed():
         ({"shuffle": -1}, "shuffle"),
         ({"holdout": 1.0}, "holdout"),
         ({"holdout": float("nan")}, "holdout"),
-        ({"patience": 1}, "rows must be held out"),
+        ({"patience": 1}, "patience needs held-out rows"),
         ({"patience": 0, "holdout": 0.1}, "patience"),
     ],
 )
-def test_regimes_that_make_no_sense(options, words):
+def test_invalid_regimes_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         Regime(**options)
 

@@ -65,8 +65,8 @@ def compare(
     from fiol.cli.train import Job
     from fiol.reports.comparison_page import HEAD, comparison_page, comparison_rows, comparison_title
     from fiol.summary import columns
-    from fiol.training.comparing import Comparison
     from fiol.training.run import rows_of_batch
+    from fiol.training.sweep import Sweep
 
     if report is not None:
         refuse_existing(report, force)
@@ -74,7 +74,7 @@ def compare(
     steps = options.pop("steps")
     job = Job(list(sources), "", {**options, **LEFT_AS_THEY_ARE})
     job.find_out()
-    comparison = Comparison(entrants(job, names, steps, sizes), job.task)
+    comparison = Sweep(entrants(job, names, steps, sizes), job.task)
     skips = options["on_error"] == "skip"
     missing = 0
     try:
@@ -84,7 +84,7 @@ def compare(
             comparison.add(rows if there.all() else rows.taken(there.nonzero()[0]))
     finally:
         job.reader.close()
-    found = comparison.finishes()
+    found = comparison.results()
     if report is not None:
         page = comparison_page(comparison, exact_ones(names), ", ".join(sources), typed_command())
         with whole_file(report) as file:

@@ -13,7 +13,7 @@ from fiol.cli.sections import option_in
 if TYPE_CHECKING:
     from fiol.learner import Learner
     from fiol.readers.reading import Reading
-    from fiol.training.guessing import Task
+    from fiol.training.task_inference import Task
 
 #: The section of these options.
 DATA_SECTION = "Data"
@@ -79,9 +79,9 @@ def given_reading(options: dict[str, Any]) -> dict[str, Any]:
         given["pairs"] = pairs
     kinds = dict(column_kind(text) for text in options.pop("columns", ()))
     if kinds:
-        from fiol.features.coding import Coding
+        from fiol.features.table_encoding import TableEncoding
 
-        given["coding"] = Coding.given(kinds)
+        given["coding"] = TableEncoding.from_spec(kinds)
     found = dict(named_value(text) for text in options.pop("reader_options", ()))
     if found:
         given["options"] = found
@@ -104,7 +104,7 @@ def named_value(text: str) -> tuple[str, Any]:
 
 
 def column_kind(text: str) -> tuple[str, Any]:
-    """A column and its kind, as `Coding.given` takes them.
+    """A column and its kind, as `TableEncoding.from_spec` takes them.
 
     >>> column_kind("zip=category"), column_kind("review=words:2")
     (('zip', 'category'), ('review', {'kind': 'words', 'ngrams': 2}))
@@ -123,8 +123,8 @@ def load_trained(path: str) -> tuple[Learner, Reading, Task]:
     from fiol.components.losses import Binary
     from fiol.learner import Learner
     from fiol.readers.reading import Reading
-    from fiol.training.guessing import Task
-    from fiol.training.record import check_told_labels, check_training_record
+    from fiol.training.checkpoint_schema import check_checkpoint, check_labels
+    from fiol.training.task_inference import Task
 
     learner = fiol.load(path)
     if not isinstance(learner, Learner):
@@ -132,8 +132,8 @@ def load_trained(path: str) -> tuple[Learner, Reading, Task]:
     if "reading" not in learner.meta:
         raise ValueError(f"{path} does not say how its data are read: it was not made by fiol train")
     loss = learner.update.loss
-    check_training_record(learner.meta)
-    labels = check_told_labels(learner.meta, loss)
+    check_checkpoint(learner.meta)
+    labels = check_labels(learner.meta, loss)
     if labels is None and isinstance(loss, Binary) and not isinstance(loss, JointLoss):
         labels = [-1, 1]
     why = learner.meta.get("training", {}).get("why", "")

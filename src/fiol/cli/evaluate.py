@@ -113,14 +113,14 @@ def evaluate(
 def write_report(path: str, evaluation: Any, sources: tuple[str, ...], skipped: int) -> None:
     """A page about a model and what its predictions are worth."""
     from fiol.reports.run_page import RunOnPage
-    from fiol.training.figures import Line
+    from fiol.training.metrics import Line
 
     learner = evaluation.learner
     page = RunOnPage(
         learner,
         evaluation.task,
         evaluation,
-        judged=f"{evaluation.rows:,} rows of {', '.join(sources)}",
+        evaluated_on=f"{evaluation.rows:,} rows of {', '.join(sources)}",
         command=typed_command(),
         data=", ".join(learner.meta.get("training", {}).get("asked", {}).get("data", [])) or "data that are not named",
         windows=evaluation.windows.all,

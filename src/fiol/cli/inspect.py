@@ -27,13 +27,13 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     import fiol
     from fiol.learner import Learner
     from fiol.persistence.memory import check_memory
-    from fiol.training.record import check_told_labels, check_training_record
+    from fiol.training.checkpoint_schema import check_checkpoint, check_labels
 
     learner = fiol.load(model, compiled=False)
     if not isinstance(learner, Learner):
         raise ValueError(f"{model} holds a {type(learner).__name__}, not a learner")
-    check_training_record(learner.meta)
-    check_told_labels(learner.meta, learner.update.loss)
+    check_checkpoint(learner.meta)
+    check_labels(learner.meta, learner.update.loss)
     check_memory(
         COPIES_IN_MEMORY * 8.0 * learner.n_features, f"to look at the weights of {learner.n_features:,} features"
     )
@@ -47,7 +47,7 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
 
 def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     """Everything about a model, as plain JSON values."""
-    from fiol.persistence.recipe import to_json
+    from fiol.persistence.component_json import to_json
     from fiol.summary import brief_member
 
     training = learner.meta.get("training", {})

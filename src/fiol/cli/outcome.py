@@ -27,7 +27,7 @@ def answering(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def answer(*args: Any, **options: Any) -> Any:
-        from fiol.training.stopping import Signals, Stopped  # imported here: help is for everyone
+        from fiol.training.signals import Signals, Stopped  # imported here: help is for everyone
 
         try:
             with Signals() as signals, warnings.catch_warnings():

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fiol.reports.run_page import Speed
-from fiol.training.figures import Line
+from fiol.training.metrics import Line
 from fiol.training.run import Advance
 
 #: So many seconds of compiling are told.

@@ -230,7 +230,7 @@ class Job:
         """What to learn: the loss that was named, or the one for the targets of the first rows."""
         import numpy as np
 
-        from fiol.training.guessing import distinct, guessed_task, has_value, plain_values
+        from fiol.training.task_inference import distinct, has_value, infer_task, plain_values
 
         loss = named_loss(self.options["loss"])
         targets = []
@@ -244,7 +244,7 @@ class Job:
                 break
         if not self.first:
             raise ValueError(f"{self.sources.files[0]}: there are no rows")
-        return guessed_task(np.concatenate(targets), loss)
+        return infer_task(np.concatenate(targets), loss)
 
     def without_target(self, place: Any) -> str:
         """What to say where rows have no target: which columns there are, those that are called alike first."""
@@ -264,7 +264,7 @@ class Job:
         from fiol.integrations.parameters import ALGORITHMS, STEP_SIZES, make_regularizer, make_update
         from fiol.learner import Learner
         from fiol.readers.columns import coding_of
-        from fiol.training.guessing import distinct, has_value, plain_values
+        from fiol.training.task_inference import distinct, has_value, plain_values
 
         o, loss = self.options, self.task.loss
         penalty = None if o["penalty"] == "none" else o["penalty"]
@@ -274,7 +274,7 @@ class Job:
         parts = {
             "bits": o["bits"],
             "max_features": o["max_features"],
-            "coding": None if self.reading.coding is None else coding_of(self.reading),
+            "table_encoding": None if self.reading.coding is None else coding_of(self.reading),
             "intercept": not o["no_intercept"],
             "average": o["average"],
             "dtype": o["dtype"],
@@ -319,24 +319,24 @@ class Job:
     ) -> None:
         """Train, show and save."""
         from fiol.cli.screen import Screen
-        from fiol.reports.watching import Watcher
+        from fiol.reports.collector import MetricsCollector
         from fiol.training.run import Regime, Training
-        from fiol.training.stopping import Stopped
+        from fiol.training.signals import Stopped
 
         o = self.options
         regime = Regime(o["passes"], o["shuffle"], o["seed"], o["holdout"], o["early_stop"])
-        watcher = None if report is None else Watcher(self.learner, self.task, bool(regime.holdout))
+        collector = None if report is None else MetricsCollector(self.learner, self.task, bool(regime.holdout))
         self.training = training = Training(
             self.learner,
             self.task,
             self.batches,
             regime,
-            held=signals.held,
+            defer_signals=signals.deferred,
             skip_missing=o["on_error"] == "skip",
             save=self.save,
             every_rows=every_rows,
             every_seconds=every_seconds,
-            watch=watcher,
+            watch=collector,
         )
         if self.state is not None:
             if Regime.from_json(self.state["regime"]) != regime:
@@ -356,14 +356,14 @@ class Job:
                         screen.show(event)
                 training.checkpoint()
             except Stopped as stopped:
-                signals.answered()
+                signals.acknowledge()
                 raise Stopped(stopped.number, *self.stop()) from None
             finally:
                 if self.reader is not None:
                     self.reader.close()
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.output + BEST)
-        page = self.write_page(report, watcher, screen) if watcher is not None and report is not None else None
+        page = self.write_page(report, collector, screen) if collector is not None and report is not None else None
         tell_skipped(self.reader, training.missing)
         if as_json:
             click.echo(json_text(self.summary()))
@@ -371,23 +371,23 @@ class Job:
             click.echo(self.last_words())
         tell_page(page)
 
-    def write_page(self, path: str, watcher: Any, screen: Any) -> str | None:
+    def write_page(self, path: str, collector: Any, screen: Any) -> str | None:
         """The page about the run, and its path; a run that was finished before has nothing new to tell."""
         from fiol.reports.run_page import RunOnPage
 
         training = self.training
-        if not watcher.evaluation.rows:
+        if not collector.evaluation.rows:
             click.echo(f"{path} is not written: no row was learned from this time", err=True)
             return None
-        watcher.evaluation.learner = training.learner  # the best pass's, if that was not the last one
+        collector.evaluation.learner = training.learner  # the best pass's, if that was not the last one
         page = RunOnPage(
             training.learner,
             self.task,
-            watcher.evaluation,
-            judged=watcher.judged(training),
+            collector.evaluation,
+            evaluated_on=collector.evaluated_on(training),
             command=typed_command(),
             data=", ".join(self.asked["data"]),
-            windows=watcher.evaluation.windows.all,
+            windows=collector.evaluation.windows.all,
             history=training.history,
             speeds=screen.speeds,
             compiling=training.compiling,

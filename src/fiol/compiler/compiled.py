@@ -110,7 +110,7 @@ AS_WRITTEN = {"nsz", "contract"}
 
 #: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
 CALLED: tuple[str, ...] = ("compiler", "engine", "components/simd.py", "components/row.py")
-CALLED += ("components/step_sizes/rule.py", "features/scan.py", "algorithms/state.py")
+CALLED += ("components/step_sizes/rule.py", "features/canonicalize.py", "algorithms/state.py")
 #: Part of every type's name, so that an edit of any of these files compiles anew.
 ROOT = Path(__file__).parents[1]
 LAYER = source_digest(ROOT, CALLED)

@@ -330,27 +330,27 @@ class Engine(ABC):
     # --- single rows --------------------------------------------------------------------------
 
     def prepare_fast_path(
-        self, entries: int, intakes: tuple[Any, ...], learning: bool, grows: bool = True, lock: Any = None
+        self, entries: int, spaces: tuple[Any, ...], learning: bool, grows: bool = True, lock: Any = None
     ) -> FastPath:
-        """Return the fast path for single rows of up to `entries` entries, whose names the first of `intakes` numbers.
+        """Return the fast path for single rows of up to `entries` entries, whose names the first of `spaces` numbers.
 
-        All `intakes` are updated when a new name gets a number; none does unless the row `grows`. A caller that reads
-        without taking a lock passes that lock as `lock`: the one of the model that the first intake belongs to.
+        All `spaces` are updated when a new name gets a number; none does unless the row `grows`. A caller that reads
+        without taking a lock passes that lock as `lock`: the one of the model that the first feature space belongs to.
         """
-        intake, found = intakes[0], self.fast_path
-        if found.intake is not intake or found.encoder is not intake.encoder or entries > found.entries:
-            found = FastPath(intake, max(2 * entries, self.longest_row))
+        space, found = spaces[0], self.fast_path
+        if found.space is not space or found.encoder is not space.encoder or entries > found.entries:
+            found = FastPath(space, max(2 * entries, self.longest_row))
         watches = self.centering is not None and self.centering.watches
         if self.trailing or not self.compiled or watches or (learning and self.observer is not None):
             return found
         if (found.learn if learning else found.score) is fallback:
-            self.compile_fast_path(found, intakes, learning, grows, lock)
+            self.compile_fast_path(found, spaces, learning, grows, lock)
         self.fast_path = found
         return found
 
     @abstractmethod
     def compile_fast_path(
-        self, fast_path: FastPath, intakes: tuple[Any, ...], learning: bool, grows: bool, lock: Any
+        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
     ) -> None:
         """Compile the functions of a fast path, if Python's objects have the expected layout."""
 

@@ -153,11 +153,11 @@ class UpdateEngine(Engine):
         return float(self.state.w.size) if self.plan.lazy_update.everywhere else 1.0
 
     def compile_fast_path(
-        self, fast_path: FastPath, intakes: tuple[Any, ...], learning: bool, grows: bool, lock: Any
+        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
     ) -> None:
         from fiol.engine.single_row.events import functions_for
 
-        functions_for(self, fast_path, intakes, learning, grows, lock)
+        functions_for(self, fast_path, spaces, learning, grows, lock)
 
     @property
     def longest_row(self) -> int:

@@ -9,7 +9,7 @@ An object with these keys; numbers have all their digits:
 | `intercept` | a number, or one per class |
 | `weights` | a list of [name or number, weight], or [name, [weight of every class]]; those that are 0 are left out |
 | `meta` | how data are read, the history, and whatever the user keeps with the model |
-| `model` | recipe, options, names, classes: the header of a model file (`fiol.persistence.model`) |
+| `model` | update, options, names, classes: the header of a model file (`fiol.persistence.model`) |
 | `state` | all arrays that change while learning, or null |
 
 With its state a model goes on learning, and predicts, to the same bits. Without, it is one to predict with, up to the
@@ -30,8 +30,8 @@ from fiol.algorithms.update import Update
 from fiol.exports.linear import NoExportError, linear_model
 from fiol.features.file_header import check_header, classes_in
 from fiol.learner import Learner
-from fiol.persistence import recipe, records
-from fiol.persistence.model import Path, StoredModel, build_model, with_coding_of_meta, without_repeated_coding
+from fiol.persistence import component_json, records
+from fiol.persistence.model import Path, StoredModel, build_model, with_encoding_in_meta, without_repeated_encoding
 from fiol.persistence.model_file import ModelFileError, Selected
 
 #: The version of the form.
@@ -58,10 +58,10 @@ def model_to_json(learner: Any, state: bool = True) -> dict[str, Any]:
         raise NoExportError(f"only a Learner is exported, got {type(learner).__name__}")
     learner = learner.copy()
     linear = linear_model(learner)
-    header = without_repeated_coding(learner.core.header(), learner.meta)
+    header = without_repeated_encoding(learner.core.header(), learner.meta)
     if not state:
         update = Update(learner.update.loss)
-        header = {**header, "update": recipe.to_json(update), "statistics": list(update.statistics())}
+        header = {**header, "update": component_json.to_json(update), "statistics": list(update.statistics())}
     return {
         "fiol_json": JSON_FORM,
         "learner": learner.update.brief(),
@@ -85,7 +85,7 @@ def model_from_json(value: Any, compiled: bool = True) -> Learner:
     header, meta, state = value["model"], value["meta"], value["state"]
     if not isinstance(header, dict) or not isinstance(meta, dict):
         raise ValueError("its model or its meta is no object")
-    header = with_coding_of_meta(header, meta)
+    header = with_encoding_in_meta(header, meta)
     if state is None:
         learner = learner_of_weights({**value, "model": header}, compiled)
         learner.meta = meta
@@ -106,10 +106,10 @@ def learner_of_weights(value: dict[str, Any], compiled: bool) -> Learner:
     """The learner that begins with weights as they are told."""
     header = value["model"]
     check_header(header)
-    update: Any = recipe.from_json(header["update"])
+    update: Any = component_json.from_json(header["update"])
     known = classes_in(header.get("labels"))
     learner = Learner(update, **header["options"], classes=known, compiled=compiled)
-    learner.core.intake.restore(header)
+    learner.core.space.restore(header)
     names = learner.names
     features = learner.n_features
     places = {name: i for i, name in enumerate(range(features) if names is None else names)}

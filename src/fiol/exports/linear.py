@@ -11,12 +11,12 @@ import numpy as np
 from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.losses import Binary, Loss
 from fiol.components.row import Floats
-from fiol.features.coding import Coding
 from fiol.features.hashing import Hashing
+from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
 from fiol.readers.columns import coding_of
 from fiol.readers.reading import Reading
-from fiol.training.record import check_told_labels
+from fiol.training.checkpoint_schema import check_labels
 
 
 class NoExportError(TypeError):
@@ -46,7 +46,7 @@ class ExportedModel:
     names: list[str | int] | None
     plain_columns: bool
     hashing: Hashing | None
-    coding: Coding | None
+    coding: TableEncoding | None
     pairs: tuple[tuple[str, ...], ...]
     reading: Reading | None
     labels: list[Any] | None
@@ -105,13 +105,13 @@ def linear_model(learner: Any) -> ExportedModel:
         raise NoExportError("the weights of this model are not finite")
     told = learner.meta.get("reading")
     reading = None if told is None else Reading.from_json(told)
-    coding = learner.coding if reading is None or reading.coding is None else coding_of(reading)
+    coding = learner.table_encoding if reading is None or reading.coding is None else coding_of(reading)
     pairs = coding.pairs if coding is not None else reading.pairs if reading is not None else ()
     bits = learner.bits
     hashing = None if bits is None else Hashing(bits, learner.core.header()["hash"])
     labels = learner.classes if isinstance(loss, JointLoss) else None
     if isinstance(loss, Binary):
-        labels = check_told_labels(learner.meta, loss)
+        labels = check_labels(learner.meta, loss)
     plain = learner.columns is not None
     return ExportedModel(weights, intercepts, learner.names, plain, hashing, coding, pairs, reading, labels, loss)
 

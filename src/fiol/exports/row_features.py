@@ -1,7 +1,7 @@
 """The features of one row, in plain Python that needs nothing: exported models consist of these functions.
 
-They do for a dict what `fiol.features.coding` and `fiol.features.crossing` do for whole columns; the tests compare the
-two. Functions here call one another and `math` alone, and their annotations are left out where they are copied.
+They do for a dict what `fiol.features.table_encoding` does for columns; the tests compare the two.
+Functions here call one another and `math` alone, and their annotations are left out where they are copied.
 """
 
 from __future__ import annotations
@@ -124,11 +124,11 @@ def column_features(name: str, kind: str, ngrams: int, parts: Any, value: Any) -
     """
     if kind in ("date", "time"):
         return date_features(name, value, parts, kind == "time")
-    if kind == "numeral" and isinstance(value, str):
+    if kind == "numeric_text" and isinstance(value, str):
         value = None if value.strip().lower() in ("", "nan") else float(value)
     if is_absent(value):
         return [(f"{name} is missing", 1.0, name)]
-    if kind in ("number", "numeral"):
+    if kind in ("number", "numeric_text"):
         if isinstance(value, str):
             raise TypeError(f"column {name!r} must be a number, got {value!r}")
         return [(name, float(value), name)]

@@ -20,9 +20,9 @@ import numpy as np
 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
 from fiol.features.chunk import Chunk
-from fiol.features.coding import Coding
 from fiol.features.frames import as_frame
 from fiol.features.hashing import Hashing
+from fiol.features.table_encoding import TableEncoding
 from fiol.features.vocabulary import Encoder, Vocabulary
 
 
@@ -32,7 +32,7 @@ class RowVectorizer:
     Features that the model does not know are left out. `fit` does nothing.
     """
 
-    def __init__(self, coding: Coding | None, names: Any, bits: int | None, function: str | None = None) -> None:
+    def __init__(self, coding: TableEncoding | None, names: Any, bits: int | None, function: str | None = None) -> None:
         self.coding, self.names, self.bits, self.function = coding, names, bits, function
 
     def fit(self, X: Any, y: Any = None) -> RowVectorizer:

@@ -4,7 +4,7 @@ Every column of the coding is a column of the table, by its name:
 
 | kind | in SQL |
 |---|---|
-| `number`, `numeral` | weight times value (of texts, cast); NULL, for texts also '' and 'nan', is "is missing" |
+| `number`, `numeric_text` | weight times value (of texts, cast); NULL, for texts also '' and 'nan', is "is missing" |
 | `category` | CASE: the weight of the value, 0 for values never seen; NULL is "is missing" |
 | `date`, `time` | parts, by STRFTIME (dialect "sqlite": ISO texts, to the second) or EXTRACT ("postgresql") |
 | `words`, `tags` | nothing: SQL has no common way to take texts and lists apart; export such models to Python |
@@ -25,8 +25,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fiol.exports.linear import ExportedModel, NoExportError, joint_labels, linear_model
-from fiol.features.coding import DATED, WEEKDAYS, Column
-from fiol.features.crossing import TIMES, belongs_to
+from fiol.features.interactions import TIMES, belongs_to
+from fiol.features.table_encoding import DATED, WEEKDAYS, Column
 from fiol.readers.writing import number_text
 
 #: The dialects there are: "standard" has no parts of dates.
@@ -110,7 +110,7 @@ def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: str) -
 def column_terms(column: Column, weights: dict[Any, float], dialect: str) -> Iterator[str]:
     """What a column adds to the score: a number, a choice by its value, or both for the parts of a date."""
     name, missing = identifier(column.name), weights.get(f"{column.name} is missing", 0.0)
-    if column.kind in ("number", "numeral"):
+    if column.kind in ("number", "numeric_text"):
         value, absent = number_value(column)
         own = weights.get(column.name, 0.0)
         if own or missing:
@@ -259,7 +259,7 @@ def column_atoms(column: Column, name: str, dialect: str) -> Iterator[Atom]:
     if column.kind == "skip":
         return
     own, before = identifier(column.name), f"{column.name}="
-    if column.kind in ("number", "numeral"):
+    if column.kind in ("number", "numeric_text"):
         value, absent = number_value(column)
         if name == column.name:
             yield Atom(column.name, f"NOT ({absent})", value)

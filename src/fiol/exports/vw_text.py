@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
-from fiol.features.crossing import TIMES
+from fiol.features.interactions import TIMES
 from fiol.readers.namespaces import full_name, split_name
 from fiol.readers.writing import number_text, percent_encoded
 
@@ -80,16 +80,16 @@ def lines_of_weights(name: str | None, number: int, weights: list[float]) -> Ite
             yield f"{before}{number}{place}:{number_text(weight)}"
 
 
-def vw_hash(name: str, crossed: bool = False) -> int:
-    """Vowpal Wabbit's hash of a feature `space^name`, before it is cut to bits; with `crossed`, a * joins factors.
+def vw_hash(name: str, add_interactions: bool = False) -> int:
+    """Vowpal Wabbit's hash of a feature `space^name`, before it is cut to bits; with `add_interactions`, a * joins factors.
 
     A namespace is hashed by murmur3 from seed 0, a name from the hash of its namespace, but a number n in a namespace
     of hash h is n + h. A product of features h1, h2, ... is the hash (h1 * 16777619) ^ h2, and so on.
 
-    >>> vw_hash("a^x") % 2**18, vw_hash("17") % 2**18, vw_hash("a^x*b^z", crossed=True) % 2**18
+    >>> vw_hash("a^x") % 2**18, vw_hash("17") % 2**18, vw_hash("a^x*b^z", add_interactions=True) % 2**18
     (55432, 17, 80151)
     """
-    if crossed and TIMES in name:
+    if add_interactions and TIMES in name:
         found = 0
         for factor in name.split(TIMES):
             found = (found * FNV_PRIME) ^ vw_hash(factor)

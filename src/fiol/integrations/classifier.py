@@ -123,7 +123,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         warm_start: bool = False,
         class_weight: Any = None,
         n_jobs: int | None = None,
-        coding: Any = None,
+        table_encoding: Any = None,
         record_every: int | None = None,
         tune: dict[str, Any] | None = None,
         verbose: int = 0,
@@ -149,7 +149,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.class_weight = class_weight
         self.n_jobs = n_jobs
-        self.coding = coding
+        self.table_encoding = table_encoding
         self.record_every = record_every
         self.tune = tune
         self.verbose = verbose
@@ -250,7 +250,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
             return self
         with unless_refused(self):
-            chunk = to_chunk(X, n_features=self.n_features_in_) if frame is None else self._inside().core.read_in(frame)
+            chunk = (
+                to_chunk(X, n_features=self.n_features_in_) if frame is None else self._inside().core.read_rows(frame)
+            )
             sample_weights = self._sample_weights(sample_weight, X)
             codes = self._codes(one_array(y, chunk.rows))
             sample_weights = self._weighted(sample_weights, codes)
@@ -269,7 +271,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             return self
         self._coef = None  # also if an interrupt comes
         with model.core.transaction():
-            chunk = chunk if frame is None else model.core.take_in(frame)
+            chunk = chunk if frame is None else model.core.encode_rows(frame)
             found, tasks = (
                 model.core.learn_each(chunk, codes, sample_weights, self._map),
                 model.core.targets_of_rows(codes),

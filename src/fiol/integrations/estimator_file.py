@@ -3,7 +3,7 @@
 
 | key of the header | what |
 |---|---|
-| `parameters` | those of the constructor: plain values, and components as recipes |
+| `parameters` | those of the constructor: plain values, and components as JSON |
 | `columns` | `n_features_in_` |
 | `names` | `feature_names_in_`, null without names |
 | `passes`, `rounds_before` | `n_iter_`, and rounds made before the last `fit` began |
@@ -36,17 +36,19 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.component import Component
-from fiol.features.coding import Coding
 from fiol.features.labels import AnyLabels
+from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
-from fiol.persistence import recipe
+from fiol.persistence import component_json
 from fiol.persistence.model import Path, build_model, read_model, write_model
 
 #: The models that an estimator may have inside, by kind.
 MODELS: dict[str, Any] = {"learner": Learner, "one-vs-rest": OneVsRest}
 #: Parameters that classes had in an earlier version, and that files may still have.
 DROPPED_PARAMETERS = ("n_jobs",)
+#: Parameters by the names of earlier versions.
+RENAMED_PARAMETERS = {"coding": "table_encoding"}
 #: Arrays that are not the model's.
 OWN_ARRAYS = ("losses", "classes", "class_weights")
 
@@ -85,7 +87,7 @@ class Saved:
         """The estimator of what a file says."""
         known = cls._get_param_names()  # type: ignore[attr-defined]
         parameters = {
-            name: value_from_json(value)
+            RENAMED_PARAMETERS.get(name, name): value_from_json(value)
             for name, value in header["parameters"].items()
             if name in known or name not in DROPPED_PARAMETERS
         }
@@ -126,7 +128,7 @@ def restore_common(estimator: Any, header: dict[str, Any], models: list[Any], *c
     names, columns = header["names"], header["columns"]
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("its names are no texts")
-    plain = [model for model in models if model.coding is None]
+    plain = [model for model in models if model.table_encoding is None]
     if any(model.n_features != columns for model in plain) or (names is not None and len(names) != columns):
         raise ValueError(f"its model has {models[0].n_features} features, not its {columns} columns")
     estimator.n_features_in_, estimator.n_iter_ = columns, header["passes"]
@@ -262,10 +264,10 @@ def passive_learners(header: dict[str, Any], arrays: dict[str, Any], compiled: b
 
 
 def value_to_json(name: str, value: Any) -> Any:
-    """A parameter as plain JSON, a component as its recipe, a sequence as a list; TypeError if it is none of these."""
+    """A parameter as plain JSON, a component as its JSON, a sequence as a list; TypeError if it is none of these."""
     if isinstance(value, Component):
-        return {"recipe": recipe.to_json(value)}
-    if isinstance(value, Coding):
+        return {"recipe": component_json.to_json(value)}
+    if isinstance(value, TableEncoding):
         return {"coding": value.to_json()}
     if isinstance(value, dict):
         pairs = [[value_to_json(name, key), value_to_json(name, entry)] for key, entry in value.items()]
@@ -286,5 +288,5 @@ def value_from_json(value: Any) -> Any:
     if isinstance(value, list):
         return [value_from_json(entry) for entry in value]
     if isinstance(value, dict) and "coding" in value:
-        return Coding.from_json(value["coding"])
-    return recipe.from_json(value["recipe"]) if isinstance(value, dict) else value
+        return TableEncoding.from_json(value["coding"])
+    return component_json.from_json(value["recipe"]) if isinstance(value, dict) else value

@@ -29,9 +29,9 @@ from fiol.components.row import Floats
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
 from fiol.features.chunk import Chunk
-from fiol.features.coding import Coding, needs_coding
 from fiol.features.containers import to_chunk
 from fiol.features.frames import Frame, as_frame, converted
+from fiol.features.table_encoding import TableEncoding, needs_encoding
 from fiol.features.targets import check_sample_weights
 from fiol.integrations import estimator_file
 from fiol.integrations.fitting import TAIL, Passes, Progress, held_back, held_out, negative_loss
@@ -97,9 +97,9 @@ PARAMETERS = """
         Seed of shuffling and holding out.
     warm_start : `fit` goes on from where the last one ended, with what has been learned about steps as well if no
         parameter of the update has changed.
-    coding : how the columns of a frame with texts, dates or missing values become features: a dict from columns to
-        kinds ("number", "category", "words", "date", "skip", ...), a `fiol.Coding`, or None, which leaves it to the
-        frame of the first fit (docs/columns.md). `coef_` has a column for each of `coef_names_` then.
+    table_encoding : how the columns of a frame with text, dates or missing values become features: a dict from columns
+        to kinds ("number", "category", "words", "date", "skip", ...), a `fiol.TableEncoding`, or None, which infers it
+        from the frame of the first fit (docs/columns.md). `coef_` has a column for each of `coef_names_` then.
     record_every : keep an account of every round (`fiol.regret.Ledger`) in `ledgers_`, recorded every so many rounds.
     verbose : print a line per pass of `fit`; `partial_fit` prints nothing."""
 
@@ -108,7 +108,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
     """The parts that both estimators share: parameters to an update, rows to learners, weights back."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "coding": [dict, Coding, None],
+        "table_encoding": [dict, TableEncoding, None],
         "penalty": [StrOptions(set(PENALTIES)), Regularizer, None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
@@ -145,7 +145,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
     # --- rows -------------------------------------------------------------------------------------
 
     def _plain(self, X: Any) -> bool:
-        """Whether X needs no checks but those that an intake makes."""
+        """Whether X needs no checks but those that a feature space makes."""
         if type(X) not in CSR_TYPES and not (type(X) is np.ndarray and X.dtype == np.float64):
             return False
         shape = X.shape
@@ -158,18 +158,18 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
 
     @property
     def _coded(self) -> bool:
-        """Whether a coding makes features of the columns of frames."""
-        return hasattr(self, "learners_") and self._inside().coding is not None
+        """Whether a table encoding makes features of the columns of frames."""
+        return hasattr(self, "learners_") and self._inside().table_encoding is not None
 
     def _frame_to_code(self, X: Any, first: bool) -> Frame | None:
-        """X as a frame if its columns go by a coding, which the first one decides; None if scikit-learn takes it."""
+        """Return X as a frame if a table encoding applies to its columns; None if scikit-learn validates it."""
         if not first and not self._coded:
             return None
         frame = as_frame(X)
         if frame is None and not first:
             columns = ", ".join(self.feature_names_in_)
             raise TypeError(f"this model learned from frames: X must be one with the columns {columns}")
-        if first and (frame is None or (self.coding is None and not needs_coding(frame))):
+        if first and (frame is None or (self.table_encoding is None and not needs_encoding(frame))):
             return None
         return frame
 
@@ -183,13 +183,13 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
 
     def _taken_in(self, frame: Frame, old: Any, new: Any) -> Chunk:
         """The rows of a frame for a new model, which knows the features of an old one too, if it is to go on."""
-        chunk = (new if old is None else old).core.take_in(frame)
+        chunk = (new if old is None else old).core.encode_rows(frame)
         if old is not None:
             new.core.share_features(old.core)
         return chunk
 
     def _chunk(self, X: Any) -> Chunk:
-        """X that scikit-learn, or a coding, has looked at as a chunk."""
+        """X that scikit-learn, or a table encoding, has looked at as a chunk."""
         return X if isinstance(X, Chunk) else to_chunk(X, n_features=self.n_features_in_)
 
     def _checked(self, X: Any) -> Any:
@@ -200,7 +200,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         """`ask(X)`, where scikit-learn's checks, which take longer than scores, are made for what needs them."""
         check_is_fitted(self)
         if self._coded:
-            return ask(self._inside().core.read_in(self._frame_to_code(X, first=False)))
+            return ask(self._inside().core.read_rows(self._frame_to_code(X, first=False)))
         if self._plain(X):
             try:
                 return ask(X)
@@ -224,7 +224,9 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
     def _options(self, coded: bool) -> dict[str, Any]:
         """Options of every kind of model."""
         features = (
-            {"coding": {} if self.coding is None else self.coding} if coded else {"n_features": self.n_features_in_}
+            {"table_encoding": {} if self.table_encoding is None else self.table_encoding}
+            if coded
+            else {"n_features": self.n_features_in_}
         )
         return {**features, "intercept": self.fit_intercept, "average": self.average}
 
@@ -334,7 +336,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
 
     @property
     def coef_names_(self) -> list[str]:
-        """What every column of `coef_` is called: a column of X, or a feature that a coding made of one.
+        """What every column of `coef_` is called: a column of X, or a feature that a table encoding made of one.
 
         >>> import pandas as pd, fiol
         >>> frame = pd.DataFrame({"age": [30, 40, 50], "city": ["Rome", "Oslo", None]})

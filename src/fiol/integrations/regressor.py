@@ -85,7 +85,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         shuffle: bool = True,
         random_state: Any = None,
         warm_start: bool = False,
-        coding: Any = None,
+        table_encoding: Any = None,
         record_every: int | None = None,
         tune: dict[str, Any] | None = None,
         verbose: int = 0,
@@ -109,7 +109,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.shuffle = shuffle
         self.random_state = random_state
         self.warm_start = warm_start
-        self.coding = coding
+        self.table_encoding = table_encoding
         self.record_every = record_every
         self.tune = tune
         self.verbose = verbose
@@ -201,7 +201,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         targets = check_targets(one_array(y, X.shape[0]), X.shape[0], loss)
         self._coef = None  # also if an interrupt comes
         with learner.core.transaction():
-            chunk = learner.core.take_in(frame) if chunk is None else chunk
+            chunk = learner.core.encode_rows(frame) if chunk is None else chunk
             self._note([Passes(learner, chunk, targets, sample_weights)()])
         return self
 

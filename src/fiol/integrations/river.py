@@ -31,6 +31,7 @@ from fiol.components.row import Floats
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
 from fiol.features.chunk import Chunk
+from fiol.features.feature_space import FeatureSpace, one_row
 from fiol.features.frames import (
     Frame,
     as_frame,
@@ -42,7 +43,6 @@ from fiol.features.frames import (
     series_like,
     series_name,
 )
-from fiol.features.intake import Intake, one_row
 from fiol.features.labels import AnyLabels, plain_label
 from fiol.features.turns import Turns
 from fiol.integrations.parameters import (
@@ -116,11 +116,11 @@ class LinearModel(base.Estimator):
         self.positive = positive
         self.fit_intercept = fit_intercept
         self.bits = bits
-        self._intake = Intake(bits=bits, any_names=True)
+        self._space = FeatureSpace(bits=bits, any_names=True)
         self._y_name: Any = None
         self._turns = Turns()
         self._update = self._make_update()
-        self._intake.counts_unseen = self._new_learner().core.counts_unseen
+        self._space.counts_unseen = self._new_learner().core.counts_unseen
 
     # --- parameters -------------------------------------------------------------------------------
 
@@ -142,12 +142,12 @@ class LinearModel(base.Estimator):
             return make_update(component_named(self.loss, dict(self._losses)), **given, alone=self.average)
 
     def _new_learner(self) -> Learner:
-        """A learner of numbered features before its first round: the intake numbers them."""
+        """A learner of numbered features before its first round: the feature space numbers them."""
         return Learner(self._update, **self._options())
 
     def _options(self) -> dict[str, Any]:
         """Options of every kind of model."""
-        return {"n_features": self._intake.width, "intercept": self.fit_intercept, "average": self.average}
+        return {"n_features": self._space.width, "intercept": self.fit_intercept, "average": self.average}
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -170,7 +170,7 @@ class LinearModel(base.Estimator):
                 self._update = update
                 counts_unseen = self._new_learner().core.counts_unseen
                 self._continue()
-                self._intake.counts_unseen = counts_unseen
+                self._space.counts_unseen = counts_unseen
         except BaseException:
             self.__dict__.update(before)
             raise
@@ -201,19 +201,19 @@ class LinearModel(base.Estimator):
 
     def _round(self, model: Any, x: Any, y: Any, w: Any) -> Any:
         """One round, or an error and none; the model that goes on from it."""
-        if model.core.fast_learn_dict(x, y, w, self._intake) is not None:
+        if model.core.fast_learn_dict(x, y, w, self._space) is not None:
             return model
-        row = self._intake.known_row(x)
-        if row is not None and model.core.fast_learn_row(*row, y, w, self._intake) is not None:
+        row = self._space.known_row(x)
+        if row is not None and model.core.fast_learn_row(*row, y, w, self._space) is not None:
             return model
-        with calling_it(ONE_CALLED), self._intake.transaction(learner=self):
-            return self._taught(model, one_row(*self._intake.take_in_row(x)), AnyLabels([y]), [w])
+        with calling_it(ONE_CALLED), self._space.transaction(learner=self):
+            return self._taught(model, one_row(*self._space.encode_row(x)), AnyLabels([y]), [w])
 
     def _rounds(self, model: Any, frame: Frame, y: Any, w: Any) -> Any:
         """Learn from every row of a frame, one round each, and return the model, which may be a new one."""
         called = {"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED
-        with self._turns, calling_it(called), self._intake.transaction(learner=self):
-            chunk = self._intake.take_in(frame)
+        with self._turns, calling_it(called), self._space.transaction(learner=self):
+            chunk = self._space.encode_rows(frame)
             return self._taught(model, chunk, y, np.full(chunk.rows, w) if is_number(w) else w)
 
     def _taught(self, model: Any, chunk: Chunk, y: Any, w: Any) -> Any:
@@ -225,17 +225,17 @@ class LinearModel(base.Estimator):
         """The score, or the scores, of one row, as an array of one row."""
         with self._turns:
             if isinstance(model, OneVsRest):
-                return model.core.scores_of_dict(x, self._intake, lock=self._turns)[None]
-            z = model.core.fast_score_dict(x, self._intake, lock=self._turns)
-            return model.core.score_canonical(one_row(*self._intake.read_row(x))) if z is None else np.array([z])
+                return model.core.scores_of_dict(x, self._space, lock=self._turns)[None]
+            z = model.core.fast_score_dict(x, self._space, lock=self._turns)
+            return model.core.score_canonical(one_row(*self._space.read_row(x))) if z is None else np.array([z])
 
     def _event(self, learner: Learner, x: Any, predict: bool) -> float | None:
         """The score of one row by a learner of one score, or its prediction; None if it needs a second look."""
-        fast_path, intake = learner.core.engine.fast_path, self._intake
+        fast_path, space = learner.core.engine.fast_path, self._space
         found = fast_path.predict(x) if predict else fast_path.score(x)
         current = (
-            fast_path.intake is intake
-            and fast_path.encoder is intake.encoder
+            fast_path.space is space
+            and fast_path.encoder is space.encoder
             and fast_path is learner.core.engine.fast_path
         )
         return found if current else None
@@ -243,12 +243,12 @@ class LinearModel(base.Estimator):
     def _scores_many(self, model: InnerModel, frame: Frame) -> Floats:
         """The scores of the rows of a frame."""
         with self._turns:
-            return model.core.score_canonical(self._intake.read(frame))
+            return model.core.score_canonical(self._space.read(frame))
 
     def _named_weights(self, w: Floats) -> dict[Any, float]:
         """Weights that are not 0 by the names of their features, or by their numbers if these are hashes."""
         found = np.flatnonzero(w)
-        names = self._intake.names
+        names = self._space.names
         return {int(i) if names is None else names[i]: float(w[i]) for i in found}
 
 
@@ -342,8 +342,8 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
             turns.acquire()
             model, pair = self._model, self._pair()
             if pair is not None and (y is True or y is False):
-                intake, fast_path = self._intake, pair.core.engine.fast_path
-                if fast_path.intake is intake and fast_path.encoder is intake.encoder:
+                space, fast_path = self._space, pair.core.engine.fast_path
+                if fast_path.space is space and fast_path.encoder is space.encoder:
                     z = fast_path.learn(x, 1.0 if y else -1.0, w)
                     if z is not None:
                         if not math.isfinite(z):
@@ -585,9 +585,9 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
         turns = self._turns
         try:
             turns.acquire()
-            learner, intake = self._learner, self._intake
+            learner, space = self._learner, self._space
             fast_path = learner.core.engine.fast_path
-            if fast_path.intake is intake and fast_path.encoder is intake.encoder:
+            if fast_path.space is space and fast_path.encoder is space.encoder:
                 z = fast_path.learn(x, y, w)
                 if z is not None:
                     if not math.isfinite(z):
@@ -614,13 +614,13 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The predicted target: the score, or exp(score) for counts."""
-        learner, intake = self._learner, self._intake
+        learner, space = self._learner, self._space
         fast_path = learner.core.engine.fast_path
         found = fast_path.predict(x)
         if (
             found is not None
-            and fast_path.intake is intake
-            and fast_path.encoder is intake.encoder
+            and fast_path.space is space
+            and fast_path.encoder is space.encoder
             and fast_path is learner.core.engine.fast_path
         ):
             return found  # type: ignore[no-any-return]

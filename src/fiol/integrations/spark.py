@@ -56,8 +56,8 @@ try:
 except ImportError as error:
     raise ImportError("fiol.spark needs PySpark: pip install fiol[spark]") from error
 
-from fiol.features.coding import Coding
 from fiol.features.frames import arrow
+from fiol.features.table_encoding import TableEncoding
 from fiol.integrations.parameters import CLASSIFICATION, JOINT, REGRESSION, component_named, make_update
 from fiol.integrations.spark_rounds import SUMMED, Rounds, train_in_rounds
 from fiol.integrations.spark_rows import OF_ARRAYS, OF_MAPS, OF_VECTORS, PLAIN_COLUMNS, SparkRows
@@ -227,7 +227,7 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
         return self._set(**{name: value for name, value in given.items() if value is not None})
 
     def setInitialModel(self, model: Any) -> Any:
-        """Go on from a model of this module, which keeps its columns, coding and classes."""
+        """Go on from a model of this module, which keeps its columns, table encoding and classes."""
         if not isinstance(model, _SparkModel):
             raise TypeError(f"initialModel must be a model of fiol.spark, got {type(model).__name__}")
         self.initial_model = model
@@ -299,7 +299,7 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
         )
 
     def _learner(self, dataset: Any, rows: SparkRows) -> Learner:
-        """A learner that knows classes and the coding of columns, and nothing else."""
+        """A learner that knows classes and the encoding of columns, and nothing else."""
         options: dict[str, Any] = {
             "intercept": self.getOrDefault("fitIntercept"),
             "bits": self.getOrDefault("bits") or None,
@@ -308,7 +308,7 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
             tables = first_rows(dataset, list(rows.features), ROWS_FOR_CODING)
             if not tables:
                 raise ValueError("there are no rows to learn from")
-            options["coding"] = Coding.of(arrow().concat_tables(tables))
+            options["table_encoding"] = TableEncoding.infer(arrow().concat_tables(tables))
         if rows.classes is not None and len(rows.classes) != 2:
             options["classes"] = list(rows.classes)
         return Learner(self._update(rows.classes), **options)

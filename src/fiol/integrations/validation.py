@@ -79,7 +79,7 @@ def all_or_nothing(fit: Any) -> Any:
         before = {name: value.copy() if type(value) is list else value for name, value in self.__dict__.items()}
         goes_on = self.warm_start or fit.__name__ == "partial_fit"
         model = getattr(self, "_model", None)
-        own = () if model is None else (model.core.intake,)  # one model of several has the features of all
+        own = () if model is None else (model.core.space,)  # one model of several has the features of all
         cores = [learner.core for learner in getattr(self, "learners_", getattr(self, "_learners", ()))]
         undo = Transaction(*((*cores, *own) if goes_on else ()))
         try:

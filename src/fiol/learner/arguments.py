@@ -15,9 +15,9 @@ from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Logistic
 from fiol.components.regularizers import Unregularized
 from fiol.features.chunk import MOST_FEATURES
-from fiol.features.coding import Coding
 from fiol.features.hashing import Hashing, integer
 from fiol.features.labels import Labels, check_classes
+from fiol.features.table_encoding import TableEncoding
 from fiol.presets import Stacked
 
 
@@ -78,13 +78,13 @@ def given_labels(classes: Any) -> Labels:
     return Labels(() if classes is None else check_classes(classes), closed=classes is not None)
 
 
-def coding_given(coding: Any, width: int | None, bits: int | None) -> Coding | None:
+def table_encoding_given(table_encoding: Any, width: int | None, bits: int | None) -> TableEncoding | None:
     """Return the column encoding that the user gives, if any; TypeError if the number of features is fixed."""
-    if coding is None:
+    if table_encoding is None:
         return None
     if width is not None and bits is None:
-        raise TypeError("a coding makes as many features as there are names: leave out n_features")
-    return Coding.given(coding)
+        raise TypeError("a table encoding makes as many features as there are names: leave out n_features")
+    return TableEncoding.from_spec(table_encoding)
 
 
 def plans_of(update: Update | Ensemble, averaging: bool) -> list[Plan]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,12 @@ from fiol.engine.ensemble.engine import make_engine
 from fiol.engine.single_row.fast_path import fallback
 from fiol.features.blocks import scattered
 from fiol.features.chunk import Chunk
+from fiol.features.feature_space import FeatureSpace, counted, one_row
 from fiol.features.frames import as_list
-from fiol.features.intake import Intake, counted, one_row
 from fiol.features.labels import AnyLabels, labels_of_rows
 from fiol.features.targets import check_sample_weights
 from fiol.features.vocabulary import Vocabulary, named_texts
-from fiol.learner.arguments import check_dtype, check_flag, coding_given, fixed_features, labels_for, plans_of
+from fiol.learner.arguments import check_dtype, check_flag, fixed_features, labels_for, plans_of, table_encoding_given
 from fiol.learner.model_core import ModelCore, known_classes
 from fiol.persistence import records
 
@@ -45,14 +45,14 @@ class LearnerCore(ModelCore):
     def __init__(
         self,
         update: Update | Ensemble,
-        intake: Intake,
+        space: FeatureSpace,
         engine: Engine,
         intercept: bool,
         average: bool,
         dtype: Any,
         compiled: bool,
     ) -> None:
-        super().__init__(update, intake, intercept, average, dtype, compiled)
+        super().__init__(update, space, intercept, average, dtype, compiled)
         self.engine = engine
         self.whole_rows = not update.geometry.reparametrization().is_identity  # rows change before the engine sees them
 
@@ -78,15 +78,15 @@ class LearnerCore(ModelCore):
     @property
     def counts_unseen(self) -> bool:
         """Whether a feature that was never seen has a weight."""
-        return self.intake.counts_unseen
+        return self.space.counts_unseen
 
     @property
     def numbered(self) -> bool:
         """Whether features are the columns of a matrix, not names or hashes."""
-        return self.intake.encoder is None
+        return self.space.encoder is None
 
     def options(self) -> dict[str, Any]:
-        return {**super().options(), "max_features": self.intake.max_features}
+        return {**super().options(), "max_features": self.space.max_features}
 
     def header(self) -> dict[str, Any]:
         return {**super().header(), "statistics": list(self.update.statistics())}
@@ -95,12 +95,12 @@ class LearnerCore(ModelCore):
         return self.engine.arrays()
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        self.intake.restore(header)
+        self.space.restore(header)
         self.engine.restore(records.fill_missing(arrays, self.arrays(), self.engine.needed_arrays))
 
-    def with_engine(self, engine: Engine, intake: Intake) -> LearnerCore:
-        """Return a core with the same update and options, and this engine and intake, not copies."""
-        return LearnerCore(self.update, intake, engine, self.intercept_fitted, self.averages, self.dtype, self.compiled)
+    def with_engine(self, engine: Engine, space: FeatureSpace) -> LearnerCore:
+        """Return a core with the same update and options, and this engine and space, not copies."""
+        return LearnerCore(self.update, space, engine, self.intercept_fitted, self.averages, self.dtype, self.compiled)
 
     def copy(self) -> LearnerCore:
         new = self.with_update(self.update)
@@ -110,21 +110,21 @@ class LearnerCore(ModelCore):
     def with_update(self, update: Update | Ensemble) -> LearnerCore:
         """Return a core with another update and the same options, features and classes, before its first round."""
         new = make_learner_core(update, **self.options(), classes=known_classes(self), compiled=self.compiled)
-        new.intake.restore(self.intake.header())
+        new.space.restore(self.space.header())
         return new
 
     def mark(self) -> Any:
-        return self.engine, self.engine.mark(), self.intake.mark()
+        return self.engine, self.engine.mark(), self.space.mark()
 
     def rewind(self, mark: Any) -> None:
         self.engine, rounds, features = mark
         self.engine.rewind(rounds)
-        self.intake.rewind(features)
+        self.space.rewind(features)
 
     def extend(self, features: int) -> None:
         """Grow to at least `features` features, unless their number is fixed."""
-        if self.intake.width is None:
-            self.intake.features = max(self.intake.features, features)
+        if self.space.width is None:
+            self.space.features = max(self.space.features, features)
 
     # --- classes --------------------------------------------------------------------------------
 
@@ -133,8 +133,8 @@ class LearnerCore(ModelCore):
         labels = self.labels
         if labels is None:
             raise TypeError(f"{type(self.update.loss).__name__} has one score, not one per class")
-        with self.intake.transaction():
-            new = labels.take_in(labels_of_rows(classes, None, labels))
+        with self.space.transaction():
+            new = labels.add(labels_of_rows(classes, None, labels))
             if new:
                 self.add_scores(len(labels))
 
@@ -163,7 +163,7 @@ class LearnerCore(ModelCore):
     # --- learning from chunks -------------------------------------------------------------------
 
     def learn_container(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
-        if self.intake.max_features is not None:
+        if self.space.max_features is not None:
             return self.learn_bounded(X, y, sample_weights)
         return super().learn_container(X, y, sample_weights)
 
@@ -216,7 +216,7 @@ class LearnerCore(ModelCore):
             return self.prune()
 
         try:
-            for start, chunk in self.intake.blocks(X, drop_zeros):
+            for start, chunk in self.space.blocks(X, drop_zeros):
                 if chunk.rows < len(y):
                     before = saved()
                 stop = start + chunk.rows
@@ -238,32 +238,34 @@ class LearnerCore(ModelCore):
         return scores
 
     def entered(self, chunk: Chunk) -> Chunk:
-        """Return the rows as the working geometry sees them."""
-        return Chunk(*self.update.geometry.reparametrization().transform_rows(chunk, self.intake.features))
+        """Return the rows in the coordinates of the geometry."""
+        return Chunk(*self.update.geometry.reparametrization().transform_rows(chunk, self.space.features))
 
     # --- learning from single rows --------------------------------------------------------------
 
     def fast_learn_row(
-        self, indices: Any, values: Any, y: Any, sample_weight: Any, *outer: Intake, grows: bool = False
+        self, indices: Any, values: Any, y: Any, sample_weight: Any, *outer: FeatureSpace, grows: bool = False
     ) -> float | None:
         """Make the round of a row in canonical form and return its score before; None, and no round, for any other row.
 
-        A feature that was never seen is taken only if the learner `grows`, and has room for it. `outer` are the intakes
-        that `fast_learn_dict` gets for the same model, so that rows and dicts share compiled functions.
+        A feature that was never seen is added only if the learner `grows`, and has memory for it. `outer` are the
+        feature spaces that `fast_learn_dict` gets for the same model: rows and dicts share compiled functions.
         """
         if type(y) not in TARGET_TYPES or type(sample_weight) not in TARGET_TYPES or self.whole_rows:
             return None
-        y, sample_weight, intake = float(y), float(sample_weight), self.intake
-        fast = self.engine.prepare_fast_path(len(values), (*outer, intake), learning=True, grows=grows)
+        y, sample_weight, space = float(y), float(sample_weight), self.space
+        fast = self.engine.prepare_fast_path(len(values), (*outer, space), learning=True, grows=grows)
         if fast.learn is fallback:
-            z = self.engine.learn_one(indices, values, y, sample_weight, intake.features)
+            z = self.engine.learn_one(indices, values, y, sample_weight, space.features)
         else:
             z = fast.learn(indices, values, y, sample_weight)
         self.warn_if_score_not_finite(z)
         return z
 
-    def fast_learn_dict(self, row: Any, y: Any, sample_weight: Any, *outer: Intake, grows: bool = True) -> float | None:
-        """`fast_learn_row` for a dict; the first of the `outer` intakes numbers its names, or the learner's own."""
+    def fast_learn_dict(
+        self, row: Any, y: Any, sample_weight: Any, *outer: FeatureSpace, grows: bool = True
+    ) -> float | None:
+        """Make the round of a dict, see `fast_learn_row`; the first of `outer`, or the own space, numbers its names."""
         if (
             type(y) not in TARGET_TYPES
             or type(sample_weight) not in TARGET_TYPES
@@ -271,35 +273,32 @@ class LearnerCore(ModelCore):
             or type(row) is not dict
         ):
             return None
-        fast = self.engine.prepare_fast_path(len(row), (*outer, self.intake), learning=True, grows=grows)
+        fast = self.engine.prepare_fast_path(len(row), (*outer, self.space), learning=True, grows=grows)
         z = call_with_text(fast.learn, row, float(y), float(sample_weight))
         self.warn_if_score_not_finite(z)
         return z
 
     def learn_dict(self, features: Any, y: Any, sample_weight: Any) -> Any:
-        """Make the round of a dict of features, whatever is in it, and return its score before."""
+        """Make the round of any dict of features, and return its score before."""
         z = self.fast_learn_dict(features, y, sample_weight)
         if z is not None:
             return z
-        intake = self.intake
-        if intake.max_features is not None:
-            X, _ = counted([features])
-            with self.transaction():
-                targets, weights = self.check_targets([y], 1), check_sample_weights([sample_weight], 1)
-                scores = self.learn_container(X, targets, weights)
-                self.warn_if_not_finite(scores)
-                return only_score(scores)
-        row = intake.known_row(features)
+        space, bounded = self.space, self.space.max_features is not None
+        row = None if bounded else space.known_row(features)
         z = None if row is None else self.fast_learn_row(*row, y, sample_weight)
         if z is not None:
             return z
         with self.transaction():
-            before, row = intake.features, intake.take_in_row(features)
-            z = self.fast_learn_row(*row, y, sample_weight) if intake.features == before else None
-            if z is not None:
-                return z
-            targets, weights = self.check_targets([y], 1), check_sample_weights([sample_weight], 1)
-            scores = self.learn_encoded(one_row(*row), targets, weights)
+            learn: Callable[..., Floats] = self.learn_container if bounded else self.learn_encoded
+            if bounded:
+                X, _ = counted([features])
+            else:
+                before, row = space.features, space.encode_row(features)
+                z = self.fast_learn_row(*row, y, sample_weight) if space.features == before else None
+                if z is not None:
+                    return z
+                X = one_row(*row)
+            scores = learn(X, self.check_targets([y], 1), check_sample_weights([sample_weight], 1))
             self.warn_if_not_finite(scores)
             return only_score(scores)
 
@@ -308,24 +307,24 @@ class LearnerCore(ModelCore):
     def score_canonical(self, chunk: Chunk) -> Floats:
         return self.engine.scores(self.entered(chunk))
 
-    def fast_score_dict(self, row: Any, *outer: Intake, lock: Any, predict: bool = False) -> float | None:
+    def fast_score_dict(self, row: Any, *outer: FeatureSpace, lock: Any, predict: bool = False) -> float | None:
         """Return the score of a dict, or its prediction, by the fast path; None if that does not take the dict.
 
-        See `fast_learn_dict`. `lock` is that of the model whose intake numbers the names.
+        See `fast_learn_dict`. `lock` is that of the model whose space numbers the names.
         """
         if self.whole_rows or type(row) is not dict:
             return None
-        fast = self.engine.prepare_fast_path(len(row), (*outer, self.intake), learning=False, lock=lock)
+        fast = self.engine.prepare_fast_path(len(row), (*outer, self.space), learning=False, lock=lock)
         return call_with_text(fast.predict if predict else fast.score, row)
 
     def score_dict(self, features: Any, predict: bool = False) -> Any:
         z = self.fast_score_dict(features, lock=self.lock, predict=predict)
         if z is not None:
             return z
-        if self.intake.max_features is not None:
+        if self.space.max_features is not None:
             scores = self.scores(counted([features])[0])
         else:
-            scores = self.score_canonical(one_row(*self.intake.read_row(features)))
+            scores = self.score_canonical(one_row(*self.space.read_row(features)))
         return self.predictions(scores)[0] if predict else only_score(scores)
 
     def predictions(self, scores: Floats) -> Any:
@@ -346,7 +345,7 @@ class LearnerCore(ModelCore):
         `averaged` chooses between averages and the weights of the last round; by default averages if they are kept.
         """
         to = self.update.geometry.reparametrization()
-        n = to.weights_per_feature * (self.intake.features if features is None else features)
+        n = to.weights_per_feature * (self.space.features if features is None else features)
         w = to.restore_weights(self.engine.weights(n, self.averages if averaged is None else averaged))
         return w if w.ndim == 1 else np.ascontiguousarray(w.T)
 
@@ -356,17 +355,17 @@ class LearnerCore(ModelCore):
     def nonzero(self, averaged: bool) -> Any:
         """Return a mask of features whose weight is not 0 for any class, or of any member of a nonlinear model."""
         if not self.update.is_linear():
-            return self.engine.weighed(self.intake.features)
+            return self.engine.weighed(self.space.features)
         weights = self.weights(averaged)
         return weights != 0.0 if weights.ndim == 1 else weights.any(axis=0)
 
     def scales(self, features: int | None = None) -> Floats:
-        n = self.intake.features if features is None else features
+        n = self.space.features if features is None else features
         return np.ones(n) if self.whole_rows else self.engine.scales(n)
 
     def stiffness(self) -> Floats:
         """Return the cost of a squared change of every weight, as far as it is known: see `Engine.stiffness`."""
-        n = self.intake.features
+        n = self.space.features
         return np.ones(n) if self.whole_rows else self.engine.stiffness(n)
 
     def settle(self) -> None:
@@ -376,9 +375,9 @@ class LearnerCore(ModelCore):
         """Begin with these weights; raises for weights of another shape or beyond the range of the dtype."""
         if self.rounds or not self.update.starts_anywhere():
             raise TypeError("only a learner before its first round, anchored at LastIterate(), can start elsewhere")
-        w, classes, intake = np.array(weights, np.float64), self.engine.trailing, self.intake
+        w, classes, space = np.array(weights, np.float64), self.engine.trailing, self.space
         given = w.size if not classes else w.shape[-1] if w.ndim else 0
-        features = intake.features if intake.width is not None else max(intake.features, given)
+        features = space.features if space.width is not None else max(space.features, given)
         if w.shape != (*classes, features):
             each = f"for each of {classes[0]} classes and " if classes else "for each of "
             raise ValueError(f"weights must have one entry {each}{features} features, got shape {w.shape}")
@@ -388,7 +387,7 @@ class LearnerCore(ModelCore):
         if max(np.abs(w).max(initial=0.0), np.abs(shift).max(initial=0.0)) > np.finfo(self.dtype).max:
             raise OverflowError('weights or intercept leave the range of float32: use dtype="float64"')
         self.engine.start_from(np.ascontiguousarray(w.T), shift)
-        intake.features = features
+        space.features = features
 
     def negated(self) -> LearnerCore:
         """Return a copy whose scores have the opposite sign; before its first round if weights must have a sign."""
@@ -403,7 +402,7 @@ class LearnerCore(ModelCore):
         """Return a core with at most `max_nonzero` weights of this one: see `Learner.truncated`."""
         w = self.weights()
         squares = w * w if w.ndim == 1 else np.mean(w * w, axis=0)
-        cost = squares * (self.stiffness() if X is None else self.intake.moments(X)[1])
+        cost = squares * (self.stiffness() if X is None else self.space.moments(X)[1])
         w[..., np.lexsort((-squares, -cost))[max_nonzero:]] = 0.0
         new = self.with_update(Update(self.update.loss))
         new.start_from(w, self.intercept())
@@ -413,7 +412,7 @@ class LearnerCore(ModelCore):
         """Return a core that continues from member k of an ensemble: see `Learner.member`."""
         if not isinstance(self.update, Ensemble):
             raise TypeError(f"only an ensemble has members, this learner has {self.update.brief()}")
-        members = self.engine.report(self.intake.features)
+        members = self.engine.report(self.space.features)
         if k is None:
             k = min(range(len(members)), key=lambda j: (members[j].overflowed, members[j].loss))
         if not -len(members) <= operator.index(k) < len(members):
@@ -427,17 +426,17 @@ class LearnerCore(ModelCore):
 
     def prune(self) -> int:
         """Drop all features whose last weight is exactly 0 and return their number."""
-        if not isinstance(self.intake.encoder, Vocabulary):
+        if not isinstance(self.space.encoder, Vocabulary):
             raise TypeError("features are numbered by the caller here: prune() needs named features or max_features")
-        with self.intake.transaction():
+        with self.space.transaction():
             kept, engine = np.flatnonzero(self.nonzero(averaged=False)), self.engine
             before = engine.storage_in_use()
-            dropped = self.intake.features - kept.shape[0]
+            dropped = self.space.features - kept.shape[0]
             try:
                 if dropped:
                     each = self.update.geometry.reparametrization().weights_per_feature
                     engine.select((each * kept[:, None] + np.arange(each)).ravel())
-                    self.intake.keep(kept)
+                    self.space.keep(kept)
             except BaseException:  # both or neither
                 engine.put_back(before)
                 raise
@@ -450,7 +449,7 @@ def make_learner_core(
     n_features: int | None = None,
     bits: int | None = None,
     max_features: int | None = None,
-    coding: Any = None,
+    table_encoding: Any = None,
     intercept: bool = True,
     average: bool = False,
     dtype: Any = "float64",
@@ -465,12 +464,14 @@ def make_learner_core(
     plans = plans_of(update, average)
     width = fixed_features(update, plans, n_features, bits, max_features)
     counts_unseen = any(plan.first_weight(1) != 0.0 for plan in plans)
-    intake = Intake(width, bits, max_features, counts_unseen, coding=coding_given(coding, width, bits))
-    labels = intake.labels = labels_for(update, classes)
-    size = update.geometry.reparametrization().weights_per_feature * intake.features
+    space = FeatureSpace(
+        width, bits, max_features, counts_unseen, table_encoding=table_encoding_given(table_encoding, width, bits)
+    )
+    labels = space.labels = labels_for(update, classes)
+    size = update.geometry.reparametrization().weights_per_feature * space.features
     scores = None if labels is None else len(labels)
     engine = make_engine(update, plans, size, intercept, average, dtype, compiled, scores)
-    return LearnerCore(update, intake, engine, intercept, average, dtype, compiled)
+    return LearnerCore(update, space, engine, intercept, average, dtype, compiled)
 
 
 def call_with_text(function: Any, row: dict[Any, Any], *example: Any) -> float | None:

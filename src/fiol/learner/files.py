@@ -10,7 +10,7 @@ from fiol.components.joint_losses import JointLoss
 from fiol.features.file_header import check_header, classes_in
 from fiol.features.labels import labels_from_header
 from fiol.learner.core import LearnerCore, make_learner_core
-from fiol.persistence import recipe
+from fiol.persistence import component_json
 from fiol.persistence.state_checks import check_weights_stored
 
 #: The kind of a file that `Learner.save` writes.
@@ -20,9 +20,9 @@ LEARNER = "learner"
 def update_from_header(header: dict[str, Any]) -> Any:
     """Return the update of a header, whose features and options are checked."""
     check_header(header)
-    update = recipe.from_json(header["update"])
+    update = component_json.from_json(header["update"])
     if not isinstance(update, (Update, Ensemble)):
-        raise ValueError(f"its recipe is a {type(update).__name__}, not an Update")
+        raise ValueError(f"its update is a {type(update).__name__}, not an Update")
     return update
 
 
@@ -43,6 +43,6 @@ def learner_from_parts(header: dict[str, Any], arrays: dict[str, Any], compiled:
         raise ValueError(f"its labels do not go with {type(update.loss).__name__}")
     check_weights_stored(update, header, arrays)
     core = make_learner_core(update, **header["options"], classes=classes_in(labels), compiled=compiled)
-    check_features(header, core.intake.features)
+    check_features(header, core.space.features)
     core.restore(header, arrays)
     return core

@@ -16,8 +16,8 @@ from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import Member
 from fiol.features.blocks import blocks_of
+from fiol.features.feature_space import counted, one_row
 from fiol.features.hashing import integer
-from fiol.features.intake import counted, one_row
 from fiol.learner import files, merge, parallel
 from fiol.learner.arguments import chosen_update
 from fiol.learner.core import LearnerCore, make_learner_core, only_score
@@ -42,8 +42,8 @@ class Learner(Model):
     bits : hash all features, named or numbered, into 2**bits.
     max_features : the largest number of features to hold. When a row needs more, features whose weight is exactly 0 are
         dropped; a feature that comes back later starts anew.
-    coding : how columns of frames become features: a dict from columns to kinds ("category", "words", "date", ...), a
-        `Coding`, or None, which infers it from the first frame: docs/columns.md.
+    table_encoding : how columns of frames become features: a dict from columns to kinds ("category", "words", ...), a
+        `TableEncoding`, or None, which infers it from the first frame: docs/columns.md.
     intercept : whether to fit an intercept, which is never penalized.
     average : keep the average of the weights over all rounds, and predict with it.
     dtype : how numbers per feature are stored, "float64" or "float32". All arithmetic is in float64. Values are 0 or
@@ -120,7 +120,7 @@ class Learner(Model):
         n_features: int | None = None,
         bits: int | None = None,
         max_features: int | None = None,
-        coding: Any = None,
+        table_encoding: Any = None,
         intercept: bool = True,
         average: bool = False,
         dtype: Any = "float64",
@@ -132,7 +132,7 @@ class Learner(Model):
             n_features=n_features,
             bits=bits,
             max_features=max_features,
-            coding=coding,
+            table_encoding=table_encoding,
             intercept=intercept,
             average=average,
             dtype=dtype,
@@ -191,9 +191,9 @@ class Learner(Model):
         lock = core.lock
         try:
             lock.acquire()
-            intake, fast = core.intake, core.engine.fast_path
-            if intake.encoder is None:
-                z = fast.learn(indices, values, y, sample_weight) if fast.intake is intake else None
+            space, fast = core.space, core.engine.fast_path
+            if space.encoder is None:
+                z = fast.learn(indices, values, y, sample_weight) if fast.space is space else None
                 if z is not None:
                     return z if math.isfinite(z) else core.warn_if_score_not_finite(z)
                 if is_canonical_row(indices, values):
@@ -221,8 +221,8 @@ class Learner(Model):
         lock = core.lock
         try:
             lock.acquire()
-            intake, fast = core.intake, core.engine.fast_path
-            if fast.intake is intake and fast.encoder is intake.encoder:
+            space, fast = core.space, core.engine.fast_path
+            if fast.space is space and fast.encoder is space.encoder:
                 z = fast.learn(features, y, sample_weight)
                 if z is not None:
                     return z if math.isfinite(z) else core.warn_if_score_not_finite(z)
@@ -339,21 +339,21 @@ class Learner(Model):
         if rows is None:
             return np.concatenate([self.uncertainty(block) for block in blocks_of(X)])
         with core.lock:
-            return np.sqrt(core.engine.variances(core.entered(core.read_in(X))))
+            return np.sqrt(core.engine.variances(core.entered(core.read_rows(X))))
 
     def score_one(self, indices: Any, values: Any) -> Any:
         """Return the score of one row, see `learn_one`."""
         core = self.core
         fast = core.engine.fast_path
         z = fast.score(indices, values)
-        intake = core.intake
-        if z is not None and fast.intake is intake and intake.encoder is None and fast is core.engine.fast_path:
+        space = core.space
+        if z is not None and fast.space is space and space.encoder is None and fast is core.engine.fast_path:
             return z
         if not is_canonical_row(indices, values) or core.whole_rows:
             return only_score(self.scores(one_row(indices, values)))
         with core.lock:
-            if core.intake.encoder is None:
-                fast = core.engine.prepare_fast_path(len(values), (core.intake,), learning=False, lock=core.lock)
+            if core.space.encoder is None:
+                fast = core.engine.prepare_fast_path(len(values), (core.space,), learning=False, lock=core.lock)
                 z = fast.score(indices, values)
                 if z is not None:
                     return z
@@ -364,8 +364,8 @@ class Learner(Model):
         core = self.core
         fast = core.engine.fast_path
         z = fast.score(features)
-        intake = core.intake
-        if z is not None and fast.intake is intake and fast.encoder is intake.encoder and fast is core.engine.fast_path:
+        space = core.space
+        if z is not None and fast.space is space and fast.encoder is space.encoder and fast is core.engine.fast_path:
             return z
         return super().score_named(features)
 
@@ -381,8 +381,8 @@ class Learner(Model):
         core = self.core
         fast = core.engine.fast_path
         p = fast.predict(features)
-        intake = core.intake
-        if p is not None and fast.intake is intake and fast.encoder is intake.encoder and fast is core.engine.fast_path:
+        space = core.space
+        if p is not None and fast.space is space and fast.encoder is space.encoder and fast is core.engine.fast_path:
             return p
         return super().predict_named(features)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from fiol.engine.engine import Engine
 from fiol.engine.parallel.merge import merge_engines, shares_of
-from fiol.features.intake import Intake
-from fiol.features.uniting import Places, check_descends, check_places, united
+from fiol.features.feature_space import FeatureSpace
+from fiol.features.vocabulary_merge import Places, check_descends, check_places, merge_feature_spaces
 from fiol.learner.core import LearnerCore
 
 
@@ -25,10 +25,10 @@ def check_mergeable(kind: Any, models: Any, base: Any) -> list[Any]:
     for name, model in [*named, *([] if base is None else [("base", base)])]:
         if not isinstance(model, kind):
             raise TypeError(f"{name} must be a {kind.__name__}, got {type(model).__name__}")
-        if not model.core.has_recipe_of(parts[0].core):
-            raise ValueError(f"{name} has another recipe than learners[0]")
+        if not model.core.has_update_of(parts[0].core):
+            raise ValueError(f"{name} has another update than learners[0]")
     for name, model in [] if base is None else named:
-        check_descends(model.core.intake, base.core.intake, name)
+        check_descends(model.core.space, base.core.space, name)
         if model.rounds < base.rounds and model.rows >= base.rows:  # fewer rows are refused with the shares
             raise ValueError(f"{name} has made {model.rounds} rounds, base {base.rounds}: it did not go on from base")
     return parts
@@ -44,23 +44,23 @@ def merge_cores(parts: Sequence[LearnerCore], weights: Sequence[float] | None, b
     rows_before = 0 if base is None else base.rows
     share = shares_of(weights, [core.rows for core in parts], rows_before)
     everyone, names = [*([] if base is None else [base]), *parts], merge_names(parts, base)
-    intake, places = united([core.intake for core in everyone], names)
+    space, places = merge_feature_spaces([core.space for core in everyone], names)
     check_places(parts[0].update, places, names)
-    engines = [aligned_engine(core, place, intake) for core, place in zip(parts, places[-len(parts) :], strict=True)]
-    new = parts[0].with_engine(merge_engines(engines, share, rows_before), intake)
-    most = intake.max_features
-    if most is not None and intake.features > most:
+    engines = [aligned_engine(core, place, space) for core, place in zip(parts, places[-len(parts) :], strict=True)]
+    new = parts[0].with_engine(merge_engines(engines, share, rows_before), space)
+    most = space.max_features
+    if most is not None and space.features > most:
         new.prune()
-        if intake.features > most:
+        if space.features > most:
             raise ValueError(
-                f"together, {intake.features} features have weights that are not 0, more than max_features={most}"
+                f"together, {space.features} features have weights that are not 0, more than max_features={most}"
             )
     return new
 
 
-def aligned_engine(core: LearnerCore, places: Places, intake: Intake) -> Engine:
-    """Return a copy of an engine, up to date, with its features and classes numbered as in `intake`."""
+def aligned_engine(core: LearnerCore, places: Places, space: FeatureSpace) -> Engine:
+    """Return a copy of an engine, up to date, with its features and classes numbered as in `space`."""
     each = core.update.geometry.reparametrization().weights_per_feature
     features = (each * places.features[:, None] + np.arange(each)).ravel()
-    scores = None if intake.labels is None else len(intake.labels)
-    return core.engine.placed(features, each * intake.features, places.scores, scores)
+    scores = None if space.labels is None else len(space.labels)
+    return core.engine.placed(features, each * space.features, places.scores, scores)

@@ -14,9 +14,9 @@ from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER
 from fiol.features.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks
 from fiol.features.chunk import Chunk
-from fiol.features.coding import Coding
+from fiol.features.feature_space import counted, one_row
 from fiol.features.file_header import classes_in
-from fiol.features.intake import counted, one_row
+from fiol.features.table_encoding import TableEncoding
 from fiol.features.targets import check_sample_weights
 from fiol.learner.model_core import ModelCore
 from fiol.persistence.model import Path, build_model, read_model, write_model
@@ -68,7 +68,7 @@ class Model:
         Parameters
         ----------
         X : rows: a scipy sparse matrix, an array or nested list, a pandas or polars frame, an Arrow table, a list of
-            dicts, or a generator of dicts. Frames may have text, dates and missing values (`coding`).
+            dicts, or a generator of dicts. Frames may have text, dates and missing values (`table_encoding`).
         y : one target per row: -1 or +1 for binary losses, a label (str, int or bool) for joint losses and `OneVsRest`.
         sample_weight : one number per row, which multiplies the loss.
 
@@ -145,7 +145,7 @@ class Model:
         """
         core = self.core
         with core.lock, core.transaction():
-            chunk = core.intake.take_in_chunk(chunk)
+            chunk = core.space.encode_chunk(chunk)
             targets, sample_weights = core.check_targets(y, chunk.rows), check_sample_weights(sample_weight, chunk.rows)
             order = IN_ORDER if order is None else check_order(order, chunk.rows)
             if order is not IN_ORDER and not order.size:
@@ -206,7 +206,7 @@ class Model:
         """
         core = self.core
         with core.lock:
-            return core.score_canonical(core.intake.read_chunk(chunk))
+            return core.score_canonical(core.space.read_chunk(chunk))
 
     def score_one(self, indices: Any, values: Any) -> Any:
         """Return the score, or the scores by class, of the row with these values at these indices."""
@@ -288,36 +288,36 @@ class Model:
     @property
     def n_features(self) -> int:
         """The number of features, or of those seen so far if it grows."""
-        return self.core.intake.features
+        return self.core.space.features
 
     @property
     def names(self) -> list[str | int] | None:
         """The names of the features, in the order of `weights`; None if features are numbers."""
         with self.core.lock:
-            return self.core.intake.names
+            return self.core.space.names
 
     @property
     def width(self) -> int | None:
         """The number of features if it is fixed, else None."""
-        return self.core.intake.width
+        return self.core.space.width
 
     @property
     def bits(self) -> int | None:
         """Features are hashed into 2**bits, unless that is None."""
-        return self.core.intake.bits
+        return self.core.space.bits
 
     @property
     def max_features(self) -> int | None:
         """The largest number of features that are held, unless that is None."""
-        return self.core.intake.max_features
+        return self.core.space.max_features
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """Names of the columns, if the first rows had any."""
-        return self.core.intake.columns
+        return self.core.space.columns
 
     @property
-    def coding(self) -> Coding | None:
+    def table_encoding(self) -> TableEncoding | None:
         """How columns of frames become features; None while columns are plain numbers, a feature each.
 
         >>> import pandas as pd
@@ -326,10 +326,10 @@ class Model:
         >>> scores = learner.learn(pd.DataFrame({"age": [30, None], "city": ["Rome", "Oslo"]}), [1.0, 2.0])
         >>> learner.names
         ['age', 'city=Rome', 'age is missing', 'city=Oslo']
-        >>> learner.coding.describe()
+        >>> learner.table_encoding.describe()
         ['age: a number', 'city: one feature for every value (city=...)']
         """
-        return self.core.intake.coding
+        return self.core.space.table_encoding
 
     @property
     def classes(self) -> Any:
@@ -374,9 +374,9 @@ class Model:
         """
         with self.core.lock:
             core = self.core.copy()
-        scales = core.scales() if X is None else deviations(*core.intake.moments(X))
+        scales = core.scales() if X is None else deviations(*core.space.moments(X))
         weights = core.weights()
-        return {} if not weights.size else by_importance(core.intake.names, weights, scales, most)
+        return {} if not weights.size else by_importance(core.space.names, weights, scales, most)
 
     def settle(self) -> None:
         """Bring every stored weight up to date. `weights`, `save` and other methods do not need it."""
@@ -433,7 +433,7 @@ class Model:
         with core.lock:
             arrays = {name: a.copy() for name, a in core.arrays().items()}
             state = {"update": core.update, "options": core.options(), "compiled": core.compiled}
-            return {**state, "header": core.intake.header(), "arrays": arrays, "meta": copy.deepcopy(self.meta)}
+            return {**state, "header": core.space.header(), "arrays": arrays, "meta": copy.deepcopy(self.meta)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         classes = classes_in(state["header"].get("labels"))

@@ -14,13 +14,13 @@ from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER
 from fiol.features.blocks import padded
 from fiol.features.chunk import Chunk
+from fiol.features.feature_space import FeatureSpace
 from fiol.features.file_header import classes_in
-from fiol.features.intake import Intake
 from fiol.features.labels import Labels, labels_of_rows
 from fiol.features.targets import check_targets
 from fiol.features.transaction import Transaction
 from fiol.features.turns import Free, Turns
-from fiol.persistence import recipe
+from fiol.persistence import component_json
 
 Core = TypeVar("Core", bound="ModelCore")
 #: A chunk with more entries per byte of the model than this takes far longer to score than the model takes to copy.
@@ -36,14 +36,20 @@ class ModelCore:
     Parameters
     ----------
     update : the update rule, or the ensemble of them.
-    intake : numbers features and classes, and turns rows into canonical chunks.
+    space : numbers features and classes, and turns rows into canonical chunks.
     intercept, average, dtype, compiled : options of the model, checked.
     """
 
     def __init__(
-        self, update: Update | Ensemble, intake: Intake, intercept: bool, average: bool, dtype: Any, compiled: bool
+        self,
+        update: Update | Ensemble,
+        space: FeatureSpace,
+        intercept: bool,
+        average: bool,
+        dtype: Any,
+        compiled: bool,
     ) -> None:
-        self.update, self.intake = update, intake
+        self.update, self.space = update, space
         self.intercept_fitted, self.averages, self.dtype, self.compiled = intercept, average, dtype, compiled
         self.lock: Any = Turns()
 
@@ -67,7 +73,7 @@ class ModelCore:
     @property
     def labels(self) -> Labels | None:
         """The classes, or None for a model with one score."""
-        return self.intake.labels
+        return self.space.labels
 
     @property
     def closed(self) -> bool:
@@ -82,16 +88,16 @@ class ModelCore:
     def options(self) -> dict[str, Any]:
         """Return the options of the constructor, as the header of a file has them."""
         kept = {"intercept": self.intercept_fitted, "average": self.averages, "dtype": self.dtype.name}
-        bits = self.intake.bits
-        return {"n_features": self.intake.width if bits is None else None, "bits": bits, **kept}
+        bits = self.space.bits
+        return {"n_features": self.space.width if bits is None else None, "bits": bits, **kept}
 
-    def has_recipe_of(self, other: ModelCore) -> bool:
+    def has_update_of(self, other: ModelCore) -> bool:
         """Return whether another model has the same update and options."""
         return self.update == other.update and self.options() == other.options()
 
     def header(self) -> dict[str, Any]:
         """Return the header of a model file: update, options, features and classes."""
-        return {"update": recipe.to_json(self.update), "options": self.options(), **self.intake.header()}
+        return {"update": component_json.to_json(self.update), "options": self.options(), **self.space.header()}
 
     def arrays(self) -> dict[str, Any]:
         """Return everything that changes while learning, by name, not as copies."""
@@ -125,19 +131,19 @@ class ModelCore:
 
     def transaction(self) -> Transaction:
         """`with core.transaction():` new features and classes are forgotten unless rows are learned from."""
-        return self.intake.transaction(learner=self)
+        return self.space.transaction(learner=self)
 
-    def take_in(self, X: Any) -> Chunk:
+    def encode_rows(self, X: Any) -> Chunk:
         """Return rows as a canonical chunk to learn from, with their new features numbered."""
-        return self.intake.take_in(X)
+        return self.space.encode_rows(X)
 
-    def read_in(self, X: Any) -> Chunk:
+    def read_rows(self, X: Any) -> Chunk:
         """Return rows as a canonical chunk to score; nothing is remembered."""
-        return self.intake.read(X)
+        return self.space.read(X)
 
     def share_features(self, other: ModelCore) -> None:
         """Take over the features of another model, before the first round."""
-        self.intake.share_features(other.intake)
+        self.space.share_features(other.space)
 
     def check_targets(self, y: Any, rows: int | None) -> Any:
         """Return checked targets, or labels for a model with classes; None is any number of rows."""
@@ -154,20 +160,20 @@ class ModelCore:
 
     def learn_container(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
         """Make a round per row of any container, with checked targets or labels; call it inside a transaction."""
-        return self.learn_encoded(self.take_in(X), y, sample_weights)
+        return self.learn_encoded(self.encode_rows(X), y, sample_weights)
 
     def learn_encoded(self, chunk: Chunk, y: Any, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """Make a round per row of features that are numbered, and number new labels; call it inside a transaction."""
         raise NotImplementedError
 
     def score_canonical(self, chunk: Chunk) -> Floats:
-        """Return the scores of rows that the intake has checked."""
+        """Return the scores of rows that the feature space has checked."""
         raise NotImplementedError
 
     def scores(self, X: Any) -> Floats:
         """Return the scores of rows; takes the lock, and scores with a copy if others would wait for long."""
         with self.lock:
-            chunk, core = self.read_in(X), self
+            chunk, core = self.read_rows(X), self
             if chunk.data.shape[0] <= ENTRIES_PER_BYTE * self.nbytes or isinstance(self.lock, Free):
                 return self.score_canonical(chunk)
             core = self.copy()
@@ -231,13 +237,19 @@ class ModelCore:
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
 
 
-def copy_of(intake: Intake) -> Intake:
-    """Return an intake with the same features and classes that shares nothing with this one."""
-    new = Intake(intake.width, intake.bits, intake.max_features, intake.counts_unseen, intake.any_names)
-    new.restore(intake.header())
+def copy_of(space: FeatureSpace) -> FeatureSpace:
+    """Return a feature space with the same features and classes that shares nothing with this one."""
+    new = FeatureSpace(
+        space.width,
+        space.bits,
+        space.max_features,
+        space.counts_unseen,
+        space.any_names,
+    )
+    new.restore(space.header())
     return new
 
 
 def known_classes(core: ModelCore) -> Any:
     """Return the classes for a constructor: all of them if new ones are refused, None otherwise."""
-    return classes_in(core.intake.header().get("labels"))
+    return classes_in(core.space.header().get("labels"))

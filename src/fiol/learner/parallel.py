@@ -14,7 +14,7 @@ from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.engine.parallel.rounds import in_threads, learn_in_rounds
 from fiol.features.chunk import Chunk
-from fiol.features.intake import counted
+from fiol.features.feature_space import counted
 from fiol.features.targets import check_sample_weights
 from fiol.learner.arguments import check_size
 
@@ -38,7 +38,7 @@ def learn_parallel(core: LearnerCore, X: Any, y: Any, sample_weight: Any, parts:
             with members_in_threads(core, threads):
                 scores = core.learn_container(X, targets, sample_weights)
         else:
-            chunk, labels, engine = core.take_in(X), core.labels, core.engine
+            chunk, labels, engine = core.encode_rows(X), core.labels, core.engine
             if labels is not None:
                 targets, first = labels.code(targets)
                 if first.size:  # all shards have the same classes from their first row on
@@ -73,7 +73,7 @@ def members_in_threads(core: LearnerCore, threads: int | None) -> Iterator[None]
 
 def takes_shards(core: LearnerCore) -> bool:
     """Return whether rows can be learned from in several shards."""
-    plain = core.intake.max_features is None and core.update.geometry == Euclidean()
+    plain = core.space.max_features is None and core.update.geometry == Euclidean()
     return plain and core.engine.observer is None
 
 

@@ -26,9 +26,9 @@ from fiol.engine.ensemble.engine import EnsembleEngine
 from fiol.engine.parallel.merge import members_of
 from fiol.engine.parallel.rounds import SEARCH_ROWS, sample_of, teach_stack
 from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
-from fiol.features.intake import Intake, counted
+from fiol.features.feature_space import FeatureSpace, counted
 from fiol.features.targets import check_sample_weights
-from fiol.features.uniting import united
+from fiol.features.vocabulary_merge import merge_feature_spaces
 from fiol.learner import Learner
 from fiol.learner.merge import aligned_engine, check_mergeable
 
@@ -75,7 +75,7 @@ def learn_shard_chunks(
         codes = targets_of(learner, y, n)
         rows = rows or n
         if isinstance(engine, EnsembleEngine):
-            some, *beside = sample_of((base.core.read_in(X), codes, weights), SEARCH_ROWS // parts * (n / rows))
+            some, *beside = sample_of((base.core.read_rows(X), codes, weights), SEARCH_ROWS // parts * (n / rows))
             found.append((scores_of_members(engine, members, some), *beside))
         loss += learner.core.mean_loss(scores, codes, weights) * float(weights.sum())
         seen += n
@@ -93,7 +93,7 @@ def losses_along_line(
     """
     X, rows = check_countable(X)
     weights = check_sample_weights(sample_weight, rows)
-    given = base.core.read_in(X), targets_of(base, y, rows), weights
+    given = base.core.read_rows(X), targets_of(base, y, rows), weights
     some = sample_of(given, SEARCH_ROWS // parts)
     found = losses_along(base.core.engine, full.core.engine, *some, parts)
     return found * (rows / max(some[0].rows, 1))
@@ -140,20 +140,23 @@ class RoundMerger:
         learners = [result.learner for result in results]
         check_mergeable(Learner, learners, base)
         cores, names = [one.core for one in (base, *learners)], ["base", *(f"parts[{k}]" for k in range(len(results)))]
-        intake, places = united([core.intake for core in cores], names)
-        engines = [aligned_engine(core, place, intake) for core, place in zip(cores, places, strict=True)]
+        space, places = merge_feature_spaces([core.space for core in cores], names)
+        engines = [aligned_engine(core, place, space) for core, place in zip(cores, places, strict=True)]
         centrings = [engine.centering for engine in engines]
         for one in centrings[1:]:
             check_same_centered(centrings[0], one)
         self._means = None if centrings[0] is None else pooled_means(centrings[0], centrings[1:])
         self._pool: Any = merge_of(engines[0], engines[1:])
         self._results = results
-        self.base, self.full = with_engine(base, engines[0], intake), with_engine(base, self._pool.full(), intake)
+        self.base, self.full = (
+            with_engine(base, engines[0], space),
+            with_engine(base, self._pool.full(), space),
+        )
 
     def finish(self, losses: Floats) -> Learner:
         """Return the learner with as much of the pooled update as the summed losses say, and the features of all."""
         engine, self.steps = self._pool.finish(losses, self._means)  #: the part of the update by member, from 0 to 1
-        new = with_engine(self.base, engine, self.base.core.intake)
+        new = with_engine(self.base, engine, self.base.core.space)
         rows = sum(result.rows for result in self._results)
         if rows:
             stack_rows = zip(*(result.stack_rows for result in self._results if result.rows), strict=True)
@@ -161,9 +164,9 @@ class RoundMerger:
         return new
 
 
-def with_engine(learner: Learner, engine: Engine, intake: Intake) -> Learner:
-    """Return a learner with the same update and options, and this engine and intake, not copies."""
-    return type(learner).from_core(learner.core.with_engine(engine, intake), learner.meta)
+def with_engine(learner: Learner, engine: Engine, space: FeatureSpace) -> Learner:
+    """Return a learner with the same update and options, and this engine and space, not copies."""
+    return type(learner).from_core(learner.core.with_engine(engine, space), learner.meta)
 
 
 def check_same_centered(base: Any, other: Any) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
 from fiol.components.row import Floats
+from fiol.features.feature_space import one_row
 from fiol.features.file_header import classes_in
-from fiol.features.intake import one_row
 from fiol.features.labels import labels_from_header, plain_label
 from fiol.learner import Learner
 from fiol.learner.files import check_features, update_from_header
@@ -33,7 +33,7 @@ class OneVsRest(Model):
     update : the update rule of every learner: an `Update`, or an `Ensemble`, whose loss has one score.
     classes : the labels of all classes. For two of them one learner is enough, that of the second; the score of the
         first is the negated score of the second. By default classes may appear at any time.
-    n_features, bits, coding, intercept, average, dtype, compiled : as for a `Learner`.
+    n_features, bits, table_encoding, intercept, average, dtype, compiled : as for a `Learner`.
 
     Notes
     -----
@@ -84,7 +84,7 @@ class OneVsRest(Model):
         classes: Sequence[Any] | None = None,
         n_features: int | None = None,
         bits: int | None = None,
-        coding: Any = None,
+        table_encoding: Any = None,
         intercept: bool = True,
         average: bool = False,
         dtype: Any = "float64",
@@ -95,7 +95,7 @@ class OneVsRest(Model):
             classes=classes,
             n_features=n_features,
             bits=bits,
-            coding=coding,
+            table_encoding=table_encoding,
             intercept=intercept,
             average=average,
             dtype=dtype,
@@ -116,7 +116,7 @@ class OneVsRest(Model):
         array([0., 0., 0.])
         """
         core = self.core
-        if core.intake.encoder is None and is_canonical_row(indices, values):
+        if core.space.encoder is None and is_canonical_row(indices, values):
             with core.lock:
                 scores = core.fast_learn_row(indices, values, y, sample_weight)
             if scores is not None:
@@ -185,7 +185,7 @@ class OneVsRest(Model):
         for part in arrays_by_learner(arrays, len(labels["classes"]), labels["closed"]):
             check_weights_stored(update, header, part)
         core = make_one_vs_rest_core(update, **header["options"], classes=classes_in(labels), compiled=compiled)
-        check_features(header, core.intake.features)
+        check_features(header, core.space.features)
         core.restore(header, arrays)
         return cls.from_core(core)
 

@@ -20,13 +20,13 @@ from fiol.engine.engine import IN_ORDER
 from fiol.engine.interrupts import paced
 from fiol.features.blocks import scattered
 from fiol.features.chunk import Chunk
-from fiol.features.intake import Intake, one_row
+from fiol.features.feature_space import FeatureSpace, one_row
 from fiol.features.labels import Labels, labels_of_rows
 from fiol.features.targets import check_sample_weights
 from fiol.features.transaction import Transaction
-from fiol.features.uniting import united
+from fiol.features.vocabulary_merge import merge_feature_spaces
 from fiol.learner import Learner
-from fiol.learner.arguments import coding_given, given_labels
+from fiol.learner.arguments import given_labels, table_encoding_given
 from fiol.learner.merge import merge_cores, merge_names
 from fiol.learner.model_core import ModelCore, copy_of
 from fiol.models.epochs import Map
@@ -44,7 +44,7 @@ class OneVsRestCore(ModelCore):
 
     Parameters
     ----------
-    update, intake, compiled : as for a `ModelCore`; the intake numbers the features of all learners.
+    update, space, compiled : as for a `ModelCore`; the feature space numbers the features of all learners.
     options : the options of every learner.
     learners : the learners by class; of two given classes that of the second alone.
     standby : the learner whose target is -1 in every round, of which new classes are copies; None if new classes are
@@ -54,22 +54,22 @@ class OneVsRestCore(ModelCore):
     def __init__(
         self,
         update: Update | Ensemble,
-        intake: Intake,
+        space: FeatureSpace,
         options: Mapping[str, Any],
         learners: dict[Any, Learner],
         standby: Learner | None,
     ) -> None:
         learner = standby if standby is not None else next(iter(learners.values()))
         common = learner.core
-        super().__init__(update, intake, common.intercept_fitted, common.averages, common.dtype, common.compiled)
+        super().__init__(update, space, common.intercept_fitted, common.averages, common.dtype, common.compiled)
         self.learner_options, self.learners, self.standby = options, learners, standby
 
     # --- state ----------------------------------------------------------------------------------
 
     @property
     def labels(self) -> Labels:
-        assert self.intake.labels is not None
-        return self.intake.labels
+        assert self.space.labels is not None
+        return self.space.labels
 
     @property
     def is_pair(self) -> bool:
@@ -99,7 +99,7 @@ class OneVsRestCore(ModelCore):
         return {f"{k}/{name}": a for k, one in numbered for name, a in one.core.arrays().items()}
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        self.intake.restore(header)
+        self.space.restore(header)
         learners = []
         for own in arrays_by_learner(arrays, len(self.labels), self.closed):
             learner = self.new_learner()
@@ -112,15 +112,15 @@ class OneVsRestCore(ModelCore):
     def copy(self) -> OneVsRestCore:
         learners = {label: learner.copy() for label, learner in self.learners.items()}
         standby = None if self.standby is None else self.standby.copy()
-        return OneVsRestCore(self.update, copy_of(self.intake), self.learner_options, learners, standby)
+        return OneVsRestCore(self.update, copy_of(self.space), self.learner_options, learners, standby)
 
     def with_update(self, update: Update | Ensemble) -> OneVsRestCore:
         """Return a copy with another update that starts from the weights of this one."""
         check_two_classes(update)
         learners = {label: learner.with_update(update) for label, learner in self.learners.items()}
         standby = None if self.standby is None else self.standby.with_update(update)
-        new = OneVsRestCore(update, copy_of(self.intake), self.learner_options, learners, standby)
-        new.intake.counts_unseen = new.all_learners[0].core.counts_unseen
+        new = OneVsRestCore(update, copy_of(self.space), self.learner_options, learners, standby)
+        new.space.counts_unseen = new.all_learners[0].core.counts_unseen
         return new
 
     def new_learner(self) -> Learner:
@@ -128,7 +128,7 @@ class OneVsRestCore(ModelCore):
         return Learner(self.update, **self.learner_options)
 
     def transaction(self) -> Transaction:
-        return self.intake.transaction(self, learner=self)
+        return self.space.transaction(self, learner=self)
 
     def mark(self) -> Any:
         return self.labels.mark(), self.learners
@@ -138,8 +138,8 @@ class OneVsRestCore(ModelCore):
         codes, self.learners = mark
         self.labels.rewind(codes)
 
-    def take_in(self, X: Any) -> Chunk:
-        chunk = super().take_in(X)
+    def encode_rows(self, X: Any) -> Chunk:
+        chunk = super().encode_rows(X)
         self.extend_learners()
         return chunk
 
@@ -150,13 +150,13 @@ class OneVsRestCore(ModelCore):
     def extend_learners(self) -> None:
         """Let every learner have the features of the model."""
         for learner in self.all_learners:
-            learner.core.extend(self.intake.features)
+            learner.core.extend(self.space.features)
 
     # --- classes --------------------------------------------------------------------------------
 
     def add_classes(self, classes: Iterable[Any]) -> None:
         with Transaction(self):
-            self.labels.take_in(classes)
+            self.labels.add(classes)
             self.add_learners()
 
     def add_learners(self) -> None:
@@ -241,27 +241,27 @@ class OneVsRestCore(ModelCore):
         return lockstep.scores
 
     def fast_learn_row(
-        self, indices: Any, values: Any, y: Any, sample_weight: Any, *outer: Intake
+        self, indices: Any, values: Any, y: Any, sample_weight: Any, *outer: FeatureSpace
     ) -> list[float] | None:
         """Make the round of a row in canonical form with a known label, and return the score of every class's learner.
 
         None, and no round, for any other row. `outer` is as in `LearnerCore.fast_learn_row`.
         """
-        intakes = *outer, self.intake
+        spaces = *outer, self.space
 
         def attempt(learner: Learner, target: float) -> float | None:
-            return learner.core.fast_learn_row(indices, values, target, sample_weight, *intakes)
+            return learner.core.fast_learn_row(indices, values, target, sample_weight, *spaces)
 
         return self.attempt_round(y, sample_weight, attempt, lambda: (indices, values))
 
-    def fast_learn_dict(self, row: Any, y: Any, sample_weight: Any, *outer: Intake) -> list[float] | None:
+    def fast_learn_dict(self, row: Any, y: Any, sample_weight: Any, *outer: FeatureSpace) -> list[float] | None:
         """`fast_learn_row` for a dict: see `LearnerCore.fast_learn_dict`."""
-        intakes, alone = (*outer, self.intake), self.is_pair
+        spaces, alone = (*outer, self.space), self.is_pair
 
         def attempt(learner: Learner, target: float) -> float | None:
-            return learner.core.fast_learn_dict(row, target, sample_weight, *intakes, grows=alone)
+            return learner.core.fast_learn_dict(row, target, sample_weight, *spaces, grows=alone)
 
-        return self.attempt_round(y, sample_weight, attempt, lambda: intakes[0].read_row(row))
+        return self.attempt_round(y, sample_weight, attempt, lambda: spaces[0].read_row(row))
 
     def attempt_round(
         self, y: Any, sample_weight: Any, attempt: Attempt, row: Callable[[], tuple[Any, Any]]
@@ -292,16 +292,16 @@ class OneVsRestCore(ModelCore):
         return scores if self.standby is None else scores[:-1]
 
     def learn_dict(self, features: Any, y: Any, sample_weight: Any) -> Floats:
-        """Make the round of a dict of features, whatever is in it, and return its scores before, one per class."""
-        intake = self.intake
+        """Make the round of any dict of features, and return its scores before, one per class."""
+        space = self.space
         scores = self.fast_learn_dict(features, y, sample_weight)
         if scores is None:
-            row = intake.known_row(features)
+            row = space.known_row(features)
             scores = None if row is None else self.fast_learn_row(*row, y, sample_weight)
         if scores is not None:
             return self.by_class(np.array([scores]))[0]  # type: ignore[no-any-return]
         with self.transaction():
-            row = intake.take_in_row(features)
+            row = space.encode_row(features)
             labels, sample_weights = labels_of_rows([y], 1, self.labels), check_sample_weights([sample_weight], 1)
             found = self.learn_encoded(one_row(*row), labels, sample_weights)
             self.warn_if_not_finite(found)
@@ -315,13 +315,13 @@ class OneVsRestCore(ModelCore):
             found[:, k] = learner.core.score_canonical(chunk)
         return self.by_class(found)
 
-    def scores_of_dict(self, row: Any, *outer: Intake, lock: Any) -> Floats:
+    def scores_of_dict(self, row: Any, *outer: FeatureSpace, lock: Any) -> Floats:
         """Return the scores of a dict, one per class: see `LearnerCore.fast_score_dict`."""
         learners = self.learners.values()
-        found = [learner.core.fast_score_dict(row, *outer, self.intake, lock=lock) for learner in learners]
+        found = [learner.core.fast_score_dict(row, *outer, self.space, lock=lock) for learner in learners]
         if None in found or not found:
-            intake = outer[0] if outer else self.intake
-            return self.score_canonical(one_row(*intake.read_row(row)))[0]  # type: ignore[no-any-return]
+            space = outer[0] if outer else self.space
+            return self.score_canonical(one_row(*space.read_row(row)))[0]  # type: ignore[no-any-return]
         return self.by_class(np.array([found]))[0]  # type: ignore[no-any-return]
 
     def score_dict(self, features: Any, predict: bool = False) -> Any:
@@ -350,7 +350,7 @@ class OneVsRestCore(ModelCore):
     # --- weights --------------------------------------------------------------------------------
 
     def weights(self) -> Floats:
-        n = self.intake.features
+        n = self.space.features
         found = [learner.core.weights(features=n) for learner in self.learners.values()]
         w = np.column_stack(found) if found else np.empty((n, 0))
         return np.ascontiguousarray(self.by_class(w).T)
@@ -360,7 +360,7 @@ class OneVsRestCore(ModelCore):
         return self.by_class(found)[0]  # type: ignore[no-any-return]
 
     def scales(self) -> Floats:
-        return self.all_learners[0].core.scales(self.intake.features)
+        return self.all_learners[0].core.scales(self.space.features)
 
     def settle(self) -> None:
         for learner in self.all_learners:
@@ -408,7 +408,7 @@ def make_one_vs_rest_core(
     classes: Sequence[Any] | None = None,
     n_features: int | None = None,
     bits: int | None = None,
-    coding: Any = None,
+    table_encoding: Any = None,
     intercept: bool = True,
     average: bool = False,
     dtype: Any = "float64",
@@ -420,12 +420,12 @@ def make_one_vs_rest_core(
     shared = {"intercept": intercept, "average": average, "dtype": dtype, "compiled": compiled}
     like = Learner(update, n_features=n_features, bits=bits, **shared)
     options = {**shared, "n_features": like.width}
-    given = coding_given(coding, like.width, bits)
-    intake = Intake(like.width, bits, counts_unseen=like.core.counts_unseen, coding=given)
-    labels = intake.labels = given_labels(classes)
+    given = table_encoding_given(table_encoding, like.width, bits)
+    space = FeatureSpace(like.width, bits, counts_unseen=like.core.counts_unseen, table_encoding=given)
+    labels = space.labels = given_labels(classes)
     own = labels.classes[1:] if is_pair(labels) else labels.classes
     learners = {label: Learner(update, **options) for label in own}
-    return OneVsRestCore(update, intake, options, learners, None if labels.closed else Learner(update, **options))
+    return OneVsRestCore(update, space, options, learners, None if labels.closed else Learner(update, **options))
 
 
 def merge_one_vs_rest(
@@ -433,20 +433,23 @@ def merge_one_vs_rest(
 ) -> OneVsRestCore:
     """Return the mean of models, class by class: see `OneVsRest.merge`; they must not change meanwhile."""
     everyone, names = [*([] if base is None else [base]), *parts], merge_names(parts, base)
-    intake, _ = united([core.intake for core in everyone], names)
-    assert intake.labels is not None
+    space, _ = merge_feature_spaces([core.space for core in everyone], names)
+    assert space.labels is not None
 
     def merged(label: Any) -> Learner:
         found = [named_core(core, label, name) for core, name in zip(everyone, names, strict=True)]
         start = None if base is None else found.pop(0)
-        mean, numbered = merge_cores(found, weights, start), Intake(intake.width, counts_unseen=intake.counts_unseen)
-        numbered.features = intake.features
+        mean, numbered = (
+            merge_cores(found, weights, start),
+            FeatureSpace(space.width, counts_unseen=space.counts_unseen),
+        )
+        numbered.features = space.features
         return Learner.from_core(mean.with_engine(mean.engine, numbered))
 
-    classes, closed = intake.labels.classes, intake.labels.closed
-    learners = {label: merged(label) for label in (classes[1:] if is_pair(intake.labels) else classes)}
+    classes, closed = space.labels.classes, space.labels.closed
+    learners = {label: merged(label) for label in (classes[1:] if is_pair(space.labels) else classes)}
     standby = None if closed else merged(NO_CLASS)
-    return OneVsRestCore(parts[0].update, intake, parts[0].learner_options, learners, standby)
+    return OneVsRestCore(parts[0].update, space, parts[0].learner_options, learners, standby)
 
 
 def named_core(core: OneVsRestCore, label: Any, name: str) -> Any:
@@ -454,9 +457,9 @@ def named_core(core: OneVsRestCore, label: Any, name: str) -> Any:
     learner = core.learners.get(label, core.standby)
     if learner is None:
         raise ValueError(f"{name} has its two classes in another order: {core.labels.classes}")
-    intake = copy.copy(core.intake)
-    intake.labels = None
-    return learner.core.with_engine(learner.core.engine, intake)
+    space = copy.copy(core.space)
+    space.labels = None
+    return learner.core.with_engine(learner.core.engine, space)
 
 
 def arrays_by_learner(arrays: Mapping[str, Any], classes: int, closed: bool) -> list[dict[str, Any]]:

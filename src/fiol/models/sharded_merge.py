@@ -30,9 +30,9 @@ from fiol.engine.ensemble.engine import make_engine
 from fiol.engine.parallel.merge import members_of
 from fiol.engine.parallel.shards import MemberMerge, MergeDirection, merge_direction, move_means, pooled_means
 from fiol.engine.update_engine import UpdateEngine
-from fiol.features.intake import Intake
-from fiol.features.uniting import united
+from fiol.features.feature_space import FeatureSpace
 from fiol.features.vocabulary import Vocabulary
+from fiol.features.vocabulary_merge import merge_feature_spaces
 from fiol.learner import Learner
 from fiol.learner.arguments import plans_of
 from fiol.models.distributed_round import RoundMerger, ShardResult, check_same_centered, with_engine
@@ -126,7 +126,7 @@ def grown_to(engine: Engine, features: int) -> Engine:
 
 def feature_keys(learner: Learner, known: int, features: Any) -> list[Any]:
     """Return the keys of features: numbers, or names of those that the base does not know, if features have names."""
-    encoder = learner.core.intake.encoder
+    encoder = learner.core.space.encoder
     if not isinstance(encoder, Vocabulary):
         return features.tolist()  # type: ignore[no-any-return]
     return [i if i < known else encoder.names[i] for i in features.tolist()]
@@ -221,17 +221,20 @@ class BlockMerger(RoundMerger):
     """
 
     def __init__(self, base: Learner, summaries: Sequence[ShardSummary], blocks: Sequence[MergedBlock]) -> None:
-        intake, numbers = merged_intake(base, summaries, blocks)
-        features = intake.features
+        space, numbers = merged_space(base, summaries, blocks)
+        features = space.features
         engine = grown_to(base.copy().core.engine, features).placed(np.arange(features), features)
         self._means = None
         if engine.centering is not None:
             self._means = pooled_means(engine.centering, [summary.centering for summary in summaries])
         members = members_of(engine)
-        ways = [merged_way(member, j, summaries, blocks, numbers) for j, member in enumerate(members)]
+        ways = [merged_direction(member, j, summaries, blocks, numbers) for j, member in enumerate(members)]
         self._pool = MergedPool(engine, members, ways, len(summaries))
         self._results = [ShardResult(base, summary.stack_rows, summary.rows, 0.0) for summary in summaries]
-        self.base, self.full = with_engine(base, engine, intake), with_engine(base, self._pool.full(), intake)
+        self.base, self.full = (
+            with_engine(base, engine, space),
+            with_engine(base, self._pool.full(), space),
+        )
 
 
 class MergedPool(MemberMerge):
@@ -242,23 +245,23 @@ class MergedPool(MemberMerge):
         self.set_directions(members, ways)
 
 
-def merged_intake(
+def merged_space(
     base: Learner, summaries: Sequence[ShardSummary], blocks: Sequence[MergedBlock]
-) -> tuple[Intake, dict[Any, int]]:
-    """Return an intake with the features of the base and all shards, and the numbers of names new to the base."""
+) -> tuple[FeatureSpace, dict[Any, int]]:
+    """Return a feature space with the features of the base and all shards, and the numbers of names new to the base."""
     keys = ((*first, key) for block in blocks for key, first in zip(block.keys, block.first, strict=True))
     names = [key for _, _, key in sorted(one for one in keys if not isinstance(one[2], int))]
-    intake = base.copy().core.intake
-    if isinstance(intake.encoder, Vocabulary):
-        more = Intake(None, None, None, intake.counts_unseen, intake.any_names)
-        more.encoder, more.features, more.labels = Vocabulary(names), len(names), intake.labels
-        intake, _ = united([intake, more], ["base", "parts"])
+    space = base.copy().core.space
+    if isinstance(space.encoder, Vocabulary):
+        more = FeatureSpace(None, None, None, space.counts_unseen, space.any_names)
+        more.encoder, more.features, more.labels = Vocabulary(names), len(names), space.labels
+        space, _ = merge_feature_spaces([space, more], ["base", "parts"])
     else:
-        intake.features = max(summary.features for summary in summaries)
-    return intake, {name: base.n_features + k for k, name in enumerate(names)}
+        space.features = max(summary.features for summary in summaries)
+    return space, {name: base.n_features + k for k, name in enumerate(names)}
 
 
-def merged_way(
+def merged_direction(
     member: UpdateEngine,
     j: int,
     summaries: Sequence[ShardSummary],

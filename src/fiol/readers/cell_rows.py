@@ -1,4 +1,4 @@
-"""Rows of cells, fields of CSV or values of JSON, as features by a compiled loop: what coding and strands say, faster.
+"""Rows of cells, fields of CSV or values of JSON, as features by a compiled loop: as table_encoding makes them.
 
 The loop knows numbers, truth values, categories, words of ASCII, dates in ISO's form, and what is missing. Whatever is
 otherwise, and every line that is wrong, is left to the way that knows all (`fiol.readers.columns`), a block at a time;
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fiol.features.chunk import LARGEST, SMALLEST, Chunk
-from fiol.features.coding import DATED, PARTS, WEEKDAYS, Coding, Column
-from fiol.features.crossing import crossed
+from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
+from fiol.features.table_encoding import DATED, PARTS, WEEKDAYS, Column, TableEncoding
 from fiol.readers.columns import ASIDE, coding_of
 from fiol.readers.line_blocks import bytes_and_words, wrapping
 from fiol.readers.loops import codes
@@ -71,7 +71,7 @@ class CellRows:
     `columns` are those of features in the order of the coding, then target, weight and tag.
     """
 
-    def __init__(self, columns: list[CellColumn], coding: Coding) -> None:
+    def __init__(self, columns: list[CellColumn], coding: TableEncoding) -> None:
         self.columns, self.pairs, self.size = columns, coding.pairs, -1
         fixed = [name.encode() for c in columns for name in c.fixed]
         self.fixed = joined_names_of(fixed)
@@ -169,7 +169,7 @@ class CellRows:
             indices = (np.cumsum(~labels) - 1).astype(np.int32)[indices]
             called = list(compress(called, (~labels).tolist()))
         found = NamedRows(Chunk(self.indptr[: rows + 1].copy(), indices, self.values[:n].copy()), called)
-        return crossed(found, self.groups(owners[~labels]), self.pairs) if self.pairs else found
+        return add_interactions(found, self.groups(owners[~labels]), self.pairs) if self.pairs else found
 
     @property
     def first_aside(self) -> int:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fiol.features.coding import Coding, Column
 from fiol.features.column_values import BadValueError, ColumnValues, is_missing, text_of
 from fiol.features.frames import as_list, match_columns
 from fiol.features.named_rows import NamedRows
+from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.sources import SourceError
@@ -45,7 +45,7 @@ def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) ->
     for name in ASIDE[1:]:  # files to predict for may have no target
         if given.get(name) is not None and given[name] not in names:
             raise ValueError(f"for the {name}, {no_column(given[name], names)}")
-    told = Coding.given(given.get("coding"))
+    told = TableEncoding.from_spec(given.get("coding"))
     own = tuple(column for column in told.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
     coding = dataclasses.replace(told, columns=(*own, *skipped), pairs=(), complete=False).completed_by(columns)
@@ -66,9 +66,9 @@ def no_column(name: str, names: Sequence[str]) -> str:
     return f"there is no column {name!r}:{hint} {'The' if near else 'the'} columns are {some}"
 
 
-def coding_of(reading: Reading) -> Coding:
+def coding_of(reading: Reading) -> TableEncoding:
     """The coding of a reading, with its pairs."""
-    coding: Coding = reading.coding
+    coding: TableEncoding = reading.coding
     return dataclasses.replace(coding, pairs=reading.pairs or coding.pairs)
 
 

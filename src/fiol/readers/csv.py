@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fiol.features.column_values import NUMERAL, ColumnValues, columns_of
+from fiol.features.column_values import NUMERIC_TEXT, ColumnValues, columns_of
 from fiol.features.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
@@ -364,7 +364,7 @@ def is_header(fields: list[str]) -> bool:
     >>> is_header(["age", "city"]), is_header(["30", "Rome"])
     (True, False)
     """
-    return any(fields) and not any(NUMERAL.fullmatch(field) for field in fields)
+    return any(fields) and not any(NUMERIC_TEXT.fullmatch(field) for field in fields)
 
 
 def names_of_file(record: bytes, told: Mapping[str, Any]) -> list[str]:
@@ -416,7 +416,7 @@ class CsvLoop:
         """Be ready for a file with these columns."""
         types = dict(self.told["types"] or {})
         for column in coding_of(self.reading).columns:
-            if column.kind == "numeral" and types.get(column.name, "text") == "text":
+            if column.kind == "numeric_text" and types.get(column.name, "text") == "text":
                 return  # texts that are numbers have rules of their own
         targets = {
             "number": codes.TARGET_NUMBER, "whole": codes.TARGET_WHOLE, "truth": codes.TARGET_TRUTH,
@@ -476,9 +476,9 @@ class CsvLoop:
 
 def kinds_given(coding: Any) -> dict[str, str]:
     """The kinds that are told by hand."""
-    from fiol.features.coding import Coding
+    from fiol.features.table_encoding import TableEncoding
 
-    return {column.name: column.kind for column in Coding.given(coding).columns}
+    return {column.name: column.kind for column in TableEncoding.from_spec(coding).columns}
 
 
 def types_of(table: Any, target: Any, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -492,11 +492,11 @@ def types_of(table: Any, target: Any, kinds: Mapping[str, str]) -> dict[str, str
 def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
     """What one column of texts holds, where a kind may be told by hand."""
     texts = values.texts().texts
-    if kind in ("category", "words", "tags", "numeral", "date", "time") or not texts:
+    if kind in ("category", "words", "tags", "numeric_text", "date", "time") or not texts:
         return "text"
     if target and all(WHOLE_NUMBER.fullmatch(text) for text in texts):
         return "whole"
-    if kind == "number" or all(NUMERAL.fullmatch(text) for text in texts):
+    if kind == "number" or all(NUMERIC_TEXT.fullmatch(text) for text in texts):
         return "number"
     return "truth" if {*texts} <= {*TRUE_WORDS, *FALSE_WORDS} else "text"
 
@@ -582,7 +582,7 @@ def well_formed(
         if name not in wanted or held == "text" or field in missing_words():
             continue
         text = field.strip()
-        number = WHOLE_NUMBER if held == "whole" else NUMERAL
+        number = WHOLE_NUMBER if held == "whole" else NUMERIC_TEXT
         fine = text in (*TRUE_WORDS, *FALSE_WORDS) if held == "truth" else number.fullmatch(text)
         if (
             not fine

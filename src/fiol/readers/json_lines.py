@@ -1,8 +1,8 @@
 """JSON lines: an object per line. Nested objects become dotted names, lists of texts a feature each.
 
 Rows may have different keys. A key that is not there is no feature, null is `key is missing`. The first 2^20 bytes
-decide the kinds of their keys (`fiol.features.coding`); keys that come later are numbers, categories and tags by their
-values.
+decide the kinds of their keys (`fiol.features.table_encoding`); keys that come later are numbers, categories and tags
+by their values.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from fiol.features.coding import Coding, Column
 from fiol.features.column_values import NUMBERS, BadValueError, ListedValues
+from fiol.features.feature_columns import FeatureColumn
 from fiol.features.named_rows import NamedRows
-from fiol.features.strands import Strand
+from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows, joined_names_of
@@ -224,7 +224,9 @@ class JsonLoop:
         ]
 
 
-def dict_rows(rows: list[dict[str, Any]], lines: list[int], coding: Coding, aside: set[str], block: Block) -> Rows:
+def dict_rows(
+    rows: list[dict[str, Any]], lines: list[int], coding: TableEncoding, aside: set[str], block: Block
+) -> Rows:
     """Flat dicts as rows of a file; `lines` are their lines in it."""
 
     def code(kept: Any) -> NamedRows:
@@ -240,9 +242,9 @@ def dict_rows(rows: list[dict[str, Any]], lines: list[int], coding: Coding, asid
     return Rows(len(rows), code, column, lines.__getitem__, block.place.file, block.read, where)
 
 
-def coded_dicts(rows: list[dict[str, Any]], coding: Coding, aside: set[str]) -> NamedRows:
+def coded_dicts(rows: list[dict[str, Any]], coding: TableEncoding, aside: set[str]) -> NamedRows:
     """The features of flat dicts; a BadValueError names the row and the key."""
-    strands, known = list[Strand](), {column.name: column for column in coding.columns}
+    features, known = list[FeatureColumn](), {column.name: column for column in coding.columns}
     columns = columns_in(rows)
     for key in dict.fromkeys([*known, *columns]):
         if key in aside or key not in columns:
@@ -253,14 +255,14 @@ def coded_dicts(rows: list[dict[str, Any]], coding: Coding, aside: set[str]) -> 
         for column, which in parts:
             try:
                 some = values if len(which) == len(values) else [values[k] for k in which.tolist()]
-                found = column.strands(ListedValues(key, some))
+                found = column.feature_columns(ListedValues(key, some))
             except BadValueError as error:
                 others = [(int(there[which[row]]), reason) for row, reason in error.others]
                 raise BadValueError(int(there[which[error.row]]), key, error.reason, others) from None
             except TypeError:
                 raise BadValueError(int(there[which[0]]), key, "is of a kind that rows do not have") from None
-            strands += [strand._replace(rows=there[which][strand.rows]) for strand in found]
-    return coding.rows_of(strands, len(rows))
+            features += [one._replace(rows=there[which][one.rows]) for one in found]
+    return coding.rows_of(features, len(rows))
 
 
 def columns_in(rows: list[dict[str, Any]]) -> dict[str, tuple[Any, list[Any]]]:

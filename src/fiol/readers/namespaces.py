@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.features.feature_columns import FeatureColumn, interleave
 from fiol.features.named_rows import NamedRows
-from fiol.features.strands import Strand, woven
 
 #: The letter of the namespace without a name.
 NO_LETTER = " "
@@ -86,16 +86,16 @@ class NamespaceChoice(NamedTuple):
         row = np.repeat(np.arange(chunk.rows), np.diff(chunk.indptr))
         letters = np.array([group[:1] or NO_LETTER for group in groups] or [""])
         counts = np.array([self.has(group) for group in groups] or [False], bool)[chunk.indices]
-        own = Strand(row[counts], chunk.indices[counts].astype(np.int64), chunk.data[counts], names, groups)
-        strands = [own]
+        own = FeatureColumn(row[counts], chunk.indices[counts].astype(np.int64), chunk.data[counts], names, groups)
+        columns = [own]
         for letter in dict.fromkeys(letters.tolist()):
             some = np.flatnonzero(letters[own.codes] == letter)
             for size in range(2, self.grams.get(letter, self.grams.get("", 1)) + 1):
-                strands.append(in_a_row(own, some, size))
-        return woven(strands, chunk.rows)
+                columns.append(in_a_row(own, some, size))
+        return interleave(columns, chunk.rows)
 
 
-def in_a_row(own: Strand, some: Any, size: int) -> Strand:
+def in_a_row(own: FeatureColumn, some: Any, size: int) -> FeatureColumn:
     """A feature for every so many entries of a row that follow one another among some."""
     starts = np.arange(max(len(some) - size + 1, 0))
     starts = starts[own.rows[some[starts]] == own.rows[some[starts + size - 1]]]
@@ -106,4 +106,4 @@ def in_a_row(own: Strand, some: Any, size: int) -> Strand:
         groups = [own.groups[code] for code in several]
         names.append(full_name(groups[0], " ".join(split_name(own.names[code])[1] for code in several)))
     of_first = [own.groups[several[0]] for several in known.tolist()]
-    return Strand(own.rows[some[starts]], which.reshape(-1), np.ones(len(starts)), names, of_first)
+    return FeatureColumn(own.rows[some[starts]], which.reshape(-1), np.ones(len(starts)), names, of_first)

@@ -36,7 +36,7 @@ class Reading:
     target, weight, tag : the columns of the target, the sample weight and of what a row is called; None where lines
         have places for them, and for none.
     pairs : columns or namespaces, two or three each, whose features are multiplied.
-    coding : how columns become features, a `fiol.features.coding.Coding`; None where features are as they are.
+    coding : how columns become features, a `fiol.TableEncoding`; None where features are as they are.
     options : of the format, such as `zero_based`.
 
     >>> reading = Reading("svmlight", options={"zero_based": False})
@@ -131,7 +131,7 @@ class Reading:
         if not isinstance(given.get("pairs", []), (list, tuple)):
             raise ValueError(f"the pairs of a reading are a list, got {given['pairs']!r}")
         if given.get("coding") is not None:  # loaded here: formats of lines need none
-            given["coding"] = import_module("fiol.features.coding").Coding.from_json(given["coding"])
+            given["coding"] = import_module("fiol.features.table_encoding").TableEncoding.from_json(given["coding"])
         return cls(**given)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from fiol.features.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, canonical, spot
 from fiol.features.column_values import BadValueError
-from fiol.features.crossing import Products
 from fiol.features.hashing import Hashing
+from fiol.features.interactions import Products
 from fiol.features.named_rows import NamedRows
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch

@@ -1,4 +1,4 @@
-"""The page of a comparison: loss against step size, exact steps beside explicit ones."""
+"""HTML report of a sweep: loss against step size, for exact and explicit steps."""
 
 from __future__ import annotations
 
@@ -6,47 +6,48 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fiol.reports.drawing import Axis, DrawnCurve, figure
+from fiol.reports.html import Card, command_box, html_page, plain_table
 from fiol.reports.run_page import loss_name, three_digits
-from fiol.reports.sheet import Card, command_box, html_page, plain_table
-from fiol.training.comparing import Comparison, Finish, best_finishes, span_of_good
+from fiol.reports.svg import Axis, DrawnCurve, figure
+from fiol.training.sweep import Sweep, SweepResult, best_results, count_near_best
 
-#: What the default is called: nothing to choose.
+#: The name of the default, which has no step size.
 ENSEMBLE = "ensemble"
 
 
-def comparison_title(found: Sequence[Finish]) -> str:
-    """Who is where, in a line.
+def comparison_title(found: Sequence[SweepResult]) -> str:
+    """Return the result in a line.
 
-    >>> comparison_title([Finish("ensemble", None, 0.4, 1), Finish("SGD", 0.1, 0.5, 1), Finish("SGD", 1.0, 9.0, 1)])
+    >>> sizes = [SweepResult("SGD", 0.1, 0.5, 1), SweepResult("SGD", 1.0, 9.0, 1)]
+    >>> comparison_title([SweepResult("ensemble", None, 0.4, 1), *sizes])
     'Nothing chosen: 0.4; the best of 2 choices in hindsight: 0.5 (SGD at 0.1)'
     """
     chosen = [finish for finish in found if finish.size is not None]
     best = min(chosen, key=lambda finish: finish.loss)
     level = next((finish for finish in found if finish.size is None), None)
-    told = f"the best of {len(chosen)} choices in hindsight: {three_digits(best.loss)}"
-    told += f" ({best.algorithm} at {best.size:g})"
-    return told[:1].upper() + told[1:] if level is None else f"Nothing chosen: {three_digits(level.loss)}; {told}"
+    text = f"the best of {len(chosen)} choices in hindsight: {three_digits(best.loss)}"
+    text += f" ({best.algorithm} at {best.size:g})"
+    return text[:1].upper() + text[1:] if level is None else f"Nothing chosen: {three_digits(level.loss)}; {text}"
 
 
-def comparison_rows(found: Sequence[Finish]) -> list[list[str]]:
-    """A line per algorithm: best loss and its step size, worst loss, sizes within 10 % of the best of all."""
+def comparison_rows(found: Sequence[SweepResult]) -> list[list[str]]:
+    """Return a row per algorithm: best loss, its step size, worst loss, and sizes within 10 % of the best of all."""
     least = min(finish.loss for finish in found)
     rows = []
-    for name, best in best_finishes(found).items():
-        good, many, worst = span_of_good([finish for finish in found if finish.algorithm == name], least)
+    for name, best in best_results(found).items():
+        good, many, worst = count_near_best([finish for finish in found if finish.algorithm == name], least)
         size = "" if best.size is None else f"{best.size:g}"
-        said = "overflow" if math.isinf(worst) else three_digits(worst)
-        rows.append([name, three_digits(best.loss), size, said, f"{good} of {many}", f"{best.nonzeros:,}"])
+        shown = "overflow" if math.isinf(worst) else three_digits(worst)
+        rows.append([name, three_digits(best.loss), size, shown, f"{good} of {many}", f"{best.nonzeros:,}"])
     return rows
 
 
 HEAD = ["algorithm", "best loss", "at size", "worst loss", "within 10 %", "non-zeros"]
 
 
-def comparison_page(comparison: Comparison, exact: Sequence[str], data: str, command: str) -> str:
-    """The page; `exact` are the algorithms whose steps do not linearize the loss."""
-    found, constant = comparison.finishes(), comparison.constant_loss()
+def comparison_page(comparison: Sweep, exact: Sequence[str], data: str, command: str) -> str:
+    """Return the page; `exact` are the algorithms whose steps do not linearize the loss."""
+    found, constant = comparison.results(), comparison.constant_loss()
     title = comparison_title(found)
     curves, sizes = list[DrawnCurve](), sorted({finish.size for finish in found if finish.size is not None})
     ends = [sizes[0], sizes[-1]]
@@ -57,7 +58,7 @@ def comparison_page(comparison: Comparison, exact: Sequence[str], data: str, com
         curves.append(DrawnCurve(ends, [constant] * 2, f"best constant {three_digits(constant)}", "members"))
     top = 3.0 * max(curve.y[0] for curve in curves) if curves else 3.0 * min(finish.loss for finish in found)
     least = min(finish.loss for finish in found)
-    for name in best_finishes(found):
+    for name in best_results(found):
         own = [finish for finish in found if finish.algorithm == name and finish.size is not None]
         if own:
             y = [min(finish.loss, top) for finish in own]
@@ -78,7 +79,7 @@ def comparison_page(comparison: Comparison, exact: Sequence[str], data: str, com
         Card("All algorithms", plain_table(HEAD, comparison_rows(found))),
     ]
     table: list[list[str]] = []
-    algorithms = [name for name in best_finishes(found) if name != ENSEMBLE]
+    algorithms = [name for name in best_results(found) if name != ENSEMBLE]
     losses = {(finish.algorithm, finish.size): finish.loss for finish in found}
     for size in sizes:
         cells = [losses.get((name, size)) for name in algorithms]
@@ -94,16 +95,16 @@ def comparison_page(comparison: Comparison, exact: Sequence[str], data: str, com
 
 
 def kind_of_steps(name: str, exact: Sequence[str]) -> str:
-    """The style of an algorithm's curve: one for exact steps, one for explicit ones."""
+    """Return the style of an algorithm's curve, by whether its steps are exact."""
     return "main" if name in exact else "other"
 
 
 def worst_title(worst: dict[bool, Any]) -> str:
-    """What the worst choice costs.
+    """Return the cost of the worst choice.
 
     >>> worst_title({True: 1.2, False: math.inf})
     'The worst choice: 1.2 with exact steps, overflow with explicit ones'
     """
-    said = {k: None if v is None else "overflow" if math.isinf(v) else three_digits(v) for k, v in worst.items()}
-    parts = [f"{said[k]} with {name}" for k, name in ((True, "exact steps"), (False, "explicit ones")) if said[k]]
+    shown = {k: None if v is None else "overflow" if math.isinf(v) else three_digits(v) for k, v in worst.items()}
+    parts = [f"{shown[k]} with {name}" for k, name in ((True, "exact steps"), (False, "explicit ones")) if shown[k]]
     return f"The worst choice: {', '.join(parts)}"

@@ -101,7 +101,7 @@ class EnsembleEngine(Engine):
         low, high, heaviest = limits(self.dtype, self.longest)
         # Larger values go to `learn`, which warns if a member overflows.
         self.limits = max(low, 1.0 / LARGEST_EVENT), min(high, LARGEST_EVENT), heaviest
-        # By the recipe, not by what this machine has.
+        # By the update, not by what this machine has.
         self.apart = 0 if sum(map(fits_lanes, plans)) > 1 else len(plans) - (self.gate >= 0)
         lane_places = chosen_lanes([plan for k, plan in enumerate(plans) if k != self.gate], compiled)
         members = Members(engines, lane_places, self.gate)
@@ -217,12 +217,12 @@ class EnsembleEngine(Engine):
         return STACK_COST + sum(engine.row_cost for engine in self.members_in_use.templates)
 
     def compile_fast_path(
-        self, fast_path: FastPath, intakes: tuple[Any, ...], learning: bool, grows: bool, lock: Any
+        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
     ) -> None:
         if self.all_in_lanes:
             from fiol.engine.single_row.ensemble_events import lane_functions_for  # `import fiol` loads no compiler
 
-            lane_functions_for(self, fast_path, intakes, learning, grows, lock)
+            lane_functions_for(self, fast_path, spaces, learning, grows, lock)
 
     @property
     def longest_row(self) -> int:

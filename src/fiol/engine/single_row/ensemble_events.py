@@ -129,12 +129,12 @@ def learn_lane_event(function, arguments, count):
 
 
 def lane_functions_for(
-    engine: Any, fast_path: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, lock: Any
+    engine: Any, fast_path: Any, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
 ) -> None:
     """Compile the functions of a `FastPath` for an `EnsembleEngine` that is `all_in_lanes`."""
     if not usable():
         return
-    reading, alive = reading_for(engine, fast_path, intakes, learning, grows, lock)
+    reading, alive = reading_for(engine, fast_path, spaces, learning, grows, lock)
     group, stack = engine.group, engine.stack
     size = len(reading.feature)
     alone = *engine.plans, *engine.linear_memory(size), np.arange(size, dtype=np.int32)

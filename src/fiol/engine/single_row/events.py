@@ -60,8 +60,8 @@ from fiol.engine.float32_guard import SMALLEST_SINGLE
 from fiol.engine.round.center_rows import centre_row
 from fiol.engine.round.reading import prediction, score_one_row
 from fiol.engine.round.rounds import clock_from, clock_into, in_order, learn_row, row_buffers
+from fiol.features.canonicalize import arrange
 from fiol.features.chunk import LARGEST, MOST_FEATURES, SMALLEST
-from fiol.features.scan import arrange
 from fiol.features.turns import Free, Turns
 
 #: The bitmap that sorts the features of a row has this many words of 64 bits.
@@ -294,7 +294,7 @@ def features_with(facts, feature, new):
 
 @inlined
 def have_features(facts, features):
-    """Store the number of features in all intakes; return whether there was memory for that."""
+    """Store the number of features in all spaces; return whether there was memory for that."""
     number = new_int(features)
     fine = number != 0
     for k in range(tuple_size(facts[INTAKES])):
@@ -479,13 +479,13 @@ def owner_address(lock: Any) -> int:
 
 
 def reading_for(
-    engine: Any, fast_path: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, lock: Any
+    engine: Any, fast_path: Any, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
 ) -> tuple[RowReading, Any]:
     """Buffers and constants for reading rows, and objects to keep alive for them: see `Engine.prepare_fast_path`."""
-    own, encoder = intakes[0], fast_path.encoder
+    own, encoder = spaces[0], fast_path.encoder
     strings, integers, names = ({}, {}, []) if encoder is None else encoder.tables
     things = [dict, str, int, float, np.float64, bool, True, None, np.ndarray, np.dtype(np.int32), np.dtype(np.float64)]
-    things += [strings, integers, names, intakes, "features"]
+    things += [strings, integers, names, spaces, "features"]
     unknown = REFUSED
     if learning and grows and own.numbers_new_names:
         unknown = NUMBERED
@@ -493,7 +493,10 @@ def reading_for(
         unknown = ANY_NUMBER
     elif not learning and own.leaves_new_names_out:
         unknown = LEFT_OUT
-    features, width = min(intake.features for intake in intakes), MOST_FEATURES if own.width is None else own.width
+    features, width = (
+        min(space.features for space in spaces),
+        MOST_FEATURES if own.width is None else own.width,
+    )
     numbers = features, width, unknown, owner_address(lock), word_of(1, SIZE)
     facts, entries = np.array([*map(id, things), *numbers]), fast_path.entries
     known, least = engine.centering or NO_ROWS, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
@@ -504,13 +507,11 @@ def reading_for(
     return RowReading._make((*engine.limits, *row, *sorting, *means, facts)), (things, lock)
 
 
-def functions_for(
-    engine: Any, fast_path: Any, intakes: tuple[Any, ...], learning: bool, grows: bool, lock: Any
-) -> None:
+def functions_for(engine: Any, fast_path: Any, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any) -> None:
     """Compile the functions of a `FastPath` for an engine: see `Engine.prepare_fast_path`."""
     if not usable():
         return
-    reading, alive = reading_for(engine, fast_path, intakes, learning, grows, lock)
+    reading, alive = reading_for(engine, fast_path, spaces, learning, grows, lock)
     known = *engine.scoring, engine.buffers, engine.storage.intercept_buffers
 
     def function(kernel: Any, predicting: int = 0) -> Any:

@@ -18,9 +18,9 @@ class FastPath:
     returns the score before it. They point to the arrays of an engine (`fiol.engine.single_row.events`), which drops
     them when it replaces any of these (`Engine.set_storage`).
 
-    A caller that learns holds the lock of the model, and checks that `intake` and `encoder` are those of the row:
+    A caller that learns holds the lock of the model, and checks that `space` and `encoder` are those of the row:
 
-        z = path.learn(row, y, 1.0) if path.intake is intake and path.encoder is intake.encoder else None
+        z = path.learn(row, y, 1.0) if path.space is space and path.encoder is space.encoder else None
 
     Reading takes no lock. `score` and `predict` hold the interpreter's lock, without which no thread takes or releases
     the lock of a model. They return None while another thread holds that lock, so they see a state between two changes.
@@ -29,15 +29,15 @@ class FastPath:
 
         path = engine.fast_path
         z = path.score(row)
-        if path is not engine.fast_path or path.intake is not intake or path.encoder is not intake.encoder:
+        if path is not engine.fast_path or path.space is not space or path.encoder is not space.encoder:
             z = None
     """
 
-    __slots__ = ("encoder", "entries", "intake", "learn", "predict", "score")
+    __slots__ = ("encoder", "entries", "learn", "predict", "score", "space")
 
-    def __init__(self, intake: Any, entries: int) -> None:
-        self.intake = intake  #: numbers the names
-        self.encoder: Any = None if intake is None else intake.encoder
+    def __init__(self, space: Any, entries: int) -> None:
+        self.space = space  #: numbers the names
+        self.encoder: Any = None if space is None else space.encoder
         self.entries = entries  #: longer rows need the general code
         self.score: Any = fallback
         self.predict: Any = fallback

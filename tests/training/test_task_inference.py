@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import fiol
-from fiol.training.guessing import UnclearTargetError, guessed_task
+from fiol.training.task_inference import UnclearTargetError, infer_task
 
 SMALL = np.arange(1.0, 7.0)
 
@@ -29,7 +29,7 @@ SMALL = np.arange(1.0, 7.0)
     ],
 )
 def test_the_loss_of_a_target(targets, loss, labels, words):
-    task = guessed_task(targets)
+    task = infer_task(targets)
     assert type(task.loss) is loss
     assert task.labels == labels
     assert words in task.why
@@ -47,40 +47,40 @@ def test_the_loss_of_a_target(targets, loss, labels, words):
 )
 def test_what_is_unclear(targets, reason):
     with pytest.raises(UnclearTargetError, match=reason):
-        guessed_task(targets)
+        infer_task(targets)
 
 
 def test_a_loss_that_was_named():
-    assert guessed_task([3, 1, 3], fiol.Hinge()).labels == [1, 3]
-    assert guessed_task([1.0, 1.0], fiol.Hinge()).labels == [0, 1]  # what the other is, is known of 0, 1, -1 and bools
-    assert guessed_task([-1.0], fiol.Hinge()).labels == [-1, 1]
-    assert guessed_task([True], fiol.Hinge()).labels == [False, True]
-    assert guessed_task([1, 0], fiol.Squared()).labels is None
-    assert guessed_task([1, 0], fiol.Softmax()).kind == "classes"
+    assert infer_task([3, 1, 3], fiol.Hinge()).labels == [1, 3]
+    assert infer_task([1.0, 1.0], fiol.Hinge()).labels == [0, 1]  # what the other is, is known of 0, 1, -1 and bools
+    assert infer_task([-1.0], fiol.Hinge()).labels == [-1, 1]
+    assert infer_task([True], fiol.Hinge()).labels == [False, True]
+    assert infer_task([1, 0], fiol.Squared()).labels is None
+    assert infer_task([1, 0], fiol.Softmax()).kind == "classes"
     for targets in ([1, 2, 3], [7]):
         with pytest.raises(UnclearTargetError, match="two classes"):
-            guessed_task(targets, fiol.Logistic())
+            infer_task(targets, fiol.Logistic())
 
 
 def test_targets_as_the_loss_takes_them():
-    signs, there = guessed_task([2.0, 5.0]).coded(np.array([5.0, np.nan, 2.0]))
+    signs, there = infer_task([2.0, 5.0]).coded(np.array([5.0, np.nan, 2.0]))
     assert signs[there].tolist() == [1.0, -1.0]
     assert there.tolist() == [True, False, True]
     with pytest.raises(UnclearTargetError, match="3 is neither 2 nor 5"):
-        guessed_task([2, 5]).coded(np.array([2.0, 3.0]))
+        infer_task([2, 5]).coded(np.array([2.0, 3.0]))
     with pytest.raises(UnclearTargetError, match="'maybe' is neither 'no' nor 'yes'"):
-        guessed_task(["no", "yes"]).coded(["yes", None, "maybe"])
+        infer_task(["no", "yes"]).coded(["yes", None, "maybe"])
     with pytest.raises(UnclearTargetError, match="is neither"):
-        guessed_task(["no", "yes"]).coded([1.0])
-    fruit = guessed_task(["fig", "pear", "kiwi"])
+        infer_task(["no", "yes"]).coded([1.0])
+    fruit = infer_task(["fig", "pear", "kiwi"])
     labels, there = fruit.coded(["pear", None])
     assert labels[there].tolist() == ["pear"]
     assert labels.tolist() == ["pear", "pear"]  # any class will do
-    digits, there = guessed_task(SMALL.repeat(5)).coded(SMALL)
+    digits, there = infer_task(SMALL.repeat(5)).coded(SMALL)
     assert digits.dtype == np.int64
     with pytest.raises(UnclearTargetError, match=r"whole numbers or texts, got 1\.5"):
-        guessed_task(SMALL.repeat(5)).coded(np.array([1.5]))
-    numbers, there = guessed_task([0.5, 1.5]).coded([None, 2, 3.5])
+        infer_task(SMALL.repeat(5)).coded(np.array([1.5]))
+    numbers, there = infer_task([0.5, 1.5]).coded([None, 2, 3.5])
     assert numbers[there].tolist() == [2.0, 3.5]
     with pytest.raises(UnclearTargetError, match="must be a number for squared_error, got 'many'"):
-        guessed_task([0.5, 1.5]).coded([1.0, "many"])
+        infer_task([0.5, 1.5]).coded([1.0, "many"])

@@ -1,4 +1,4 @@
-"""The intake: all or nothing, reading without a trace, chunks as bytes, generators block by block."""
+"""The feature space: all or nothing, reading without a trace, chunks as bytes, generators block by block."""
 
 import copy
 import functools
@@ -23,7 +23,7 @@ import fiol
 from fiol import FIOL, L1, Chunk, Constant, Learner, Logistic, Squared, to_chunk
 from fiol.features import frames
 from fiol.features.chunk import HEAVIEST
-from fiol.features.intake import Intake
+from fiol.features.feature_space import FeatureSpace
 from fiol.features.labels import Labels
 from fiol.features.targets import check_sample_weights
 from fiol.features.transaction import Transaction
@@ -32,11 +32,11 @@ from fiol.features.vocabulary import Vocabulary, check_value
 learner = functools.partial(Learner, compiled=False)
 
 
-def seen(intake):
-    """All that an intake remembers, copied."""
-    labels = None if intake.labels is None else (id(intake.labels), dict(intake.labels.codes))
-    known = None if intake.bits is not None or intake.encoder is None else dict(intake.encoder.known)
-    return copy.deepcopy(intake.header()), type(intake.encoder), labels, known
+def seen(space):
+    """All that a feature space remembers, copied."""
+    labels = None if space.labels is None else (id(space.labels), dict(space.labels.codes))
+    known = None if space.bits is not None or space.encoder is None else dict(space.encoder.known)
+    return copy.deepcopy(space.header()), type(space.encoder), labels, known
 
 
 def whole(model):
@@ -54,48 +54,48 @@ ERRORS = st.sampled_from([ValueError, KeyboardInterrupt, MemoryError, SystemExit
 
 @given(st.lists(ROWS, max_size=3), ROWS, ERRORS, st.sampled_from([{}, {"bits": 3}, {"any_names": True}]))
 def test_whatever_is_raised_everything_is_as_it_was(before, rows, error, options):
-    intake = Intake(**options)
+    space = FeatureSpace(**options)
     for each in before:
-        with intake.transaction():
-            intake.take_in(each) if each else None
-    intake.labels = Labels(["x"])
-    expected = seen(intake)
+        with space.transaction():
+            space.encode_rows(each) if each else None
+    space.labels = Labels(["x"])
+    expected = seen(space)
 
     def attempt():
-        with intake.transaction():
+        with space.transaction():
             for row in rows:
-                intake.take_in_row(row)
+                space.encode_row(row)
             if rows:
-                intake.take_in(rows)
-            intake.labels.take_in(["y", "z"])
-            intake.labels.arrange("zyx")
+                space.encode_rows(rows)
+            space.labels.add(["y", "z"])
+            space.labels.arrange("zyx")
             raise error("gone")
 
     with pytest.raises(error):
         attempt()
-    assert seen(intake) == expected
+    assert seen(space) == expected
 
 
 @pytest.mark.parametrize(
     "X", [np.eye(3), sp.eye(5, format="csr"), pd.DataFrame({"a": [1.0], "b": [2.0]}), [{"a": 1.0}]]
 )
 def test_columns_and_numbers_go_back_too(X):
-    intake = Intake()
-    expected = seen(intake)
+    space = FeatureSpace()
+    expected = seen(space)
 
     def attempt():
-        with intake.transaction():
-            intake.take_in(X)
-            intake.labels = Labels(["new"])
-            assert seen(intake) != expected
+        with space.transaction():
+            space.encode_rows(X)
+            space.labels = Labels(["new"])
+            assert seen(space) != expected
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         attempt()
-    assert seen(intake) == expected
-    with intake.transaction():
-        intake.take_in(X)
-    assert intake.features > 0
+    assert seen(space) == expected
+    with space.transaction():
+        space.encode_rows(X)
+    assert space.features > 0
 
 
 def test_an_interrupt_in_the_middle_of_bounded_rows_is_no_round(monkeypatch):
@@ -127,28 +127,28 @@ def test_an_interrupt_in_the_middle_of_bounded_rows_is_no_round(monkeypatch):
 
 @given(ROWS, st.lists(ROWS, min_size=1), st.booleans())
 def test_reading_leaves_no_trace(learned, read, counts):
-    intake = Intake(counts_unseen=counts, any_names=True)
+    space = FeatureSpace(counts_unseen=counts, any_names=True)
     if learned:
-        with intake.transaction():
-            intake.take_in(learned)
-    before = seen(intake)
+        with space.transaction():
+            space.encode_rows(learned)
+    before = seen(space)
     for rows in read:
         if rows:
-            chunk = intake.read(rows)
-            strangers = chunk.indices[chunk.indices >= intake.features]
-            assert set(strangers.tolist()) <= ({intake.features} if counts else set())
+            chunk = space.read(rows)
+            strangers = chunk.indices[chunk.indices >= space.features]
+            assert set(strangers.tolist()) <= ({space.features} if counts else set())
         for row in rows:
-            indices, values = intake.read_row(row)
-            known = intake.known_row(row)
+            indices, values = space.read_row(row)
+            known = space.known_row(row)
             assert known is None or [a.tolist() for a in known] == [indices.tolist(), values.tolist()]
-    assert seen(intake) == before
+    assert seen(space) == before
 
 
 @pytest.mark.parametrize("geometry", [None, "entropy", "signed_entropy"])
 def test_predictions_of_river_leave_no_trace(geometry, monkeypatch):
     from fiol.river import FIOLRegressor
 
-    if geometry is not None:  # the intake is the same; one compiled model is enough
+    if geometry is not None:  # the feature space is the same; one compiled model is enough
         interpret(monkeypatch)
     model = FIOLRegressor(geometry=geometry, step_size="auto" if geometry is None else 0.1)
     for _ in range(3):
@@ -174,7 +174,7 @@ def test_learning_from_chunks_is_learning_from_their_rows():
     plain, model = learner(FIOL(Logistic(), L1(0.01))), learner(FIOL(Logistic(), L1(0.01)))
     chunk = to_chunk(X)
     assert model.learn_chunk(chunk, y, weight).tobytes() == plain.learn(X, y, weight).tobytes()
-    model.core.intake.dense_columns = plain.core.intake.dense_columns  # of chunks nobody knows
+    model.core.space.dense_columns = plain.core.space.dense_columns  # of chunks nobody knows
     assert whole(model) == whole(plain)
     order = np.random.default_rng(1).integers(len(X), size=30)
     scores = model.learn_chunk(chunk, y, weight, order)

@@ -13,7 +13,7 @@ import pytest
 from tests.interpreted import interpret
 
 import fiol
-from fiol import FIOL, L1, Coding, Column, Learner, Logistic, OneVsRest, Squared
+from fiol import FIOL, L1, Column, Learner, Logistic, OneVsRest, Squared, TableEncoding
 
 learner = functools.partial(Learner, compiled=False)
 TABLE = {
@@ -55,7 +55,7 @@ def test_frames_are_their_rows_as_dicts(library, options):
     assert scores.tobytes() == other.learn(DICTS, Y).tobytes()
     assert bits(model) == bits(other)
     assert model.scores(frame).tobytes() == model.scores(DICTS).tobytes() == other.scores(DICTS).tobytes()
-    assert model.coding.names == ("age", "city", "when", "old")
+    assert model.table_encoding.names == ("age", "city", "when", "old")
     model.learn_named(DICTS[0], 1.0)  # events as dicts, after frames
     other.learn_named(DICTS[0], 1.0)
     for again in (model.copy(), pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model.snapshot()):
@@ -66,14 +66,14 @@ def test_frames_are_their_rows_as_dicts(library, options):
 
 
 def test_files_keep_the_coding(tmp_path):
-    model = learner(FIOL(Logistic()), coding={"age": "category"})
+    model = learner(FIOL(Logistic()), table_encoding={"age": "category"})
     model.save(tmp_path / "early")  # what was told by hand is kept, too
     model = Learner.load(tmp_path / "early", compiled=False)
     model.learn(pl.DataFrame(TABLE)[:2], Y[:2])
     assert "age=30" in model.names
     model.save(tmp_path / "model")
     again = Learner.load(tmp_path / "model", compiled=False)
-    assert again.coding == model.coding
+    assert again.table_encoding == model.table_encoding
     for each in (model, again):
         each.learn(pl.DataFrame(TABLE)[2:], Y[2:])
     assert bits(model) == bits(again)
@@ -92,7 +92,7 @@ def test_a_learner_of_number_columns_meets_a_hole():
     model, other = learner(FIOL(Squared())), learner(FIOL(Squared()))
     other.learn([{"a": 1.0, "b": 0.0}], [1.0])
     model.learn(plain, [1.0, 2.0])
-    assert model.coding is None
+    assert model.table_encoding is None
     assert model.columns == ("a", "b")
     before = bits(model)
     with pytest.raises(ValueError, match=r"^X\[0, 'a'\] (is missing|must be finite, got nan)$"):
@@ -102,7 +102,7 @@ def test_a_learner_of_number_columns_meets_a_hole():
     with pytest.raises(ValueError, match="y must have one entry per row"):
         model.learn(holes, [1.0])
     assert bits(model) == before
-    assert (model.coding, model.columns) == (None, ("a", "b"))
+    assert (model.table_encoding, model.columns) == (None, ("a", "b"))
     model.learn(holes, [1.0, 2.0])
     assert model.names == ["a", "b", "a is missing"]
     named = learner(FIOL(Squared()))
@@ -128,9 +128,9 @@ def test_refused():
     with pytest.raises(TypeError, match="column 'city' holds"):
         learner(FIOL(Logistic()), n_features=4).learn(frame.drop("age", "when"), Y)
     with pytest.raises(TypeError, match="leave out n_features"):
-        learner(FIOL(Logistic()), n_features=4, coding={})
+        learner(FIOL(Logistic()), n_features=4, table_encoding={})
     with pytest.raises(TypeError, match="dict of kinds by column"):
-        learner(FIOL(Logistic()), coding="words")
+        learner(FIOL(Logistic()), table_encoding="words")
     model = learner(FIOL(Logistic()))
     model.learn(frame, Y)
     before = bits(model)
@@ -153,13 +153,13 @@ def test_merging_codings():
     parts[0].learn(frame[:2], Y[:2])
     parts[1].learn(frame[2:], Y[2:])
     whole = Learner.merge(parts)
-    assert whole.coding.columns == parts[0].coding.columns
+    assert whole.table_encoding.columns == parts[0].table_encoding.columns
     assert set(whole.names) == set(parts[0].names) | set(parts[1].names)
     plain = [learner(FIOL(Squared())) for _ in range(2)]
     plain[0].learn(pd.DataFrame({"a": [1.0], "b": [2.0]}), [1.0])
     plain[1].learn(pd.DataFrame({"b": [1.0], "a": [None]}), [1.0])
     assert Learner.merge(plain).names == ["a", "b", "a is missing"]
-    other = learner(FIOL(Logistic()), coding={"age": "category"})
+    other = learner(FIOL(Logistic()), table_encoding={"age": "category"})
     other.learn(frame, Y)
     with pytest.raises(ValueError, match=r"learners\[1\] makes other features of its columns.*: age: one feature"):
         Learner.merge([parts[0], other])
@@ -167,13 +167,13 @@ def test_merging_codings():
 
 def test_one_against_the_rest_and_ensembles():
     frame, labels = pa.table(TABLE), ["a", "b", "b", "c"]
-    model, other = OneVsRest(FIOL(Logistic()), coding={"old": "skip"}), OneVsRest(FIOL(Logistic()))
+    model, other = OneVsRest(FIOL(Logistic()), table_encoding={"old": "skip"}), OneVsRest(FIOL(Logistic()))
     model.learn(frame, labels)
     other.learn([{k: v for k, v in row.items() if k != "old"} for row in DICTS], labels)
     assert model.names == other.names
     assert model.weights.tobytes() == other.weights.tobytes()
     assert model.copy().scores(frame).tobytes() == model.scores(frame).tobytes()
-    coding = Coding((Column("city", "category"), Column("age", "number")), (("city", "age"),))
-    crossing = learner(fiol.Stacked(Logistic(), L1(1e-3)), coding=coding)
+    table_encoding = TableEncoding((Column("city", "category"), Column("age", "number")), (("city", "age"),))
+    crossing = learner(fiol.Stacked(Logistic(), L1(1e-3)), table_encoding=table_encoding)
     crossing.learn(frame.select(["age", "city"]), Y)
     assert "city=Rome*age" in crossing.names

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from tests.interpreted import interpret_all
 
 import fiol
-from fiol import FIOL, Coding, FIOLClassifier, FIOLRegressor, Learner, Logistic, OneVsRest, Squared
+from fiol import FIOL, FIOLClassifier, FIOLRegressor, Learner, Logistic, OneVsRest, Squared, TableEncoding
 
 RNG = np.random.default_rng(0)
 ROWS = 40
@@ -109,13 +109,13 @@ def test_importances_are_named_by_features_of_the_coding(model, y, options, tmp_
 
 def test_told_by_hand_and_with_the_rest_of_scikit_learn(tmp_path):
     numbers = pd.DataFrame({"zip": [1, 2, 3, 1] * 10, "x": RNG.normal(size=40)})
-    model = FIOLRegressor(coding={"zip": "category"}, **ONCE).fit(numbers, Y)
+    model = FIOLRegressor(table_encoding={"zip": "category"}, **ONCE).fit(numbers, Y)
     assert set(model.coef_names_) == {"zip=1", "zip=2", "zip=3", "x"}
     model.save(tmp_path / "model")
-    assert fiol.load(tmp_path / "model").coding == {"zip": "category"}
-    whole = FIOLRegressor(coding=Coding.given({"age": "skip"}), random_state=0)
+    assert fiol.load(tmp_path / "model").table_encoding == {"zip": "category"}
+    whole = FIOLRegressor(table_encoding=TableEncoding.from_spec({"age": "skip"}), random_state=0)
     whole.fit(FRAME, Y).save(tmp_path / "whole")
-    assert fiol.load(tmp_path / "whole").coding == whole.coding
+    assert fiol.load(tmp_path / "whole").table_encoding == whole.table_encoding
     assert fiol.load(tmp_path / "whole").predict(FRAME.drop(columns="age")).shape == (ROWS,)
     assert (cross_val_score(clone(FIOLClassifier(random_state=0)), FRAME, PAIR, cv=3) > 0.8).all()
     assert make_pipeline(FIOLClassifier(random_state=0)).fit(FRAME, PAIR).score(FRAME, PAIR) > 0.9

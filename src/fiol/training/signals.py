@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as an exception that waits for the end of what must not be cut in two."""
+"""Turn SIGINT and SIGTERM into an exception that can be deferred to the end of a block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked for the end: its `number`, and `notes` on what was done about it."""
+    """A signal stopped the run: its `number`, and `notes` for the user."""
 
     def __init__(self, number: int, *notes: str) -> None:
         super().__init__(signal.Signals(number).name)
@@ -19,17 +19,16 @@ class Stopped(KeyboardInterrupt):
 
 
 class Signals:
-    """`with Signals() as signals:` SIGINT and SIGTERM raise `Stopped`: at once, or when `with signals.held():` ends.
+    """Raise `Stopped` on SIGINT and SIGTERM inside `with Signals() as signals:`; `signals.deferred()` delays it.
 
-    Not every place passes an exception on: whoever calls back from C, or deletes an object, drops it. So what was heard
-    is `pending` until somebody says that it is dealt with (`answered`), and the next block of `held` raises again.
-    Elsewhere than in the main thread, where Python hears no signals, nothing happens.
+    Callbacks from C and destructors drop exceptions. So a signal stays `pending` until `acknowledge` is called, and the
+    next deferred block raises again. Outside the main thread, where Python handles no signals, nothing happens.
 
     >>> import os
     >>> done = []
     >>> try:
     ...     with Signals() as signals:
-    ...         with signals.held():
+    ...         with signals.deferred():
     ...             os.kill(os.getpid(), signal.SIGTERM)
     ...             done.append("whole")
     ...         done.append("more")
@@ -44,7 +43,7 @@ class Signals:
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self.before[number] = signal.signal(number, self._heard)
+                self.before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -52,18 +51,18 @@ class Signals:
             number, handler = self.before.popitem()
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         self.pending = number
         if not self.depth:
             raise Stopped(number)
 
-    def answered(self) -> None:
-        """What was heard is being dealt with: blocks of `held` raise no more, unless there is another signal."""
+    def acknowledge(self) -> None:
+        """Mark the pending signal as handled: deferred blocks do not raise until the next signal."""
         self.pending = 0
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Let signals wait for the end of the block; what is done there is done whole."""
+    def deferred(self) -> Iterator[None]:
+        """Delay signals to the end of the block."""
         self._raise()
         self.depth += 1
         try:

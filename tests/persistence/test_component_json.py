@@ -19,8 +19,8 @@ import fiol
 from fiol import L1, AdaGrad, Box, Huber, Logistic, Loss, MedianOfMedians, Newton, Partition, Regularizer
 from fiol.components.component import Component, PerFeature
 from fiol.components.subproblem import Problem
-from fiol.persistence import recipe
-from fiol.persistence.recipe import find_class, from_json, stored_name, to_json
+from fiol.persistence import component_json
+from fiol.persistence.component_json import find_class, from_json, stored_name, to_json
 
 
 class Shifted(Loss):
@@ -204,7 +204,7 @@ def test_the_newest_definition_is_taken_whatever_it_derives_from(parents, monkey
 def test_a_class_with_its_name_is_looked_for_once(monkeypatch):
     assert find_class("Huber") is fiol.Huber
     with monkeypatch.context() as patch:
-        patch.setattr(recipe, "subclasses", lambda _: pytest.fail("looked for again"))
+        patch.setattr(component_json, "subclasses", lambda _: pytest.fail("looked for again"))
         assert find_class("Huber") is fiol.Huber
     module = type(sys)("moments")
     monkeypatch.setitem(sys.modules, "moments", module)
@@ -242,7 +242,7 @@ def test_local_classes_are_found():
     ],
 )
 def test_unknown_classes_are_named_and_never_imported(name):
-    with pytest.raises(ValueError, match=r"^recipe names .* before loading$") as caught:
+    with pytest.raises(ValueError, match=r"^component names .* before loading$") as caught:
         from_json({"component": name, "fields": {}})
     assert f"define or import {name} before loading" in str(caught.value)
     assert "this" not in sys.modules
@@ -297,7 +297,7 @@ def test_classes_may_move_and_be_renamed():
     renamed = built_in("class Softer(Loss):\n    registered = 'Soft'\n    scale: float = 1.0", "fiol.elsewhere")
     assert to_json(renamed(3.0)) == value
     assert_same(from_json(value), renamed(3.0))
-    with pytest.raises(ValueError, match=r"^recipe names Softer, which is no component known here"):
+    with pytest.raises(ValueError, match=r"^component names Softer, which is no component known here"):
         from_json({"component": "Softer", "fields": {}})
 
 
@@ -325,7 +325,7 @@ def test_a_package_whose_name_begins_like_ours_is_not_ours():
     assert to_json(define("Loss", 1.0, "fiol")())["component"] == "fiol.Mine"
 
 
-# --- recipes of other versions ----------------------------------------------------------------
+# --- files of other versions ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cls", [fiol.Update, Box, Newton, Huber, AdaGrad, fiol.FixedHorizon, Shifted], ids=repr)
@@ -337,7 +337,7 @@ def test_a_missing_field_takes_its_default(cls):
     for field in fields:
         less = changed(whole, ("fields", field.name), "!")
         if field.name in needed:
-            with pytest.raises(ValueError, match=rf"^recipe\.{field.name} is missing$"):
+            with pytest.raises(ValueError, match=rf"^component\.{field.name} is missing$"):
                 from_json(less)
         else:
             checked += 1
@@ -355,7 +355,7 @@ def test_nothing_is_imported_or_executed():
     """By the interpreter's own account."""
     script = """
 import sys, fiol
-from fiol.persistence.recipe import from_json, to_json
+from fiol.persistence.component_json import from_json, to_json
 good = to_json(fiol.Box(fiol.L1([1.0, 2.0])))
 from_json(good)
 seen = []
@@ -383,10 +383,10 @@ NESTED = {"component": "Box", "fields": {"regularizer": BOX, "lo": 0.0, "hi": 1.
 HUBER = {"component": "Huber", "fields": {"delta": 1.0}}
 
 
-def changed(recipe, path, value):
-    """The recipe with something else at the path; '!' for a name takes the entry away."""
-    recipe = copy.deepcopy(recipe)
-    here = recipe
+def changed(stored, path, value):
+    """The JSON with something else at the path; '!' for a name takes the entry away."""
+    stored = copy.deepcopy(stored)
+    here = stored
     *way, last = path
     for name in way:
         here = here[name]
@@ -394,7 +394,7 @@ def changed(recipe, path, value):
         del here[last]
     else:
         here[last] = value
-    return recipe
+    return stored
 
 
 LAM = ("fields", "regularizer", "fields", "lam")
@@ -403,55 +403,55 @@ LAM = ("fields", "regularizer", "fields", "lam")
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (LAM, -1.0, r"recipe\.regularizer\.lam must be at least 0 and finite, got -1"),
-        (LAM, "inf", r"recipe\.regularizer\.lam must be at least 0 and finite, got inf"),
-        (LAM, float("nan"), r"recipe\.regularizer\.lam must be a number, got NaN"),
-        (LAM, "1.0", r"recipe\.regularizer\.lam must be a number, an array, a component or null, got '1\.0'"),
-        (LAM, "nan", r"recipe\.regularizer\.lam must be a number, .* got 'nan'"),
-        (LAM, [1.0], r"recipe\.regularizer\.lam must be a number, .* got \[1\.0\]"),
-        (LAM, True, r"recipe\.regularizer\.lam must be a number, .* got True"),
-        (LAM, None, r"recipe\.regularizer\.lam must be a number or an array of numbers, got None"),
-        (LAM, 10**400, r"recipe\.regularizer: int too large to convert to float"),
-        (LAM, LASSO, r"recipe\.regularizer\.lam must be a number or an array of numbers, got L1\(lam=0\.5\)"),
-        (LAM, {}, r'recipe\.regularizer\.lam must be \{"component": \.\.\., "fields": \.\.\.\}, got \{\}'),
-        (LAM, {"array": "", "shape": [0], "x": 1}, r'recipe\.regularizer\.lam must be \{"array": .*'),
-        (LAM, {"array": ""}, r'recipe\.regularizer\.lam must be \{"array": .*'),
-        (LAM, {"array": "AAAAAAAA8L8=", "shape": [1]}, r"recipe\.regularizer\.lam\[0\] must be at least 0 .*"),
-        (LAM, {"array": "AAAAAAAA8D8=", "shape": [2]}, r"recipe\.regularizer\.lam must have 8 bytes per entry, .*"),
-        (LAM, {"array": "AAAA", "shape": []}, r"recipe\.regularizer\.lam must have 8 bytes per entry, .*"),
-        (LAM, {"array": "AAAA!", "shape": [1]}, r"recipe\.regularizer\.lam must be an array in base64: .*"),
-        (LAM, {"array": "é", "shape": [1]}, r"recipe\.regularizer\.lam must be an array in base64: .*"),
-        (LAM, {"array": [1.0], "shape": [1]}, r"recipe\.regularizer\.lam must be an array in base64: .*"),
-        (LAM, {"array": "", "shape": [-1, 0]}, r"recipe\.regularizer\.lam must have a shape of whole numbers.*"),
-        (LAM, {"array": "", "shape": [False]}, r"recipe\.regularizer\.lam must have a shape of whole numbers.*"),
-        (LAM, {"array": "", "shape": 0}, r"recipe\.regularizer\.lam must have a shape of whole numbers.*"),
-        (LAM, {"array": "", "shape": [0, 10**30]}, r"recipe\.regularizer\.lam cannot have the shape .*"),
-        (LAM, {"array": "", "shape": [0] * 99}, r"recipe\.regularizer\.lam cannot have the shape .*"),
-        (LAM, "!", r"recipe\.regularizer\.lam is missing"),
-        ((*LAM[:-1], "mu"), 1.0, r"recipe\.regularizer\.mu is unknown: L1 has lam"),
-        (LAM[:2], HUBER, r"recipe\.regularizer must be a Regularizer, got Huber\(delta=1\.0\)"),
-        (LAM[:2], 1.0, r"recipe\.regularizer must be a Regularizer, got 1\.0"),
-        ((*LAM[:2], "component"), "!", r'recipe\.regularizer must be \{"component": .*'),
-        ((*LAM[:2], "component"), 7, r"recipe\.regularizer must name its class, got 7"),
-        ((*LAM[:2], "component"), "a.B", r"recipe\.regularizer names a\.B, .* import a\.B before loading"),
-        ((*LAM[:2], "fields"), [], r"recipe\.regularizer must have fields by name, got \[\]"),
-        ((*LAM[:2], "other"), [], r'recipe\.regularizer must be \{"component": .*'),
-        (("fields", "lo"), 2.0, r"recipe: Box needs lo <= hi .*"),
-        (("fields", "lo"), {"array": "", "shape": [0]}, r"recipe\.lo must be a number, got array.*"),
-        (("fields", "low"), 2.0, r"recipe\.low is unknown: Box has regularizer, lo, hi"),
+        (LAM, -1.0, r"component\.regularizer\.lam must be at least 0 and finite, got -1"),
+        (LAM, "inf", r"component\.regularizer\.lam must be at least 0 and finite, got inf"),
+        (LAM, float("nan"), r"component\.regularizer\.lam must be a number, got NaN"),
+        (LAM, "1.0", r"component\.regularizer\.lam must be a number, an array, a component or null, got '1\.0'"),
+        (LAM, "nan", r"component\.regularizer\.lam must be a number, .* got 'nan'"),
+        (LAM, [1.0], r"component\.regularizer\.lam must be a number, .* got \[1\.0\]"),
+        (LAM, True, r"component\.regularizer\.lam must be a number, .* got True"),
+        (LAM, None, r"component\.regularizer\.lam must be a number or an array of numbers, got None"),
+        (LAM, 10**400, r"component\.regularizer: int too large to convert to float"),
+        (LAM, LASSO, r"component\.regularizer\.lam must be a number or an array of numbers, got L1\(lam=0\.5\)"),
+        (LAM, {}, r'component\.regularizer\.lam must be \{"component": \.\.\., "fields": \.\.\.\}, got \{\}'),
+        (LAM, {"array": "", "shape": [0], "x": 1}, r'component\.regularizer\.lam must be \{"array": .*'),
+        (LAM, {"array": ""}, r'component\.regularizer\.lam must be \{"array": .*'),
+        (LAM, {"array": "AAAAAAAA8L8=", "shape": [1]}, r"component\.regularizer\.lam\[0\] must be at least 0 .*"),
+        (LAM, {"array": "AAAAAAAA8D8=", "shape": [2]}, r"component\.regularizer\.lam must have 8 bytes per entry, .*"),
+        (LAM, {"array": "AAAA", "shape": []}, r"component\.regularizer\.lam must have 8 bytes per entry, .*"),
+        (LAM, {"array": "AAAA!", "shape": [1]}, r"component\.regularizer\.lam must be an array in base64: .*"),
+        (LAM, {"array": "é", "shape": [1]}, r"component\.regularizer\.lam must be an array in base64: .*"),
+        (LAM, {"array": [1.0], "shape": [1]}, r"component\.regularizer\.lam must be an array in base64: .*"),
+        (LAM, {"array": "", "shape": [-1, 0]}, r"component\.regularizer\.lam must have a shape of whole numbers.*"),
+        (LAM, {"array": "", "shape": [False]}, r"component\.regularizer\.lam must have a shape of whole numbers.*"),
+        (LAM, {"array": "", "shape": 0}, r"component\.regularizer\.lam must have a shape of whole numbers.*"),
+        (LAM, {"array": "", "shape": [0, 10**30]}, r"component\.regularizer\.lam cannot have the shape .*"),
+        (LAM, {"array": "", "shape": [0] * 99}, r"component\.regularizer\.lam cannot have the shape .*"),
+        (LAM, "!", r"component\.regularizer\.lam is missing"),
+        ((*LAM[:-1], "mu"), 1.0, r"component\.regularizer\.mu is unknown: L1 has lam"),
+        (LAM[:2], HUBER, r"component\.regularizer must be a Regularizer, got Huber\(delta=1\.0\)"),
+        (LAM[:2], 1.0, r"component\.regularizer must be a Regularizer, got 1\.0"),
+        ((*LAM[:2], "component"), "!", r'component\.regularizer must be \{"component": .*'),
+        ((*LAM[:2], "component"), 7, r"component\.regularizer must name its class, got 7"),
+        ((*LAM[:2], "component"), "a.B", r"component\.regularizer names a\.B, .* import a\.B before loading"),
+        ((*LAM[:2], "fields"), [], r"component\.regularizer must have fields by name, got \[\]"),
+        ((*LAM[:2], "other"), [], r'component\.regularizer must be \{"component": .*'),
+        (("fields", "lo"), 2.0, r"component: Box needs lo <= hi .*"),
+        (("fields", "lo"), {"array": "", "shape": [0]}, r"component\.lo must be a number, got array.*"),
+        (("fields", "low"), 2.0, r"component\.low is unknown: Box has regularizer, lo, hi"),
     ],
     ids=repr,
 )
 def test_what_is_wrong_is_named_by_its_path(path, value, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         from_json(changed(BOX, path, value))
-    with pytest.raises(ValueError, match=f"^{message}$".replace("^recipe", r"^recipe\.regularizer")):
+    with pytest.raises(ValueError, match=f"^{message}$".replace("^component", r"^component\.regularizer")):
         from_json(changed(NESTED, ("fields", "regularizer", *path), value))
 
 
 @pytest.mark.parametrize("value", [None, 1.0, "Huber", [], {}, [LASSO], b"", {1: 2}], ids=repr)
-def test_what_is_no_recipe_at_all(value):
-    with pytest.raises(ValueError, match=r'^recipe must be \{"component": \.\.\., "fields": \.\.\.\}, got '):
+def test_values_that_are_no_component_are_refused(value):
+    with pytest.raises(ValueError, match=r'^component must be \{"component": \.\.\., "fields": \.\.\.\}, got '):
         from_json(value)
 
 
@@ -462,22 +462,22 @@ def test_a_stumbling_constructor_is_no_way_out():
         def validate(self):
             self.loss.value(0.0, 1.0)
 
-    recipe = to_json(Fragile(Huber()))
-    with pytest.raises(ValueError, match=r"^recipe: 'float' object has no attribute 'value'$"):
-        from_json(changed(recipe, ("fields", "loss"), 1.0))
+    stored = to_json(Fragile(Huber()))
+    with pytest.raises(ValueError, match=r"^component: 'float' object has no attribute 'value'$"):
+        from_json(changed(stored, ("fields", "loss"), 1.0))
 
 
 def test_nesting_without_end():
-    recipe = LASSO
+    stored = LASSO
     for _ in range(100_000):
-        recipe = {
+        stored = {
             "component": "Box",
-            "fields": {"regularizer": recipe, "lo": 0.0, "hi": 1.0},
+            "fields": {"regularizer": stored, "lo": 0.0, "hi": 1.0},
         }
-    with pytest.raises(ValueError, match=r"^recipe is nested too deeply$"):
-        from_json(recipe)
-    while recipe is not LASSO:  # taken apart from outside: some interpreters cannot free it at once
-        recipe = recipe["fields"].pop("regularizer")
+    with pytest.raises(ValueError, match=r"^component is nested too deeply$"):
+        from_json(stored)
+    while stored is not LASSO:  # taken apart from outside: some interpreters cannot free it at once
+        stored = stored["fields"].pop("regularizer")
 
 
 json_values = st.recursive(
@@ -503,7 +503,7 @@ def test_any_json_is_read_or_refused(value):
 
 @pytest.mark.parametrize("value", [None, 1.0, L1, "L1", [L1(1.0)]], ids=repr)
 def test_only_components_are_written(value):
-    with pytest.raises(TypeError, match=r"^only a component has a recipe, got "):
+    with pytest.raises(TypeError, match=r"^only a component can be stored as JSON, got "):
         to_json(value)
 
 

@@ -1,6 +1,6 @@
-"""Pairs and triples: features of two or three columns, or namespaces, multiplied.
+"""Interactions: products of the features of two or three columns, or namespaces.
 
-For every row, a pair (A, B) adds a feature for each one of A's and each one of B's, with the product of their values.
+A pair (A, B) adds to every row a feature for each feature of A and each of B, with the product of their values.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from fiol.features.column_values import BadValueError
 from fiol.features.hashing import Hashing
 from fiol.features.named_rows import NamedRows
 
-#: What stands between the names of features that are multiplied.
+#: Joins the names of features that are multiplied.
 TIMES = "*"
 
 
-def crossed(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str]]) -> NamedRows:
+def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str]]) -> NamedRows:
     """Return the rows, with the features of every pair (or triple) after their own, in the order of the pairs.
 
     Parameters
@@ -29,13 +29,14 @@ def crossed(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str
     groups : the column or namespace of every name of `rows`.
     pairs : tuples of two or three groups. "when" is the group "when" and all that begin with "when.".
 
-    A feature is called by the names of its factors, in the order of the pair, joined by `*`. Where a group is there
-    twice, every two of its features are multiplied once, each with itself, too, and stand in alphabetical order.
+    The name of a product joins the names of its factors by `*`, in the order of the pair. If a pair names a group
+    twice, every two of its features are multiplied once, each also with itself, and their names are in alphabetical
+    order.
 
     >>> from fiol import Chunk
     >>> entries = np.array([0, 1, 2], np.int32), np.array([2.0, 1.0, 1.0])
     >>> rows = NamedRows(Chunk(np.array([0, 3]), *entries), ["age", "city=Rome", "when.hour=7"])
-    >>> both = crossed(rows, ["age", "city", "when.hour"], [("city", "when"), ("age", "age")])
+    >>> both = add_interactions(rows, ["age", "city", "when.hour"], [("city", "when"), ("age", "age")])
     >>> both.names[3:], both.chunk.data
     (['city=Rome*when.hour=7', 'age*age'], array([2., 1., 1., 1., 4.]))
     """
@@ -48,7 +49,7 @@ class Products:
 
     Parameters
     ----------
-    rows, groups, pairs : see `crossed`.
+    rows, groups, pairs : see `add_interactions`.
     belongs : whether an element of a pair means a group: `belongs(group, element)`.
     """
 
@@ -178,7 +179,7 @@ def added_up(rows: NamedRows) -> Chunk:
 
 
 def belongs_to(group: str, element: str) -> bool:
-    """Whether an element of a pair means a group.
+    """Return whether an element of a pair names a group.
 
     >>> belongs_to("when.hour", "when"), belongs_to("whenever", "when")
     (True, False)

@@ -1,4 +1,4 @@
-"""Components as JSON values, and back, without importing or running anything a file names.
+"""Convert components to JSON values and back, without importing or running anything that a file names.
 
 | value | as JSON |
 |---|---|
@@ -8,11 +8,10 @@
 | array | `{"array": base64 of little-endian float64 in C order, "shape": [...]}` |
 | None | `null` |
 
-A component of this package goes by its registered name, such as `L1`, and may therefore move between modules; with
-`registered = "L1"` in its body the class itself can be renamed. Any other class goes by `module.Class`: a name with a
-dot is never one of ours. Recipes are read for ever: a field that is missing takes its default, or what its class
-names in `of_older_files`: a field added to a class of this package needs one of them that does what the class did
-before. An unknown field is refused.
+A component of this package is stored by its registered name, such as `L1`, so its class may move between modules;
+`registered = "L1"` in the body of a class keeps the stored name when the class is renamed. Any other class is stored as
+`module.Class`. Old files must load: a missing field takes its default, or its value in `of_older_files` of the class,
+which must do what the class did before the field was added. An unknown field is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 STORED_FLOAT = np.dtype("<f8")
 #: The modules of classes with registered names.
 PACKAGE = "fiol."
-#: Classes that were looked for, by name: as long as the name in a module stands for one, there is none newer.
+#: Classes found before, by name; one is current as long as its module has it under this name.
 FOUND: WeakValueDictionary[str, type[Component]] = WeakValueDictionary()
 
 
@@ -48,7 +47,7 @@ def to_json(component: Component) -> dict[str, Any]:
     {'array': 'AAAAAAAA8D8AAAAAAAAAQA==', 'shape': [2]}
     """
     if not isinstance(component, Component):
-        raise TypeError(f"only a component has a recipe, got {component!r}")
+        raise TypeError(f"only a component can be stored as JSON, got {component!r}")
     names = [field.name for field in dataclasses.fields(component)]  # type: ignore[arg-type]
     own = type(component).__name__
     fields = {name: field_to_json(f"{own}.{name}", getattr(component, name)) for name in names}
@@ -56,9 +55,9 @@ def to_json(component: Component) -> dict[str, Any]:
 
 
 def from_json(value: Any) -> Component:
-    """The component `to_json` made `value` from. ValueError, with the path to what is wrong, if there is none.
+    """Return the component that `to_json` stored as `value`; raise ValueError with the path to what is wrong.
 
-    The class must be defined already; if it was defined more than once, the newest definition is taken.
+    Its class must be defined already. Of several definitions the newest is used.
 
     >>> from fiol import L1, Box
     >>> from_json(to_json(Box(L1([0.5, 1.0]), lo=0.0)))
@@ -67,22 +66,19 @@ def from_json(value: Any) -> Component:
     Box(regularizer=L1(lam=1.0), lo=-inf, hi=2.0)
     >>> from_json({"component": "L1", "fields": {"lam": -0.5}})
     Traceback (most recent call last):
-    ValueError: recipe.lam must be at least 0 and finite, got -0.5
+    ValueError: component.lam must be at least 0 and finite, got -0.5
     >>> from_json({"component": "os.system", "fields": {}})
     Traceback (most recent call last):
-    ValueError: recipe names os.system, which is no component known here: define or import os.system before loading
+    ValueError: component names os.system, which is no component known here: define or import os.system before loading
     """
     try:
-        return component_from_json("recipe", value)
+        return component_from_json("component", value)
     except RecursionError:
-        raise ValueError("recipe is nested too deeply") from None
-
-
-# --- pieces of the above ----------------------------------------------------------------------
+        raise ValueError("component is nested too deeply") from None
 
 
 def field_to_json(path: str, value: Any) -> Any:
-    """One field; TypeError if it is nothing a component holds."""
+    """Return the value of a field as JSON; raise TypeError for a type that no component has."""
     if isinstance(value, Component):
         return to_json(value)
     if isinstance(value, tuple):
@@ -98,7 +94,7 @@ def field_to_json(path: str, value: Any) -> Any:
 
 
 def component_from_json(path: str, value: Any) -> Component:
-    """The component at `path`, its fields first."""
+    """Return the component at `path`, its fields first."""
     check_keys(path, value, ("component", "fields"))
     name, fields = value["component"], value["fields"]
     if not isinstance(name, str):
@@ -121,14 +117,14 @@ def component_from_json(path: str, value: Any) -> Component:
     values = {**cls.of_older_files, **values}
     try:
         return cls(**values)
-    except Exception as error:  # a user's `validate` may stumble over anything
+    except Exception as error:  # a user's `validate` may raise anything
         own, message = f"{cls.__name__}.", str(error)
         where = f"{path}.{message[len(own) :]}" if message.startswith(own) else f"{path}: {message}"
         raise ValueError(where) from error
 
 
 def field_from_json(path: str, value: Any) -> Any:
-    """A number, array, component, several of them or None; whether it suits the field is for the constructor to say."""
+    """Return a number, array, component, tuple of components or None; the constructor checks it."""
     if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
         return tuple(component_from_json(f"{path}[{k}]", part) for k, part in enumerate(value))
     if isinstance(value, dict):
@@ -141,7 +137,7 @@ def field_from_json(path: str, value: Any) -> Any:
 
 
 def array_from_json(path: str, value: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The array at `path`; its shape must account for every byte."""
+    """Return the array at `path`; its shape must account for every byte."""
     check_keys(path, value, ("array", "shape"))
     shape = value["shape"]
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
@@ -165,9 +161,9 @@ def check_keys(path: str, value: Any, keys: tuple[str, str]) -> None:
 
 
 def stored_name(cls: type) -> str:
-    """The name of a class in recipes: the registered one of a class of this package, else `module.Class`.
+    """Return the name of a class in files: the registered one in this package, else `module.Class`.
 
-    A registered name is not inherited: a class derived from a renamed one has a name of its own.
+    A registered name is not inherited.
     """
     if cls.__module__.startswith(PACKAGE):
         return vars(cls).get("registered", cls.__name__)
@@ -175,7 +171,7 @@ def stored_name(cls: type) -> str:
 
 
 def find_class(name: str) -> type[Component] | None:
-    """The newest component class of that name among those defined so far, or None. Imports nothing.
+    """Return the newest component class of that name, None if there is none. Imports nothing.
 
     >>> find_class("Huber"), find_class("os.system")
     (<class 'fiol.components.losses.Huber'>, None)
@@ -184,7 +180,7 @@ def find_class(name: str) -> type[Component] | None:
     if known is not None and is_bound(known) and stored_name(known) == name:
         return known
     found = [cls for cls in subclasses(Component) if stored_name(cls) == name]
-    # Siblings are listed in order of definition, cousins are not: there, the name in the module tells the newest.
+    # Subclasses are listed in order of definition only within one base: the name in the module decides.
     bound = next((cls for cls in found if is_bound(cls)), None)
     if bound is not None:
         FOUND[name] = bound
@@ -192,14 +188,14 @@ def find_class(name: str) -> type[Component] | None:
 
 
 def subclasses(cls: type[Component]) -> Iterator[type[Component]]:
-    """All classes derived from `cls`, directly or not."""
+    """Yield all classes derived from `cls`, directly or not."""
     for child in type.__subclasses__(cls):
         yield child
         yield from subclasses(child)
 
 
 def is_bound(cls: type) -> bool:
-    """Whether the name of `cls` in its module stands for this very class."""
+    """Return whether the module of `cls` has this class under its name."""
     scope: Any = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):
         scope = getattr(scope, "__dict__", {}).get(part)  # getattr might run a module's __getattr__

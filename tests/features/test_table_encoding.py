@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fiol.features.coding import Coding, Column
 from fiol.features.column_values import BadValueError
-from fiol.features.crossing import crossed
+from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
+from fiol.features.table_encoding import Column, TableEncoding
 from fiol.features.vocabulary import Vocabulary
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
@@ -33,7 +33,7 @@ def features(column, value):
         return []
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return [(c, f"{c} is missing", 1.0)]
-    if column.kind in ("number", "numeral"):
+    if column.kind in ("number", "numeric_text"):
         return [(c, c, float(value))]
     if column.kind == "category":
         whole = isinstance(value, float) and value == int(value)
@@ -71,17 +71,17 @@ def products(entries, pair):
         yield "*".join(names), math.prod(entry[2] for _, entry in found)
 
 
-def slow_rows(coding, table):
+def slow_rows(encoding, table):
     """The rows as dicts."""
-    for values in zip(*(table[column.name] for column in coding.columns), strict=True):
+    for values in zip(*(table[column.name] for column in encoding.columns), strict=True):
         entries = list[tuple[str, str, float]]()
-        for column, value in zip(coding.columns, values, strict=True):
+        for column, value in zip(encoding.columns, values, strict=True):
             merged = {}
             for group, name, x in features(column, value):
                 merged[group, name] = merged.get((group, name), 0.0) + x
             entries += [(group, name, x) for (group, name), x in merged.items() if x != 0.0]
         row = {name: x for _, name, x in entries}
-        for pair in coding.pairs:
+        for pair in encoding.pairs:
             for name, x in products(entries, pair):
                 row[name] = row.get(name, 0.0) + x
         yield row
@@ -104,7 +104,7 @@ VALUES = {
     "truth": st.booleans(),
     "text": TEXT,
     "words": TEXT,
-    "numeral": st.sampled_from(["1.5", "-2", "0", "1e3"]),
+    "numeric_text": st.sampled_from(["1.5", "-2", "0", "1e3"]),
     "moment": MOMENT,
     "day": MOMENT.map(dt.datetime.date),
     "iso": MOMENT.map(lambda m: m.replace(microsecond=0).isoformat()),
@@ -113,7 +113,7 @@ VALUES = {
 }
 GIVEN = {
     "words": {"kind": "words", "ngrams": 2},
-    "numeral": "numeral",
+    "numeric_text": "numeric_text",
     "zip": "category",
     "gone": "skip",
     "text": "category",
@@ -135,7 +135,7 @@ ROWS = st.lists(
     st.fixed_dictionaries({name: values | st.none() for name, values in VALUES.items()}), min_size=1, max_size=6
 )
 FIRST = {
-    "number": 1.5, "whole": 2, "truth": True, "text": "Rome", "words": "on", "numeral": "1",
+    "number": 1.5, "whole": 2, "truth": True, "text": "Rome", "words": "on", "numeric_text": "1",
     "moment": dt.datetime(2024, 3, 4, 7), "day": dt.date(2024, 3, 4), "iso": "2024-03-04T00:00:00", "zip": 7, "gone": 1,
 }  # fmt: skip
 
@@ -145,18 +145,19 @@ FIRST = {
 def test_rows_are_those_of_a_slow_loop(rows, library, pairs):
     table = {name: [FIRST[name], *(row[name] for row in rows)] for name in VALUES}
     frame = FRAMES[library](table)
-    coding = Coding.given(GIVEN, pairs).completed(frame)
-    kinds = {column.name: column.kind for column in coding.columns}
+    encoding = TableEncoding.from_spec(GIVEN, pairs).completed(frame)
+    kinds = {column.name: column.kind for column in encoding.columns}
     assert kinds == {
         **dict.fromkeys(["number", "whole", "truth"], "number"), "text": "category", "words": "words",
-        "numeral": "numeral", "moment": "date", "day": "date", "iso": "date", "zip": "category", "gone": "skip",
+        "numeric_text": "numeric_text", "moment": "date", "day": "date", "iso": "date", "zip": "category",
+        "gone": "skip",
     }  # fmt: skip
-    assert "hour" in coding.columns[6].parts
-    assert "hour" not in coding.columns[7].parts
-    same(coding.named_rows(frame), list(slow_rows(coding, table)))
-    told = json.loads(json.dumps(coding.to_json()))
-    assert Coding.from_json(told) == coding
-    assert hash(Coding.from_json(told)) == hash(coding)
+    assert "hour" in encoding.columns[6].parts
+    assert "hour" not in encoding.columns[7].parts
+    same(encoding.named_rows(frame), list(slow_rows(encoding, table)))
+    told = json.loads(json.dumps(encoding.to_json()))
+    assert TableEncoding.from_json(told) == encoding
+    assert hash(TableEncoding.from_json(told)) == hash(encoding)
 
 
 def test_rows_do_not_depend_on_the_order_of_columns_nor_on_how_they_are_cut():
@@ -166,15 +167,15 @@ def test_rows_do_not_depend_on_the_order_of_columns_nor_on_how_they_are_cut():
         "tags": [["a", "b", "a"], [], None, ["b"]],
     }
     whole = pl.DataFrame(table)
-    coding = Coding.of(whole)
-    assert [column.kind for column in coding.columns] == ["category", "number", "tags"]
-    dicts = list(slow_rows(coding, table))
-    same(coding.named_rows(whole), dicts)
-    same(coding.named_rows(whole.select("tags", "age", "city")), dicts)
+    encoding = TableEncoding.infer(whole)
+    assert [column.kind for column in encoding.columns] == ["category", "number", "tags"]
+    dicts = list(slow_rows(encoding, table))
+    same(encoding.named_rows(whole), dicts)
+    same(encoding.named_rows(whole.select("tags", "age", "city")), dicts)
     for k, row in enumerate(dicts):
-        same(coding.named_rows(whole[k : k + 1]), [row])
-    assert coding.named_rows(whole[:0]).rows == 0
-    same(Coding.of(pa.table(table)).named_rows(pa.table(table)), dicts)
+        same(encoding.named_rows(whole[k : k + 1]), [row])
+    assert encoding.named_rows(whole[:0]).rows == 0
+    same(TableEncoding.infer(pa.table(table)).named_rows(pa.table(table)), dicts)
 
 
 def test_what_a_first_frame_says():
@@ -187,67 +188,70 @@ def test_what_a_first_frame_says():
             "span": pd.to_timedelta(["1D", "12h", None, "2D"]),
         }
     )  # fmt: skip
-    coding = Coding.of(frame)
-    kinds = [column.kind for column in coding.columns]
+    encoding = TableEncoding.infer(frame)
+    kinds = [column.kind for column in encoding.columns]
     assert kinds == ["words", "category", "category", "category", "category", "date", "category", "category", "number"]
-    rows = coding.named_rows(frame)
+    rows = encoding.named_rows(frame)
     assert {"mixed=1", "mixed=x", "mixed is missing", "mixed=2", "span", "none is missing"} <= set(rows.names)
     assert "long:texts" in rows.names
-    assert len(coding.describe()) == 9
+    assert len(encoding.describe()) == 9
     clock = pd.DataFrame({"t": pd.to_datetime(["2024-06-02T03:00:00Z"]).tz_convert("Asia/Tokyo")})
     for tokyo in (clock, pl.from_pandas(clock), pa.Table.from_pandas(clock)):
-        assert "t.hour=12" in Coding.of(tokyo).named_rows(tokyo).names
+        assert "t.hour=12" in TableEncoding.infer(tokyo).named_rows(tokyo).names
     assert (
         "t.hour=3"
-        in Coding.of(pd.DataFrame({"t": ["2024-06-02 03:00+09:00"]}))
+        in TableEncoding.infer(pd.DataFrame({"t": ["2024-06-02 03:00+09:00"]}))
         .named_rows(pd.DataFrame({"t": ["2024-06-02 03:00+09:00"]}))
         .names
     )  # as it is written
 
 
-NUMBER, DATE = Coding((Column("a", "number"),)), Coding((Column("a", "date", parts=("days",)),))
+NUMBER, DATE = TableEncoding((Column("a", "number"),)), TableEncoding((Column("a", "date", parts=("days",)),))
 REFUSED = [
-    (NUMBER, {"a": [None, "x", "y"]}, r"^X\[1, 'a'\] must be a number, got 'x'; kind 'numeral'"),
+    (NUMBER, {"a": [None, "x", "y"]}, r"^X\[1, 'a'\] must be a number, got 'x'; kind 'numeric_text'"),
     (NUMBER, {"a": [1.0, math.inf]}, r"^X\[1, 'a'\] must be finite, got inf$"),
     (NUMBER, {"a": [1.0, 1e200]}, r"^X\[1, 'a'\] must be 0 or between 1e-100 and 1e\+100 in size"),
     (NUMBER, {"b": [1.0]}, r"missing 'a'; unexpected 'b'"),
     (NUMBER, {"a": [1.0], "b": [1.0]}, r"unexpected 'b'"),
     (DATE, {"a": ["2024-01-01", "2024-02-30"]}, r"^X\[1, 'a'\] must be an ISO date, got '2024-02-30'$"),
     (DATE, {"a": [1.0]}, r"^X\[0, 'a'\] must be a date, got 1.0$"),
-    (Coding((Column("a", "numeral"),)), {"a": ["1", "1_0"]}, r"^X\[1, 'a'\] must be a number, got '1_0'$"),
-    (Coding((Column("a", "number"),), (("a", "a"),)), {"a": [1e60]}, r"^X\[0, 'a\*a'\] must be between"),
+    (TableEncoding((Column("a", "numeric_text"),)), {"a": ["1", "1_0"]}, r"^X\[1, 'a'\] must be a number, got '1_0'$"),
+    (TableEncoding((Column("a", "number"),), (("a", "a"),)), {"a": [1e60]}, r"^X\[0, 'a\*a'\] must be between"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("coding", "table", "message"), REFUSED)
+@pytest.mark.parametrize(("encoding", "table", "message"), REFUSED)
 @pytest.mark.parametrize("library", sorted(FRAMES))
-def test_errors_name_row_and_column(coding, table, message, library):
+def test_errors_name_row_and_column(encoding, table, message, library):
     with pytest.raises(ValueError, match=message):
-        coding.named_rows(FRAMES[library](table))
+        encoding.named_rows(FRAMES[library](table))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Coding.from_json({"columns": [], "colour": 1}), "unknown field 'colour'"),
-        (lambda: Coding.from_json({"columns": [{"name": "a"}]}), "a name and a kind"),
-        (lambda: Coding.from_json({"columns": [{"name": "a", "kind": "words", "ngrams": True}]}), "ngrams must be"),
-        (lambda: Coding.from_json({"columns": [], "pairs": [["a"]]}), "two or three"),
-        (lambda: Coding.from_json([]), "must be a mapping"),
-        (lambda: Coding.from_json({"columns": {}}), "columns and pairs of a coding must be lists"),
-        (lambda: Coding((Column("a", "number"),), ((1, 2),), complete=False), "two or three names of columns"),
-        (lambda: Coding((Column("a", "number"),), (("a", "b"),)), "'b', which is no column"),
-        (lambda: Coding((Column("a", "number"), Column("a", "skip"))), "more than once"),
+        (lambda: TableEncoding.from_json({"columns": [], "colour": 1}), "unknown field 'colour'"),
+        (lambda: TableEncoding.from_json({"columns": [{"name": "a"}]}), "a name and a kind"),
+        (
+            lambda: TableEncoding.from_json({"columns": [{"name": "a", "kind": "words", "ngrams": True}]}),
+            "ngrams must be",
+        ),
+        (lambda: TableEncoding.from_json({"columns": [], "pairs": [["a"]]}), "two or three"),
+        (lambda: TableEncoding.from_json([]), "must be a mapping"),
+        (lambda: TableEncoding.from_json({"columns": {}}), "columns and pairs of a table encoding must be lists"),
+        (lambda: TableEncoding((Column("a", "number"),), ((1, 2),), complete=False), "two or three names of columns"),
+        (lambda: TableEncoding((Column("a", "number"),), (("a", "b"),)), "'b', which is no column"),
+        (lambda: TableEncoding((Column("a", "number"), Column("a", "skip"))), "more than once"),
         (lambda: Column("a", "colour"), "its kind must be one of number"),
         (lambda: Column("a", ["number"]), "its kind must be one of number"),
         (lambda: Column("a", "date", parts=5), "parts must be a list, got 5"),
         (lambda: Column("a", "date", parts=[{}]), "parts must be of days"),
         (lambda: Column("a", "date", parts=("year",)), "parts must be of days"),
-        (lambda: Coding.of(pd.DataFrame({"a": [1]}), {"b": "number"}), "not there: 'b'"),
-        (lambda: Coding.given({"a": {"sort": "number"}}), "unknown field 'sort'"),
+        (lambda: TableEncoding.infer(pd.DataFrame({"a": [1]}), {"b": "number"}), "not there: 'b'"),
+        (lambda: TableEncoding.from_spec({"a": {"sort": "number"}}), "unknown field 'sort'"),
     ],
 )
-def test_codings_that_make_no_sense(make, message):
+def test_invalid_encodings_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
@@ -260,7 +264,7 @@ def test_a_bad_value_says_where():
 
 def test_crosses_of_nothing():
     rows = NUMBER.named_rows(pd.DataFrame({"a": [0.0, 0.0]}))
-    again = crossed(rows, [], [("a", "b")])
+    again = add_interactions(rows, [], [("a", "b")])
     assert isinstance(again, NamedRows)
     assert again.names == []
     assert np.array_equal(again.chunk.indptr, [0, 0, 0])
@@ -268,8 +272,8 @@ def test_crosses_of_nothing():
 
 def test_columns_that_make_one_name_add_up():
     table = {"city": ["Rome", "Oslo"], "city=Rome": [2.0, 3.0], "b": [1.0, 0.0]}
-    coding = Coding.given(None, [("city=Rome", "b"), ("city", "b")]).completed(pd.DataFrame(table))
-    rows = coding.named_rows(pd.DataFrame(table))
+    encoding = TableEncoding.from_spec(None, [("city=Rome", "b"), ("city", "b")]).completed(pd.DataFrame(table))
+    rows = encoding.named_rows(pd.DataFrame(table))
     assert rows.names == ["city=Rome", "b", "city=Rome*b", "city=Oslo"]
     vocabulary = Vocabulary()
     chunk = rows.encoded(vocabulary)
@@ -288,15 +292,15 @@ def test_times_of_day_are_shares_of_a_day_and_hours():
     ]
     found = []
     for frame in frames:
-        coding = Coding.of(frame)
-        assert coding.describe() == ["at: the time of day: share of the day, hour"]
-        rows = coding.named_rows(frame)
+        encoding = TableEncoding.infer(frame)
+        assert encoding.describe() == ["at: the time of day: share of the day, hour"]
+        rows = encoding.named_rows(frame)
         found.append((rows.names, rows.chunk.data.tolist(), rows.chunk.indptr.tolist()))
     assert found[0][0] == ["at", "at.hour=12", "at.hour=0", "at is missing", "at.hour=18", "at.hour=6"]
     assert found[0][1] == [0.5, 1.0, 1.0, 1.0, 64800.5 / 86400.0, 1.0, 0.25, 1.0]
     assert all(other == found[0] for other in found)
-    assert Coding.of(frames[0], {"at": "category"}).named_rows(frames[0]).names[0] == "at=12:00:00"
+    assert TableEncoding.infer(frames[0], {"at": "category"}).named_rows(frames[0]).names[0] == "at=12:00:00"
     with pytest.raises(BadValueError, match="must be a time of day such as 13:45, got 'later'"):
-        Coding.of(frames[1]).named_rows(pd.DataFrame({"at": ["13:45", "later"]}))
+        TableEncoding.infer(frames[1]).named_rows(pd.DataFrame({"at": ["13:45", "later"]}))
     with pytest.raises(BadValueError, match="must be a time of day, got 7"):
-        Coding.of(frames[1]).named_rows(pd.DataFrame({"at": [7]}))
+        TableEncoding.infer(frames[1]).named_rows(pd.DataFrame({"at": [7]}))

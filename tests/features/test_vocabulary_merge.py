@@ -1,13 +1,13 @@
-"""Several intakes as one: names, columns, numbers and classes."""
+"""Several feature spaces as one: names, columns, numbers and classes."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fiol.features.intake import Intake
+from fiol.features.feature_space import FeatureSpace
 from fiol.features.labels import Labels
-from fiol.features.uniting import united, united_names
+from fiol.features.vocabulary_merge import merge_feature_spaces, merge_names
 
 WORDS = st.lists(
     st.one_of(st.text(max_size=2), st.integers(0, 3)), max_size=6, unique_by=lambda name: (type(name), name)
@@ -15,15 +15,15 @@ WORDS = st.lists(
 
 
 def named(words):
-    intake = Intake()
+    space = FeatureSpace()
     if words:
-        intake.take_in([{word: 1.0} for word in words])
-    return intake
+        space.encode_rows([{word: 1.0} for word in words])
+    return space
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4))
 def test_every_name_keeps_its_meaning(lists):
-    new, places = united([named(words) for words in lists], [f"part {k}" for k in range(len(lists))])
+    new, places = merge_feature_spaces([named(words) for words in lists], [f"part {k}" for k in range(len(lists))])
     everything = [word for words in lists for word in words]
     everything_once = list(dict.fromkeys(everything))
     assert (new.names or []) == everything_once
@@ -37,16 +37,16 @@ def test_every_name_keeps_its_meaning(lists):
 
 def test_a_united_intake_is_a_new_one():
     a, b = named(["x"]), named(["y"])
-    new, _ = united([a, b], ["a", "b"])
+    new, _ = merge_feature_spaces([a, b], ["a", "b"])
     with new.transaction():
-        new.take_in([{"z": 1.0}])
+        new.encode_rows([{"z": 1.0}])
     assert (new.names, a.names, b.names) == (["x", "y", "z"], ["x"], ["y"])
 
 
 def test_options_are_kept():
     for options in ({"n_features": 5}, {"bits": 3}, {"max_features": 4}, {"any_names": True}, {"counts_unseen": True}):
-        new, places = united([Intake(**options)] * 2, ["a", "b"])
-        fresh = Intake(**options)
+        new, places = merge_feature_spaces([FeatureSpace(**options)] * 2, ["a", "b"])
+        fresh = FeatureSpace(**options)
         for name in ("bits", "max_features", "counts_unseen", "any_names", "width", "features", "columns"):
             assert getattr(new, name) == getattr(fresh, name)
         assert type(new.encoder) is type(fresh.encoder)
@@ -54,34 +54,34 @@ def test_options_are_kept():
 
 
 def test_numbers_are_numbers():
-    a, b = Intake(), Intake()
-    a.take_in(np.ones((1, 2)))
-    b.take_in(np.ones((1, 4)))
+    a, b = FeatureSpace(), FeatureSpace()
+    a.encode_rows(np.ones((1, 2)))
+    b.encode_rows(np.ones((1, 4)))
     with pytest.raises(ValueError, match=r"^b has learned from arrays of 4 columns, a from arrays of 2"):
-        united([a, b], ["a", "b"])
-    new, places = united([b, Intake()], ["b", "c"])
+        merge_feature_spaces([a, b], ["a", "b"])
+    new, places = merge_feature_spaces([b, FeatureSpace()], ["b", "c"])
     assert (new.features, new.names) == (4, None)
     assert [place.features.tolist() for place in places] == [[0, 1, 2, 3], []]
     with pytest.raises(ValueError, match=r"^b has numbered features, c named ones"):
-        united([Intake(), b, named("x")], ["a", "b", "c"])
+        merge_feature_spaces([FeatureSpace(), b, named("x")], ["a", "b", "c"])
 
 
 def classes(labels, closed=False):
-    intake = Intake()
-    intake.labels = Labels(labels, closed)
-    return intake
+    space = FeatureSpace()
+    space.labels = Labels(labels, closed)
+    return space
 
 
 def test_classes_by_label():
-    new, places = united([classes("pq"), classes("rq"), Intake()], ["a", "b", "c"])
+    new, places = merge_feature_spaces([classes("pq"), classes("rq"), FeatureSpace()], ["a", "b", "c"])
     assert (new.labels.classes, new.labels.closed) == (["p", "q", "r"], False)
     assert [place.scores.tolist() for place in places] == [[0, 1], [2, 1], []]
-    new, places = united([classes([0, 1], True), classes([1, 0], True)], ["a", "b"])
+    new, places = merge_feature_spaces([classes([0, 1], True), classes([1, 0], True)], ["a", "b"])
     assert (new.labels.classes, new.labels.closed, places[1].scores.tolist()) == ([0, 1], True, [1, 0])
-    with pytest.raises(ValueError, match=r"^a has the classes \['p'\], of \['p', 'q'\], and there will be no others$"):
-        united([classes("p", True), classes("pq", True)], ["a", "b"])
-    assert united([Intake()], ["a"])[1][0].scores is None
+    with pytest.raises(ValueError, match=r"^a has the classes \['p'\], of \['p', 'q'\] in all, which are closed$"):
+        merge_feature_spaces([classes("p", True), classes("pq", True)], ["a", "b"])
+    assert merge_feature_spaces([FeatureSpace()], ["a"])[1][0].scores is None
 
 
 def test_united_names_of_nothing():
-    assert united_names([[], []])[0] == []
+    assert merge_names([[], []])[0] == []

@@ -1,0 +1,437 @@
+"""Table encodings: how the columns of a frame become features with names.
+
+| kind | features of a column `c` |
+|---|---|
+| `number` | `c` |
+| `numeric_text` | `c`, parsed from text |
+| `category` | `c=Rome`, which is 1, for every text (or number) |
+| `words` | `c:hello` for every word, with its count; with `ngrams=2`, also `c:new york` for every two in a row |
+| `tags` | `c=a`, `c=b` for a list of texts |
+| `date` | `c`, in days since 2000, and `c.month=3`, `c.weekday=Mon`, `c.hour=7` |
+| `time` | `c`, the fraction of the day, and `c.hour=7` |
+| `skip` | none |
+
+A missing value is the feature `c is missing`, which is 1. Dicts have the same names, so that a learner may see both:
+{"age": 30, "city": "Rome"} is a row of the columns age and city.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.features.chunk import Names
+from fiol.features.column_values import FIRST_DAY, BadValueError, ColumnValues, Texts, are_dates, are_times, columns_of
+from fiol.features.feature_columns import FeatureColumn, indicators, interleave, ranks
+from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice, sparse_entries
+from fiol.features.interactions import add_interactions, belongs_to
+from fiol.features.named_rows import NamedRows
+
+#: Kinds of columns in words.
+KINDS = {
+    "number": "a number",
+    "numeric_text": "a number, parsed from text",
+    "category": "one feature for every value",
+    "words": "one feature for every word",
+    "tags": "one feature for every entry of a list",
+    "date": "parts of a date:",
+    "time": "the time of day:",
+    "skip": "left out",
+}
+#: Parts of a date, in the order of a row's features.
+PARTS = ("days", "month", "weekday", "hour")
+#: Parts of a time of day.
+TIME_PARTS = ("days", "hour")
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+#: Kinds with parts.
+DATED = ("date", "time")
+#: A word: letters, digits and underscores, of any script.
+ONE_WORD = re.compile(r"\w+")
+#: Texts with more words than that on average, most of them different, are words, not categories.
+SHORT_TEXT = 4.0
+#: The largest `ngrams`.
+MAX_NGRAMS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """How one column becomes features: its kind, the length of n-grams, and the parts of a date.
+
+    >>> Column("review", "words", ngrams=2).describe()
+    'review: one feature for every word, and for up to 2 in a row (review:...)'
+    """
+
+    name: str
+    kind: str
+    ngrams: int = 1
+    parts: tuple[str, ...] = ()  #: of a date; empty if the first frame decides
+
+    def __post_init__(self) -> None:
+        where = f"column {self.name!r}"
+        if not isinstance(self.name, str):
+            raise TypeError(f"the name of a column must be a str, got {self.name!r}")
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise ValueError(f"{where}: its kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        if type(self.ngrams) is not int or not 1 <= self.ngrams <= MAX_NGRAMS:
+            raise ValueError(f"{where}: ngrams must be from 1 to {MAX_NGRAMS}, got {self.ngrams!r}")
+        if not isinstance(self.parts, (list, tuple)):
+            raise ValueError(f"{where}: parts must be a list, got {self.parts!r}")
+        object.__setattr__(self, "parts", tuple(self.parts))
+        for part in self.parts:
+            if not isinstance(part, str) or part not in PARTS:
+                raise ValueError(f"{where}: parts must be of {', '.join(PARTS)}, got {part!r}")
+
+    def describe(self) -> str:
+        """Return the kind of the column in words."""
+        ending = {"category": f" ({self.name}=...)", "tags": f" ({self.name}=...)", "words": f" ({self.name}:...)"}
+        more = f", and for up to {self.ngrams} in a row" if self.kind == "words" and self.ngrams > 1 else ""
+        named = {
+            **dict(zip(PARTS, PARTS, strict=True)),
+            **({"days": "share of the day"} if self.kind == "time" else {}),
+        }
+        parts = f" {', '.join(named[part] for part in self.parts)}" if self.kind in DATED else ""
+        return f"{self.name}: {KINDS[self.kind]}{more}{parts}{ending.get(self.kind, '')}"
+
+    def feature_columns(self, values: ColumnValues) -> list[FeatureColumn]:
+        """Return the features of the column's values."""
+        if self.kind == "skip":
+            return []
+        if self.kind in DATED:
+            return self.date_columns(values.moments() if self.kind == "date" else values.times())
+        if self.kind in ("number", "numeric_text"):
+            return [self.number_column(values.numbers() if self.kind == "number" else values.numeric_texts())]
+        if self.kind == "tags":
+            return [self.tag_column(*values.lists())]
+        return [self.category_column(values.texts()) if self.kind == "category" else self.word_column(values.texts())]
+
+    def number_column(self, values: Any) -> FeatureColumn:
+        """Return a feature for the number, and one for missing values."""
+        rows = np.flatnonzero(values)
+        kept = values[rows]
+        missing = np.isnan(kept)
+        names = [self.name, f"{self.name} is missing"]
+        return FeatureColumn(rows, missing.astype(np.int64), np.where(missing, 1.0, kept), names, [self.name] * 2)
+
+    def category_column(self, values: Texts) -> FeatureColumn:
+        """Return a feature per text, and one for missing values."""
+        names = [*(f"{self.name}={text}" for text in values.texts), f"{self.name} is missing"]
+        codes = np.where(values.codes < 0, len(values.texts), values.codes)
+        return indicators(np.arange(len(codes)), codes, names, self.name)
+
+    def word_column(self, values: Texts) -> FeatureColumn:
+        """Return a feature per word, and one for missing values."""
+        known: defaultdict[str, int] = defaultdict()
+        known.default_factory = known.__len__
+        counts, codes = list[int](), list[int]()
+        for text in values.texts:
+            words = grams(ONE_WORD.findall(text.lower()), self.ngrams)
+            counts.append(len(words))
+            codes += map(known.__getitem__, words)
+        names = [*(f"{self.name}:{word}" for word in known), f"{self.name} is missing"]
+        return self.several(values.codes, [*counts, 1], [*codes, len(known)], names)
+
+    def tag_column(self, counts: Any, values: Texts) -> FeatureColumn:
+        """Return a feature per entry, and one for missing lists."""
+        names = [*(f"{self.name}={text}" for text in values.texts), f"{self.name} is missing"]
+        lengths = np.where(counts < 0, 1, counts)
+        codes = np.full(lengths.sum(), len(values.texts))
+        codes[np.repeat(counts >= 0, lengths)] = values.codes
+        return self.several(np.arange(len(counts)), lengths, codes, names)
+
+    def several(self, which: Any, counts: Any, codes: Any, names: list[str]) -> FeatureColumn:
+        """Return the feature column whose row r has the entries of list `which[r]`; `counts` are the lists' lengths."""
+        counts = np.asarray(counts, np.int64)
+        lengths = counts[which]
+        rows = np.repeat(np.arange(len(which)), lengths)
+        entries = (np.cumsum(counts) - counts)[which][rows] + ranks(rows, lengths)
+        return indicators(rows, np.asarray(codes, np.int64)[entries], names, self.name)
+
+    def date_columns(self, moments: Any) -> list[FeatureColumn]:
+        """Return the parts of dates, and a feature for missing values."""
+        known, feature_columns = ~np.isnat(moments), list[FeatureColumn]()
+        rows = np.flatnonzero(known)
+        kept = moments[rows]
+        days = kept.astype("datetime64[D]")
+        if "days" in self.parts:
+            values = np.full(len(moments), np.nan)
+            values[rows] = (kept - FIRST_DAY) / np.timedelta64(1, "D")
+            feature_columns.append(self.number_column(values))
+        elif len(rows) < len(moments):
+            absent, names = np.flatnonzero(~known), [f"{self.name} is missing"]
+            feature_columns.append(indicators(absent, np.zeros_like(absent), names, self.name))
+        for part in PARTS[1:]:
+            if part not in self.parts:
+                continue
+            if part == "month":
+                codes, labels = kept.astype("datetime64[M]").astype(np.int64) % 12, [str(k) for k in range(1, 13)]
+            elif part == "weekday":
+                codes, labels = (days.astype(np.int64) + 3) % 7, list(WEEKDAYS)
+            else:
+                codes, labels = (kept - days).astype("timedelta64[h]").astype(np.int64), [str(k) for k in range(24)]
+            names = [f"{self.name}.{part}={value}" for value in labels]
+            feature_columns.append(indicators(rows, codes, names, f"{self.name}.{part}"))
+        return feature_columns
+
+    def with_parts(self, values: ColumnValues) -> Column:
+        """Return the column with the parts of its dates, inferred from the values if they are not given."""
+        if self.kind not in DATED or self.parts:
+            return self
+        if self.kind == "time":
+            return dataclasses.replace(self, parts=TIME_PARTS)
+        moments = values.moments()
+        moments = moments[~np.isnat(moments)]
+        whole = bool((moments == moments.astype("datetime64[D]")).all())
+        return dataclasses.replace(self, parts=PARTS[:-1] if whole else PARTS)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column as plain JSON, without fields that have their defaults."""
+        more: dict[str, Any] = {} if self.ngrams == 1 else {"ngrams": self.ngrams}
+        return {"name": self.name, "kind": self.kind, **more, **({"parts": list(self.parts)} if self.parts else {})}
+
+
+def grams(words: list[str], most: int) -> list[str]:
+    """Return the words, then every 2 in a row, every 3, and so on, up to `most`.
+
+    >>> grams(["in", "new", "york"], 2)
+    ['in', 'new', 'york', 'in new', 'new york']
+    """
+    found = list(words) if most > 1 else words
+    for n in range(2, most + 1):
+        found += [" ".join(words[k : k + n]) for k in range(len(words) - n + 1)]
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class TableEncoding:
+    """How the columns of frames become features with names.
+
+    Parameters
+    ----------
+    columns : a `Column` each, in the order of the features of a row.
+    pairs : columns to multiply, two or three at a time: see `fiol.features.interactions`.
+    complete : False if the first frame decides about other columns.
+
+    `TableEncoding.infer` takes the kinds from a first frame. Numbers and booleans are numbers. Text is a date if all
+    values are ISO dates, a time if all are times of day such as 13:45 or 13:45:00, words if the values have more than 4
+    words on average and more than half of them are different, and a category otherwise. Lists are tags. Dates have an
+    hour if one is not at midnight.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [30.0, None], "city": ["Rome", "Oslo"], "day": ["2024-03-04", "2024-03-05"]})
+    >>> encoding = TableEncoding.infer(frame)
+    >>> print(*encoding.describe(), sep="\\n")
+    age: a number
+    city: one feature for every value (city=...)
+    day: parts of a date: days, month, weekday
+    >>> encoding.named_rows(frame).names
+    ['age', 'city=Rome', 'day', 'day.month=3', 'day.weekday=Mon', 'age is missing', 'city=Oslo', 'day.weekday=Tue']
+    >>> TableEncoding.infer(frame, {"age": "category", "day": "skip"}).named_rows(frame).names
+    ['age=30', 'city=Rome', 'age is missing', 'city=Oslo']
+    >>> TableEncoding.from_json(encoding.to_json()) == encoding
+    True
+    """
+
+    columns: tuple[Column, ...] = ()
+    pairs: tuple[tuple[str, ...], ...] = ()
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "pairs", tuple(map(tuple, self.pairs)))
+        names = self.names
+        if len(set(names)) < len(names):
+            refuse_twice(names)
+        for pair in self.pairs:
+            if len(pair) not in (2, 3) or not all(isinstance(element, str) for element in pair):
+                raise ValueError(f"pairs must be tuples of two or three names of columns, got {pair!r}")
+            for element in pair if self.complete else ():
+                if not any(belongs_to(group, element) for group in self.groups()):
+                    raise ValueError(f"the pair {pair!r} names {element!r}, which is no column")
+
+    @property
+    def names(self) -> Names:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    def groups(self) -> list[str]:
+        """Return the names that a pair may have: columns, and parts of dates."""
+        return [
+            name for column in self.columns for name in (column.name, *(f"{column.name}.{p}" for p in column.parts))
+        ]
+
+    @classmethod
+    def from_spec(cls, kinds: Any = None, pairs: Sequence[Sequence[str]] = ()) -> TableEncoding:
+        """Return an encoding with the kinds that are given; the first frame decides about all other columns.
+
+        `kinds` is a mapping from columns to kinds, or to fields of `Column`.
+
+        >>> TableEncoding.from_spec({"zip": "category", "text": {"kind": "words", "ngrams": 2}}).columns
+        (Column(name='zip', kind='category', ngrams=1, parts=()), Column(name='text', kind='words', ngrams=2, parts=()))
+        """
+        if isinstance(kinds, TableEncoding):
+            return kinds
+        if kinds is not None and not isinstance(kinds, Mapping):
+            raise TypeError(
+                f"a table encoding must be a fiol.TableEncoding or a dict of kinds by column, got {kinds!r}"
+            )
+        return cls(
+            tuple(column_from_spec(name, kind) for name, kind in (kinds or {}).items()), tuple(map(tuple, pairs)), False
+        )
+
+    @classmethod
+    def infer(cls, frame: Any, overrides: Any = None) -> TableEncoding:
+        """Return the encoding with kinds inferred from a frame, except for those given in `overrides`."""
+        return cls.from_spec(overrides).completed(frame)
+
+    def completed(self, frame: Any) -> TableEncoding:
+        """Return the encoding with a kind for every column of a frame."""
+        if self.complete:
+            return self
+        frame = known_frame(frame)
+        return self.completed_by(columns_of(frame))
+
+    def completed_by(self, columns: Sequence[ColumnValues]) -> TableEncoding:
+        """Return the encoding with a kind for each of these columns."""
+        given, names = {column.name: column for column in self.columns}, [values.name for values in columns]
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(f"the table encoding names columns that are not there: {enumeration(unknown)}")
+        found = (given[v.name].with_parts(v) if v.name in given else infer_column(v) for v in columns)
+        return TableEncoding(tuple(found), self.pairs)
+
+    def named_rows(self, frame: Any) -> NamedRows:
+        """Return the encoded rows of a frame with these columns, in any order; skipped ones may be absent."""
+        frame = known_frame(frame)
+        needed = [column for column in self.columns if column.kind != "skip"]
+        skipped = {column.name for column in self.columns if column.kind == "skip"}
+        labels = list(map(str, frame.names or frame.column_labels))
+        places = [i for i, label in enumerate(labels) if label not in skipped]
+        order = match_columns([labels[i] for i in places], [column.name for column in needed])
+        found = columns_of(frame, places if order is None else [places[i] for i in order])
+        feature_columns = [
+            feature_column
+            for c, values in zip(needed, found, strict=True)
+            for feature_column in c.feature_columns(values)
+        ]
+        return self.rows_of(feature_columns, len(frame))
+
+    def rows_of(self, feature_columns: Sequence[FeatureColumn], rows: int) -> NamedRows:
+        """Return the features of all columns, and their interactions, row by row."""
+        rows_and_names, groups = interleave(feature_columns, rows)
+        return add_interactions(rows_and_names, groups, self.pairs)
+
+    def describe(self) -> list[str]:
+        """Return the kind of every column in words, one line each."""
+        return [*(column.describe() for column in self.columns), *(" * ".join(pair) for pair in self.pairs)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the encoding as plain JSON."""
+        columns = [column.to_json() for column in self.columns]
+        return {"columns": columns, "pairs": list(map(list, self.pairs)), "complete": self.complete}
+
+    @classmethod
+    def from_json(cls, stored: Any) -> TableEncoding:
+        """Return the table encoding that `to_json` wrote; raise ValueError if a field is unknown or has a wrong value.
+
+        >>> TableEncoding.from_json({"columns": [{"name": "age", "kind": "number", "unit": "years"}]})
+        Traceback (most recent call last):
+        ValueError: a column has the unknown field 'unit'
+        """
+        check_fields("a table encoding", stored, cls)
+        columns, pairs, complete = stored.get("columns", []), stored.get("pairs", []), stored.get("complete", True)
+        if not isinstance(columns, list) or not isinstance(pairs, list) or type(complete) is not bool:
+            raise ValueError("the columns and pairs of a table encoding must be lists, and complete true or false")
+        try:
+            return cls(tuple(map(column_from_json, columns)), tuple(map(tuple, pairs)), complete)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+
+def column_from_json(stored: Any) -> Column:
+    """Return the column that `Column.to_json` wrote; raise ValueError if a field is unknown or missing."""
+    check_fields("a column", stored, Column)
+    if not isinstance(stored.get("name"), str) or "kind" not in stored:
+        raise ValueError(f"a column has a name and a kind, got {stored!r}")
+    kind = "numeric_text" if stored["kind"] == "numeral" else stored["kind"]  # the name of earlier versions
+    return Column(**{**stored, "kind": kind})
+
+
+def check_fields(what: str, stored: Any, kind: Any) -> None:
+    """Raise ValueError unless a stored value is a mapping whose keys are fields of a dataclass."""
+    if not isinstance(stored, dict):
+        raise ValueError(f"{what} must be a mapping, got {stored!r}")
+    for name in stored:
+        if name not in kind.__dataclass_fields__:
+            raise ValueError(f"{what} has the unknown field {name!r}")
+
+
+def column_from_spec(name: Any, kind: Any) -> Column:
+    """Return a column given by its kind, by a mapping of its fields, or as a `Column`."""
+    if isinstance(kind, Column):
+        return kind
+    if isinstance(kind, Mapping):
+        fields = {"name": name, **kind}
+        check_fields(f"the table encoding of column {name!r}", fields, Column)
+        return Column(**fields)
+    return Column(name, kind)
+
+
+def known_frame(frame: Any) -> Frame:
+    """Return a `Frame`; raise TypeError if narwhals does not support the object."""
+    found = as_frame(frame)
+    if found is None:
+        raise TypeError(f"a table encoding is for frames, got {type(frame).__name__}")
+    return found
+
+
+def needs_encoding(frame: Frame) -> bool:
+    """Return whether a frame has text, dates, lists or missing values.
+
+    >>> import pandas as pd
+    >>> frames = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1.0, None]}), pd.DataFrame({"a": ["x"]})
+    >>> [needs_encoding(as_frame(frame)) for frame in frames]
+    [False, True, True]
+    """
+    for values in columns_of(frame):
+        if sparse_entries(values.series.to_native()) is not None:
+            continue
+        if values.holds != "numbers":
+            return True
+        with contextlib.suppress(BadValueError):
+            if np.isnan(values.numbers()).any():
+                return True
+    return False
+
+
+def infer_column(values: ColumnValues) -> Column:
+    """Return the column with the kind that its values suggest."""
+    holds = values.holds
+    if holds == "texts":
+        nw, series = narwhals(), values.series
+        if not isinstance(series, list) and series.dtype in (nw.Categorical, nw.Enum):
+            return Column(values.name, "category")
+        found = values.texts()
+        if are_dates(found.texts):
+            return Column(values.name, "date").with_parts(values)
+        if are_times(found.texts):
+            return Column(values.name, "time").with_parts(values)
+        return Column(values.name, "words" if are_long(found) else "category")
+    kinds = {"numbers": "number", "dates": "date", "times": "time", "lists": "tags", "nothing": "category"}
+    return Column(values.name, kinds[holds]).with_parts(values)
+
+
+def are_long(values: Texts) -> bool:
+    """Return whether texts are encoded word by word.
+
+    >>> are_long(Texts(np.array([0, 1]), ["all happy families are alike", "call me Ishmael, and do not ask why"]))
+    True
+    """
+    present = values.codes[values.codes >= 0]
+    words = sum(len(values.texts[code].split()) for code in present.tolist())
+    return 2 * len(values.texts) > len(present) and words > SHORT_TEXT * len(present)
