@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fiol.features.feature_space import FeatureSpace
 from fiol.features.labels import Labels
-from fiol.features.vocabulary_merge import merge_feature_spaces, merge_names
+from fiol.features.vocabulary_merge import join_names, merge_feature_spaces
 
 WORDS = st.lists(
     st.one_of(st.text(max_size=2), st.integers(0, 3)), max_size=6, unique_by=lambda name: (type(name), name)
@@ -84,4 +84,4 @@ def test_classes_by_label():
 
 
 def test_united_names_of_nothing():
-    assert merge_names([[], []])[0] == []
+    assert join_names([[], []])[0] == []

@@ -123,7 +123,7 @@ def load_trained(path: str) -> tuple[Learner, Reading, Task]:
     from fiol.components.losses import Binary
     from fiol.learner import Learner
     from fiol.readers.reading import Reading
-    from fiol.training.checkpoint_schema import check_checkpoint, check_labels
+    from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
     from fiol.training.task_inference import Task
 
     learner = fiol.load(path)
@@ -133,7 +133,7 @@ def load_trained(path: str) -> tuple[Learner, Reading, Task]:
         raise ValueError(f"{path} does not say how its data are read: it was not made by fiol train")
     loss = learner.update.loss
     check_checkpoint(learner.meta)
-    labels = check_labels(learner.meta, loss)
+    labels = check_stored_labels(learner.meta, loss)
     if labels is None and isinstance(loss, Binary) and not isinstance(loss, JointLoss):
         labels = [-1, 1]
     why = learner.meta.get("training", {}).get("why", "")

@@ -27,13 +27,13 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     import fiol
     from fiol.learner import Learner
     from fiol.persistence.memory import check_memory
-    from fiol.training.checkpoint_schema import check_checkpoint, check_labels
+    from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
 
     learner = fiol.load(model, compiled=False)
     if not isinstance(learner, Learner):
         raise ValueError(f"{model} holds a {type(learner).__name__}, not a learner")
     check_checkpoint(learner.meta)
-    check_labels(learner.meta, learner.update.loss)
+    check_stored_labels(learner.meta, learner.update.loss)
     check_memory(
         COPIES_IN_MEMORY * 8.0 * learner.n_features, f"to look at the weights of {learner.n_features:,} features"
     )

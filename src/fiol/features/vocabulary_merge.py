@@ -52,7 +52,7 @@ def merge_features(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Se
                     f"{name} has numbered features, {owners[named[0]]} named ones: bits=... lets them share"
                 )
         lists = [names_of(space, new.table_encoding is not None) or [] for space in spaces]
-        names, places = merge_names(lists)
+        names, places = join_names(lists)
         new.encoder, new.features = Vocabulary(names), len(names)
         return places
     new.features = max(space.features for space in spaces)
@@ -140,7 +140,7 @@ def merge_columns(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Seq
     known = [k for k, space in enumerate(spaces) if space.columns is not None]
     if not known:
         return places
-    columns, found = merge_names([spaces[k].columns or () for k in known])
+    columns, found = join_names([spaces[k].columns or () for k in known])
     for k, place in zip(known, found, strict=True):
         if len(place) < len(columns):
             lacks = next(name for name in columns if name not in (spaces[k].columns or ()))
@@ -161,7 +161,7 @@ def merge_labels(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Sequ
     if all(labels is None for labels in found):
         return [None] * len(spaces)
     lists = [[] if labels is None else labels.classes for labels in found]
-    classes, places = merge_names(lists)
+    classes, places = join_names(lists)
     closed = any(labels is not None and labels.closed for labels in found)
     for own, name in zip(lists, owners, strict=True):
         if closed and len(own) < len(classes):
@@ -170,10 +170,10 @@ def merge_labels(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Sequ
     return places
 
 
-def merge_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
+def join_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
     """Return all names, each once, in order of appearance; and for each list, the positions of its names.
 
-    >>> merge_names([["b", "a"], ["c", "a"]])
+    >>> join_names([["b", "a"], ["c", "a"]])
     (['b', 'a', 'c'], [array([0, 1]), array([2, 1])])
     """
     numbers: dict[Any, int] = {}

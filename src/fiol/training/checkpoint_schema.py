@@ -1,4 +1,4 @@
-"""Check the checkpoint of a training run in `meta` of a model file, before it is used."""
+"""FieldCheck the checkpoint of a training run in `meta` of a model file, before it is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fiol.components.losses import Binary
 from fiol.training.metrics import Line
 from fiol.training.run import Regime
 
-Check = Callable[[Any], bool]
+FieldCheck = Callable[[Any], bool]
 
 
 def check_checkpoint(meta: Mapping[str, Any]) -> None:
@@ -27,26 +27,26 @@ def check_checkpoint(meta: Mapping[str, Any]) -> None:
     ValueError: its history is not as fiol train writes it: number is missing
     """
     training, history = meta.get("training", {}), meta.get("history", [])
-    check_fields(
+    check_schema(
         "training", training, RUN_FIELDS if isinstance(training, dict) and "regime" in training else ASKED_FIELDS
     )
     if not isinstance(history, list):
         raise ValueError(f"its history is not as fiol train writes it, but {reprlib.repr(history)}")
     for line in history:
-        check_fields("history", line, LINE_FIELDS)
+        check_schema("history", line, LINE_FIELDS)
         if not line.keys() <= LINE_FIELDS.keys():
             raise ValueError(
                 f"its history is not as fiol train writes it: it has {sorted(line.keys() - LINE_FIELDS.keys())}"
             )
 
 
-def check_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
+def check_stored_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
     """Return the labels of two classes in a file, the negative one first; None if there are none.
 
     >>> from fiol import Logistic
-    >>> check_labels({"labels": ["no", "yes"]}, Logistic())
+    >>> check_stored_labels({"labels": ["no", "yes"]}, Logistic())
     ['no', 'yes']
-    >>> check_labels({"labels": "yes"}, Logistic())
+    >>> check_stored_labels({"labels": "yes"}, Logistic())
     Traceback (most recent call last):
     ValueError: its labels must be the two of a loss of two classes, got 'yes'
     """
@@ -59,7 +59,7 @@ def check_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
     return labels
 
 
-def check_fields(name: str, value: Any, parts: Mapping[str, Check]) -> None:
+def check_schema(name: str, value: Any, parts: Mapping[str, FieldCheck]) -> None:
     """Raise ValueError unless a value is a mapping whose fields pass their checks."""
     if not isinstance(value, dict):
         raise ValueError(f"its {name} is not as fiol train writes it, but {reprlib.repr(value)}")
@@ -70,7 +70,7 @@ def check_fields(name: str, value: Any, parts: Mapping[str, Check]) -> None:
             raise ValueError(f"its {name} is not as fiol train writes it: {part} = {reprlib.repr(value[part])}")
 
 
-def whole_from(least: int) -> Check:
+def whole_from(least: int) -> FieldCheck:
     """Return a check for whole numbers of at least `least`."""
     return lambda value: type(value) is int and least <= value < 2**63
 
@@ -90,7 +90,7 @@ def is_loss(value: Any) -> bool:
     return value is None or is_finite_number(value)
 
 
-def made_of(*checks: Check) -> Check:
+def made_of(*checks: FieldCheck) -> FieldCheck:
     """Return a check for a list with one entry for each of these checks."""
     return lambda value: (
         isinstance(value, list)
@@ -99,7 +99,7 @@ def made_of(*checks: Check) -> Check:
     )
 
 
-def list_of(check: Check) -> Check:
+def list_of(check: FieldCheck) -> FieldCheck:
     """Return a check for a list of any length."""
     return lambda value: isinstance(value, list) and all(map(check, value))
 
@@ -136,14 +136,14 @@ def are_metrics(value: Any) -> bool:
 
 #: Fields that older files or first checkpoints do not have.
 OPTIONAL_FIELDS = ("windows", "members", "asked")
-ASKED_FIELDS: dict[str, Check] = {"asked": is_asked}
-METRIC_FIELDS: dict[str, Check] = {
+ASKED_FIELDS: dict[str, FieldCheck] = {"asked": is_asked}
+METRIC_FIELDS: dict[str, FieldCheck] = {
     "rows": whole_from(0),
     "targets": is_target_table,
     "windows": made_of(whole_from(1), list_of(made_of(whole_from(0), is_finite_number, is_total))),
     **dict.fromkeys(("loss", "since", "held_out"), made_of(is_total, is_finite_number)),
 }
-RUN_FIELDS: dict[str, Check] = {
+RUN_FIELDS: dict[str, FieldCheck] = {
     **ASKED_FIELDS,
     "regime": is_regime,
     **dict.fromkeys(("pass", "piece"), whole_from(1)),
@@ -153,7 +153,7 @@ RUN_FIELDS: dict[str, Check] = {
     "why": lambda value: isinstance(value, str),
     "finished": lambda value: type(value) is bool,
 }
-LINE_FIELDS: dict[str, Check] = {
+LINE_FIELDS: dict[str, FieldCheck] = {
     **dict.fromkeys(Line._fields, is_loss),
     **dict.fromkeys(("number", "rows", "nonzeros", "features"), whole_from(0)),
     "members": list_of(is_loss),
