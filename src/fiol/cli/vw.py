@@ -26,8 +26,8 @@ def vowpal_wabbit(words: tuple[str, ...], dry_run: bool) -> None:
 
     Understood are -d, -f, -i, -t, -p, -r, --link, --binary, --probabilities, --loss_function, --quantile_tau, --oaa,
     -b, -q, --cubic, --interactions, --ngram, --ignore, --keep, --l1, --l2, --sgd, --ftrl, --coin, -l, --passes,
-    --holdout_off, --holdout_period, --early_terminate, --noconstant, --random_seed, --readable_model, --invert_hash and
-    --quiet. Caches, schedules of steps and the like have no counterpart, which is said. All other options are an error.
+    --holdout_off, --holdout_period, --early_terminate, --noconstant, --random_seed and --quiet. Caches, schedules of
+    steps and readable models have no counterpart, and a note says so. All other options are an error.
 
     The learner is fiol's: models are not the same. Predictions are CSV with a header.
 

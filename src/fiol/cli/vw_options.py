@@ -44,6 +44,8 @@ VW_LEFT_OUT = {
     "--compressed": "--compressed: compressed files are read as they are",
     "--save_resume": "--save_resume: models always keep what learning goes on from",
     "--constant": "--constant has no counterpart: the intercept starts at 0",
+    "--readable_model": "--readable_model is not written: fiol inspect and fiol export --to json list weights by name",
+    "--invert_hash": "--invert_hash is not written: fiol inspect and fiol export --to json list weights by name",
     "--progress": "",
     "--no_stdin": "",
 }
@@ -214,9 +216,6 @@ def train_and_more(
                 "-p while training reads the data again, which standard input is not: name a file by -d"
             )
         notes.append("-p, -r: predictions are those of the model at the end, not of the moment before each row")
-    for option in ("--readable_model", "--invert_hash"):
-        if option in given:
-            commands.append(["export", model, "--to", "vw", "-o", last_value(given, option), "--force"])
     return commands + predictions
 
 

@@ -36,6 +36,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.component import Component
+from fiol.exportable import Exportable
 from fiol.features.coding import Coding
 from fiol.features.labels import AnyLabels
 from fiol.learner import Learner
@@ -51,8 +52,8 @@ DROPPED_PARAMETERS = ("n_jobs",)
 OWN_ARRAYS = ("losses", "classes", "class_weights")
 
 
-class Saved:
-    """An estimator that is saved and loaded."""
+class Saved(Exportable):
+    """An estimator that is saved, loaded and exported."""
 
     #: What files of the class hold.
     _kind: ClassVar[str]
