@@ -28,6 +28,7 @@ from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import Dialect, identifier, number_literal, text_literal
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
 from fiol.features.coding import DATED, WEEKDAYS, Column
+from fiol.features.column_values import NUMERAL
 from fiol.features.crossing import TIMES, belongs_to
 
 
@@ -101,7 +102,7 @@ def column_terms(column: Column, weights: dict[Any, float], dialect: Dialect) ->
     """Yield the terms of one column: a number, a choice by its value, or both for the parts of a date."""
     if column.kind == "skip":
         return
-    name, missing = identifier(column.name), weights.get(f"{column.name} is missing", 0.0)
+    missing = weights.get(f"{column.name} is missing", 0.0)
     is_missing = missing_condition(column, dialect)
     if column.kind in ("number", "numeral"):
         own = weights.get(column.name, 0.0)
@@ -109,9 +110,10 @@ def column_terms(column: Column, weights: dict[Any, float], dialect: Dialect) ->
             value = f"{number_literal(own)} * {number_value(column, dialect)}"
             yield f"(CASE WHEN {is_missing} THEN {number_literal(missing)} ELSE {value} END)"
     elif column.kind == "category":
-        found = {text_literal(text): w for text, w in rest_of_names(f"{column.name}=", weights)}
+        found = dict(rest_of_names(f"{column.name}=", weights))
         if found or missing:
-            yield f"(CASE WHEN {is_missing} THEN {number_literal(missing)} ELSE {choice(name, found)} END)"
+            chosen = category_choice(column, found, dialect)
+            yield f"(CASE WHEN {is_missing} THEN {number_literal(missing)} ELSE {chosen} END)"
     else:
         moment = date_text(column, dialect)
         if missing:
@@ -140,6 +142,23 @@ def choice(value: str, weights: dict[str, float]) -> str:
         return "0.0e0"
     cases = (f" WHEN {literal} THEN {number_literal(w)}" for literal, w in weights.items())
     return f"CASE {value}{''.join(cases)} ELSE 0.0e0 END"
+
+
+def category_choice(column: Column, weights: dict[str, float], dialect: Dialect) -> str:
+    """Return the weight of a category; 0 for all others."""
+    by_value: dict[str, dict[str, float]] = {}
+    for text, weight in weights.items():
+        by_value.setdefault(category_value(column, text, dialect), {})[text_literal(text)] = weight
+    return " + ".join(choice(value, found) for value, found in by_value.items()) or "0.0e0"
+
+
+def category_value(column: Column, text: str, dialect: Dialect) -> str:
+    """Return what is compared with a category: the column where that is a number, which then may be one, else its text.
+
+    Names of interactions, such as `zip=7*city=Rome`, could be those of a category, and are no literals of a number.
+    """
+    name = identifier(column.name)
+    return name if NUMERAL.fullmatch(text) and text.isascii() else dialect.text(name)
 
 
 def missing_condition(column: Column, dialect: Dialect) -> str:
@@ -221,7 +240,7 @@ def atoms_called(columns: Sequence[Column], name: str, element: str, dialect: Di
 
 def column_atoms(column: Column, name: str, dialect: Dialect) -> Iterator[Atom]:
     """Yield the features of a column that have a name."""
-    own, before = identifier(column.name), f"{column.name}="
+    before = f"{column.name}="
     is_missing = missing_condition(column, dialect)
     present = f"NOT ({is_missing})"
     if name == f"{column.name} is missing":
@@ -229,7 +248,8 @@ def column_atoms(column: Column, name: str, dialect: Dialect) -> Iterator[Atom]:
     if column.kind in ("number", "numeral") and name == column.name:
         yield Atom(column.name, present, number_value(column, dialect))
     if column.kind == "category" and name.startswith(before):
-        yield Atom(column.name, f"{own} = {text_literal(name[len(before) :])}", "1.0")
+        value = category_value(column, name[len(before) :], dialect)
+        yield Atom(column.name, f"{value} = {text_literal(name[len(before) :])}", "1.0")
     if column.kind in DATED:
         moment = date_text(column, dialect)
         if name == column.name and "days" in column.parts:

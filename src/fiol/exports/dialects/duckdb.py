@@ -18,7 +18,7 @@ class DuckDb(PostgreSql):
     def trimmed(self, column: str) -> str:
         """Return a column as text without blanks at its ends."""
         blanks = " || ".join(f"CHR({code})" for code in BLANK_CODES)
-        return f"TRIM(CAST({column} AS VARCHAR), {blanks})"
+        return f"TRIM({self.text(column)}, {blanks})"
 
     def second_fraction(self, moment: str) -> str:
         """Return the fraction of a second of a text such as 2024-03-01 07:30:00.25+02:00, cut after six digits."""

@@ -18,10 +18,14 @@ class PostgreSql(Dialect):
         """Return the condition that a number is missing."""
         return f"({column} IS NULL OR {self.number(column)} = 'NaN')"
 
+    def text(self, column: str) -> str:
+        """Return a column of any type as text."""
+        return f"CAST({column} AS TEXT)"
+
     def trimmed(self, column: str) -> str:
         """Return a column as text without blanks at its ends."""
         blanks = "".join(f"\\{code:04X}" for code in BLANK_CODES)
-        return f"BTRIM(CAST({column} AS TEXT), U&'{blanks}')"
+        return f"BTRIM({self.text(column)}, U&'{blanks}')"
 
     def day(self, date: str) -> str:
         """Return the days since 2000-01-01 of a text such as 2024-03-01."""

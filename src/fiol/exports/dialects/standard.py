@@ -34,6 +34,10 @@ class Dialect:
 
     # --- text ---------------------------------------------------------------------------------
 
+    def text(self, column: str) -> str:
+        """Return a column of any type as text."""
+        return column
+
     def trimmed(self, column: str) -> str:
         """Return a column as text without blanks at its ends."""
         return f"TRIM({column})"
