@@ -2,8 +2,8 @@
 
     python tests/campaigns/exports.py [--tables N] [--seed N] [--only WAY]
 
-Tables, models and databases are those of tests/exports; hypothesis draws other ones. DuckDB takes part where its package
-is installed, PostgreSQL where a server can be started. The first table that disagrees is made small and shown.
+Tables, models and databases are those of tests/exports; hypothesis draws other ones. DuckDB takes part where its
+package is installed, PostgreSQL where a server can be started. The first table that disagrees is made small and shown.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def check(way, table, model, bases):
 
 
 def run(count, start, only=None):
-    """Check this many tables of all kinds, and as many of the kinds that SQL has; return how often each way was asked."""
+    """Check this many tables of all kinds, and as many of the kinds that SQL has; return the tables of every way."""
     counts = collections.Counter()
     with ExitStack() as stack:
         bases = {"sqlite": None}
@@ -65,19 +65,24 @@ def run(count, start, only=None):
             print(missing_parts())
         for ways, kinds in ((ANY_KIND, (*KINDS, *PYTHON_KINDS)), (tuple(bases), tuple(KINDS))):
             chosen = [way for way in ways if only in (None, way)]
-
-            @seed(start)
-            @settings(max_examples=count, database=None, deadline=None, suppress_health_check=list(HealthCheck))
-            @given(tables.tables(kinds))
-            def campaign(table, chosen=chosen):
-                model = model_of(table)
-                for way in chosen:
-                    check(way, table, model, bases)
-                    counts[way] += 1
-
             if chosen:
-                campaign()
+                check_tables(chosen, kinds, bases, counts, count, start)
     return counts
+
+
+def check_tables(ways, kinds, bases, counts, count, start):
+    """Let these ways score made-up tables with columns of these kinds."""
+
+    @seed(start)
+    @settings(max_examples=count, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(tables.tables(kinds))
+    def campaign(table):
+        model = model_of(table)
+        for way in ways:
+            check(way, table, model, bases)
+            counts[way] += 1
+
+    campaign()
 
 
 if __name__ == "__main__":

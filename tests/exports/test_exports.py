@@ -393,3 +393,79 @@ def test_the_module_needs_no_library(tmp_path):
     done = subprocess.run([sys.executable, "-S", "-c", script], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)},
                           capture_output=True, text=True, check=True)  # fmt: skip
     assert math.isclose(float(done.stdout), learner.scores(pd.DataFrame([row]))[0], rel_tol=1e-12)
+
+
+# --- methods of models ------------------------------------------------------------------------
+
+
+def blobs(classes):
+    draw = np.random.default_rng(7)
+    X = draw.normal(size=(60, 3))
+    return X, np.digitize(X @ [1.0, -2.0, 0.5], [-1.0, 1.0][: classes - 1])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("loss", ["log_loss", "exponential", "hinge", "softmax"])
+def test_classifiers_and_their_exports_agree(loss, classes):
+    X, y = blobs(classes)
+    model = fiol.FIOLClassifier(loss, step_size=0.1, max_iter=2, tol=None, random_state=0).fit(X, y)
+    scores = model.decision_function(X).reshape(len(X), -1)
+    module = {}
+    exec(model.to_python(), module)
+    assert [module["label"](row.tolist()) for row in X] == model.predict(X).tolist()
+    found = [module["score"](row.tolist()) for row in X]
+    close([list(z.values()) for z in found] if classes > 2 else np.array(found)[:, None], scores)
+    if hasattr(model, "predict_proba"):
+        found = [module["probability"](row.tolist()) for row in X]
+        expected = model.predict_proba(X)
+        close([list(p.values()) for p in found] if classes > 2 else found, expected if classes > 2 else expected[:, 1])
+        close(model.to_sklearn().predict_proba(X), model.predict_proba(X))
+    close(run_sql(model, pd.DataFrame(X, columns=["f0", "f1", "f2"])), scores)
+    again = model_from_json(json.loads(model.to_json()))
+    assert again.decision_function(X).tobytes() == model.decision_function(X).tobytes()
+    for each in (model, again):
+        each.partial_fit(X, y)
+    assert again.coef_.tobytes() == model.coef_.tobytes()
+    with pytest.raises(NoExportError, match="without its state"):
+        model.to_json(state=False)
+
+
+@pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Hinge()], ids=["logistic", "hinge"])
+def test_one_vs_rest_and_its_exports_agree(loss):
+    X, y = blobs(3)
+    model = fiol.OneVsRest(fiol.FIOL(loss))
+    model.learn(X, [["a", "b", "c"][k] for k in y])
+    module = {}
+    exec(model.to_python(), module)
+    assert [module["label"](row.tolist()) for row in X] == model.predict(X).tolist()
+    close([list(module["score"](row.tolist()).values()) for row in X], model.scores(X))
+    close(run_sql(model, pd.DataFrame(X, columns=["f0", "f1", "f2"])), model.scores(X))
+    close(model.to_sklearn().decision_function(X), model.scores(X))
+    if loss.link == "logit":
+        close([list(module["probability"](row.tolist()).values()) for row in X], model.probabilities(X))
+        close(model.to_sklearn().predict_proba(X), model.probabilities(X))
+    again = model_from_json(json.loads(model.to_json()))
+    assert again.scores(X).tobytes() == model.scores(X).tobytes()
+
+
+def test_estimators_of_columns_and_their_exports_agree():
+    frame = odd_frame()
+    y = np.random.default_rng(0).normal(size=len(frame))
+    model = fiol.FIOLRegressor(max_iter=1, shuffle=False, step_size=0.1, coding=KINDS).fit(frame, y)
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    module = {}
+    exec(model.to_python(), module)
+    close([module["prediction"](row) for row in rows], model.predict(frame))
+    close(run_sql(model, frame, dialect="sqlite")[:, 0], model.predict(frame))
+    close(model.to_sklearn().predict(frame), model.predict(frame))
+    passive = fiol.PassiveAggressiveRegressor(max_iter=1, shuffle=False).fit(frame[["age"]].fillna(0.0), y)
+    assert "fiol_json" in passive.to_json()
+    close(run_sql(passive, frame[["age"]].fillna(0.0))[:, 0], passive.predict(frame[["age"]].fillna(0.0)))
+
+
+def test_the_registry_has_a_method_for_every_format():
+    from fiol.exports.formats import EXPORT_FORMATS
+
+    for name, export_format in EXPORT_FORMATS.items():
+        assert callable(getattr(fiol.Learner, f"to_{name}"))
+        assert export_format.extension.startswith(".")

@@ -16,6 +16,7 @@ of LABELS. With a score per class both are dicts by label.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import math
 import re
@@ -108,6 +109,7 @@ def constants_source(model: ExportedModel) -> str:
     return "\n".join(lines)
 
 
+@functools.cache
 def plain_source(name: str) -> str:
     """Return the source of a function of `fiol.exports.row_features` without annotations, examples and comments."""
     tree = Bare().visit(ast.parse(inspect.getsource(getattr(row_features, name))))
