@@ -76,6 +76,7 @@ KINDS: dict[str, tuple[str, Any, Any, str]] = {
     ),
     "date text": ("date", st.one_of(date_texts(), BLANKS), object, "TEXT"),
     "dates": ("date", DATES.filter(lambda d: 1700 < d.year < 2200), object, "DATE"),
+    "dates as categories": ("category", DATES.filter(lambda d: 1700 < d.year < 2200), object, "DATE"),
     "moments": ("date", MOMENTS, "datetime64[us]", "TIMESTAMP"),
     "time text": ("time", st.one_of(time_texts(True), time_texts(False), BLANKS), object, "TEXT"),
     "times": ("time", TIMES, object, "TIME"),
@@ -264,8 +265,8 @@ def duckdb_scores(base, model, table, name="made; up"):
     base.execute(create_table(table, name))
     try:
         marks = ", ".join("?" for _ in table.kinds)
-        for row in table.row_dicts():
-            base.execute(f"INSERT INTO {quoted(name)} VALUES ({marks})", list(row.values()))
+        rows = [list(row.values()) for row in table.row_dicts()]
+        base.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", rows)
         return base.execute(model.to_sql(name, dialect="duckdb")).fetchall()
     finally:
         base.execute(f"DROP TABLE {quoted(name)}")

@@ -361,8 +361,14 @@ def test_models_of_files_with_pairs_and_json_rows(tmp_path):
           [*learner.scores(batch.X), learner.score_named({"c": "x"})])  # fmt: skip
 
 
+def test_nanoseconds_do_not_overflow():
+    """numpy counts nanoseconds of such a text, of which 2263 has too many."""
+    assert str(fiol.features.column_values.moment_of("2263-01-01T00:00:00.1234567")) == "2263-01-01T00:00:00.123456"
+
+
 def test_dates_of_rows_are_those_of_columns():
     texts = ["1600-02-29", "1999-12-31T23:59:59.999999999Z", "2024-02-29 07:30+02:00", "2000-01-01T00:00:01.5-0330"]
+    texts += ["2263-01-01T00:00:00.0000000", "0001-01-01+02", "9999-12-31 23:59Z"]
     for text in texts:
         moment = fiol.features.column_values.moment_of(text)
         day = moment.astype("datetime64[D]")
@@ -380,6 +386,12 @@ def test_dates_of_rows_are_those_of_columns():
         "soon",
         "2024-01-01T07",
         "2024-01-01 07:3x",
+        "2024-01-01ZZ",
+        "2024-01-01+2",
+        "2024-01-01T07:00+02:000",
+        "2024-01-01T07:00:00.1234567890",
+        "2024-01-01T07:00:00.",
+        "٢٠٢٤-01-01",
     ):
         with pytest.raises(ValueError, match=r"date|day|time"):
             moment_of_value(text)

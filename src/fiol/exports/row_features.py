@@ -113,28 +113,22 @@ def moment_of_value(value: Any) -> tuple[int, int, int]:
             clock = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000000 + value.microsecond
         return day_number(value.year, value.month, value.day), value.month, clock
     text = value.strip()
-    date, rest = text[:10], text[10:]
-    if rest[-1:] == "Z":
-        rest = rest[:-1]
-    elif "+" in rest or "-" in rest:
-        rest, _, zone = rest.partition("+" if "+" in rest else "-")
-        if not (len(zone) == 2 or (len(zone.replace(":", "")) == 4 and zone[2:3] in ":0123456789")) or (
-            not zone.replace(":", "").isdigit()
-        ):
-            raise ValueError(f"a time zone must be as +02:00, got {value!r}")
-    rest, point, fraction = rest.partition(".")
-    fields = date.split("-") + (rest[1:].split(":") if rest else [])
-    sizes = [len(field) for field in fields]
-    fine = sizes in ([4, 2, 2], [4, 2, 2, 2, 2], [4, 2, 2, 2, 2, 2]) and rest[:1] in ("", "T", " ")
-    digits = "".join(fields) + fraction
-    fine = fine and digits.isdigit() and text.isascii() and len(fraction) <= 9
-    if not fine or (point and (not fraction or len(fields) < 6)):
+    shape = "".join("0" if c in "0123456789" else c for c in text)
+    clock = shape[10:]
+    for zone in ("Z", "+00:00", "-00:00", "+0000", "-0000", "+00", "-00"):
+        if clock.endswith(zone):
+            clock = clock[: -len(zone)]
+            break
+    clock, point, fraction = clock.partition(".")
+    fine = shape[:10] == "0000-00-00" and clock.replace(" ", "T", 1) in ("", "T00:00", "T00:00:00")
+    if not fine or (point and (len(clock) < 9 or fraction not in "000000000" or not fraction)):
         raise ValueError(f"a date must be as 2024-03-01 or 2024-03-01T07:30, got {value!r}")
-    year, month, day, hour, minute, second = [int(field) for field in fields] + [0] * (6 - len(fields))
+    hour, minute, second = [int(text[k : k + 2] if len(clock) > k - 10 else 0) for k in (11, 14, 17)]
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"there is no time {rest[1:]}")
-    clock = ((hour * 60 + minute) * 60 + second) * 1000000 + int((fraction + "000000")[:6])
-    return day_number(year, month, day), month, clock
+        raise ValueError(f"there is no time {text[11:]}")
+    micros = int((text[20 : 20 + len(fraction)] + "000000")[:6])
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    return day_number(year, month, day), month, ((hour * 60 + minute) * 60 + second) * 1000000 + micros
 
 
 def time_of_value(value: Any) -> tuple[int, int, int]:

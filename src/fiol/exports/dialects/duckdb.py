@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fiol.exports.dialects.postgresql import PostgreSql
-from fiol.exports.dialects.standard import BLANK_CODES
+
+#: The regular expression of one of `BLANK_CODES`.
+BLANK = r"[\t-\r\x1C- \x{85}\p{Z}]"
 
 
 class DuckDb(PostgreSql):
@@ -17,8 +19,7 @@ class DuckDb(PostgreSql):
 
     def trimmed(self, column: str) -> str:
         """Return a column as text without blanks at its ends."""
-        blanks = " || ".join(f"CHR({code})" for code in BLANK_CODES)
-        return f"TRIM({self.text(column)}, {blanks})"
+        return f"REGEXP_REPLACE({self.text(column)}, '^{BLANK}+|{BLANK}+$', '', 'g')"
 
     def second_fraction(self, moment: str) -> str:
         """Return the fraction of a second of a text such as 2024-03-01 07:30:00.25+02:00, cut after six digits."""
