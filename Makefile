@@ -44,7 +44,7 @@ test-spark: $(SPARK)/.ready  ## fiol.spark on a cluster of two processes of this
 	FIOL_SPARK=1 $(SPARK)/bin/python -m pytest -q -W default tests/spark
 
 test-postgres: $(VENV)/.test  ## exported SQL on a PostgreSQL server that the tests start; installs Debian's package if there is none
-	@test -n "$$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null)" || command -v pg_ctl > /dev/null || $(INSTALL_POSTGRES)
+	@test -n "$$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null)" || command -v initdb > /dev/null || $(INSTALL_POSTGRES)
 	FIOL_POSTGRES=1 $(BIN)/python -m pytest -q tests/exports -k postgresql
 
 check: $(VENV)/.check  ## formatting, lints, types, layers

@@ -7,6 +7,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 
 #: The line that ends the output of a script.
 END = "-- end of the script --"
@@ -22,9 +23,9 @@ def missing_parts():
 
 
 def server_folder():
-    """Return the folder of initdb and pg_ctl, the newest; None if there is none."""
+    """Return the folder of the programs of the newest server; None if there is none."""
     folders = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: float(path.split("/")[-2]))
-    found = shutil.which("pg_ctl")
+    found = shutil.which("initdb")
     return folders[-1] if folders else os.path.dirname(found) if found else None
 
 
@@ -35,17 +36,24 @@ def plain_user():
 
 
 class Postgres:
-    """A server, and one session of psql."""
+    """A server, and one session of psql. The server ends when this process does, even if it is killed."""
 
     def __init__(self, folder):
-        self.folder = folder
-        run_server(
-            "initdb", "-D", f"{folder}/data", "-U", "fiol", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
-        )
-        quick = f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off"
-        run_server("pg_ctl", "-D", f"{folder}/data", "-l", f"{folder}/log", "-o", quick, "-w", "start")
-        command = ["psql", "-X", "-q", "-A", "-t", "-F", "\x1f", "-h", folder, "-U", "fiol", "-d", "postgres"]
-        pipe = subprocess.PIPE
+        self.folder, programs = folder, server_folder()
+        initdb = [f"{programs}/initdb", "-D", f"{folder}/data", "-U", "fiol", "-A", "trust", "-E", "UTF8", "--locale=C"]
+        done = subprocess.run([*as_plain_user(), *initdb, "--no-sync"], cwd="/", capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        options = f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off"
+        server = f"{programs}/postgres -D {folder}/data {options} > {folder}/log 2>&1 < /dev/null"
+        script = f"{server} & server=$!; cat > /dev/null; kill -QUIT $server; wait"  # cat ends with this process
+        self.server = subprocess.Popen([*as_plain_user(), "sh", "-c", script], cwd="/", stdin=subprocess.PIPE)
+        to_server = ["-h", folder, "-U", "fiol", "-d", "postgres"]
+        for _ in range(600):
+            if subprocess.run([f"{programs}/pg_isready", "-q", *to_server]).returncode == 0:
+                break
+            time.sleep(0.1)
+        command, pipe = ["psql", "-X", "-q", "-A", "-t", "-F", "\x1f", *to_server], subprocess.PIPE
         self.session = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
     def run(self, script):
@@ -64,19 +72,12 @@ class Postgres:
     def close(self):
         """End the session and the server."""
         self.session.communicate()
-        run_server("pg_ctl", "-D", f"{self.folder}/data", "-m", "immediate", "-w", "stop")
+        self.server.communicate()
 
 
-def run_server(program, *arguments):
-    """Run a program of the server, as a plain user."""
-    command = [os.path.join(server_folder(), program), *arguments]
-    if os.geteuid() == 0:
-        command = ["runuser", "-u", plain_user(), "--", *command]
-    with tempfile.TemporaryFile("w+") as output:  # a pipe would stay open in the server
-        done = subprocess.run(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd="/")
-        if done.returncode:
-            output.seek(0)
-            raise RuntimeError(f"{' '.join(command)}: {output.read()}")
+def as_plain_user():
+    """Return the beginning of a command that does not run as root."""
+    return ["runuser", "-u", plain_user(), "--"] if os.geteuid() == 0 else []
 
 
 @contextlib.contextmanager
