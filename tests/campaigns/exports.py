@@ -18,34 +18,36 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from hypothesis import HealthCheck, given, seed, settings
 from tests.exports import tables
 from tests.exports.postgres import missing_parts, postgres_server
-from tests.exports.tables import KINDS, PYTHON_KINDS, assert_scores, exported_features, library_features, model_of
+from tests.exports.tables import KINDS, PYTHON_KINDS, Expected, exported_features, library_features, model_of
 
+#: So many tables are drawn from one seed.
+BLOCK = 250
 #: Ways that score rows of columns of any kind, and ways that score those of SQL.
 ANY_KIND, OF_SQL = ("features", "python", "json", "sklearn", "onnx"), ("sqlite", "duckdb", "postgresql")
 
 
-def check(way, table, model, bases):
+def check(way, table, model, bases, expected):
     """Assert that one way scores the rows of a table as the model does."""
     frame = table.frame(table.scored)
     if way == "features":
-        for row, expected in zip(table.row_dicts(), library_features(model, frame), strict=True):
+        for row, features in zip(table.row_dicts(), library_features(model, frame), strict=True):
             found = exported_features(model, row)
-            assert found.keys() == expected.keys(), (found, expected)
-            assert all(math.isclose(found[name], value, rel_tol=1e-14) for name, value in expected.items())
+            assert found.keys() == features.keys(), (found, features)
+            assert all(math.isclose(found[name], value, rel_tol=1e-14) for name, value in features.items())
     elif way == "python":
-        assert_scores(tables.python_scores(model, table.row_dicts()), model, frame)
+        expected.check(tables.python_scores(model, table.row_dicts()))
     elif way == "json":
         for scores in tables.json_scores(model, frame):
-            assert_scores(scores, model, frame)
+            expected.check(scores)
     elif way in ("sklearn", "onnx"):
         if model.n_features:
-            assert_scores(getattr(tables, f"{way}_scores")(model, frame), model, frame)
+            expected.check(getattr(tables, f"{way}_scores")(model, frame))
     elif way == "sqlite":
-        assert_scores(tables.sqlite_scores(model, table), model, frame)
+        expected.check(tables.sqlite_scores(model, table))
     elif way == "duckdb":
-        assert_scores(tables.duckdb_scores(bases[way], model, table), model, frame)
+        expected.check(tables.duckdb_scores(bases[way], model, table))
     else:
-        assert_scores(tables.postgres_scores(bases[way], model, table), model, frame)
+        expected.check(tables.postgres_scores(bases[way], model, table))
 
 
 def run(count, start, only=None):
@@ -63,10 +65,13 @@ def run(count, start, only=None):
             bases["postgresql"] = stack.enter_context(postgres_server())
         else:
             print(missing_parts())
-        for ways, kinds in ((ANY_KIND, (*KINDS, *PYTHON_KINDS)), (tuple(bases), tuple(KINDS))):
-            chosen = [way for way in ways if only in (None, way)]
-            if chosen:
-                check_tables(chosen, kinds, bases, counts, count, start)
+        every = [(ANY_KIND, (*KINDS, *PYTHON_KINDS)), (tuple(bases), tuple(KINDS))]
+        for first in range(0, count, BLOCK):
+            for ways, kinds in every:
+                chosen = [way for way in ways if only in (None, way)]
+                if chosen:
+                    check_tables(chosen, kinds, bases, counts, min(BLOCK, count - first), start + first)
+            print(", ".join(f"{way} {number:,}" for way, number in counts.items()), flush=True)
     return counts
 
 
@@ -78,8 +83,9 @@ def check_tables(ways, kinds, bases, counts, count, start):
     @given(tables.tables(kinds))
     def campaign(table):
         model = model_of(table)
+        expected = Expected(model, table.frame(table.scored))
         for way in ways:
-            check(way, table, model, bases)
+            check(way, table, model, bases, expected)
             counts[way] += 1
 
     campaign()

@@ -158,18 +158,19 @@ def model_of(table):
     return model
 
 
-def tolerance(model, frame):
-    """Return 1e-12 of the sizes of the terms of every score."""
-    matrix = abs(model.to_sklearn()[0].transform(frame)) @ np.abs(np.atleast_2d(model.weights)).T
-    return 1e-12 * (1.0 + matrix)
+class Expected:
+    """The scores of a model for the rows of a table, and 1e-12 of the sizes of their terms."""
 
+    def __init__(self, model, frame):
+        self.scores = model.scores(frame).reshape(len(frame), -1)
+        terms = abs(model.to_sklearn()[0].transform(frame)) @ np.abs(np.atleast_2d(model.weights)).T
+        self.tolerance = 1e-12 * (1.0 + terms)
 
-def assert_scores(found, model, frame):
-    """Assert that scores, a row each with a number per class, are those of the model."""
-    expected = model.scores(frame).reshape(len(frame), -1)
-    found = np.array(found, float).reshape(expected.shape)
-    off = np.abs(found - expected) - tolerance(model, frame)
-    assert (off <= 0.0).all(), (found.tolist(), expected.tolist())
+    def check(self, found):
+        """Assert that scores, a row each with a number per class, are these."""
+        found = np.array(found, float).reshape(self.scores.shape)
+        off = np.abs(found - self.scores) - self.tolerance
+        assert (off <= 0.0).all(), (found.tolist(), self.scores.tolist())
 
 
 # --- features ---------------------------------------------------------------------------------

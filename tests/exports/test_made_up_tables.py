@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.exports import tables
 from tests.exports.postgres import missing_parts, postgres_server
-from tests.exports.tables import KINDS, PYTHON_KINDS, assert_scores, exported_features, library_features, model_of
+from tests.exports.tables import KINDS, PYTHON_KINDS, Expected, exported_features, library_features, model_of
 from tests.interpreted import interpret_all
 
 import fiol
@@ -44,9 +44,10 @@ def test_features_of_exported_modules_are_those_of_the_library(table):
 @given(tables.tables(ALL_KINDS))
 def test_python_and_json_score_as_the_model(table):
     model, frame = model_of(table), table.frame(table.scored)
-    assert_scores(tables.python_scores(model, table.row_dicts()), model, frame)
+    expected = Expected(model, frame)
+    expected.check(tables.python_scores(model, table.row_dicts()))
     for scores in tables.json_scores(model, frame):
-        assert_scores(scores, model, frame)
+        expected.check(scores)
 
 
 @settings(max_examples=25)
@@ -54,14 +55,16 @@ def test_python_and_json_score_as_the_model(table):
 def test_onnx_and_sklearn_score_as_the_model(table):
     model, frame = model_of(table), table.frame(table.scored)
     assume(model.n_features)  # scikit-learn has no models without
-    assert_scores(tables.sklearn_scores(model, frame), model, frame)
-    assert_scores(tables.onnx_scores(model, frame), model, frame)
+    expected = Expected(model, frame)
+    expected.check(tables.sklearn_scores(model, frame))
+    expected.check(tables.onnx_scores(model, frame))
 
 
 @given(tables.tables())
 def test_sqlite_scores_as_the_model(table):
     model = model_of(table)
-    assert_scores(tables.sqlite_scores(model, table), model, table.frame(table.scored))
+    expected = Expected(model, table.frame(table.scored))
+    expected.check(tables.sqlite_scores(model, table))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +78,8 @@ def duckdb_base():
 @given(table=tables.tables())
 def test_duckdb_scores_as_the_model(duckdb_base, table):
     model = model_of(table)
-    assert_scores(tables.duckdb_scores(duckdb_base, model, table), model, table.frame(table.scored))
+    expected = Expected(model, table.frame(table.scored))
+    expected.check(tables.duckdb_scores(duckdb_base, model, table))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,8 @@ def postgres():
 @given(table=tables.tables())
 def test_postgresql_scores_as_the_model(postgres, table):
     model = model_of(table)
-    assert_scores(tables.postgres_scores(postgres, model, table), model, table.frame(table.scored))
+    expected = Expected(model, table.frame(table.scored))
+    expected.check(tables.postgres_scores(postgres, model, table))
 
 
 # --- rows of JSON lines -----------------------------------------------------------------------

@@ -108,10 +108,10 @@ def moment_of_value(value: Any) -> tuple[int, int, int]:
     ((1, 1, 1000000), (19783, 3, 0))
     """
     if not isinstance(value, str):
-        clock = 0
+        micros = 0
         if hasattr(value, "hour"):
-            clock = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000000 + value.microsecond
-        return day_number(value.year, value.month, value.day), value.month, clock
+            micros = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000000 + value.microsecond
+        return day_number(value.year, value.month, value.day), value.month, micros
     text = value.strip()
     shape = "".join("0" if c in "0123456789" else c for c in text)
     clock = shape[10:]
