@@ -73,6 +73,7 @@ from fiol.components.step_sizes import (
     Schedule,
     StepSize,
 )
+from fiol.exports.formats import register_formats as _register_exports
 from fiol.features.chunk import Chunk
 from fiol.features.containers import to_chunk
 from fiol.features.named_rows import NamedRows
@@ -139,6 +140,7 @@ def _register_estimators() -> None:
 
 
 _register_estimators()
+_register_exports()
 
 
 __all__ = [

@@ -525,8 +525,6 @@ def test_files_that_may_not_grow_leave_nothing_half(tmp_path):
         ["evaluate", model, data, "--report", tmp_path / "page.html"],
         ["export", model, "--to", "json", "-o", tmp_path / "m.json"],
         ["convert", data, "-o", tmp_path / "rows.vw", "--target", "y"],
-        ["convert", data, "-o", tmp_path / "rows.json"],
-        ["convert", data, "-o", tmp_path / "rows.parquet"],
     ]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
         try:

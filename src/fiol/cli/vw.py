@@ -26,9 +26,9 @@ def vowpal_wabbit(words: tuple[str, ...], dry_run: bool) -> None:
 
     Understood are -d, -f, -i, -t, -p, -r, --link, --binary, --probabilities, --loss_function, --quantile_tau, --oaa,
     --named_labels, -b, -q, --cubic, --interactions, --ngram, --ignore, --keep, --l1, --l2, --sgd, --ftrl, --coin, -l,
-    --passes, --holdout_off, --holdout_period, --early_terminate, --noconstant, --random_seed, --readable_model,
-    --invert_hash and --quiet. Caches, schedules of step sizes and options of its output are skipped with a note. All
-    other options are an error, above all those that change what is learned.
+    --passes, --holdout_off, --holdout_period, --early_terminate, --noconstant, --random_seed and --quiet.
+    Caches, schedules of step sizes, readable models and options of its output are skipped with a note. All other
+    options are an error, above all those that change what is learned.
 
     The learner is fiol's: models are not the same. Predictions are CSV with a header.
 

@@ -42,6 +42,8 @@ VW_LEFT_OUT = {
     "--kill_cache": "-k: there is no cache",
     "--compressed": "--compressed: compressed files are read as they are",
     "--save_resume": "--save_resume: models always keep what learning goes on from",
+    "--readable_model": "--readable_model is not written: fiol inspect and fiol export --to json list weights by name",
+    "--invert_hash": "--invert_hash is not written: fiol inspect and fiol export --to json list weights by name",
     "--id": "--id: model files hold no name of yours",
     "--predict_only_model": "--predict_only_model: models always keep what learning goes on from",
     **dict.fromkeys(
@@ -231,9 +233,6 @@ def train_and_more(
                 "-p while training reads the data again, which standard input is not: name a file by -d"
             )
         notes.append("-p, -r: predictions are those of the model at the end, not of the moment before each row")
-    for option in ("--readable_model", "--invert_hash"):
-        if option in given:
-            commands.append(["export", model, "--to", "vw", "-o", last_value(given, option), "--force"])
     return commands + predictions
 
 

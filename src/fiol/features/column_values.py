@@ -19,9 +19,11 @@ from fiol.components.row import Floats
 from fiol.features.chunk import allowed, range_reason
 from fiol.features.frames import narwhals, pandas, present_values
 
-#: A date, or a date and a time, in ISO 8601; a zone is ignored, so that hours are as written.
-ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?")
-#: Layouts of dates without a zone, by length; 0 is a digit, and a blank may replace T.
+#: A date, or a date and a time, as ISO 8601 writes them; a zone is read over, so that hours are those that are written.
+ISO_DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
+)
+#: Ways to write a date without a zone, by their lengths; 0 stands for a digit, and a blank will do for T.
 ISO_LAYOUTS = {10: b"0000-00-00", 16: b"0000-00-00T00:00", 19: b"0000-00-00T00:00:00"}
 #: Days are counted from here, so that they are small numbers.
 FIRST_DAY = np.datetime64("2000-01-01", "us")
@@ -441,7 +443,8 @@ def moment_of(text: str) -> Any:
     if found is None:
         return None
     try:
-        return np.datetime64(found[1].replace(" ", "T")).astype("datetime64[us]")
+        # with more than six digits of a second numpy counts nanoseconds, which overflow beyond 2262
+        return np.datetime64(found[1][:26].replace(" ", "T")).astype("datetime64[us]")
     except ValueError:  # no such day
         return None
 
