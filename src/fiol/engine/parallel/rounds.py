@@ -102,7 +102,7 @@ def learn_round(engine: Engine, pieces: Sequence[Given], each: Each, memory: Sha
     lanes: Any = engine if lanes_alone(engine) else None
     members = members_of(engine) if lanes is None else []
     places = [None] * len(pieces) if lanes is None else memory.make(lanes, len(pieces))
-    work = partial(learn_shard, engine, members, len(pieces))
+    work = partial(learn_shard_of_round, engine, members, len(pieces))
     done = list(each(lambda k: work(pieces[k], places[k]), range(len(pieces))))
     merge = merge_of(engine, [shard.engine for shard in done], members or None, memory)
     losses = np.sum(list(each(partial(losses_of_sample, merge), done)), axis=0)
@@ -144,7 +144,9 @@ class ShardOfRound(NamedTuple):
     member_scores: Floats  #: the scores of the sample by members of the base
 
 
-def learn_shard(base: Engine, members: Sequence[Engine], parts: int, rows: Given, records: Any) -> ShardOfRound:
+def learn_shard_of_round(
+    base: Engine, members: Sequence[Engine], parts: int, rows: Given, records: Any
+) -> ShardOfRound:
     """Learn from the rows of one of `parts` shards with a copy of the base, which has these members.
 
     Records of lanes are written into `records`; None without lanes.
