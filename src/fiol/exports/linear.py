@@ -156,7 +156,7 @@ def of_estimator(estimator: Any) -> ExportedModel:
     weights = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
     intercepts = np.atleast_1d(estimator.intercept_)
     loss = estimator._fitted_loss() if hasattr(estimator, "_fitted_loss") else None  # passive-aggressive: no link
-    coding = estimator._inside().coding if getattr(estimator, "_coded", False) else None
+    coding = estimator._inside().table_encoding if getattr(estimator, "_coded", False) else None
     columns = getattr(estimator, "feature_names_in_", None)
     names: list[str | int] | None = None if columns is None else [str(name) for name in columns]
     if coding is not None:
