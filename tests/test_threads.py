@@ -89,7 +89,7 @@ class Unlocked:
 
 
 def test_a_lock_that_does_not_lock_is_found_out(monkeypatch):
-    monkeypatch.setattr("campaigns.threads.Turns", Unlocked)
+    monkeypatch.setattr("campaigns.threads.Lock", Unlocked)
     with pytest.raises((AssertionError, IndexError, ValueError, KeyError, RuntimeWarning)):  # noqa: PT012
         for seed in range(30):
             campaign("named", 400, threads=8, seed=seed, compiled=False)
@@ -132,7 +132,7 @@ def test_calls_of_rivers_models_are_those_of_one_thread_in_some_order(kind, monk
     interpret(monkeypatch)
     model, noted, answers, barrier = RIVERS[kind](), Noted(), {}, threading.Barrier(8)
     river_call(model, 1, writing=True)  # before any class there is no turn to take
-    model._turns = noted
+    model._lock = noted
 
     def run(thread):
         barrier.wait()
@@ -227,7 +227,7 @@ def everything(value, seen=None):
         return value.shape, value.dtype, value.tobytes()
     if isinstance(value, dict):
         return {
-            key: everything(child, seen) for key, child in value.items() if key not in ("bound", "_turns", "buffers")
+            key: everything(child, seen) for key, child in value.items() if key not in ("bound", "_lock", "buffers")
         }
     if isinstance(value, (list, tuple)):
         return [everything(child, seen) for child in value]

@@ -55,7 +55,7 @@ MODULES = (
         f"features/{name}.py"
         for name in (
             "blocks", "capacity", "chunk", "containers", "file_header", "frames", "hashing", "intake", "labels",
-            "scan", "targets", "transaction", "turns", "uniting", "vocabulary",
+            "scan", "targets", "transaction", "lock", "uniting", "vocabulary",
         )
     ),
     *(f"persistence/{name}.py" for name in ("model", "model_file", "recipe", "records", "state_checks")),

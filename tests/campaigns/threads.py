@@ -24,7 +24,7 @@ import time
 import numpy as np
 
 from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax
-from fiol.features.turns import Turns
+from fiol.features.lock import Lock
 
 LASSO, JOINT = FIOL(Logistic(), L1(0.02)), FIOL(Softmax())
 #: By name, a model, and whether its features are named and its targets labels.
@@ -46,7 +46,7 @@ class Noted:
     """A lock that notes in which order calls had their last turn."""
 
     def __init__(self):
-        self.lock, self.turns, self.local, self.depth = Turns(), [], threading.local(), 0
+        self.lock, self.turns, self.local, self.depth = Lock(), [], threading.local(), 0
 
     def acquire(self):
         self.lock.acquire()

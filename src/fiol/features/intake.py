@@ -21,11 +21,10 @@ from fiol.features.frames import Frame, as_frame, converted, eager
 from fiol.features.hashing import CRC32, Hashing
 from fiol.features.labels import Labels
 from fiol.features.named_rows import NamedRows
+from fiol.features.numbered_rows import NOTHING, NumberedRow, number_dict
 from fiol.features.transaction import Counting, Rewindable, Transaction
 from fiol.features.vocabulary import NAME_TYPES, Vocabulary
 
-#: No rows.
-NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 #: After features had to be dropped, so many rows at first are looked at to find which of them fit.
 ROWS_AFTER_PRUNING = 16
 
@@ -198,9 +197,24 @@ class Intake:
             self.encoder, self.features = encoder, encoder.size
         return found
 
-    def known_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Indices and values of a dict whose names are all known; None if it needs a second look."""
-        return None if self.encoder is None else self.encoder.look_up(row)
+    def number_dict(self, row: Any, learning: bool) -> NumberedRow | None:
+        """Return a dict as a numbered row, with new names numbered if it is learned from; None if it needs `read_row`.
+
+        Call it inside a transaction to learn from the row.
+        """
+        encoder = self.encoder
+        if encoder is None or not isinstance(row, dict):
+            return None
+        plain = isinstance(encoder, Vocabulary) and self.max_features is None
+        found = number_dict(
+            encoder,
+            row,
+            grow=learning and plain and self.width is None,
+            leave_out=not learning and plain and not self.counts_unseen,
+        )
+        if learning and plain:
+            self.features = encoder.size
+        return found
 
     # --- reading: nothing is remembered -------------------------------------------------------
 
@@ -264,16 +278,6 @@ class Intake:
     def unseen(self) -> int | None:
         """The number of all features that were never seen; None if they do not count."""
         return self.features if self.counts_unseen else None
-
-    @property
-    def leaves_new_names_out(self) -> bool:
-        """Whether names never seen are left out when rows are read, with no more ado."""
-        return isinstance(self.encoder, Vocabulary) and not self.counts_unseen and self.max_features is None
-
-    @property
-    def numbers_new_names(self) -> bool:
-        """Whether names never seen get the next numbers when rows are learned from, with no more ado."""
-        return isinstance(self.encoder, Vocabulary) and self.width is None and self.max_features is None
 
     # --- bounded memory -----------------------------------------------------------------------
 

@@ -17,9 +17,9 @@ from fiol.features.chunk import Chunk
 from fiol.features.file_header import classes_in
 from fiol.features.intake import Intake
 from fiol.features.labels import Labels, labels_of_rows
+from fiol.features.lock import Lock, NoLock
 from fiol.features.targets import check_targets
 from fiol.features.transaction import Transaction
-from fiol.features.turns import Free, Turns
 from fiol.persistence import recipe
 
 Core = TypeVar("Core", bound="ModelCore")
@@ -45,7 +45,7 @@ class ModelCore:
     ) -> None:
         self.update, self.intake = update, intake
         self.intercept_fitted, self.averages, self.dtype, self.compiled = intercept, average, dtype, compiled
-        self.lock: Any = Turns()
+        self.lock: Any = Lock()
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class ModelCore:
         """Return the scores of rows; takes the lock, and scores with a copy if others would wait for long."""
         with self.lock:
             chunk, core = self.read_in(X), self
-            if chunk.data.shape[0] <= ENTRIES_PER_BYTE * self.nbytes or isinstance(self.lock, Free):
+            if chunk.data.shape[0] <= ENTRIES_PER_BYTE * self.nbytes or isinstance(self.lock, NoLock):
                 return self.score_canonical(chunk)
             core = self.copy()
         return core.score_canonical(chunk)
