@@ -44,6 +44,7 @@ from numba.extending import (
 from fiol.compiler import helping
 from fiol.compiler.cache import kept
 from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
+from fiol.compiler.forking import wait_for_compiler
 from fiol.components.component import (
     Component,
     InPlace,
@@ -116,6 +117,8 @@ ROOT = Path(__file__).parents[1]
 LAYER = source_digest(ROOT, CALLED)
 #: Files that kernels made by `jit_beside` call into, beside those of their folder.
 CALLED_BESIDE = ("features/murmur.py",)
+
+wait_for_compiler()
 
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}

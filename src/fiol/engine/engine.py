@@ -296,10 +296,11 @@ class Engine(ABC):
         from fiol.engine.round.center_rows import watch_row
 
         for start, stop in pairwise(chunk.indptr.tolist()):
-            window, rows = np.empty((len(centering.window) + stop - start, 5)), centering.rows + 1.0
+            window, rows = np.zeros((len(centering.window) + stop - start, 5)), centering.rows + 1.0
             row = chunk.indices[start:stop], chunk.data[start:stop]
-            n = self.call(watch_row, *row, centering.window, fewest_rows(rows), window)
-            centering = centering._replace(so_far=np.array([rows]), window=window[:n])
+            self.call(watch_row, *row, centering.window, fewest_rows(rows), window)
+            lines = np.count_nonzero(window[:, 1])  # every feature was in some row
+            centering = centering._replace(so_far=np.array([rows]), window=window[:lines])
         return centering
 
     def centred(self, chunk: Chunk) -> Chunk:

@@ -270,11 +270,13 @@ class LearnerCore(ModelCore):
         target, weight, intake = target_of(y), target_of(sample_weight), self.intake
         if target is None or weight is None or self.whole_rows:
             return None
-        with Transaction(intake, learner=self) as taken:
-            self.extend(row.features)
+        features, rounds = intake.features, self.rounds
+        self.extend(row.features)
+        try:
             z = self.engine.learn_numbered(row, target, weight, intake.features)
-            if z is None:
-                taken.rewind()
+        finally:
+            if self.rounds == rounds:
+                intake.features = features
         self.warn_if_score_not_finite(z)
         return z
 

@@ -216,7 +216,7 @@ class ModelCore:
             finite: Any = np.isfinite(scores) if scores.ndim == 1 else np.isfinite(scores).all(axis=1)
             row = int(np.argmin(finite))
             if not finite[row]:
-                self.warn(f"the score of row {row}", scores[row], stacklevel + 2)
+                self.warn("the score" if len(scores) == 1 else f"the score of row {row}", scores[row], stacklevel + 2)
 
     def warn_if_score_not_finite(self, score: Any) -> Any:
         """Return the score of a single row; warn if it is not finite."""

@@ -58,7 +58,7 @@ def centre_row(entries, values, features, sums, part, learning, least, indices, 
 
 @jit
 def watch_row(indices, data, window, least, out):
-    """Write the window of `fiol.engine.centering.Centering` after one more row; return its number of lines.
+    """Write the window of `fiol.engine.centering.Centering` after one more row into `out`, from its first line on.
 
     Features that were in fewer than `least` rows are dropped: they cannot be centered any more.
     """
@@ -76,7 +76,6 @@ def watch_row(indices, data, window, least, out):
         if rows >= least:
             out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = feature, rows, total, low, high
             n += 1
-    return n
 
 
 @jit
