@@ -150,7 +150,7 @@ def first_events(stream: list[Event], rounds: int) -> tuple[float, float]:
 
     some, best = stream[:FIRST], [math.inf, math.inf]
     for _ in range(rounds):
-        models = FIOLClassifier(), linear_model.LogisticRegression(optim.SGD(0.01))
+        models: tuple[Any, ...] = FIOLClassifier(), linear_model.LogisticRegression(optim.SGD(0.01))
         for k, (model, own) in enumerate(zip(models, (some, without_text(some)), strict=True)):
             model.learn_one(own[0][0], own[0][1] > 0.0)
             start = time.process_time()

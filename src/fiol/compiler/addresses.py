@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, typeof
-from numba.core import types
+from numba import carray, typeof, types
 from numba.extending import NativeValue, models, register_model, unbox
 from numba.extending import intrinsic as typed_intrinsic
 
