@@ -206,11 +206,11 @@ def test_fast_path_functions_are_not_rebuilt_per_event(kind, value, monkeypatch)
     model, built = make(), []
     learn, predict = (getattr(model, f"{call}_{'named' if kind == 'one-vs-rest' else 'one'}") for call in CALLS)
 
-    def count(*arguments, make=addresses.Block):
+    def count(*arguments, make=addresses.StoredValues):
         built.append(arguments)
         return make(*arguments)
 
-    monkeypatch.setattr(addresses, "Block", count)
+    monkeypatch.setattr(addresses, "StoredValues", count)
 
     def run(number):
         for k in range(number):

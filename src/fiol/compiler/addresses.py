@@ -1,7 +1,7 @@
 """Values that stay in memory between calls of compiled code, and arrays at addresses.
 
-Taking a plan and all arrays of an engine from their Python objects takes longer than a round of a short row. `Block`
-does so once and keeps the values in memory; later calls pass its address.
+Taking a plan and all arrays of an engine from their Python objects takes longer than a round of a short row.
+`StoredValues` does so once and keeps the values in memory; later calls pass its address.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _unbox_block(kind: BlockType, address: Any, c: Any) -> NativeValue:
 
 
 @intrinsic
-def loaded(typing_context: Any, block: Any) -> Any:
+def load_values(typing_context: Any, block: Any) -> Any:
     """Return the value in a block; references are not counted, so use it inside `borrowed`."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -65,7 +65,7 @@ def _stored(typing_context: Any, address: Any, size: Any, value: Any) -> Any:
 
 
 @jit
-def store(address, size, values):  # type: ignore[no-untyped-def]
+def store_values(address, size, values):  # type: ignore[no-untyped-def]
     """Store values in `size` bytes at an address, if they fit; return how many bytes they need."""
     return _stored(address, size, borrowed(values))
 
@@ -90,13 +90,13 @@ def ints_at(address, n):  # type: ignore[no-untyped-def]
     return carray(_pointer(address, np.int32(0)), (n,))
 
 
-class Block:
+class StoredValues:
     """Memory that holds values for compiled code, and keeps alive what they point to.
 
     Parameters
     ----------
     values : a tuple of what kernels take.
-    store : `store`, compiled for such values.
+    store : `store_values`, compiled for such values.
     """
 
     __slots__ = ("address", "memory", "values")
@@ -111,5 +111,5 @@ class Block:
 
 
 def compile_for_block(kernel: Any, values: tuple[Any, ...], *others: Any) -> Any:
-    """Return `kernel(block, ...)` compiled for the address of a `Block` of such values, and such other arguments."""
+    """Return `kernel(block, ...)` compiled for the address of such `StoredValues`, and such other arguments."""
     return kernel.compile((BlockType(typeof(values)), *map(typeof, others)))

@@ -13,10 +13,10 @@ import numpy as np
 from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
-from fiol.engine.centering import NO_ROWS, WINDOW, Centering, fewest_rows
+from fiol.engine.centering import WINDOW, Centering, fewest_rows
 from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
 from fiol.engine.interrupts import paced
-from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, compile_fast_path
 from fiol.features.chunk import SMALLEST, Chunk
 from fiol.features.numbered_rows import NumberedRow
 from fiol.features.transaction import Transaction
@@ -358,21 +358,8 @@ class Engine(ABC):
             return path
         if not self.compiled or self.trailing or (learning and self.observer is not None):
             return NO_FAST_PATH
-        found = self.event_kernels()
-        if found is None or not hasattr(found[0], "compile"):  # the compiler may be switched off
-            return NO_FAST_PATH
-        score_kernel, learn_kernel, values = found
-        from fiol.compiler.addresses import Block, store
-
-        if path is NO_FAST_PATH:
-            path = FastPath(Block(values, lambda *arguments: self.call(store, *arguments)), len(values.means.features))
-        if learning:
-            path.learn = self.event_function(learn_kernel, values, 0, 0, 0, 0.0, 0.0)
-            path.direct = not (self.centering is not None and self.centering.watches)
-        else:
-            path.score = self.event_function(score_kernel, values, 0, 0, 0, False)
-        self.fast_path = path
-        return path
+        self.fast_path = prepared = compile_fast_path(self, path, learning)
+        return prepared
 
     @abstractmethod
     def event_kernels(self) -> tuple[Any, Any, Any] | None:
@@ -380,19 +367,6 @@ class Engine(ABC):
 
         None if single rows go the way of chunks.
         """
-
-    def event_function(self, kernel: Any, values: Any, *others: Any) -> Any:
-        """Return a kernel of `fiol.engine.single_row.events`, compiled for blocks of these values."""
-        from fiol.compiler.addresses import compile_for_block
-
-        if kernel not in self.bound:
-            self.bound[kernel] = compile_for_block(kernel, values, *others)
-        return self.bound[kernel]
-
-    def means_of_events(self) -> tuple[Any, ...]:
-        """The fields of a `fiol.engine.single_row.events.Means`."""
-        means, least = self.centering or NO_ROWS, SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
-        return means.features, means.sums, means.so_far, least
 
     def score_numbered(self, row: NumberedRow, limit: int, predicting: bool) -> float | None:
         """Return the score of a row with features below `limit`, or its prediction; None if that needs `scores`."""

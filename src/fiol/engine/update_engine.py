@@ -26,6 +26,7 @@ from fiol.engine.centering import Centering, centering_from
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.float32_guard import limits, longest_step
 from fiol.engine.interrupts import paced, piece_of
+from fiol.engine.single_row.fast_path import means_of_events
 from fiol.features.chunk import Chunk
 
 #: Statistics that estimate the curvature of the loss along a weight, the best first: sums of second derivatives times
@@ -154,7 +155,7 @@ class UpdateEngine(Engine):
         from fiol.engine.single_row.events import Means, UpdateValues, learn_event, score_event
 
         known = *self.plans, *self.scoring, self.buffers, self.storage.intercept_buffers
-        values = *known, self.limits, Means._make(self.means_of_events())
+        values = *known, self.limits, Means._make(means_of_events(self))
         return score_event, learn_event, UpdateValues._make(values)
 
     def start_from(self, w: Floats, intercept: Any) -> None:

@@ -29,7 +29,7 @@ from fiol.engine.ensemble.stack_engine import StackEngine
 from fiol.engine.ensemble.stack_state import FROZEN
 from fiol.engine.float32_guard import limits
 from fiol.engine.interrupts import paced, piece_of
-from fiol.engine.single_row.fast_path import NO_FAST_PATH
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, means_of_events
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.chunk import Chunk
 
@@ -224,7 +224,7 @@ class EnsembleEngine(Engine):
         group: Any = self.group
         stack: Any = self.stack
         learning = *stack.lane_parts, group.digits, stack.members, group.memory, stack.own_state, stack.buffers
-        values = *learning, *self.plans, *self.linear_memory(0), self.limits, Means._make(self.means_of_events())
+        values = *learning, *self.plans, *self.linear_memory(0), self.limits, Means._make(means_of_events(self))
         return score_lane_event, learn_lane_event, LaneValues._make(values)
 
     def start_from(self, w: Floats, intercept: Any) -> None:

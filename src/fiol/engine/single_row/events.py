@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.algorithms.state import State
-from fiol.compiler.addresses import floats_at, ints_at, loaded
+from fiol.compiler.addresses import floats_at, ints_at, load_values
 from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import borrowed, flatten
 from fiol.components.simd import choose, lanes, load_lanes
@@ -111,7 +111,7 @@ def add_to_means(row, n, entries, means):
 
 
 @inlined
-def refused(row, n, entries, limit):
+def cannot_score(row, n, entries, limit):
     """Return whether a row that is to be scored has a value out of range, or a feature not from 0 to `limit`."""
     feature = borrowed(ints_at(row + 8 * n, n))
     return entries < 0 or (entries > 0 and (feature[0] < 0 or feature[entries - 1] >= limit))
@@ -120,8 +120,8 @@ def refused(row, n, entries, limit):
 @jit(nogil=False)
 def score_event(block, row, n, limit, predicting):
     """Return the score of a row of features below `limit`, or its prediction."""
-    values, entries = borrowed(loaded(block)), read_entries(row, n)
-    if refused(row, n, entries, limit):
+    values, entries = borrowed(load_values(block)), read_entries(row, n)
+    if cannot_score(row, n, entries, limit):
         return None
     feature, x = centered_row(row, n, entries, values.means)
     known = values.state, values.intercept, values.fresh, values.ticks
@@ -132,7 +132,7 @@ def score_event(block, row, n, limit, predicting):
 @jit(nogil=False)
 def learn_event(block, row, n, limit, y, weight):
     """Make the round of a row of features below `limit`; return its score before."""
-    values, entries = borrowed(loaded(block)), read_entries(row, n)
+    values, entries = borrowed(load_values(block)), read_entries(row, n)
     if entries < 0:
         return None
     feature, x = centered_row(row, n, entries, values.means)
@@ -175,8 +175,8 @@ def gather(values, feature, w, intercept):
 @jit(nogil=False)
 def score_lane_event(block, row, n, limit, predicting):
     """Return the score of a row of features below `limit` by an ensemble, or its prediction."""
-    values, entries = borrowed(loaded(block)), read_entries(row, n)
-    if refused(row, n, entries, limit):
+    values, entries = borrowed(load_values(block)), read_entries(row, n)
+    if cannot_score(row, n, entries, limit):
         return None
     feature, x = centered_row(row, n, entries, values.means)
     room, state, own = room_behind(row, n), values.state, values.intercept
@@ -194,7 +194,7 @@ def score_lane_event(block, row, n, limit, predicting):
 @jit(nogil=False)
 def learn_lane_event(block, row, n, limit, y, weight):
     """Make the round of a row of features below `limit` by an ensemble; return its score before."""
-    values, entries = borrowed(loaded(block)), read_entries(row, n)
+    values, entries = borrowed(load_values(block)), read_entries(row, n)
     if entries < 0:
         return None
     feature, x = centered_row(row, n, entries, values.means)

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fiol.features.chunk import MOST_FEATURES
+from fiol.engine.centering import NO_ROWS
+from fiol.engine.float32_guard import SMALLEST_SINGLE
+from fiol.features.chunk import MOST_FEATURES, SMALLEST
 from fiol.features.numbered_rows import NumberedRow
 
 #: The types of targets and sample weights that the fast path takes.
@@ -38,7 +40,7 @@ class Packers(dict[int, Any]):
         return pack
 
 
-packers = functools.cache(Packers)
+row_packers = functools.cache(Packers)
 
 
 class FastPath:
@@ -54,7 +56,7 @@ class FastPath:
 
     Parameters
     ----------
-    block : a `fiol.compiler.addresses.Block` with what the functions take of the engine; None for `NO_FAST_PATH`.
+    block : what the functions take of the engine, `fiol.compiler.addresses.StoredValues`; None for `NO_FAST_PATH`.
     centered : the number of features whose means are subtracted.
     """
 
@@ -62,7 +64,7 @@ class FastPath:
 
     def __init__(self, block: Any = None, centered: int = 0) -> None:
         self.block, self.address = block, 0 if block is None else block.address
-        self.pack = packers(centered)  #: packs rows, with room for what the functions compute
+        self.pack = row_packers(centered)  #: packs rows, with room for what the functions compute
         self.score: Any = None  #: `score_event` or `score_lane_event`, once it is compiled
         self.learn: Any = None  #: `learn_event` or `learn_lane_event`, once it is compiled
         self.direct = False  #: whether `learn` is all that a round needs
@@ -110,3 +112,37 @@ def target_of(value: Any) -> float | None:
 
 #: No function is compiled.
 NO_FAST_PATH = FastPath()
+
+
+def compile_fast_path(engine: Any, path: FastPath, learning: bool) -> FastPath:
+    """Return the fast path of an engine with the function that learns, or scores, compiled.
+
+    That is `path`, unless it is `NO_FAST_PATH`; or `NO_FAST_PATH` if single rows go the way of chunks.
+    """
+    found = engine.event_kernels()
+    if found is None or not hasattr(found[0], "compile"):  # the compiler may be switched off
+        return NO_FAST_PATH
+    from fiol.compiler.addresses import StoredValues, compile_for_block, store_values  # `import fiol` loads no compiler
+
+    score_kernel, learn_kernel, values = found
+
+    def compiled(kernel: Any, *others: Any) -> Any:
+        if kernel not in engine.bound:
+            engine.bound[kernel] = compile_for_block(kernel, values, *others)
+        return engine.bound[kernel]
+
+    if path is NO_FAST_PATH:
+        block = StoredValues(values, lambda *arguments: engine.call(store_values, *arguments))
+        path = FastPath(block, len(values.means.features))
+    if learning:
+        path.learn = compiled(learn_kernel, 0, 0, 0, 0.0, 0.0)
+        path.direct = engine.centering is None or not engine.centering.watches
+    else:
+        path.score = compiled(score_kernel, 0, 0, 0, False)
+    return path
+
+
+def means_of_events(engine: Any) -> tuple[Any, ...]:
+    """Return the fields of a `fiol.engine.single_row.events.Means`."""
+    means, least = engine.centering or NO_ROWS, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
+    return means.features, means.sums, means.so_far, least
