@@ -963,7 +963,7 @@ def events():
 
 
 def test_events_have_the_names_they_should(events):
-    for names, distinct in (("same", 3), ("known", 12), ("new", 180)):
+    for names, distinct in (("same", 3), ("known", 12), ("new", 180), ("text", 3)):
         rows = events.events(3, names, 60)
         assert {len(x) for x, _ in rows} == {3}
         assert len({name for x, _ in rows for name in x}) == distinct
@@ -973,10 +973,10 @@ def test_every_cell_of_events_is_measured(events, monkeypatch):
     interpret(monkeypatch)
     monkeypatch.setattr(events.gc, "collect", lambda: None)  # among all that tests leave behind it takes a second
     found = {(name, 2, "new"): pair for name, pair in events.measure(2, "new", 1, 4).items()}
-    assert len(found) == 9
+    assert len(found) == 11
     assert all(ours > 0.0 and theirs > 0.0 for ours, theirs in found.values())
     lines = events.table(found).splitlines()
-    assert len(lines) == 11
+    assert len(lines) == 13
     assert lines[2].startswith("| regressor predict_one | ")
 
 

@@ -28,7 +28,6 @@ from fiol import (
 from fiol.compiler.compiled import interpreted
 from fiol.engine.ensemble.newton_stack import stack_rows
 from fiol.engine.ensemble.stack_state import combined_weights, new_stack_state
-from fiol.engine.single_row.fast_path import fallback
 
 STEPS = [ScaleFree(Curvature()), ScaleFree(AdaGrad(30.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(Constant(10.0))]
 
@@ -302,14 +301,14 @@ def test_single_events_have_the_bits_of_chunks(loss, dtype):
     events, chunks = (Learner(Stacked(loss), dtype=dtype) for _ in range(2))
     one_by_one = [events.learn_named(row, target) for row, target in zip(rows, y, strict=True)]
     in_chunks = np.concatenate([chunks.learn(rows[i : i + 7], y[i : i + 7]) for i in range(0, len(rows), 7)])
-    assert events.engine.fast_path.learn is not fallback
+    assert events.engine.fast_path.direct
     assert np.array_equal(one_by_one, in_chunks)
     known = events.core.arrays(), chunks.core.arrays()
     features = events.n_features
     assert all(np.array_equal(a[:features], known[1][name][:features]) for name, a in known[0].items())
     expected = chunks.scores(rows)
     assert np.array_equal([events.score_named(row) for row in rows], expected)
-    assert events.engine.fast_path.score is not fallback
+    assert events.engine.fast_path.score is not None
     assert np.array_equal([events.predict_named(row) for row in rows], chunks.predict(rows))
     numbered = Learner(Stacked(loss), dtype=dtype, n_features=features)
     vocabulary = {name: i for i, name in enumerate(events.names)}

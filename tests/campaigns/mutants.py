@@ -54,8 +54,8 @@ MODULES = (
     *(
         f"features/{name}.py"
         for name in (
-            "blocks", "canonicalize", "chunk", "containers", "feature_space", "file_header", "frames", "hashing",
-            "labels", "max_features", "targets", "transaction", "turns", "vocabulary", "vocabulary_merge",
+            "blocks", "capacity", "chunk", "containers", "file_header", "frames", "hashing", "space", "labels",
+            "scan", "targets", "transaction", "lock", "uniting", "vocabulary",
         )
     ),
     *(f"persistence/{name}.py" for name in ("component_json", "model", "model_file", "records", "state_checks")),

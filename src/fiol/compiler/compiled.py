@@ -44,6 +44,7 @@ from numba.extending import (
 from fiol.compiler import helping
 from fiol.compiler.cache import kept
 from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
+from fiol.compiler.forking import wait_for_compiler
 from fiol.components.component import (
     Component,
     InPlace,
@@ -117,6 +118,8 @@ LAYER = source_digest(ROOT, CALLED)
 #: Files that kernels made by `jit_beside` call into, beside those of their folder.
 CALLED_BESIDE = ("features/murmur.py",)
 
+wait_for_compiler()
+
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}
 _verbs: dict[str, tuple[int, str]] = {}
@@ -127,7 +130,7 @@ _bound: dict[Any, Any] = {}
 
 #: How kernels are compiled.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
-OPTIONS["no_cfunc_wrapper"] = True  # nobody calls them as functions of C, but those of `jit_as_c`
+OPTIONS["no_cfunc_wrapper"] = True  # nobody calls them as functions of C
 #: How their parts are: methods, helpers, and functions that are `inlined`.
 INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 linking: Any
@@ -161,14 +164,14 @@ def inlined_strictly(function: Callable[..., Any]) -> Any:
     return unobserved(njit(**{**INNER, "fastmath": False})(function))
 
 
-def jit(function: Callable[..., Any]) -> Any:
-    """Compile `function` on first call, cached on disk wherever a directory can be written."""
-    return kept(njit(**OPTIONS)(function))
+def jit(function: Callable[..., Any] | None = None, *, nogil: bool = True) -> Any:
+    """Compile `function` on first call, cached on disk wherever a directory can be written.
 
-
-def jit_as_c(function: Callable[..., Any]) -> Any:
-    """`jit` for what is called as a function of C alone (`fiol.compiler.python_objects`)."""
-    return kept(njit(**{**OPTIONS, "no_cfunc_wrapper": False, "no_cpython_wrapper": True})(function))
+    With `nogil=False` it holds the interpreter's lock while it runs.
+    """
+    if function is None:
+        return functools.partial(jit, nogil=nogil)
+    return kept(njit(**{**OPTIONS, "nogil": nogil})(function))
 
 
 def jit_beside(function: Callable[..., Any]) -> Any:

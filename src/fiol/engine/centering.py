@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.features.chunk import Chunk
 
 #: After this many rows it is decided which features are centered:
 WINDOW = 32
@@ -74,16 +73,6 @@ class Centering(NamedTuple):
         """Return the centering of rows in random order; unchanged after the first row, whose order was another."""
         return self if self.rows else self._replace(far=np.array([FAR_IN_RANDOM_ORDER]))
 
-    def watched(self, chunk: Chunk) -> Centering:
-        """Return the statistics after some more of the first rows."""
-        rows, found = self.rows + chunk.rows, united_windows([self], chunk.indices)
-        place = np.searchsorted(found[:, 0], chunk.indices)
-        np.add.at(found[:, 1], place, 1.0)  # one by one: sums do not depend on how rows are cut into chunks
-        np.add.at(found[:, 2], place, chunk.data)
-        np.minimum.at(found[:, 3], place, chunk.data)
-        np.maximum.at(found[:, 4], place, chunk.data)
-        return after_first(found, rows, self.far)
-
     def decided(self) -> tuple[Centering, Floats]:
         """Return the centering with the centered features decided, and the largest distance of each from its mean."""
         feature, number, total, low, high = self.window.T
@@ -122,9 +111,9 @@ def own_centering(centering: Centering) -> Centering:
     return Centering._make(array.copy() for array in centering)
 
 
-def united_windows(parts: list[Centering], more: Any = ()) -> Floats:
-    """Return the `window` of several parts of the first rows together, with lines for `more` features."""
-    feature = np.unique(np.concatenate([more, *(part.window[:, 0] for part in parts)]))
+def united_windows(parts: list[Centering]) -> Floats:
+    """The `window` of several parts of the first rows together."""
+    feature = np.unique(np.concatenate([part.window[:, 0] for part in parts]))
     found = np.tile([0.0, 0.0, 0.0, np.inf, -np.inf], (len(feature), 1))
     found[:, 0] = feature
     for part in parts:
@@ -136,9 +125,14 @@ def united_windows(parts: list[Centering], more: Any = ()) -> Floats:
 
 
 def after_first(window: Floats, rows: float, far: Floats) -> Centering:
-    """Return the centering with this `window`, without features that are absent too often to be centered."""
-    possible = window[:, 1] >= rows - (1.0 - NEARLY_ALL) * max(rows, WINDOW)
+    """The centering with this `window`, without features that can no longer be in nearly all of the first rows."""
+    possible = window[:, 1] >= fewest_rows(rows)
     return NO_ROWS._replace(so_far=np.array([rows]), window=window[possible], far=far)
+
+
+def fewest_rows(rows: float) -> float:
+    """Return in how many of the first `rows` rows a feature must be to be in nearly all of the window in the end."""
+    return rows - (1.0 - NEARLY_ALL) * max(rows, WINDOW)
 
 
 def centering_from(arrays: dict[str, Any], features: int) -> Centering:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from math import nan
 from typing import Any, Protocol
 
@@ -12,11 +13,12 @@ import numpy as np
 from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
-from fiol.engine.centering import WINDOW, Centering
+from fiol.engine.centering import WINDOW, Centering, fewest_rows
 from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
 from fiol.engine.interrupts import paced
-from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, fallback
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, compile_fast_path
 from fiol.features.chunk import SMALLEST, Chunk
+from fiol.features.numbered_rows import NumberedRow
 from fiol.features.transaction import Transaction
 
 #: Entries of centered rows that are learned from at a time.
@@ -256,7 +258,10 @@ class Engine(ABC):
 
     def set_means(self, means: Centering) -> None:
         """Subtract these means from now on, and decide which features are centered, if it is time: all at once."""
-        if means.watches or not means.window.shape[0]:
+        if means.watches:
+            self.storage = self.storage._replace(centering=means)  # which the fast path does not point to
+            return
+        if not means.window.shape[0]:
             self.replace(centering=means)
             return
         new, distances = means.decided()
@@ -271,7 +276,7 @@ class Engine(ABC):
         from fiol.engine.round.center_rows import center_rows  # imported here: `import fiol` loads no compiler
 
         if centering.watches:
-            return chunk, centering.watched(chunk) if learning else centering
+            return chunk, self.watched(centering, chunk) if learning else centering
         if centering.idle:
             return chunk, centering
         size, sums = chunk.data.shape[0] + chunk.rows * centering.features.shape[0] + 1, centering.sums.copy()
@@ -285,6 +290,18 @@ class Engine(ABC):
         count = centering.so_far + chunk.rows * learning
         found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
         return found, centering._replace(so_far=count, sums=sums)
+
+    def watched(self, centering: Centering, chunk: Chunk) -> Centering:
+        """Return the statistics of features after some more of the first rows."""
+        from fiol.engine.round.center_rows import watch_row
+
+        for start, stop in pairwise(chunk.indptr.tolist()):
+            window, rows = np.zeros((len(centering.window) + stop - start, 5)), centering.rows + 1.0
+            row = chunk.indices[start:stop], chunk.data[start:stop]
+            self.call(watch_row, *row, centering.window, fewest_rows(rows), window)
+            lines = np.count_nonzero(window[:, 1])  # every feature was in some row
+            centering = centering._replace(so_far=np.array([rows]), window=window[:lines])
+        return centering
 
     def centred(self, chunk: Chunk) -> Chunk:
         """Return rows to be scored, centered."""
@@ -329,42 +346,49 @@ class Engine(ABC):
 
     # --- single rows --------------------------------------------------------------------------
 
-    def prepare_fast_path(
-        self, entries: int, spaces: tuple[Any, ...], learning: bool, grows: bool = True, lock: Any = None
-    ) -> FastPath:
-        """Return the fast path for single rows of up to `entries` entries, whose names the first of `spaces` numbers.
-
-        All `spaces` are updated when a new name gets a number; none does unless the row `grows`. A caller that reads
-        without taking a lock passes that lock as `lock`: the one of the model that the first feature space belongs to.
-        """
-        space, found = spaces[0], self.fast_path
-        if found.space is not space or found.encoder is not space.encoder or entries > found.entries:
-            found = FastPath(space, max(2 * entries, self.longest_row))
-        watches = self.centering is not None and self.centering.watches
-        if self.trailing or not self.compiled or watches or (learning and self.observer is not None):
-            return found
-        if (found.learn if learning else found.score) is fallback:
-            self.compile_fast_path(found, spaces, learning, grows, lock)
-        self.fast_path = found
-        return found
+    def prepare_fast_path(self, learning: bool) -> FastPath:
+        """Return the fast path for single rows, compiled for scoring or learning; `NO_FAST_PATH` if there is none."""
+        path = self.fast_path
+        if (path.learn if learning else path.score) is not None:
+            return path
+        if not self.compiled or self.trailing or (learning and self.observer is not None):
+            return NO_FAST_PATH
+        self.fast_path = prepared = compile_fast_path(self, path, learning)
+        return prepared
 
     @abstractmethod
-    def compile_fast_path(
-        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
-    ) -> None:
-        """Compile the functions of a fast path, if Python's objects have the expected layout."""
+    def event_kernels(self) -> tuple[Any, Any, Any] | None:
+        """Return the kernels that score a single row and make its round, and the values they take of this engine.
 
-    @property
-    @abstractmethod
-    def longest_row(self) -> int:
-        """The number of entries of a row that the buffers hold."""
-
-    def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
-        """Make a round for one row and return the score before; None, and no round, if the row needs `learn`.
-
-        That is the case for a row with a feature beyond the first `features`.
+        None if single rows go the way of chunks.
         """
-        return None
+
+    def score_numbered(self, row: NumberedRow, limit: int, predicting: bool) -> float | None:
+        """Return the score of a row with features below `limit`, or its prediction; None if that needs `scores`."""
+        path = self.prepare_fast_path(learning=False)
+        return None if path is NO_FAST_PATH else path.score_row(row, limit, predicting)
+
+    def learn_numbered(self, row: NumberedRow, y: float, sample_weight: float, limit: int) -> float | None:
+        """Make the round of a row with features below `limit` and return its score before.
+
+        None, and no round, if that needs `learn`. Memory for new features is allocated.
+        """
+        path = self.prepare_fast_path(learning=True)
+        if path is NO_FAST_PATH:
+            return None
+        before, rounds, grown, means = self.storage_in_use(), self.rounds, False, self.centering
+        watched = self.watched(means, row.chunk()) if means is not None and means.watches else None
+        try:
+            z = path.learn_row(row, limit, y, sample_weight)
+            if z is None and self.make_place(row.features, len(row.values) + path.pack.centered):
+                grown, path = True, self.prepare_fast_path(learning=True)
+                z = path.learn_row(row, limit, y, sample_weight)
+        finally:
+            if self.rounds > rounds and watched is not None:
+                self.set_means(watched)
+            elif self.rounds == rounds and grown:
+                self.undo_growth(before)
+        return z
 
     # --- reading ------------------------------------------------------------------------------
 

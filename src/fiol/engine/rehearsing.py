@@ -24,6 +24,7 @@ def rehearse(engine: Any) -> None:
     scores = np.zeros((2, *engine.trailing))
     steps: list[Callable[[], Any]] = [
         lambda: engine.learn_plainly(chunk, y, ones),
+        lambda: engine.watched(engine.centering, chunk),
         lambda: engine.mean_loss(scores, y, ones),
         lambda: engine.weights(1, False),
         lambda: engine.intercept_weight(False),

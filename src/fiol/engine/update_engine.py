@@ -26,9 +26,8 @@ from fiol.engine.centering import Centering, centering_from
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.float32_guard import limits, longest_step
 from fiol.engine.interrupts import paced, piece_of
-from fiol.engine.single_row.fast_path import FastPath
+from fiol.engine.single_row.fast_path import means_of_events
 from fiol.features.chunk import Chunk
-from fiol.features.transaction import Transaction
 
 #: Statistics that estimate the curvature of the loss along a weight, the best first: sums of second derivatives times
 #: x^2, of squared gradients; the largest value, squared.
@@ -152,28 +151,12 @@ class UpdateEngine(Engine):
     def row_cost(self) -> float:
         return float(self.state.w.size) if self.plan.lazy_update.everywhere else 1.0
 
-    def compile_fast_path(
-        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
-    ) -> None:
-        from fiol.engine.single_row.events import functions_for
+    def event_kernels(self) -> tuple[Any, Any, Any]:
+        from fiol.engine.single_row.events import Means, UpdateValues, learn_event, score_event
 
-        functions_for(self, fast_path, spaces, learning, grows, lock)
-
-    @property
-    def longest_row(self) -> int:
-        return int(self.buffers.shape[1])
-
-    def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
-        from fiol.engine.round.rounds import row_in_order
-
-        if self.observer is not None or self.trailing or not (self.centering is None or self.centering.idle):
-            return None
-        sizes = min(features, self.state.w.shape[0]), self.buffers.shape[1], *self.limits
-        if not self.call(row_in_order, self.plan.problem.loss, feature, x, y, sample_weight, *sizes):
-            return None
-        row = Chunk(np.array([0, len(x)]), feature, x)
-        with Transaction(*self.revocable):
-            return float(self.learn_plainly(row, np.array([y]), np.array([sample_weight]))[0])
+        known = *self.plans, *self.scoring, self.buffers, self.storage.intercept_buffers
+        values = *known, self.limits, Means._make(means_of_events(self))
+        return score_event, learn_event, UpdateValues._make(values)
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         from fiol.engine.round.reading import store_weights

@@ -16,13 +16,12 @@ from fiol.features.hashing import CRC32, Hashing
 from fiol.features.labels import Labels
 from fiol.features.max_features import renumbered, rows_that_fit
 from fiol.features.named_rows import NamedRows
+from fiol.features.numbered_rows import NOTHING, NumberedRow, number_dict
 from fiol.features.table_encoding import Column, TableEncoding, needs_encoding
 from fiol.features.transaction import Counting, Rewindable, Transaction
 from fiol.features.vocabulary import NAME_TYPES, Vocabulary
 
-#: A chunk without rows.
-NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
-#: Rows to try first after features were dropped; twice as many after each success.
+#: After features had to be dropped, so many rows at first are looked at to find which of them fit.
 ROWS_AFTER_PRUNING = 16
 
 
@@ -196,9 +195,24 @@ class FeatureSpace:
             self.encoder, self.features = encoder, encoder.size
         return found
 
-    def known_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Return the indices and values of a dict whose names are all known; None for any other."""
-        return None if self.encoder is None else self.encoder.look_up(row)
+    def number_dict(self, row: Any, learning: bool) -> NumberedRow | None:
+        """Return a dict as a numbered row, with new names numbered if it is learned from; None if it needs `read_row`.
+
+        Call it inside a transaction to learn from the row.
+        """
+        encoder = self.encoder
+        if encoder is None or not isinstance(row, dict):
+            return None
+        plain = isinstance(encoder, Vocabulary) and self.max_features is None
+        found = number_dict(
+            encoder,
+            row,
+            grow=learning and plain and self.width is None,
+            leave_out=not learning and plain and not self.counts_unseen,
+        )
+        if learning and plain:
+            self.features = encoder.size
+        return found
 
     # --- reading: no features are added -------------------------------------------------------
 
@@ -253,16 +267,6 @@ class FeatureSpace:
     def unseen(self) -> int | None:
         """The number that features never seen get; None if they are left out."""
         return self.features if self.counts_unseen else None
-
-    @property
-    def leaves_new_names_out(self) -> bool:
-        """Whether reading leaves names out that were never seen, and does nothing else about them."""
-        return isinstance(self.encoder, Vocabulary) and not self.counts_unseen and self.max_features is None
-
-    @property
-    def numbers_new_names(self) -> bool:
-        """Whether learning gives new names the next numbers, without a limit."""
-        return isinstance(self.encoder, Vocabulary) and self.width is None and self.max_features is None
 
     # --- bounded memory -----------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ class Hashing(Encoder):
             raise ValueError(f"bits must be from 1 to 31, got {bits}")
         self.size = min(2**self.bits, MOST_FEATURES)
         self.known = HashCache(self.size, FUNCTIONS[function])
+        self.find = self.known.__getitem__
 
     def number(self, name: str | int, owner: str = "x") -> int:
         """Return the number of the feature `name`."""

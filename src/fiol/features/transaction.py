@@ -48,8 +48,8 @@ class Transaction:
         self.rounds = 0 if learner is None else learner.rounds
         self.marks = [thing.mark() for thing in things]
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> Transaction:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

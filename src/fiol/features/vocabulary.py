@@ -6,7 +6,7 @@ import functools
 import math
 import numbers
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ class Encoder:
     size: int
     #: The numbers of str names.
     known: dict[str, int]
+    #: Returns the number of a name that is a str; raises for any other.
+    find: Callable[[Any], int]
 
     def number(self, name: str | int, owner: str = "x") -> int:
         """Return the number of the feature `name`; errors name its row, `owner`."""
@@ -206,6 +208,7 @@ class Vocabulary(Encoder):
         #: The name of every feature.
         self.names: list[str | int] = []
         self.known, self._integers = {}, dict[int, int]()
+        self.find = self.known.__getitem__
         for name in names:
             self.number(name)
 

@@ -29,7 +29,7 @@ from fiol.engine.ensemble.stack_engine import StackEngine
 from fiol.engine.ensemble.stack_state import FROZEN
 from fiol.engine.float32_guard import limits
 from fiol.engine.interrupts import paced, piece_of
-from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, means_of_events
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.chunk import Chunk
 
@@ -216,17 +216,16 @@ class EnsembleEngine(Engine):
     def row_cost(self) -> float:
         return STACK_COST + sum(engine.row_cost for engine in self.members_in_use.templates)
 
-    def compile_fast_path(
-        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
-    ) -> None:
-        if self.all_in_lanes:
-            from fiol.engine.single_row.ensemble_events import lane_functions_for  # `import fiol` loads no compiler
+    def event_kernels(self) -> tuple[Any, Any, Any] | None:
+        if not self.all_in_lanes:
+            return None
+        from fiol.engine.single_row.events import LaneValues, Means, learn_lane_event, score_lane_event
 
-            lane_functions_for(self, fast_path, spaces, learning, grows, lock)
-
-    @property
-    def longest_row(self) -> int:
-        return 0 if self.group is None else self.group.parts.shape[0] // 2
+        group: Any = self.group
+        stack: Any = self.stack
+        learning = *stack.lane_parts, group.digits, stack.members, group.memory, stack.own_state, stack.buffers
+        values = *learning, *self.plans, *self.linear_memory(0), self.limits, Means._make(means_of_events(self))
+        return score_lane_event, learn_lane_event, LaneValues._make(values)
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         members = self.members

@@ -57,6 +57,28 @@ def centre_row(entries, values, features, sums, part, learning, least, indices, 
 
 
 @jit
+def watch_row(indices, data, window, least, out):
+    """Write the window of `fiol.engine.centering.Centering` after one more row into `out`, from its first line on.
+
+    Features that were in fewer than `least` rows are dropped: they cannot be centered any more.
+    """
+    n, j, k = 0, 0, 0
+    while j < window.shape[0] or k < indices.shape[0]:
+        known = j < window.shape[0] and (k == indices.shape[0] or window[j, 0] <= indices[k])
+        there = k < indices.shape[0] and (j == window.shape[0] or indices[k] <= window[j, 0])
+        x = data[k] if there else 0.0
+        feature, rows, total, low, high = 1.0 * indices[k] if there else 0.0, 0.0, 0.0, x, x
+        if known:
+            feature, rows, total, low, high = window[j, 0], window[j, 1], window[j, 2], window[j, 3], window[j, 4]
+        if there:
+            rows, total, low, high = rows + 1.0, total + x, min(low, x), max(high, x)
+        j, k = j + known, k + there
+        if rows >= least:
+            out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = feature, rows, total, low, high
+            n += 1
+
+
+@jit
 def center_rows(chunk, features, sums, rows, learning, least, indptr, indices, data):
     """Write the rows with the means of `features` subtracted, also where absent; return the number of entries.
 

@@ -240,9 +240,3 @@ def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest
             fine &= feature[k] > last and low <= abs(x[k]) <= high
             last = feature[k]
     return fine and last < features
-
-
-@jit
-def row_in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):
-    """Return `in_order`, for Python."""
-    return in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest)
