@@ -11,7 +11,7 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_cast
 from numba.extending import models, register_model
 
-from fiol.compiler.component_types import ComponentType
+from fiol.compiler.component_types import ComponentType, WholeArgument
 from fiol.compiler.instructions import field_of, instructions
 from fiol.components.component import borrowed, flatten, flatten_rows
 
@@ -31,7 +31,7 @@ class BorrowedArray(types.Array):
 
 
 @register_model(BorrowedArray)
-class _BorrowedModel(models.ArrayModel):
+class _BorrowedModel(WholeArgument, models.ArrayModel):
     def has_nrt_meminfo(self) -> bool:
         return False
 
@@ -48,8 +48,20 @@ def _shared(context: Any, builder: Any, kind: Any, target: Any, value: Any) -> A
     return value  # has no owner that is counted
 
 
+class BorrowedTuple(types.NamedTuple):
+    """A named tuple of borrowed arrays and of numbers, passed to functions as one value."""
+
+
+@register_model(BorrowedTuple)
+class _BorrowedTupleModel(WholeArgument, models.TupleModel):
+    def traverse(self, builder: Any) -> list[Any]:
+        return []
+
+
 def lent(kind: Any) -> Any:
     """Return the type of `borrowed` values of this type."""
+    if isinstance(kind, types.NamedTuple):
+        return BorrowedTuple(tuple(lent(k) for k in kind.types), kind.instance_class)
     if isinstance(kind, types.BaseTuple):
         return types.BaseTuple.from_types([lent(k) for k in kind.types], getattr(kind, "instance_class", None))
     if isinstance(kind, types.Array):

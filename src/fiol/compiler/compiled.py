@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import typeof
 
-from fiol.compiler import borrowed_arrays, lanes  # noqa: F401 - imported to register compiled forms
+from fiol.compiler import borrowed_indexing, lanes  # noqa: F401 - imported to register compiled forms
 from fiol.compiler.accessors import prefetch
 from fiol.compiler.borrowed_arrays import lent
 from fiol.compiler.cache import kernel

@@ -159,10 +159,30 @@ def _method_model(manager: Any, kind: MethodType) -> Any:
 # --- values -----------------------------------------------------------------------------------
 
 
+class WholeArgument:
+    """Part of a data model: functions take the struct as one value, where numba would pass number by number.
+
+    LLVM removes either when it inlines; but half of all instructions would take structs apart and build them again.
+    """
+
+    def get_argument_type(self) -> Any:
+        return self.get_value_type()  # type: ignore[attr-defined]
+
+    def as_argument(self, builder: Any, value: Any) -> Any:
+        return value
+
+    def from_argument(self, builder: Any, value: Any) -> Any:
+        return value
+
+
 @register_model(ComponentType)
-class _ComponentModel(models.StructModel):
+class _ComponentModel(WholeArgument, models.StructModel):
     def __init__(self, manager: Any, kind: ComponentType) -> None:
         super().__init__(manager, kind, list(kind.fields))
+        self.counted = any(manager[field].contains_nrt_meminfo() for _, field in kind.fields)
+
+    def traverse(self, builder: Any) -> Any:
+        return super().traverse(builder) if self.counted else []  # the fields that may have references to count
 
 
 @infer_getattr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import AbstractTemplate, infer_global
@@ -64,15 +65,17 @@ def entry_pointer(context: Any, builder: Any, kind: Any, array: Any, indices: li
     )
     places = [context.cast(builder, value, its_kind, types.intp) for its_kind, value in indices]
     places = [
-        fixed_index(builder, place, size) if its_kind.signed else place
+        from_end(builder, place, size) if its_kind.signed else place
         for place, (its_kind, _), size in zip(places, indices, shape, strict=False)
     ]
     data = field_of(context, builder, kind, array, "data")
     return cgutils.get_item_pointer2(context, builder, data, shape, strides, kind.layout, places)
 
 
-def fixed_index(builder: Any, index: Any, size: Any) -> Any:
+def from_end(builder: Any, index: Any, size: Any) -> Any:
     """Return an index from the beginning for one that counts from the end if it is negative."""
+    if isinstance(index, ir.Constant) and index.constant >= 0:
+        return index
     negative = builder.icmp_signed("<", index, index.type(0))
     return builder.select(negative, builder.add(index, size), index)
 

@@ -6,8 +6,8 @@ import dis
 from typing import Any
 
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.typed_passes import NopythonTypeInference
+from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
+from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import RewriteSemanticConstants
 
 from fiol.compiler.linking import usable
@@ -64,17 +64,46 @@ def choose(state: Any, library: Any) -> bool:
     return False
 
 
+#: Passes of numba for what kernels do not contain: `with`, closures, generators, whole-array expressions, functions to
+#: inline as source; and checks and reports that change no code.
+SKIPPED = {
+    "AnnotateTypes",
+    "DumpParforDiagnostics",
+    "FindLiterallyCalls",
+    "InlineClosureLikes",
+    "InlineInlinables",
+    "InlineOverloads",
+    "IRProcessing",
+    "LiteralPropagationSubPipelinePass",
+    "LiteralUnroll",
+    "MakeFunctionToJitFunction",
+    "NoPythonSupportedFeatureValidation",
+    "NopythonRewrites",
+    "RewriteDynamicRaises",
+    "WithLifting",
+}
+
+
 def pipeline(chooser: Any, tested: bool) -> type[CompilerBase]:
-    """Return a compiler that runs numba's passes and these two; only numba's where linking fails its self-test."""
+    """Return a compiler with a library of our own; numba's default where linking fails its self-test.
+
+    Code of users is compiled by all of numba's passes.
+    """
 
     class Compiler(CompilerBase):
         def define_pipelines(self) -> list[Any]:
-            manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            default = DefaultPassBuilder.define_nopython_pipeline(self.state)
             if tested and not usable():
-                return [manager]
-            steps = [step for step, _ in manager.passes]
-            manager.add_pass_after(ClassConstants, steps[steps.index(RewriteSemanticConstants) - 1])
-            manager.add_pass_after(chooser, NopythonTypeInference)
+                return [default]
+            ours = self.state.func_id.func.__globals__.get("__name__", "").partition(".")[0] == "fiol"
+            manager = PassManager("fiol")
+            for step, description in default.passes:
+                if step is RewriteSemanticConstants:
+                    manager.add_pass(ClassConstants, "class constants of components")
+                if step is NativeLowering:
+                    manager.add_pass(chooser, "code library")
+                if not (ours and step.__name__ in SKIPPED):
+                    manager.add_pass(step, description)
             manager.finalize()
             return [manager]
 

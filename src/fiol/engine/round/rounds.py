@@ -52,7 +52,8 @@ def uses_of(space):
     """The row buffers in one array. With many scores most of them waste some, for the sake of one array."""
     if space.ndim == 2:
         step, before, passed, x, alike = space[3], space[4], space[5], space[7], space[8]
-        return RowBuffers(space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:], 0.0, 0.0)
+        parts = space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:]
+        return borrowed(RowBuffers(*parts, 0.0, 0.0))
     last = space.shape[0] - 1
     step, before, passed, x, alike = (
         flatten(space[3]),
@@ -62,7 +63,8 @@ def uses_of(space):
         flatten(space[8]),
     )
     records, rest = flatten_rows(space[9:last]), space[last]
-    return RowBuffers(space[0], space[1], space[2], step, before, passed, space[6], x, alike, records, rest[0], rest[1])
+    parts = space[0], space[1], space[2], step, before, passed, space[6], x, alike, records
+    return borrowed(RowBuffers(*parts, rest[0], rest[1]))
 
 
 @inlined
