@@ -49,7 +49,7 @@ class Kernel(CPUDispatcher):
             with locked(self), reported(self):
                 try:
                     return super().compile(sig)
-                except NumbaError:
+                except (NumbaError, Warning):
                     raise
                 except Exception as error:
                     return self.compile_again(sig, error)

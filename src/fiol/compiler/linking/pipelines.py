@@ -7,7 +7,7 @@ from typing import Any
 
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import RewriteSemanticConstants
 
 from fiol.compiler.linking import usable
@@ -100,10 +100,10 @@ def pipeline(chooser: Any, tested: bool) -> type[CompilerBase]:
             for step, description in default.passes:
                 if step is RewriteSemanticConstants:
                     manager.add_pass(ClassConstants, "class constants of components")
-                if step is NativeLowering:
-                    manager.add_pass(chooser, "code library")
                 if not (ours and step.__name__ in SKIPPED):
                     manager.add_pass(step, description)
+                if step is NopythonTypeInference:
+                    manager.add_pass(chooser, "code library")
             manager.finalize()
             return [manager]
 
