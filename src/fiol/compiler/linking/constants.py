@@ -11,10 +11,10 @@ import functools
 import types as python_types
 from typing import Any
 
-from numba.core import ir
+from numba.core import ir, types
 
-#: Constants that have one type wherever they stand.
-REPLACED = bool, float
+#: Constants that have one type wherever they stand; an int is a number of axes.
+REPLACED = bool, float, int
 
 
 def insert_constants(function: Any, kinds: Any) -> bool:
@@ -31,8 +31,7 @@ def insert_constants(function: Any, kinds: Any) -> bool:
             elif isinstance(value, ir.Var):
                 found[name] = found.get(value.name)
             elif isinstance(value, ir.Expr) and value.op == "getattr":
-                attribute = getattr(found.get(value.value.name), "attribute", None)  # of `ComponentType`
-                found[name] = attribute(value.attr) if attribute is not None else None
+                found[name] = attribute_of(found.get(value.value.name), value.attr)
             elif isinstance(value, ir.Expr) and value.op == "call":
                 called = found.get(value.func.name)
                 found[name] = returned(called) if isinstance(called, python_types.FunctionType) else None
@@ -45,11 +44,21 @@ def insert_constants(function: Any, kinds: Any) -> bool:
     return changed
 
 
+def attribute_of(kind: Any, name: str) -> Any:
+    """Return what a value of this type has under a name: a type, a constant or a method; None if that is unknown."""
+    if isinstance(kind, types.NamedTuple) and name in kind.fields:
+        return kind.types[kind.fields.index(name)]
+    if isinstance(kind, types.Array):
+        return kind.ndim if name == "ndim" else None
+    found = kind.attribute(name) if hasattr(kind, "attribute") else None  # of `ComponentType`
+    return None if type(found) is int else found
+
+
 @functools.cache
 def returned(function: python_types.FunctionType) -> Any:
     """Return the constant that is all that a function returns, whatever its arguments; None if there is none."""
     code = function.__code__
     body = [step for step in dis.get_instructions(code) if step.opname not in ("RESUME", "NOP")]
     if [step.opname for step in body] in (["LOAD_CONST", "RETURN_VALUE"], ["RETURN_CONST"]):
-        return body[0].argval
+        return None if type(body[0].argval) is int else body[0].argval
     return None
