@@ -9,7 +9,15 @@ from numba.core import cgutils, types
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import overload
 
-from fiol.compiler.instructions import argument, constant, entry_pointer, field_of, instructions, load_entry, store_entry
+from fiol.compiler.instructions import (
+    argument,
+    constant,
+    entry_pointer,
+    field_of,
+    instructions,
+    load_entry,
+    store_entry,
+)
 from fiol.compiler.options import METHOD
 from fiol.components.component import (
     InPlace,

@@ -109,7 +109,8 @@ def flattened(values: Any, axes: int) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         shape, strides, size, width = (
-            field_of(context, builder, values, arguments[0], name) for name in ("shape", "strides", "nitems", "itemsize")
+            field_of(context, builder, values, arguments[0], name)
+            for name in ("shape", "strides", "nitems", "itemsize")
         )
         shape = cgutils.unpack_tuple(builder, shape)
         line = cgutils.create_struct_proxy(kind)(context, builder)

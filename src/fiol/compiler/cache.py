@@ -148,7 +148,7 @@ def tell(directory: str | None) -> None:
 
 
 def someone_reads() -> bool:
-    """Return whether standard error is a terminal or a notebook, this is no worker process, and FIOL_QUIET is not set."""
+    """Return whether standard error is a terminal or a notebook, in a main process without FIOL_QUIET."""
     if os.environ.get("FIOL_QUIET", "0") not in ("", "0") or multiprocessing.current_process().name != "MainProcess":
         return False
     return "ipykernel" in sys.modules or bool(sys.stderr is not None and sys.stderr.isatty())

@@ -15,8 +15,8 @@ from numba.extending import lower_builtin
 def instructions(function: Callable[..., Any]) -> Callable[[Any], Any]:
     """Let calls of `function` compile to what the decorated function returns for the types of its arguments.
 
-    That is a signature and a code generator as for `numba.extending.intrinsic`, or None if the types do not fit. Nothing
-    is compiled apart, where an `overload` would be a function for each combination of types.
+    That is a signature and a code generator as for `numba.extending.intrinsic`, or None if the types do not fit.
+    Nothing is compiled apart, where an `overload` would be a function for each combination of types.
     """
 
     def register(typed: Callable[..., Any]) -> Callable[..., Any]:

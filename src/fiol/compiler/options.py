@@ -23,7 +23,7 @@ KERNEL: dict[str, Any] = {**COMMON, "no_cfunc_wrapper": True, **_of_kernels}
 #: How methods, helpers and `inlined` functions are compiled, which only kernels call.
 INNER: dict[str, Any] = {**COMMON, "no_cfunc_wrapper": True, "no_cpython_wrapper": True, **_of_parts}
 #: How overloads are compiled, which numba would otherwise try to run in the interpreter.
-METHOD: dict[str, Any] = {**INNER, "nopython": True}
+METHOD: Any = {**INNER, "nopython": True}
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Optional acceleration of first use: parts of kernels are linked once, into their kernel, instead of compiled one by one.
+"""Optional acceleration of first use: the functions of a kernel are linked into it instead of compiled one by one.
 
 This folder alone uses names of numba that are not public. It is used on the versions of numba in `TESTED`, after a
 self-test, and unless `FIOL_LINKING=0`. Otherwise numba compiles the same functions by itself, and first use takes about
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys  # noqa: F401
 import warnings
 from typing import Any
 

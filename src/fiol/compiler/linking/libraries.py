@@ -1,8 +1,8 @@
 """Code libraries for functions that are compiled only to be inlined into kernels.
 
-numba makes machine code of every function, also of functions that are called from compiled code alone, and links into
-each function all that it calls. Here a part of a kernel is optimized by itself, kept as LLVM code, and linked once, into
-its kernel; only the kernel becomes machine code.
+numba makes machine code of every function, also of functions that are called from compiled code alone, and links
+into each function all that it calls. Here a part of a kernel is optimized by itself, kept as LLVM code, and linked
+once, into its kernel; only the kernel becomes machine code.
 """
 
 from __future__ import annotations

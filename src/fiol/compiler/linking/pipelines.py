@@ -1,4 +1,4 @@
-"""Compiler pipelines: numba's default passes, a library of our own, and class constants before dead branches are pruned."""
+"""Compiler pipelines: passes of numba, a code library of our own, and constants before dead branches are pruned."""
 
 from __future__ import annotations
 

@@ -11,10 +11,11 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "no_cfun
 
 
 def check() -> None:
-    """Compile a kernel of an inlined function, a loop, and an error with a text; raise if a result is not as it should be."""
+    """Compile a kernel with an inlined function, a loop and an error; raise if it does not do what it should."""
     from fiol.compiler.linking.pipelines import INLINED_UNTESTED, KERNEL_UNTESTED
 
-    part = njit(**OPTIONS, no_cpython_wrapper=True, fastmath={"reassoc"}, pipeline_class=INLINED_UNTESTED)
+    inner = {"no_cpython_wrapper": True, "fastmath": {"reassoc"}, "pipeline_class": INLINED_UNTESTED}
+    part = njit(**OPTIONS | inner)
 
     @part
     def half(values, k):  # type: ignore[no-untyped-def]
