@@ -15,7 +15,7 @@ FAST = {"nsz", "arcp", "contract", "reassoc"}
 #: For functions without a loop, whose sums would otherwise depend on the kernel around them.
 AS_WRITTEN = {"nsz", "contract"}
 
-_of_kernels, _of_parts = linking.pipelines()
+_of_kernels, _of_parts = linking.options()
 #: How all functions are compiled.
 COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "forceinline": True}
 #: How kernels are compiled, which Python calls.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys  # noqa: F401
 import warnings
 from typing import Any
 
@@ -29,7 +28,7 @@ def switched_on() -> bool:
     return os.environ.get("FIOL_LINKING", "1") != "0" and TESTED[0] <= version() < TESTED[1]
 
 
-def pipelines() -> tuple[dict[str, Any], dict[str, Any]]:
+def options() -> tuple[dict[str, Any], dict[str, Any]]:
     """Return options for kernels and for inlined functions: none where linking is off or fails its self-test."""
     if not switched_on():
         return {}, {}
