@@ -75,7 +75,7 @@ def view(context: Any, builder: Any, kind: Any, of: Any, array: Any, found: Any)
 
 
 @lower_builtin(operator.getitem, BorrowedArray, types.Integer)
-@lower_builtin(operator.getitem, BorrowedArray, types.SliceType)
+@lower_builtin(operator.getitem, BorrowedArray, types.slice2_type)
 @lower_builtin(operator.getitem, BorrowedArray, types.BaseTuple)
 def _getitem(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     kind, asked = signature.args
