@@ -6,8 +6,6 @@ import dis
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
-
 from fiol.compiler import linking
 
 #: Sums may be reordered, so that loops vectorize. Nothing is assumed about NaN and infinity.
@@ -29,9 +27,9 @@ METHOD: Any = {**INNER, "nopython": True}
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile `function` into the kernels that call it. Without a loop, none of its sums is reordered."""
     loops = any(i.opname == "FOR_ITER" for i in dis.get_instructions(function))
-    return njit(**(INNER if loops else {**INNER, "fastmath": AS_WRITTEN}))(function)
+    return linking.dispatcher(function, INNER if loops else {**INNER, "fastmath": AS_WRITTEN})
 
 
 def inlined_strictly(function: Callable[..., Any]) -> Any:
     """Compile `function` into the kernels that call it, without reordering: it has the same bits in every kernel."""
-    return njit(**{**INNER, "fastmath": False})(function)
+    return linking.dispatcher(function, {**INNER, "fastmath": False})

@@ -40,6 +40,17 @@ def options() -> tuple[dict[str, Any], dict[str, Any]]:
     return {"pipeline_class": KERNEL}, {"pipeline_class": INLINED}
 
 
+def dispatcher(function: Any, options: dict[str, Any]) -> Any:
+    """Return `function` compiled into the kernels that call it."""
+    if numba.config.DISABLE_JIT or "pipeline_class" not in options:
+        return numba.njit(**options)(function)
+    from fiol.compiler.linking.dispatchers import InlinedDispatcher
+
+    plain = {name: value for name, value in options.items() if name != "pipeline_class"}
+    targetoptions = {"nopython": True, **plain}
+    return InlinedDispatcher(function, targetoptions=targetoptions, pipeline_class=options["pipeline_class"])
+
+
 @functools.cache
 def usable() -> bool:
     """Return whether linked code passes its self-test in this process; warn if it does not."""

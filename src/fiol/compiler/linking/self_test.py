@@ -18,29 +18,29 @@ def check() -> None:
     part = njit(**OPTIONS | inner)
 
     @part
-    def half(values, k):  # type: ignore[no-untyped-def]
-        if k < 0:
-            raise ValueError("negative index")
-        return 0.5 * values[k], values
+    def half(x):  # type: ignore[no-untyped-def]
+        if x < 0.0:
+            raise ValueError("negative number")
+        return 0.5 * x
 
     @part
-    def sum_of_halves(values, start):  # type: ignore[no-untyped-def]
+    def sum_of_halves(values):  # type: ignore[no-untyped-def]
         total = 0.0
-        for k in range(start, values.shape[0]):
-            total += half(values, k)[0]
+        for k in range(values.shape[0]):
+            total += half(values[k])
         return total
 
     @njit(**OPTIONS, pipeline_class=KERNEL_UNTESTED)
-    def kernel(values, start):  # type: ignore[no-untyped-def]
-        return sum_of_halves(values, start), half(values, 1)[0]
+    def kernel(values):  # type: ignore[no-untyped-def]
+        return sum_of_halves(values), half(values[0])
 
     values = np.arange(1.0, 20.0)
-    found = kernel(values, 0)
-    if found != (95.0, 1.0):
-        raise AssertionError(f"a kernel returned {found} instead of (95.0, 1.0)")
+    found = kernel(values)
+    if found != (95.0, 0.5):
+        raise AssertionError(f"a kernel returned {found} instead of (95.0, 0.5)")
     try:
-        kernel(values, -1)
+        kernel(-values)
     except ValueError as error:
-        if str(error) == "negative index":
+        if str(error) == "negative number":
             return
     raise AssertionError("the error of an inlined function was lost")
