@@ -52,7 +52,8 @@ def uses_of(space):
     """The row buffers in one array. With many scores most of them waste some, for the sake of one array."""
     if space.ndim == 2:
         step, before, passed, x, alike = space[3], space[4], space[5], space[7], space[8]
-        return RowBuffers(space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:], 0.0, 0.0)
+        parts = space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:]
+        return borrowed(RowBuffers(*parts, 0.0, 0.0))
     last = space.shape[0] - 1
     step, before, passed, x, alike = (
         flatten(space[3]),
@@ -62,7 +63,8 @@ def uses_of(space):
         flatten(space[8]),
     )
     records, rest = flatten_rows(space[9:last]), space[last]
-    return RowBuffers(space[0], space[1], space[2], step, before, passed, space[6], x, alike, records, rest[0], rest[1])
+    parts = space[0], space[1], space[2], step, before, passed, space[6], x, alike, records
+    return borrowed(RowBuffers(*parts, rest[0], rest[1]))
 
 
 @inlined
@@ -71,18 +73,27 @@ def row_buffers(space):
     return uses_of(borrowed(space))
 
 
+# Loops are functions of their own where they can be: a function with a loop is optimized alone with all that it calls.
+
+
+@inlined
+def add_missed_totals(plan, state, feature, clock):
+    """Add to the totals of a row's weights what they were in the rounds that did not have their features."""
+    for j in range(feature.shape[0]):
+        i = np.uint64(np.uint32(feature[j]))
+        k = 0
+        while k < count_scores(state.w):
+            missed = plan.lazy_update.missed_sum(plan, state, i, k, clock)
+            set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
+            k = next_score(state.w, k)
+
+
 @inlined
 def read_row(plan, state, feature, x, eta, clock, buffers, z):
     """Bring the weights of a row up to date in the buffers, and add their score to z."""
     plan.step_size.read_records(feature, state.statistics, buffers)
     if state.total.shape[0] > 0:
-        for j in range(feature.shape[0]):
-            i = np.uint64(np.uint32(feature[j]))
-            k = 0
-            while k < count_scores(state.w):
-                missed = plan.lazy_update.missed_sum(plan, state, i, k, clock)
-                set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
-                k = next_score(state.w, k)
+        add_missed_totals(plan, state, feature, clock)
     return plan.anchor.read_row(plan, state, feature, x, eta, clock, buffers, z)
 
 
@@ -123,6 +134,15 @@ def steps_and_centers(plan, state, feature, x, scale, length, eta, buffers):
 
 
 @inlined
+def squared_norm(row):
+    """Return the derivative of a row's score by beta where no weight meets a penalty."""
+    p = row.lift
+    for k in range(row.x.shape[0]):
+        p += value_at(row.steps, k) * (row.x[k] * row.x[k])
+    return p
+
+
+@inlined
 def solve_row(plan, rule, scale, feature, x, start, steps, y, weight, t, lift, shift, z, tolerance, new, buffers):
     """Write the new weights of a row into `new`; return beta, and the curvature that the step has observed."""
     units = plan.units.units_of_row(plan.step_size, x.shape[0], buffers)
@@ -132,13 +152,25 @@ def solve_row(plan, rule, scale, feature, x, start, steps, y, weight, t, lift, s
     beta, score = plan.loss_step.pull(plan.problem, row, z, new)
     curvature = 0.0
     if rule.curvatures > 0.0:
-        p = row.lift
-        for k in range(row.x.shape[0]):
-            p += value_at(row.steps, k) * (row.x[k] * row.x[k])
+        p = squared_norm(row)
         met = plan.problem.loss.curvature(z, score, beta, row.tolerance, scale.step_scale, row.y, row.weight)
         curvature = observed_curvature(min(met, LARGEST_SUM), p, scale.step_scale)
     plan.units.row_from_units(new, units)
     return beta, curvature
+
+
+@inlined
+def add_row_totals(plan, state, feature, new, clock):
+    """Add the new weights of a row to their totals."""
+    for j in range(feature.shape[0]):
+        i = np.uint64(np.uint32(feature[j]))
+        k = 0
+        while k < count_scores(state.w):
+            w = get_row_weight(new, i, j, k)
+            if not plan.anchor.follows_eta and plan.step_size.watches_pulls():
+                w = plan.anchor.weight_of_score(plan, state, i, k, clock)  # the steps of sums of pulls have changed
+            set_weight(state.total, i, k, get_weight(state.total, i, k) + w)
+            k = next_score(state.w, k)
 
 
 @inlined
@@ -147,15 +179,7 @@ def store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, clo
     plan.step_size.write_records(feature, x, curvature, beta, scale.slope, scale.step_scale, state.statistics, buffers)
     plan.anchor.store_row(plan, state, feature, x[: feature.shape[0]], beta, new, clock)
     if state.total.shape[0] > 0 and not plan.lazy_update.everywhere:
-        for j in range(feature.shape[0]):
-            i = np.uint64(np.uint32(feature[j]))
-            k = 0
-            while k < count_scores(state.w):
-                w = get_row_weight(new, i, j, k)
-                if not plan.anchor.follows_eta and plan.step_size.watches_pulls():
-                    w = plan.anchor.weight_of_score(plan, state, i, k, clock)  # the steps of sums of pulls have changed
-                set_weight(state.total, i, k, get_weight(state.total, i, k) + w)
-                k = next_score(state.w, k)
+        add_row_totals(plan, state, feature, new, clock)
 
 
 @inlined
