@@ -1,10 +1,5 @@
 """Members of an ensemble as lanes: the numbers of members beside each other, to rounding."""
 
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -402,58 +397,6 @@ def test_members_that_have_not_seen_the_same_rows_stay_beside_each_other(in_the_
     engine.members = members
     assert engine.members_in_use.in_lanes == []
     assert np.isfinite(ensemble.learn(X, y)).all()
-
-
-#: A process in which there are no vectors; says what an ensemble does there.
-WITHOUT = """
-import json, sys
-sys.modules["fiol.compiler.lanes"] = None  # as where numba or LLVM has no vectors for us
-import numpy as np
-import fiol
-members = [fiol.FIOL(fiol.Logistic(), step_size=fiol.ScaleFree(fiol.AdaGrad(size))) for size in (1.0, 30.0)]
-learner = fiol.Learner(fiol.Ensemble(members))
-X, y = np.array(json.loads(sys.argv[1])), json.loads(sys.argv[2])
-scores = learner.learn(X, y).tolist()
-assert learner.engine.group is None and not learner.engine.stack.width
-one = learner.learn_one(np.array([0, 2], np.int32), np.array([1.0, -1.0]), 1.0)
-print(json.dumps([scores, one, learner.weights.tolist(), learner.mixing.tolist()]))
-"""
-
-
-def test_without_vectors_members_learn_one_after_the_other():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(50, 3)), rng.choice([-1.0, 1.0], 50)
-    command = [sys.executable, "-c", WITHOUT, json.dumps(X.tolist()), json.dumps(y.tolist())]
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}  # members beside lanes are compiled often enough
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    assert done.returncode == 0, done.stderr
-    members = [fiol.FIOL(Logistic(), step_size=fiol.ScaleFree(fiol.AdaGrad(size))) for size in (1.0, 30.0)]
-    learner = fiol.Learner(fiol.Ensemble(members), compiled=False)
-    scores = learner.learn(X, y)
-    one = learner.learn_one([0, 2], [1.0, -1.0], 1.0)
-    for found, expected in zip(json.loads(done.stdout), (scores, one, learner.weights, learner.mixing), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
-
-
-ALONE = """
-import json, sys
-sys.modules["fiol.compiler.lanes"] = None
-from fiol import Logistic
-from fiol.compiler.compiled import jit
-@jit
-def steps(loss, q, p, y):
-    return loss.dual(q, p, y), loss.guess(q, p, y)
-print(json.dumps([steps(Logistic(), *row) for row in json.loads(sys.argv[1])]))
-"""
-
-
-def test_without_vectors_a_lane_is_its_number():
-    rows = [[q, p, y] for q in (-40.0, -0.3, 0.0, 2.5, 300.0) for p in (1e-9, 0.7, 30.0, 1e5) for y in (-1.0, 1.0)]
-    done = subprocess.run([sys.executable, "-c", ALONE, json.dumps(rows)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = np.array(json.loads(done.stdout))
-    np.testing.assert_allclose(found[:, 0], [Logistic().dual(*row) for row in rows], rtol=1e-14)
-    np.testing.assert_allclose(found[:, 1], [Logistic().guess(*row) for row in rows], rtol=1e-12)
 
 
 # --- stacks -----------------------------------------------------------------------------------

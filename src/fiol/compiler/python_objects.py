@@ -24,7 +24,6 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, lower_getattr_generic, models, register_model
 from numba.extending import intrinsic as typed_intrinsic
 
-from fiol.compiler.calling import call_of, never_fails
 from fiol.compiler.compiled import ComponentType, bind, jit, lent
 
 #: Python's types see the first argument of these, which the compiler fills in.
@@ -362,9 +361,6 @@ def attempted(typing_context: Any, function: Any, arguments: Any) -> Any:
         found = function.dispatcher.get_compile_result(signature)
         context.add_linking_libs([found.library])
         items = cgutils.unpack_tuple(builder, values[1])
-        if never_fails(found.library):
-            result = call_of(found.fndesc, ())(context, builder, signature, items)
-            return context.make_tuple(builder, both, [cgutils.false_bit, result])
         status, result = context.call_internal_no_propagate(builder, found.fndesc, signature, items)
         with builder.if_then(status.is_error, likely=False):
             context.call_conv.raise_error(builder, context.get_python_api(builder), status)

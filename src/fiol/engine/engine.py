@@ -155,7 +155,7 @@ class Engine(ABC):
         """Make a round per row, or for the rows in `order`; return the score of each before its round, 0 for others."""
         before, rounds = self.storage_in_use(), self.rounds
         try:
-            with self.kernels_expected(), overflow_guard(self, chunk, y, sample_weights), Transaction(*self.revocable):
+            with overflow_guard(self, chunk, y, sample_weights), Transaction(*self.revocable):
                 if self.centering is None or self.centering.idle:
                     return self.learn_in_parts(chunk, y, sample_weights, order)
                 return self.learn_centred(chunk, y, sample_weights, order)
@@ -526,19 +526,6 @@ class Engine(ABC):
         if bound is None:
             bound = self.bound[key] = bound_kernel(kernel, arguments, self.compiled)
         return bound(*arguments)
-
-    def unbind_kernels(self) -> None:
-        """Look up every kernel again at its next call."""
-        self.bound = {}
-
-    def kernels_expected(self) -> AbstractContextManager[None]:
-        """`with engine.kernels_expected():` compiles the kernels needed next in the background, at the first call."""
-        if not self.compiled or self.bound:
-            return nullcontext()
-        from fiol.compiler.helping import expecting
-        from fiol.engine.rehearsing import rehearse
-
-        return expecting(lambda: rehearse(self))
 
 
 def bound_kernel(kernel: Any, arguments: tuple[Any, ...], compiled: bool) -> Any:

@@ -467,11 +467,6 @@ class EnsembleEngine(Engine):
         new.replace(members=members, centering=centering)
         return new
 
-    def unbind_kernels(self) -> None:
-        super().unbind_kernels()
-        for engine in self.members_in_use.templates:
-            engine.unbind_kernels()
-
 
 #: The engine of each kind of stack.
 STACK_ENGINES: dict[type[Stack], type[StackEngine]] = {
