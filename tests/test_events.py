@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import config
 
 from fiol import FIOL, Hinge, Learner, OneVsRest, Squared
 from fiol.compiler import addresses
@@ -207,6 +208,7 @@ MODELS = {
 }
 
 
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 @pytest.mark.parametrize("value", ["red", np.float32(0.5)], ids=["text", "float32"])
 @pytest.mark.parametrize("kind", MODELS)
 def test_fast_path_functions_are_not_rebuilt_per_event(kind, value, monkeypatch):

@@ -382,6 +382,10 @@ def test_kernels_call_kernels_of_their_own_file_or_of_those_that_count():
                     may = compiled.CALLED
                     if own.removeprefix(root).startswith(TOGETHER):
                         may = (TOGETHER, *compiled.CALLED_BESIDE)
+                    elif own.endswith(
+                        "features/interaction_loops.py"
+                    ):  # its kernels that hash are made by `jit_beside`
+                        may = compiled.CALLED_BESIDE
                     assert file == own or file.removeprefix(root).startswith(may), (own, name)
     assert seen > 20
 

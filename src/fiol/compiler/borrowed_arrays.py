@@ -101,7 +101,7 @@ def _borrowed(context: Any, values: Any) -> Any:
     return lent(values)(values), codegen
 
 
-def flattened(values: Any, axes: int) -> Any:
+def flattened_array(values: Any, axes: int) -> Any:
     """Return signature and code for an array as one of so many axes, the last axis holding all behind the others."""
     if not isinstance(values, types.Array) or values.layout != "C":
         raise TypingError("flatten takes an array whose rows follow each other in memory")
@@ -126,9 +126,9 @@ def flattened(values: Any, axes: int) -> Any:
 
 @instructions(flatten)
 def _flatten(context: Any, values: Any) -> Any:
-    return flattened(values, 1)
+    return flattened_array(values, 1)
 
 
 @instructions(flatten_rows)
 def _flatten_rows(context: Any, values: Any) -> Any:
-    return flattened(values, 2)
+    return flattened_array(values, 2)

@@ -223,8 +223,13 @@ class LinearModel(base.Estimator):
         with self._lock:
             if isinstance(model, OneVsRest):
                 return model.core.scores_of_dict(x, self._space)[None]
-            z = model.core.fast_score_dict(x, self._space)
-            return model.core.score_canonical(one_row(*self._space.read_row(x))) if z is None else np.array([z])
+            return model.core.score_canonical(one_row(*self._space.read_row(x)))
+
+    def _fast_score(self, learner: Learner, x: Any, predict: bool) -> float | None:
+        """The score of one row by a learner of one score, or its prediction; None if it needs `_scores_one`."""
+        core, space = learner.core, self._space
+        z = core.engine.fast_path.score_dict(space.encoder.find, x, predict)  # type: ignore[union-attr]
+        return core.fast_score_dict(x, space, predict=predict) if z is None else z
 
     def _scores_many(self, model: InnerModel, frame: Frame) -> Floats:
         """The scores of the rows of a frame."""
@@ -408,7 +413,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         with self._lock:
             pair = self._pair()
             if pair is not None:
-                z = pair.core.engine.fast_path.score_dict(self._space.encoder.find, x, False)  # type: ignore[union-attr]
+                z = self._fast_score(pair, x, predict=False)
                 if z is not None:
                     return z > 0.0
             if self._model is None:
@@ -426,7 +431,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         with self._lock:
             pair = self._pair()
             if pair is not None:
-                yes = pair.core.engine.fast_path.score_dict(self._space.encoder.find, x, True)  # type: ignore[union-attr]
+                yes = self._fast_score(pair, x, predict=True)
                 if yes is not None:
                     return {False: 1.0 - yes, True: yes}
             if self._model is None:
@@ -586,7 +591,7 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
         """The predicted target: the score, or exp(score) for counts."""
         with self._lock:
             core = self._learner.core
-            found = core.engine.fast_path.score_dict(self._space.encoder.find, x, True)  # type: ignore[union-attr]
+            found = self._fast_score(self._learner, x, predict=True)
             return float(core.predictions(self._scores_one(self._learner, x))[0]) if found is None else found
 
     def predict_many(self, X: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -244,6 +245,9 @@ class LearnerCore(ModelCore):
 
     def fast_learn_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> float | None:
         """Make the round of a row given as arrays, and return its score before; None, and no round, for other rows."""
+        z = self.engine.fast_path.learn_arrays(indices, values, y, sample_weight, self.space.features)
+        if z is not None:
+            return z if math.isfinite(z) else self.warn_if_score_not_finite(z)  # type: ignore[no-any-return]
         row = number_arrays(indices, values)
         return None if row is None else self.fast_learn_numbered(row, y, sample_weight)
 
@@ -309,8 +313,12 @@ class LearnerCore(ModelCore):
 
     def fast_score_row(self, indices: Any, values: Any) -> float | None:
         """Return the score of a row given as arrays; None if it needs `scores`."""
-        row, width = number_arrays(indices, values), self.space.width
-        return None if row is None else self.fast_score_numbered(row, MOST_FEATURES if width is None else width)
+        limit = MOST_FEATURES if self.space.width is None else self.space.width
+        z = self.engine.fast_path.score_arrays(indices, values, limit)
+        if z is not None:
+            return z
+        row = number_arrays(indices, values)
+        return None if row is None else self.fast_score_numbered(row, limit)
 
     def fast_score_numbered(self, row: NumberedRow, limit: int = MOST_FEATURES, predict: bool = False) -> float | None:
         """Return the score of a numbered row with features below `limit`, or its prediction; None for other rows."""

@@ -33,11 +33,11 @@ def options() -> tuple[dict[str, Any], dict[str, Any]]:
     if not switched_on():
         return {}, {}
     try:
-        from fiol.compiler.linking.pipelines import INLINED, KERNEL
+        from fiol.compiler.linking.pipelines import INLINED_PIPELINE, KERNEL_PIPELINE
     except Exception as error:  # a name is gone
-        warn(error)
+        warn_of_numba(error)
         return {}, {}
-    return {"pipeline_class": KERNEL}, {"pipeline_class": INLINED}
+    return {"pipeline_class": KERNEL_PIPELINE}, {"pipeline_class": INLINED_PIPELINE}
 
 
 def dispatcher(function: Any, options: dict[str, Any]) -> Any:
@@ -59,12 +59,12 @@ def usable() -> bool:
     try:
         check()
     except Exception as error:
-        warn(error)
+        warn_of_numba(error)
         return False
     return True
 
 
-def warn(error: Exception) -> None:
+def warn_of_numba(error: Exception) -> None:
     """Say that numba is not as expected, and what follows."""
     text = f"numba {numba.__version__} differs from the versions that fiol was tested with ({error!r})"
     warnings.warn(f"{text}: first use takes longer, results are the same", RuntimeWarning, stacklevel=3)

@@ -34,10 +34,18 @@ class Packers(dict[int, Any]):
         self.centered = centered
 
     def __missing__(self, n: int) -> Any:
-        longest = n + self.centered
-        room = 8 * (longest + 1) + (16 * longest if self.centered else 0)
-        pack = self[n] = struct.Struct(f"{n}d{n}i0d{room}x").pack
+        pack = self[n] = struct.Struct(f"{n}d{n}i0d{self.room(n)}x").pack
         return pack
+
+    def room(self, n: int) -> int:
+        """Return the bytes behind the entries of a row."""
+        longest = n + self.centered
+        return 8 * (longest + 1) + (16 * longest if self.centered else 0)
+
+    def pack_arrays(self, indices: Any, values: Any) -> bytes:
+        """Return what the function for their length returns for the entries of arrays of int32 and float64."""
+        n = len(values)
+        return values.tobytes() + indices.tobytes() + bytes(4 * (n % 2) + self.room(n))  # type: ignore[no-any-return]
 
 
 row_packers = functools.cache(Packers)
@@ -99,6 +107,22 @@ class FastPath:
             row = array("d", self.pack[n](*x.values(), *map(find, x)))
         except Exception:  # as in `score_dict`
             return None
+        return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight)  # type: ignore[no-any-return]
+
+    def score_arrays(self, indices: Any, values: Any, limit: int) -> float | None:
+        """Return the score of a row of features below `limit`, given as arrays of int32 and float64."""
+        n = len(values)
+        if self.score is None or len(indices) != n:
+            return None
+        row = array("d", self.pack.pack_arrays(indices, values))
+        return self.score(self.address, row.buffer_info()[0], n, limit, False)  # type: ignore[no-any-return]
+
+    def learn_arrays(self, indices: Any, values: Any, y: Any, weight: Any, limit: int) -> float | None:
+        """Make the round of a row of features below `limit`, given as arrays, and return its score before."""
+        n = len(values)
+        if not self.direct or len(indices) != n or type(y) is not float or type(weight) is not float:
+            return None
+        row = array("d", self.pack.pack_arrays(indices, values))
         return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight)  # type: ignore[no-any-return]
 
 
