@@ -54,8 +54,9 @@ MODULES = (
     *(
         f"features/{name}.py"
         for name in (
-            "blocks", "capacity", "chunk", "containers", "file_header", "frames", "hashing", "space", "labels",
-            "scan", "targets", "transaction", "lock", "uniting", "vocabulary",
+            "blocks", "canonicalize", "chunk", "containers", "feature_space", "file_header", "frames", "hashing",
+            "labels", "lock", "max_features", "numbered_rows", "targets", "transaction", "vocabulary",
+            "vocabulary_merge",
         )
     ),
     *(f"persistence/{name}.py" for name in ("component_json", "model", "model_file", "records", "state_checks")),

@@ -516,9 +516,8 @@ def without_l1(regularizer: Regularizer) -> Regularizer:
     >>> without_l1(L1(0.1)), without_l1(ElasticNet(0.1, 0.2)), without_l1(non_negative(L1(0.1)))
     (Unregularized(), Ridge(lam=0.2), Box(regularizer=Unregularized(), lo=0.0, hi=inf))
     """
-    if isinstance(regularizer, Box):
-        return regularizer.replace(regularizer=without_l1(regularizer.regularizer))
-    parts = regularizer.strengths()
+    parts, bounds = regularizer.strengths(), regularizer.bounds()
     if parts is None:
         return regularizer
-    return Ridge(parts[1]) if np.any(parts[1]) else Unregularized()
+    left = Ridge(parts[1]) if np.any(parts[1]) else Unregularized()
+    return left if bounds == (-inf, inf) else Box(left, *bounds)

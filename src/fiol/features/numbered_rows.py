@@ -58,7 +58,7 @@ def number_dict(encoder: Encoder, row: dict[Any, Any], grow: bool, leave_out: bo
             if number is None:
                 if grow or encoder.knows(key):
                     number = encoder.number(key)
-                elif leave_out and SMALLEST <= abs(value) <= LARGEST:
+                elif leave_out and SMALLEST <= abs(float(value)) <= LARGEST:  # a float32 has no such limits
                     continue
                 else:
                     return None
