@@ -87,14 +87,14 @@ def in_lanes(*kinds: Any) -> bool:
     return any(isinstance(kind, Lanes) for kind in kinds)
 
 
-def converted(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> Any:
+def in_common_type(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> Any:
     """Return a number or lanes as another type of numbers or lanes."""
     if isinstance(to, Lanes):
         return in_lanes_of(context, builder, value, kind, to)
     return context.cast(builder, value, kind, to)
 
 
-def constant(to: Any, value: Any) -> Any:
+def in_every_lane(to: Any, value: Any) -> Any:
     """A number in every lane of an LLVM type, or as it is."""
     return ir.Constant(to, [value] * to.count if isinstance(to, ir.VectorType) else value)
 
@@ -193,7 +193,7 @@ def _choose(context: Any, condition: Any, a: Any, b: Any) -> Any:
         to = common_type(context, a, b)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        values = [converted(context, builder, args[k], sig.args[k], to) for k in (1, 2)]
+        values = [in_common_type(context, builder, args[k], sig.args[k], to) for k in (1, 2)]
         truth = args[0] if in_lanes(condition) else context.cast(builder, args[0], sig.args[0], types.boolean)
         return builder.select(truth, *values)
 
@@ -207,7 +207,7 @@ def foremost(sign: str) -> Any:
         to = common_type(context, a, b)
 
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            first, second = (converted(context, builder, args[k], sig.args[k], to) for k in (0, 1))
+            first, second = (in_common_type(context, builder, args[k], sig.args[k], to) for k in (0, 1))
             compare = builder.icmp_signed if isinstance(to, types.Integer) else builder.fcmp_ordered
             return builder.select(compare(sign, second, first), second, first)
 
@@ -237,7 +237,7 @@ def _square_root(context: Any, x: Any) -> Any:
     to = x if isinstance(x, (Lanes, types.Float)) else types.float64
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value = converted(context, builder, args[0], sig.args[0], to)
+        value = in_common_type(context, builder, args[0], sig.args[0], to)
         return llvm(builder, "sqrt", value.type, value)
 
     return to(x), codegen
@@ -305,7 +305,7 @@ def _load_lanes(context: Any, values: Any, place: Any, like: Any) -> Any:
 
 
 @instructions(simd.store)
-def _store(context: Any, values: Any, place: Any, new: Any) -> Any:
+def _store_lanes(context: Any, values: Any, place: Any, new: Any) -> Any:
     """Lanes into an array, side by side."""
     kept = Lanes(new.count, values.dtype)
 
@@ -431,10 +431,10 @@ def _whole_power(context: Any, x: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
         whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
-        magic = constant(kind, ROUNDER)
+        magic = in_every_lane(kind, ROUNDER)
         moved = builder.fadd(args[0], magic, flags=PLAIN_FLAGS)  # with no other flag, which would take the sum back
         n = builder.fsub(moved, magic, flags=PLAIN_FLAGS)
-        power = builder.bitcast(builder.shl(builder.bitcast(moved, whole), constant(whole, 52)), kind)
+        power = builder.bitcast(builder.shl(builder.bitcast(moved, whole), in_every_lane(whole, 52)), kind)
         return context.make_tuple(builder, both, [n, power])
 
     return both(x), codegen
@@ -447,11 +447,11 @@ def _rough_log2(context: Any, x: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
         whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
-        first = builder.lshr(builder.bitcast(args[0], whole), constant(whole, 32))
-        moved = builder.bitcast(builder.or_(first, constant(whole, 0x4330 << 48)), kind)  # 2^52 and as much
-        bits = builder.fsub(moved, constant(kind, 2.0**52), flags=PLAIN_FLAGS)
-        scaled = builder.fmul(bits, constant(kind, 2.0**-20), flags=PLAIN_FLAGS)
-        return builder.fsub(scaled, constant(kind, 1023.0), flags=PLAIN_FLAGS)
+        first = builder.lshr(builder.bitcast(args[0], whole), in_every_lane(whole, 32))
+        moved = builder.bitcast(builder.or_(first, in_every_lane(whole, 0x4330 << 48)), kind)  # 2^52 and as much
+        bits = builder.fsub(moved, in_every_lane(kind, 2.0**52), flags=PLAIN_FLAGS)
+        scaled = builder.fmul(bits, in_every_lane(kind, 2.0**-20), flags=PLAIN_FLAGS)
+        return builder.fsub(scaled, in_every_lane(kind, 1023.0), flags=PLAIN_FLAGS)
 
     return x(x), codegen
 

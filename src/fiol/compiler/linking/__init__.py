@@ -33,11 +33,11 @@ def options() -> tuple[dict[str, Any], dict[str, Any]]:
     if not switched_on():
         return {}, {}
     try:
-        from fiol.compiler.linking.pipelines import INLINED, KERNEL
+        from fiol.compiler.linking.pipelines import INLINED_PIPELINE, KERNEL_PIPELINE
     except Exception as error:  # a name is gone
-        warn(error)
+        warn_of_numba(error)
         return {}, {}
-    return {"pipeline_class": KERNEL}, {"pipeline_class": INLINED}
+    return {"pipeline_class": KERNEL_PIPELINE}, {"pipeline_class": INLINED_PIPELINE}
 
 
 def dispatcher(function: Any, options: dict[str, Any]) -> Any:
@@ -52,19 +52,20 @@ def dispatcher(function: Any, options: dict[str, Any]) -> Any:
 
 
 @functools.cache
-def usable() -> bool:
+def passes_self_test() -> bool:
     """Return whether linked code passes its self-test in this process; warn if it does not."""
     from fiol.compiler.linking.self_test import check
 
     try:
         check()
     except Exception as error:
-        warn(error)
+        warn_of_numba(error)
         return False
     return True
 
 
-def warn(error: Exception) -> None:
+def warn_of_numba(error: Exception) -> None:
     """Say that numba is not as expected, and what follows."""
-    text = f"numba {numba.__version__} differs from the versions that fiol was tested with ({error!r})"
+    reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    text = f"numba {numba.__version__} differs from the versions that fiol was tested with ({reason})"
     warnings.warn(f"{text}: first use takes longer, results are the same", RuntimeWarning, stacklevel=3)
