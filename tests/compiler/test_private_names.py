@@ -3,6 +3,8 @@
 import ast
 import importlib
 import inspect
+import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -155,17 +157,17 @@ def test_a_failed_self_test_is_one_warning_and_results_stay(monkeypatch):
     self_test = importlib.import_module("fiol.compiler.linking.self_test")
     monkeypatch.setattr(self_test, "check", broken)
     monkeypatch.setattr(linking, "switched_on", lambda: True)
-    linking.usable.cache_clear()
+    linking.passes_self_test.cache_clear()
     try:
         with pytest.warns(RuntimeWarning, match="numba .* differs .*a kernel returned 3.* results are the same"):
-            assert not linking.usable()
+            assert not linking.passes_self_test()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert not linking.usable()
+            assert not linking.passes_self_test()
         plain = jit(halves.py_func)
         assert plain.py_func(np.array([2.0, 6.0]), 1) == plain(np.array([2.0, 6.0]), 1) == 3.0
     finally:
-        linking.usable.cache_clear()
+        linking.passes_self_test.cache_clear()
 
 
 @pytest.mark.parametrize("missing", ["environment.lookup_environment", "codegen.JITCodeLibrary"])
@@ -189,3 +191,35 @@ def test_pipelines_are_built_by_documented_names():
     assert {"add_pass", "finalize"} <= set(dir(PassManager))
     assert hasattr(DefaultPassBuilder, "define_nopython_pipeline")
     assert hasattr(CompilerBase, "define_pipelines")
+
+
+UNFIT = """
+import warnings
+from fiol.compiler.linking import dispatchers
+
+def refused(self, sig):
+    raise AttributeError("no such name")
+
+dispatchers.UntestedDispatcher.compile = refused
+import numpy as np, fiol
+X, y = np.random.default_rng(0).normal(size=(30, 3)), np.tile([-1.0, 1.0], 15)
+update = fiol.FIOL(fiol.Squared(), fiol.Ridge(0.1))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    learner = fiol.Learner(update)
+    learner.learn(X, y)
+plain = fiol.Learner(update, compiled=False)
+plain.learn(X, y)
+np.testing.assert_allclose(learner.weights, plain.weights, rtol=1e-9)
+print([str(w.message) for w in caught])
+"""
+
+
+@compiling
+def test_a_learner_on_an_unfit_numba_has_the_same_weights_and_one_warning(tmp_path):
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "FIOL_LINKING": "1"}
+    done = subprocess.run([sys.executable, "-c", UNFIT], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    (message,) = ast.literal_eval(done.stdout)
+    assert "no such name" in message
+    assert "\n" not in message

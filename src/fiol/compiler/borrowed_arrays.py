@@ -73,16 +73,16 @@ def lent(kind: Any) -> Any:
     return kind
 
 
-def without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+def strip_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     """Return a value of type `lent(kind)`: arrays in it have no owner."""
     if isinstance(kind, types.BaseTuple):
         items = cgutils.unpack_tuple(builder, value)
-        parts = [without_owner(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]
+        parts = [strip_owner(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]
         return context.make_tuple(builder, lent(kind), parts)
     if isinstance(kind, ComponentType):
         struct = ir.Constant(context.get_value_type(lent(kind)), ir.Undefined)
         for place, (_, field) in enumerate(kind.fields):
-            part = without_owner(context, builder, field, builder.extract_value(value, place))
+            part = strip_owner(context, builder, field, builder.extract_value(value, place))
             struct = builder.insert_value(struct, part, place)
         return struct
     if not isinstance(kind, types.Array):
@@ -96,12 +96,12 @@ def without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 @instructions(borrowed)
 def _borrowed(context: Any, values: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return without_owner(context, builder, values, arguments[0])
+        return strip_owner(context, builder, values, arguments[0])
 
     return lent(values)(values), codegen
 
 
-def flattened_array(values: Any, axes: int) -> Any:
+def on_last_axis(values: Any, axes: int) -> Any:
     """Return signature and code for an array as one of so many axes, the last axis holding all behind the others."""
     if not isinstance(values, types.Array) or values.layout != "C":
         raise TypingError("flatten takes an array whose rows follow each other in memory")
@@ -126,9 +126,9 @@ def flattened_array(values: Any, axes: int) -> Any:
 
 @instructions(flatten)
 def _flatten(context: Any, values: Any) -> Any:
-    return flattened_array(values, 1)
+    return on_last_axis(values, 1)
 
 
 @instructions(flatten_rows)
 def _flatten_rows(context: Any, values: Any) -> Any:
-    return flattened_array(values, 2)
+    return on_last_axis(values, 2)

@@ -21,7 +21,7 @@ def indices_of(builder: Any, kind: Any, index: Any) -> list[tuple[Any, Any]]:
     return [(kind, index)]
 
 
-def entry_place(context: Any, builder: Any, kind: Any, array: Any, indices: Any) -> tuple[Any, list[Any], list[Any]]:
+def indexed_place(context: Any, builder: Any, kind: Any, array: Any, indices: Any) -> tuple[Any, list[Any], list[Any]]:
     """Return the address of an entry or a view, and the lengths and strides of the view."""
     shape, strides = (
         cgutils.unpack_tuple(builder, field_of(context, builder, kind, array, name)) for name in ("shape", "strides")
@@ -79,7 +79,7 @@ def view(context: Any, builder: Any, kind: Any, of: Any, array: Any, found: Any)
 @lower_builtin(operator.getitem, BorrowedArray, types.BaseTuple)
 def _getitem(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     kind, asked = signature.args
-    found = entry_place(context, builder, kind, values[0], indices_of(builder, asked, values[1]))
+    found = indexed_place(context, builder, kind, values[0], indices_of(builder, asked, values[1]))
     if isinstance(signature.return_type, types.Array):
         return view(context, builder, signature.return_type, kind, values[0], found)
     return context.unpack_value(builder, kind.dtype, found[0], align=None if kind.aligned else 1)
@@ -89,7 +89,7 @@ def _getitem(context: Any, builder: Any, signature: Any, values: Any) -> Any:
 @lower_builtin(operator.setitem, BorrowedArray, types.BaseTuple, types.Number)
 def _setitem(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     kind, asked, new = signature.args
-    place, lengths, _ = entry_place(context, builder, kind, values[0], indices_of(builder, asked, values[1]))
+    place, lengths, _ = indexed_place(context, builder, kind, values[0], indices_of(builder, asked, values[1]))
     if lengths:
         raise LoweringError("a borrowed array is written entry by entry")
     value = context.cast(builder, values[2], new, kind.dtype)

@@ -87,7 +87,7 @@ def in_lanes(*kinds: Any) -> bool:
     return any(isinstance(kind, Lanes) for kind in kinds)
 
 
-def in_kind(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> Any:
+def in_common_type(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> Any:
     """Return a number or lanes as another type of numbers or lanes."""
     if isinstance(to, Lanes):
         return in_lanes_of(context, builder, value, kind, to)
@@ -193,7 +193,7 @@ def _choose(context: Any, condition: Any, a: Any, b: Any) -> Any:
         to = common_type(context, a, b)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        values = [in_kind(context, builder, args[k], sig.args[k], to) for k in (1, 2)]
+        values = [in_common_type(context, builder, args[k], sig.args[k], to) for k in (1, 2)]
         truth = args[0] if in_lanes(condition) else context.cast(builder, args[0], sig.args[0], types.boolean)
         return builder.select(truth, *values)
 
@@ -207,7 +207,7 @@ def foremost(sign: str) -> Any:
         to = common_type(context, a, b)
 
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            first, second = (in_kind(context, builder, args[k], sig.args[k], to) for k in (0, 1))
+            first, second = (in_common_type(context, builder, args[k], sig.args[k], to) for k in (0, 1))
             compare = builder.icmp_signed if isinstance(to, types.Integer) else builder.fcmp_ordered
             return builder.select(compare(sign, second, first), second, first)
 
@@ -237,7 +237,7 @@ def _square_root(context: Any, x: Any) -> Any:
     to = x if isinstance(x, (Lanes, types.Float)) else types.float64
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value = in_kind(context, builder, args[0], sig.args[0], to)
+        value = in_common_type(context, builder, args[0], sig.args[0], to)
         return llvm(builder, "sqrt", value.type, value)
 
     return to(x), codegen
@@ -305,7 +305,7 @@ def _load_lanes(context: Any, values: Any, place: Any, like: Any) -> Any:
 
 
 @instructions(simd.store)
-def _store(context: Any, values: Any, place: Any, new: Any) -> Any:
+def _store_lanes(context: Any, values: Any, place: Any, new: Any) -> Any:
     """Lanes into an array, side by side."""
     kept = Lanes(new.count, values.dtype)
 

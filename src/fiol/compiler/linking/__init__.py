@@ -52,7 +52,7 @@ def dispatcher(function: Any, options: dict[str, Any]) -> Any:
 
 
 @functools.cache
-def usable() -> bool:
+def passes_self_test() -> bool:
     """Return whether linked code passes its self-test in this process; warn if it does not."""
     from fiol.compiler.linking.self_test import check
 
@@ -66,5 +66,6 @@ def usable() -> bool:
 
 def warn_of_numba(error: Exception) -> None:
     """Say that numba is not as expected, and what follows."""
-    text = f"numba {numba.__version__} differs from the versions that fiol was tested with ({error!r})"
+    reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    text = f"numba {numba.__version__} differs from the versions that fiol was tested with ({reason})"
     warnings.warn(f"{text}: first use takes longer, results are the same", RuntimeWarning, stacklevel=3)

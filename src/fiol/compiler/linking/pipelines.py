@@ -10,7 +10,7 @@ from numba.core.compiler_machinery import FunctionPass, PassManager, register_pa
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import RewriteSemanticConstants
 
-from fiol.compiler.linking import usable
+from fiol.compiler.linking import passes_self_test
 from fiol.compiler.linking.constants import insert_constants
 from fiol.compiler.linking.libraries import InlinedLibrary, KernelLibrary, LoopLibrary
 
@@ -40,7 +40,7 @@ class ChooseKernelLibrary(FunctionPass):
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        return use_library(state, KernelLibrary)
+        return choose_library(state, KernelLibrary)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -54,10 +54,10 @@ class ChooseInlinedLibrary(FunctionPass):
 
     def run_pass(self, state: Any) -> bool:
         loops = FOR_ITER in state.func_id.func.__code__.co_code[::2]
-        return use_library(state, LoopLibrary if loops and state.flags.fastmath else InlinedLibrary)
+        return choose_library(state, LoopLibrary if loops and state.flags.fastmath else InlinedLibrary)
 
 
-def use_library(state: Any, library: Any) -> bool:
+def choose_library(state: Any, library: Any) -> bool:
     """Let numba's lowering write into a library of this class."""
     state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
     state.library.enable_object_caching()
@@ -66,7 +66,7 @@ def use_library(state: Any, library: Any) -> bool:
 
 #: Passes of numba for what kernels do not contain: `with`, closures, generators, whole-array expressions, functions to
 #: inline as source; and checks and reports that change no code.
-SKIPPED_PASSES = {
+NOT_NEEDED = {
     "AnnotateTypes",
     "DumpParforDiagnostics",
     "FindLiterallyCalls",
@@ -93,14 +93,14 @@ def pipeline(chooser: Any, tested: bool) -> type[CompilerBase]:
     class Compiler(CompilerBase):
         def define_pipelines(self) -> list[Any]:
             default = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            if tested and not usable():
+            if tested and not passes_self_test():
                 return [default]
             ours = self.state.func_id.func.__globals__.get("__name__", "").partition(".")[0] == "fiol"
             manager = PassManager("fiol")
             for step, description in default.passes:
                 if step is RewriteSemanticConstants:
                     manager.add_pass(ClassConstants, "class constants of components")
-                if not (ours and step.__name__ in SKIPPED_PASSES):
+                if not (ours and step.__name__ in NOT_NEEDED):
                     manager.add_pass(step, description)
                 if step is NopythonTypeInference:
                     manager.add_pass(chooser, "code library")
