@@ -298,7 +298,7 @@ class Loss(Component):
         """Return `exact_step` without a branch on a score: for lanes, where `lane_exact` allows it."""
         return self.exact_step(z, p, tolerance, reach, y, weight)
 
-    def lane_exact(self, z: float, p: float) -> bool:
+    def lane_exact(self, z: float, p: float, y: float) -> bool:
         """Return whether `lane_step` is exact in all lanes, for a sample weight of 1."""
         return True
 
@@ -703,7 +703,7 @@ class Logistic(Binary):
         c, curvature = even_logistic_root(y * z, weight * p)
         return weight * y * c, weight * curvature
 
-    def lane_exact(self, z: float, p: float) -> bool:
+    def lane_exact(self, z: float, p: float, y: float) -> bool:
         return not anywhere(abs(z) + p > EVEN)
 
     def flow(self, q: float, p: float, y: float) -> float:

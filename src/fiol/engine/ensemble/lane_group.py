@@ -11,6 +11,7 @@ import numpy as np
 from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import FLOAT_ROUNDS, START, Clock, State, aligned, realigned
 from fiol.components.component import Component
+from fiol.components.lane_checks import check_lanes
 from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.components.simd import choose, total
@@ -109,7 +110,10 @@ def lanes_there(compiled: bool) -> bool:
 def chosen_lanes(plans: Sequence[Plan], compiled: bool) -> list[int]:
     """Return the members of an ensemble that share lanes: those that fit, as many as there are lanes, if not one."""
     places = [k for k, plan in enumerate(plans) if fits_lanes(plan)][: WIDTHS[-1] - 1]
-    return places if len(places) > 1 and lanes_there(compiled) else []
+    if len(places) < 2 or not lanes_there(compiled):
+        return []
+    check_lanes(plans[places[0]].problem.loss)
+    return places
 
 
 class LaneGroup:
