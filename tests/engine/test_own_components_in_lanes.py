@@ -81,6 +81,10 @@ def test_own_step_size_with_another_statistic_learns_beside_lanes(monkeypatch):
     monkeypatch.setattr(lane_group, "INTERPRETED", True)
     learner = fiol.Learner(ensemble(fiol.Squared(), LongTail(), LongTail(2.0), OtherName()), compiled=False)
     assert learner.engine.members_in_use.in_lanes == [0, 1]
+    assert [member.in_lanes for member in learner.members] == [True, True, False]
+    assert [line.split()[-1] for line in str(learner).splitlines() if "LongTail" in line or "OtherName" in line] == [
+        "lanes", "lanes", "alone"
+    ]  # fmt: skip
 
 
 def test_own_loss_in_lanes_needs_a_closed_form():

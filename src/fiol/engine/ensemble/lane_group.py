@@ -54,7 +54,7 @@ def fits_lanes(plan: Plan) -> bool:
 
     It can for exact steps from the last iterate with at most a ridge.
 
-    The parts of the plan that these rounds replace declare it by `in_lanes`.
+    The parts of the plan that these rounds replace declare it by `lane_ready`.
     """
     problem = plan.problem
     return (
@@ -73,7 +73,7 @@ def fits_lanes(plan: Plan) -> bool:
 
 
 def declares_lanes(component: Component) -> bool:
-    """Return whether the class of a component itself sets `in_lanes`; a subclass may override what lanes replace.
+    """Return whether the class of a component itself sets `lane_ready`; a subclass may override what lanes replace.
 
     >>> from fiol.algorithms.anchors import LastIterate
     >>> class Own(LastIterate):
@@ -81,7 +81,7 @@ def declares_lanes(component: Component) -> bool:
     >>> declares_lanes(LastIterate()), declares_lanes(Own())
     (True, False)
     """
-    return bool(vars(type(component)).get("in_lanes", False))
+    return bool(vars(type(component)).get("lane_ready", False))
 
 
 def has_lane_ridge(plan: Plan) -> bool:
