@@ -373,9 +373,10 @@ def check_lane_steps(loss: Loss, ys: Sequence[float]) -> None:
     except TypeError as error:
         raise CheckError(str(error)) from error
     q, p = (part.ravel() for part in np.meshgrid(FAR_SCORES, FAR_SLOPES))
+    in_lanes: Any = loss.lane_step  # takes lanes, too
     for y, weight in itertools.product(ys, (1.0, 0.25)):
         with np.errstate(all="ignore"):
-            found = [np.broadcast_to(part, q.shape) for part in loss.lane_step(q, p, 0.0, 1.0, y, weight)]
+            found = [np.broadcast_to(part, q.shape) for part in in_lanes(q, p, 0.0, 1.0, y, weight)]
         for k, (z, slope) in enumerate(zip(q.tolist(), p.tolist(), strict=True)):
             if loss.lane_exact(z, weight * slope, y):
                 check_lane_step(loss, z, slope, y, weight, float(found[0][k]), float(found[1][k]))
@@ -541,7 +542,7 @@ def stream(step_size: StepSize, compiled: bool, members: int = 1) -> Floats:
     rng = np.random.default_rng(2)
     X = rng.standard_normal((8, 3)) * (rng.random((8, 3)) < 0.7)
     update = Update(Squared(), Unregularized(), step_size)
-    learner = Learner(update if members == 1 else Ensemble([update] * members), n_features=3, compiled=compiled)
+    learner = Learner(update if members == 1 else Ensemble((update,) * members), n_features=3, compiled=compiled)
     learner.learn(X, rng.standard_normal(8))
     learner = learner if members == 1 else learner.member(0)
     return np.append(learner.weights, learner.intercept)

@@ -9,7 +9,7 @@ from tests.partly_seen import partly_seen
 
 import fiol
 from fiol.components.simd import anywhere, choose
-from fiol.components.step_sizes.rule import StepRule, add_to_sum, metric
+from fiol.components.step_sizes.rule import add_to_sum, metric, rule_of_squares
 from fiol.engine.ensemble import lane_group
 
 
@@ -44,7 +44,7 @@ class LongTail(fiol.Adaptive):
         return self.size
 
     def rule(self):
-        return StepRule(self.size, 0.1, 1.0, 0.01, 0.0, 1.0, 0.0, 1.0, 0.0)
+        return rule_of_squares(self.size, base=0.1, root=1.0, part=0.01)
 
     def h(self, s, unit):
         return metric(self.rule(), 0.1, sqrt(s[0] / unit), s[0] / unit)
@@ -137,7 +137,7 @@ class KnowsItsLimit(OffInLanes):
 
 class WrongRule(LongTail):
     def rule(self):
-        return StepRule(self.size, 0.1, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0)
+        return rule_of_squares(self.size, base=0.1, root=1.0, part=1.0)
 
     def h(self, s, unit):
         return 0.1 + sqrt(s[0] / unit) + 0.01 * s[0] / unit

@@ -94,6 +94,8 @@ class Loss(Component):
     | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
     | `step_unit(slopes, t)` | the unit of its steps, a score by a derivative; 1 by default |
     | `dispersion(slopes, t)` | variance of the derivative by mean curvature, for `Learner.uncertainty`; no default |
+    | `lane_step(z, p, tolerance, reach, y, weight)` | beta and curvature of an exact step, for lanes |
+    | `lane_exact(z, p, y)` | whether `lane_step` is exact in all lanes; elsewhere `exact_step` is used |
     | `scale_statistic(z, y)` | what `slopes` adds up where there is a `step_unit`; squared derivatives by default |
 
     | attribute | meaning |
