@@ -40,7 +40,7 @@ def check_uncompiled(patch):
 
     stream = checks.stream
     patch.setattr(checks, "check_compiled", lambda component, _: checks.check_copies(component))
-    patch.setattr(checks, "stream", lambda step_size, compiled: stream(step_size, False))
+    patch.setattr(checks, "stream", lambda step_size, compiled, members=1: stream(step_size, False, members))
 
 
 def interpret_all(patch):

@@ -318,3 +318,8 @@ def test_single_events_have_the_bits_of_chunks(loss, dtype):
         numbered.learn_one(indices, values, target)
     assert np.array_equal(numbered.weights, events.weights)
     assert numbered.score_one(indices, values) == expected[-1]
+
+
+def test_progressive_loss_of_a_single_update_is_refused():
+    with pytest.raises(TypeError, match="only an ensemble stores its progressive loss"):
+        _ = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False).progressive_loss

@@ -27,14 +27,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
 from fiol.components.component import Component, check_complete
 from fiol.components.geometries import Euclidean, Geometry, Separable, SignedEntropy
+from fiol.components.lane_checks import check_lanes
 from fiol.components.losses import LINKS, Huber, Loss, Poisson, Squared
 from fiol.components.regularizers import L1, Box, ElasticNet, Regularizer, Unregularized
 from fiol.components.row import Floats
 from fiol.components.solvers import Bisection, Solver
-from fiol.components.step_sizes import Observation, ScaleFree, StepOutcome, StepSize
+from fiol.components.step_sizes import Observation, ScaleFree, StepOutcome, StepRule, StepSize, states_its_rule
+from fiol.components.step_sizes.rule import base_metric, metric
 from fiol.learner import Learner
 from fiol.step import Step, solve_step
 
@@ -43,6 +46,9 @@ SCORES = (-100.0, -10.0, -3.0, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 2.0, 10.0
 OUTLIERS = (-1000.0, 1000.0)
 TARGETS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
 SLOPES = (0.0, 1e-6, 0.1, 1.0, 10.0, 1e6)
+#: Scores and slopes of large rows, which members in SIMD lanes meet, too.
+FAR_SCORES = (-1e12, -1e9, -1e6, *SCORES, 1e6, 1e9, 1e12)
+FAR_SLOPES = (*SLOPES, 1e3, 1e9, 1e12)
 WEIGHTS = (-20.0, -2.0, -1.0, -0.3, -1e-3, 0.0, 1e-3, 0.1, 0.5, 1.0, 3.0, 20.0)
 STEPS = (1e-3, 0.5, 1.0, 100.0)
 ROUNDS = (1.0, 2.0, 3.0, 10.0, 1e3, 1e6, 1e9)
@@ -125,6 +131,8 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
         check_subgradient(loss, "dual", -beta, q + p * beta, y, where=f"for q = {q:g}, p = {p:g}: ")
         if loss.has("flow"):
             check_flow(loss, q, p, y)
+    if loss.lanes:
+        check_lane_steps(loss, ys)
     if loss.says_link():
         check_link(loss)
     if loss.has("flat_interval"):
@@ -263,10 +271,11 @@ def check_step_size(step_size: StepSize) -> None:
     """
     check_component(step_size, StepSize)
     check_copies(step_size)
+    in_lane = states_its_rule(step_size)
     for t in ROUNDS:
         eta = step_size.eta(t)
         must_hold(isfinite(eta) and eta > 0.0, step_size, "eta", f"eta({t:g}) is {eta}")
-        same = not step_size.is_constant() or eta == step_size.eta(1.0)
+        same = not (step_size.is_constant() or in_lane) or eta == step_size.eta(1.0)
         must_hold(same, step_size, "constant", f"eta({t:g}) is {eta:g}, but eta(1) is {step_size.eta(1.0):g}")
     if step_size.per_feature:
         records = [check_record(step_size, 0)]
@@ -277,6 +286,10 @@ def check_step_size(step_size: StepSize) -> None:
             must_hold(fits, free, "h", f"is {found[-1]:g} for values times 2^{power}, {records[1][-1]:g} without")
     ours, plain = (stream(step_size, compiled) for compiled in (True, False))
     must_hold(np.allclose(ours, plain, rtol=1e-9, atol=1e-12), step_size, "compiled", f"{ours} is not {plain}")
+    if in_lane:
+        beside = stream(step_size, True, members=2)
+        message = f"in lanes a stream gives the weights {beside}, alone {plain}"
+        must_hold(np.allclose(beside, plain, rtol=1e-9, atol=1e-12), step_size, "rule", message)
 
 
 # --- single checks ----------------------------------------------------------------------------
@@ -310,6 +323,7 @@ def check_record(step_size: StepSize, power: int) -> Floats:
     """Return the metrics of a feature after values times 2^power, with the same loss; check its statistics."""
     step_size = step_size.for_loss(Squared())  # as in a round
     s, found, pulled = np.zeros(step_size.width()), [], False
+    rule, total = step_size.rule() if states_its_rule(step_size) else None, 0.0
     for x, square in itertools.product((1.0, -0.25, 3.0, 1e-6, 1e6), (0.0, 1.0, 1e-8, 1e8)):
         value = x * 2.0**power
         step_size.raise_peak(s, value)
@@ -318,6 +332,10 @@ def check_record(step_size: StepSize, power: int) -> Floats:
         with np.errstate(all="ignore"):
             step_size.observe(s, Observation(value, square, length))
             h = step_size.h(s, 1.0)
+            if rule is not None:
+                total += rule.squares * square * value * value
+                check_rule(step_size, rule, h, length, total, step_size.peak(s) ** 2 if rule.scale_free else 1.0)
+                total += rule.curvatures * square * value * value
             step_size.observe_step(s, StepOutcome(value, square, square**0.5, (0.5 - (x < 0.0)) * square**0.5))
         here = f"for x = {value:g}, square = {square:g}"
         must_hold(bool(np.isfinite(s).all()), step_size, "observe", f"{here} the record becomes {s}")
@@ -330,6 +348,14 @@ def check_record(step_size: StepSize, power: int) -> Floats:
     return np.array(found)
 
 
+def check_rule(step_size: StepSize, rule: StepRule, h: float, length: float, total: float, unit: float) -> None:
+    """Check that `rule` and `h` give the same step for a feature with the sum `total` and the squared unit `unit`."""
+    by_rule = unit * metric(rule, base_metric(rule, length), (total / unit) ** 0.5, total / unit)
+    steps = [size / its if its > 0.0 else 0.0 for size, its in ((rule.size, by_rule), (step_size.eta(1.0), h))]
+    message = f"in lanes the step is {steps[0]:g}, by `h` it is {steps[1]:g}, where the sum of the feature is {total:g}"
+    must_hold(abs(steps[0] - steps[1]) <= ROUNDING * abs(steps[1]), step_size, "rule", message)
+
+
 def check_subgradient(loss: Loss, method: str, slope: float, z: float, y: float, where: str = "") -> None:
     """Check that a line through (z, phi(z)) with a subgradient as slope is nowhere above a convex phi."""
     base = loss.value(z, y)
@@ -338,6 +364,41 @@ def check_subgradient(loss: Loss, method: str, slope: float, z: float, y: float,
         slack = ROUNDING * (abs(base) + abs(slope) * (abs(v) + abs(z)) + abs(y * z)) + 1e-12
         message = f"{where}at z = {z:g}, y = {y:g} the line of slope {slope:g} lies above the value at v = {v:g}"
         must_hold(loss.value(v, y) >= height - slack, loss, method, message)
+
+
+def check_lane_steps(loss: Loss, ys: Sequence[float]) -> None:
+    """Check that lanes take the methods of a loss, and that steps in lanes are exact wherever `lane_exact` says so."""
+    try:
+        check_lanes(loss)
+    except TypeError as error:
+        raise CheckError(str(error)) from error
+    q, p = (part.ravel() for part in np.meshgrid(FAR_SCORES, FAR_SLOPES))
+    in_lanes: Any = loss.lane_step  # takes lanes, too
+    for y, weight in itertools.product(ys, (1.0, 0.25)):
+        with np.errstate(all="ignore"):
+            found = [np.broadcast_to(part, q.shape) for part in in_lanes(q, p, 0.0, 1.0, y, weight)]
+        for k, (z, slope) in enumerate(zip(q.tolist(), p.tolist(), strict=True)):
+            if loss.lane_exact(z, weight * slope, y):
+                check_lane_step(loss, z, slope, y, weight, float(found[0][k]), float(found[1][k]))
+
+
+def check_lane_step(loss: Loss, z: float, p: float, y: float, weight: float, beta: float, met: float) -> None:
+    """Check beta and curvature of a step in a lane against those of exact steps from scores that rounding may give."""
+    here, exact = (
+        f"for z = {z:g}, p = {p:g}, y = {y:g}, weight = {weight:g}",
+        loss.exact_step(z, p, 0.0, 1.0, y, weight),
+    )
+    off = 8.0 * float(np.spacing(abs(z) + abs(p * exact[0]) + abs(y)))
+    steps = [exact, *(loss.exact_step(z + move, p, 0.0, 1.0, y, weight) for move in (-off, off))]
+    for what, lane, all_exact in zip(("beta", "the curvature"), (beta, met), zip(*steps, strict=True), strict=True):
+        slack = ROUNDING * max(map(abs, all_exact)) + 1e-14 * weight
+        inside = min(all_exact) - slack <= lane <= max(all_exact) + slack
+        message = f"{here} {what} is {lane:g} in lanes, {all_exact[0]:g} by `exact_step`"
+        must_hold(inside, loss, "lane_step", f"{message}; where it is not exact, `lane_exact` must be False")
+    low, high = (-weight * loss.grad(z + p * beta + move, y) for move in (off, -off))
+    slack = ROUNDING * max(abs(low), abs(high)) + 1e-14 * weight
+    message = f"{here} beta is {beta:g}, but -weight grad at the new score is between {low:g} and {high:g}"
+    must_hold(low - slack <= beta <= high + slack, loss, "lane_step", message)
 
 
 def check_flow(loss: Loss, q: float, p: float, y: float) -> None:
@@ -476,12 +537,14 @@ def start_weights(geometry: Geometry, d: int, rng: np.random.Generator) -> Float
     raise CheckError(f"{geometry!r}.check_domain: refuses every kind of weights")
 
 
-def stream(step_size: StepSize, compiled: bool) -> Floats:
-    """Return the weights after a short, fixed stream."""
+def stream(step_size: StepSize, compiled: bool, members: int = 1) -> Floats:
+    """Return the weights after a short, fixed stream; with several equal members, those of one in a SIMD lane."""
     rng = np.random.default_rng(2)
     X = rng.standard_normal((8, 3)) * (rng.random((8, 3)) < 0.7)
-    learner = Learner(Update(Squared(), Unregularized(), step_size), n_features=3, compiled=compiled)
+    update = Update(Squared(), Unregularized(), step_size)
+    learner = Learner(update if members == 1 else Ensemble((update,) * members), n_features=3, compiled=compiled)
     learner.learn(X, rng.standard_normal(8))
+    learner = learner if members == 1 else learner.member(0)
     return np.append(learner.weights, learner.intercept)
 
 

@@ -85,7 +85,7 @@ class Summary(NamedTuple):
         """
         lines = [self.title, *columns([(f"{name}:", shown(value)) for name, value in self.facts.items()], "<")]
         if self.members:
-            lines.append("members: progressive loss, weight of the score")
+            lines.append("members: progressive loss, weight of the score, rounds in SIMD lanes or alone")
             lines += columns([(brief_member(member.update), *figures(member)) for member in self.members])
         if self.top:
             lines.append("features that matter most, weight times scale")
@@ -101,16 +101,19 @@ class Summary(NamedTuple):
         tables = [html_table(self.title, [(name, shown(value)) for name, value in self.facts.items()])]
         if self.members:
             members = [(brief_member(member.update), *figures(member)) for member in self.members]
-            tables.append(html_table("Members: progressive loss, weight of the score", members))
+            tables.append(
+                html_table("Members: progressive loss, weight of the score, rounds in SIMD lanes or alone", members)
+            )
         if self.top:
             top = [(str(name), f"{value:.4g}") for name, value in self.top.items()]
             tables.append(html_table("Features that matter most: weight times scale", top))
         return "".join(tables)
 
 
-def figures(member: Any) -> tuple[str, str]:
-    """Return the progressive loss and the weight of a member of an ensemble, as text."""
-    return f"{member.loss:.4g}", "overflowed" if member.overflowed else f"{member.weight:+.3f}"
+def figures(member: Any) -> tuple[str, str, str]:
+    """Return the progressive loss and the weight of a member of an ensemble, and how its rounds are made, as text."""
+    weight = "overflowed" if member.overflowed else f"{member.weight:+.3f}"
+    return f"{member.loss:.4g}", weight, "lanes" if member.in_lanes else "alone"
 
 
 def shown(value: Any) -> str:

@@ -144,7 +144,7 @@ def averaged_scaled_ridge(draws, loss):
     return draws.pick(fiol.FIOL, fiol.ISGD)(loss, penalty, step), True
 
 
-def closed_form_replay(draws, loss):
+def catch_up_replay(draws, loss):
     average, own = draws.pick(False, True), draws.size(6)
     penalty = draws.pick(fiol.Ridge(own), fiol.ElasticNet(own, own), fiol.ElasticNet(draws.size(), own))
     if average:
@@ -160,7 +160,7 @@ WAYS = {
     "ScaledWeights": scaled_weights,
     "ScaledRidge": scaled_ridge,
     "AveragedScaledRidge": averaged_scaled_ridge,
-    "ClosedFormReplay": closed_form_replay,
+    "CatchUpReplay": catch_up_replay,
 }
 
 
@@ -437,13 +437,13 @@ def cascade(update, geometry, averaging):
         return "DeferredAverage" if averaging else "NothingDeferred"
     if averaging:
         if replayed:
-            return "ClosedFormReplay"
+            return "CatchUpReplay"
         return "AveragedScaledRidge" if common and not l1 and not box else "Eager"
     if not l2:
         return "CumulativeL1"
     if common:
         return "ScaledWeights" if l1 else "ScaledRidge"
-    return "ClosedFormReplay" if replayed else "Eager"
+    return "CatchUpReplay" if replayed else "Eager"
 
 
 def combinations():

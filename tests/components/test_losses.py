@@ -362,7 +362,7 @@ def test_steps_in_lanes_are_exact_steps(data):
     p = np.array([data.draw(st.one_of(st.just(0.0), magnitudes(-12, 5))) for _ in range(4)])
     z = np.array([data.draw(st.one_of(st.just(0.0), signed(-3, 5))) for _ in range(4)])
     found = loss.lane_step(z, p, 0.0, 1.0, y, weight)
-    assert loss.lane_exact(z, weight * p)
+    assert loss.lane_exact(z, weight * p, y)
     for k in range(4):
         beta, curvature = loss.exact_step(z[k], p[k], 0.0, 1.0, y, weight)
         off = 8.0 * np.spacing(abs(z[k]) + weight * p[k] + 1.0)  # of the score

@@ -208,7 +208,7 @@ def test_merging_takes_means_of_statistics():
 
 @pytest.mark.parametrize("step_size", BUILT_IN + ALL[:5], ids=repr)
 def test_good_step_sizes_pass_their_checks(step_size, monkeypatch):
-    monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled: np.zeros(1))  # compiled elsewhere
+    monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled, members=1: np.zeros(1))  # compiled elsewhere
     fiol.checks.check_step_size(step_size)
 
 
@@ -327,7 +327,7 @@ class Roots(Mean):
     ],
 )
 def test_rules_that_make_no_steps_fail_their_checks(wrong, message, monkeypatch):
-    monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled: np.zeros(1))
+    monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled, members=1: np.zeros(1))
     with pytest.raises(fiol.checks.CheckError, match=message):
         fiol.checks.check_step_size(wrong)
 

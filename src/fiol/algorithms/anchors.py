@@ -77,7 +77,7 @@ class Anchor(Component):
 class LastIterate(Anchor):
     """C(w) = B(w, w_hat) / eta: near the weights of the round before (mirror descent)."""
 
-    in_lanes: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
+    lane_ready: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
 
     def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         return plan.lazy_update.load(plan, state, i, k, clock)

@@ -13,7 +13,7 @@ the feature is seen again:
 | `ScaledRidge` | a common factor | one ridge (and a box), any schedule, Euclidean; linearized without a box |
 | `CumulativeL1` | the sum of the steps: proxes of l1 add up | l1 (and a box), any step sizes, any separable geometry |
 | `ScaledWeights` | a common factor and such a sum | the same as `ScaledRidge` and l1, not linearized |
-| `ClosedFormReplay` | the number of rounds, in closed form | all penalties, quadratic geometries, constant eta(t) |
+| `CatchUpReplay` | the number of rounds: `catch_up` | all penalties, quadratic geometries, constant eta(t) |
 | `AveragedScaledRidge` | a common factor, and its sum for averages | the same as `ScaledRidge`, without a box |
 | `Eager` | a loop over all features in every round | everything else |
 
@@ -108,8 +108,8 @@ class LazyUpdate(Component):
     | `exact_for(update)` | whether the weights of such an update are those of a loop over all features |
     | `now(clock)` | the reading of the clock that `state.last_seen` records: rounds, or a sum over them |
     | `replay_eta(clock)` | the eta of the steps that `replay` gets; 1 where `now` adds up eta itself |
-    | `replay(plan, stored, passed, step, unit, clock, i)` | the weight of feature i, of which `stored` is kept |
-    | `replay_sum(plan, stored, passed, step, unit, clock, i)` | the sum of that weight over the missed rounds |
+    | `replay(plan, stored, elapsed, step, unit, clock, i)` | the weight of feature i, of which `stored` is kept |
+    | `replay_sum(plan, stored, elapsed, step, unit, clock, i)` | the sum of that weight over the missed rounds |
     | `replay_row(plan, feature, steps, clock, buffers)` | `replay` for the stored weights of a row in `buffers.w` |
     | `stored_form(w, clock)` | the number that is stored for a weight w |
     | `tick(plan, clock, eta)` | the clock after one more round |
@@ -117,8 +117,8 @@ class LazyUpdate(Component):
     Plans call `exact_for`, every round calls `tick`, and the methods below call the others when weights are read
     (`load`, `load_row`, `missed_sum`), stored (`keep`, `set_last_seen`) or all brought up to date (`settled`).
 
-    `passed` is the difference between `now(clock)` and `state.last_seen`. `step` is the step of the feature, `unit` the
-    unit in which the penalty sees its weight (`fiol.algorithms.units`).
+    `elapsed` is the difference between `now(clock)` and `state.last_seen`, in the unit of `now`. `step` is the
+    step of the feature, `unit` the unit in which the penalty sees its weight (`fiol.algorithms.units`).
     """
 
     #: Whether all features take part in every round.
@@ -151,11 +151,13 @@ class LazyUpdate(Component):
     def replay_eta(self, clock: Clock) -> float:
         return 1.0
 
-    def replay(self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int) -> float:
+    def replay(
+        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
+    ) -> float:
         return stored
 
     def replay_sum(
-        self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int
+        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
     ) -> float:
         return 0.0
 
@@ -163,7 +165,7 @@ class LazyUpdate(Component):
         w = weights_of_score(buffers.w, 0)
         for j in range(feature.shape[0]):
             unit = plan.units.unit_of(plan.step_size, buffers.statistics[:, j])
-            w[j] = self.replay(plan, w[j], buffers.passed[j], value_at(steps, j), unit, clock, nth(feature, j))
+            w[j] = self.replay(plan, w[j], buffers.elapsed[j], value_at(steps, j), unit, clock, nth(feature, j))
 
     def stored_form(self, w: float, clock: Clock) -> float:
         return w
@@ -173,7 +175,7 @@ class LazyUpdate(Component):
 
     # --- reading and storing weights, for all kinds -------------------------------------------
 
-    def passed(self, state: State, i: int, clock: Clock) -> float:
+    def elapsed(self, state: State, i: int, clock: Clock) -> float:
         """Return how far `now` has advanced since feature i was last seen."""
         return self.now(clock) - state.last_seen[i] if self.records else 0.0
 
@@ -181,16 +183,16 @@ class LazyUpdate(Component):
         """Return the weight of feature i for score k after `clock.t` rounds."""
         if self.replays:
             step = plan.step_of(state, i, self.replay_eta(clock))
-            passed = self.now(clock) - state.last_seen[i] if self.records else 0.0  # a call makes reading 3 % slower
+            elapsed = self.now(clock) - state.last_seen[i] if self.records else 0.0  # a call makes reading 3 % slower
             w, unit = get_weight(state.w, i, k), plan.unit_of(state, i)
-            return self.replay(plan, w, passed, step, unit, clock, i)
+            return self.replay(plan, w, elapsed, step, unit, clock, i)
         return get_weight(state.w, i, k)
 
     def missed_sum(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
         """Return the sum of that weight over the rounds since its feature was last seen."""
         if self.records:
-            passed, step = self.passed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
-            return self.replay_sum(plan, get_weight(state.w, i, k), passed, step, plan.unit_of(state, i), clock, i)
+            elapsed, step = self.elapsed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
+            return self.replay_sum(plan, get_weight(state.w, i, k), elapsed, step, plan.unit_of(state, i), clock, i)
         return 0.0
 
     def add_missed(self, plan: Plan, state: State, feature: Indices, clock: Clock, times: float) -> None:
@@ -208,8 +210,8 @@ class LazyUpdate(Component):
         """Return the factor by which missed rounds changed all weights of feature i; 1 if there is no common one."""
         if state.w.ndim == 1 or not (self.linear and plan.regularizer.linear):
             return 1.0
-        passed, step = self.passed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
-        return self.replay(plan, 1.0, passed, step, plan.unit_of(state, i), clock, i)
+        elapsed, step = self.elapsed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
+        return self.replay(plan, 1.0, elapsed, step, plan.unit_of(state, i), clock, i)
 
     def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
         """Return the weight of feature i for score k times a factor, in which the shared one is included."""
@@ -223,8 +225,8 @@ class LazyUpdate(Component):
         for j in range(feature.shape[0]):
             i = nth(feature, j)
             w[j] = get_weight(state.w, i, 0)
-            buffers.passed[j] = now - state.last_seen[i]
-            most = max(most, buffers.passed[j])
+            buffers.elapsed[j] = now - state.last_seen[i]
+            most = max(most, buffers.elapsed[j])
         if most > 0.0:
             steps = plan.step_size.steps(feature.shape[0], self.replay_eta(clock), buffers)
             self.replay_row(plan, feature, steps, clock, buffers)
@@ -294,7 +296,7 @@ class LazyUpdate(Component):
 class NothingDeferred(LazyUpdate):
     """Absent features are not touched by anything."""
 
-    in_lanes: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
+    lane_ready: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
     records: ClassVar[bool] = False
     shared_decay: ClassVar[bool] = True
     in_place: ClassVar[bool] = True
@@ -319,9 +321,9 @@ class DeferredAverage(LazyUpdate):
         return not update.keeps_all_rounds and (update.mixes_features or not update.penalized)
 
     def replay_sum(
-        self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int
+        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
     ) -> float:
-        return passed * stored
+        return elapsed * stored
 
 
 class Eager(LazyUpdate):
@@ -351,8 +353,10 @@ class CumulativeL1(LazyUpdate):
     def now(self, clock: Clock) -> float:
         return clock.cumulative_l1
 
-    def replay(self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int) -> float:
-        return plan.units.prox_in_units(plan.problem.geometry, plan.regularizer, stored, step * passed, unit, i)
+    def replay(
+        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
+    ) -> float:
+        return plan.units.prox_in_units(plan.problem.geometry, plan.regularizer, stored, step * elapsed, unit, i)
 
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
         cumulative_l1 = clock.cumulative_l1 + eta
@@ -377,8 +381,10 @@ class ScaledWeights(LazyUpdate):
     def now(self, clock: Clock) -> float:
         return clock.cumulative_l1
 
-    def replay(self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int) -> float:
-        return plan.regularizer.clip(clock.scale * soft_threshold(stored, plan.l1_rate(step, i) * passed))
+    def replay(
+        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
+    ) -> float:
+        return plan.regularizer.clip(clock.scale * soft_threshold(stored, plan.l1_rate(step, i) * elapsed))
 
     def stored_form(self, w: float, clock: Clock) -> float:
         return w / clock.scale
@@ -400,7 +406,9 @@ class ScaledRidge(ScaledWeights):
         clipped = update.bounded and update.linearized
         return update.shares_factor and not update.l1 and not clipped and not update.averaged
 
-    def replay(self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int) -> float:
+    def replay(
+        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
+    ) -> float:
         return plan.regularizer.clip(clock.scale * stored)
 
 
@@ -418,15 +426,15 @@ class AveragedScaledRidge(ScaledRidge):
         return clock.cumulative_scale
 
     def replay_sum(
-        self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int
+        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
     ) -> float:
-        return stored * passed
+        return stored * elapsed
 
 
-class ClosedFormReplay(LazyUpdate):
-    """All steps were alike, so the regularizer replays n rounds at once: `Regularizer.catch_up`."""
+class CatchUpReplay(LazyUpdate):
+    """All steps were alike, so `Regularizer.catch_up` replays n rounds: by a formula, or by a loop over them."""
 
-    in_lanes: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
+    lane_ready: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
     replays: ClassVar[bool] = True
     by_row: ClassVar[bool] = True
     linear: ClassVar[bool] = True
@@ -439,17 +447,19 @@ class ClosedFormReplay(LazyUpdate):
     def replay_eta(self, clock: Clock) -> float:
         return clock.eta
 
-    def replay(self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int) -> float:
-        w, step = plan.units.to_units(stored, step / plan.problem.geometry.metric(i), unit)
-        if plan.regularizer.linear:  # a factor is the same in any unit
-            return plan.regularizer.catch_up(stored, step, passed, i)
-        return plan.units.from_units(plan.regularizer.catch_up(w, step, passed, i), unit)
-
-    def replay_sum(
-        self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int
+    def replay(
+        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
     ) -> float:
         w, step = plan.units.to_units(stored, step / plan.problem.geometry.metric(i), unit)
-        return plan.units.from_units(plan.regularizer.catch_up_sum(w, step, passed, i), unit)
+        if plan.regularizer.linear:  # a factor is the same in any unit
+            return plan.regularizer.catch_up(stored, step, elapsed, i)
+        return plan.units.from_units(plan.regularizer.catch_up(w, step, elapsed, i), unit)
+
+    def replay_sum(
+        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
+    ) -> float:
+        w, step = plan.units.to_units(stored, step / plan.problem.geometry.metric(i), unit)
+        return plan.units.from_units(plan.regularizer.catch_up_sum(w, step, elapsed, i), unit)
 
     def replay_row(self, plan: Plan, feature: Indices, steps: PerFeature, clock: Clock, buffers: RowBuffers) -> None:
         w = weights_of_score(buffers.w, 0)
@@ -458,7 +468,7 @@ class ClosedFormReplay(LazyUpdate):
             step = value_at(steps, j) / plan.problem.geometry.metric(nth(feature, j))
             scaled, buffers.step[j] = plan.units.to_units(w[j], step, unit)
             w[j] = w[j] if plan.regularizer.linear else scaled
-        plan.regularizer.catch_up_row(feature, buffers.step, buffers.passed, w)
+        plan.regularizer.catch_up_row(feature, buffers.step, buffers.elapsed, w)
         if plan.units.scaled and not plan.regularizer.linear:
             for j in range(feature.shape[0]):
                 unit = plan.units.unit_of(plan.step_size, buffers.statistics[:, j])
@@ -473,6 +483,6 @@ LAZY_UPDATES: tuple[LazyUpdate, ...] = (
     ScaledWeights(),
     ScaledRidge(),
     AveragedScaledRidge(),
-    ClosedFormReplay(),
+    CatchUpReplay(),
     Eager(),
 )

@@ -35,7 +35,7 @@ class ImplicitLoss(LossStep):
     """A(w) = f(w): the loss itself, so beta = -f'(new score). Never overshoots."""
 
     solves: ClassVar[bool] = True
-    in_lanes: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
+    lane_ready: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
 
     def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
         beta, score, _ = problem.step(row, out)

@@ -235,6 +235,6 @@ def choose_lazy_update(update: UpdateProperties) -> LazyUpdate:
     >>> from fiol import L1, AdaGrad, ElasticNet, Euclidean, Logistic, Polynomial, Ridge
     >>> [choose_lazy_update(properties_of(Update(Logistic(), r, s), Euclidean(), False)) for r, s in [
     ...     (L1(0.1), Polynomial()), (Ridge(0.1), Polynomial()), (ElasticNet(0.1, 0.1), AdaGrad())]]
-    [CumulativeL1(), ScaledRidge(), ClosedFormReplay()]
+    [CumulativeL1(), ScaledRidge(), CatchUpReplay()]
     """
     return min((lazy for lazy in LAZY_UPDATES if lazy.exact_for(update)), key=lambda lazy: lazy.cost)

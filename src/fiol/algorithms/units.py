@@ -103,8 +103,8 @@ class FeatureUnits(Units):
 
     def units_of_row(self, step_size: StepSize, features: int, buffers: RowBuffers) -> PerFeature:
         for j in range(features):  # which is free again, once weights are up to date
-            buffers.passed[j] = scale_of(step_size, buffers.statistics[:, j])
-        return buffers.passed[:features]
+            buffers.elapsed[j] = scale_of(step_size, buffers.statistics[:, j])
+        return buffers.elapsed[:features]
 
     def row_in_units(self, x: Floats, center: Any, steps: PerFeature, unit: PerFeature, buffers: RowBuffers) -> Any:
         for j in range(x.shape[0]):  # one loop for all has too many arrays to vectorize

@@ -94,6 +94,8 @@ class Loss(Component):
     | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
     | `step_unit(slopes, t)` | the unit of its steps, a score by a derivative; 1 by default |
     | `dispersion(slopes, t)` | variance of the derivative by mean curvature, for `Learner.uncertainty`; no default |
+    | `lane_step(z, p, tolerance, reach, y, weight)` | beta and curvature of an exact step, for lanes |
+    | `lane_exact(z, p, y)` | whether `lane_step` is exact in all lanes; elsewhere `exact_step` is used |
     | `scale_statistic(z, y)` | what `slopes` adds up where there is a `step_unit`; squared derivatives by default |
 
     | attribute | meaning |
@@ -298,7 +300,7 @@ class Loss(Component):
         """Return `exact_step` without a branch on a score: for lanes, where `lane_exact` allows it."""
         return self.exact_step(z, p, tolerance, reach, y, weight)
 
-    def lane_exact(self, z: float, p: float) -> bool:
+    def lane_exact(self, z: float, p: float, y: float) -> bool:
         """Return whether `lane_step` is exact in all lanes, for a sample weight of 1."""
         return True
 
@@ -703,7 +705,7 @@ class Logistic(Binary):
         c, curvature = even_logistic_root(y * z, weight * p)
         return weight * y * c, weight * curvature
 
-    def lane_exact(self, z: float, p: float) -> bool:
+    def lane_exact(self, z: float, p: float, y: float) -> bool:
         return not anywhere(abs(z) + p > EVEN)
 
     def flow(self, q: float, p: float, y: float) -> float:

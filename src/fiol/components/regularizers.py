@@ -44,7 +44,7 @@ class Regularizer(Component):
     |---|---|
     | lazy updates where eta(t) changes (else: a loop over all features in every round) | `algorithms/lazy_updates.py` |
     | rows padded to whole SIMD blocks | `algorithms/layout.py` |
-    | members of an ensemble in SIMD lanes | `engine/ensemble/members.py` |
+    | members of an ensemble in SIMD lanes | `engine/ensemble/lane_group.py` |
     | the gate of `Stacked` | `presets.py` |
     | ensembles as the default of estimators | `integrations/parameters.py` |
     | regret measured from sums over all weights | `regret/measuring.py` |

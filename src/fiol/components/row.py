@@ -63,7 +63,7 @@ class RowBuffers(NamedTuple):
     new: Any  #: the weights after the round
     step: Floats  #: their step sizes
     before: Floats  #: 1 / step before the round
-    passed: Floats  #: how far the clock has moved since each feature was last updated
+    elapsed: Floats  #: how far the clock has moved since each feature was last updated
     kept: Any  #: the stored values from which the weights are computed, where these are not the weights themselves
     x: Floats  #: the values of the row, where the layout pads them with zeros
     alike: Floats  #: zeros: feature 0 for every value, where all features are treated alike

@@ -117,7 +117,7 @@ class ClosedForm(Solver):
     ClosedForm()
     """
 
-    in_lanes: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
+    lane_ready: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
 
     def objection(self, regularizer: Regularizer, geometry: Geometry) -> str:
         if not geometry.quadratic:

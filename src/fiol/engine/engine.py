@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from math import nan
 from typing import Any, Protocol
 
 import numpy as np
@@ -456,11 +455,14 @@ class Engine(ABC):
 
     @property
     def progressive_loss(self) -> float:
-        """The weighted mean loss of an ensemble's scores, each from before its row was learned from; nan for an update.
+        """The mean loss of an ensemble's scores, each from before its row was learned from, by sample weights.
 
-        Weights are sample weights.
+        An update stores no losses: TypeError.
         """
-        return nan
+        raise TypeError(
+            "only an ensemble stores its progressive loss: take the mean loss of the scores that `learn` returns, or "
+            "use fiol.regret.Ledger"
+        )
 
     @property
     def mixing(self) -> Floats:

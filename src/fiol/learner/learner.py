@@ -421,7 +421,10 @@ class Learner(Model):
 
     @property
     def progressive_loss(self) -> float:
-        """The mean loss of an ensemble's scores, each from before its row was learned from, by sample weights."""
+        """The mean loss of an ensemble's scores, each from before its row was learned from, by sample weights.
+
+        A single update stores no losses: TypeError. Take the mean loss of the scores that `learn` returns.
+        """
         with self.core.lock:
             return self.core.engine.progressive_loss
 

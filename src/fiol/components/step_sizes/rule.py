@@ -25,18 +25,34 @@ class StepRule(NamedTuple):
         h = base + length L + root sqrt(s) + part s
 
     where L is the squared length of the row and s the sum that is kept of the feature, both in units of features.
-    Every entry is a number, or lanes with a number per member.
+    Every entry is a number, or lanes with a number per member. Compiled code takes neither keywords nor defaults here:
+    use `rule_of_squares`, `rule_of_curvatures` or `rule_of_length`.
     """
 
     size: Any  #: the numerator of steps
-    base: Any = 1.0
-    root: Any = 0.0
-    part: Any = 0.0
-    length: Any = 0.0
-    squares: Any = 0.0  #: 1 if s adds up squared gradients, each before its step
-    curvatures: Any = 0.0  #: 1 if s adds up curvatures, each after its step
-    adaptive: Any = 1.0  #: 1 if steps depend on derivatives of the loss
-    scale_free: Any = 0.0  #: 1 if values are divided by the largest absolute value of their feature
+    base: Any
+    root: Any
+    part: Any
+    length: Any
+    squares: Any  #: 1 if s adds up squared gradients, each before its step
+    curvatures: Any  #: 1 if s adds up curvatures, each after its step
+    adaptive: Any  #: 1 if steps depend on derivatives of the loss
+    scale_free: Any  #: 1 if values are divided by the largest absolute value of their feature
+
+
+def rule_of_squares(size: Any, base: Any, root: Any, part: Any) -> StepRule:
+    """Return the rule of steps size / (base + root sqrt(s) + part s), where s adds up squared gradients."""
+    return StepRule(size, base, root, part, 0.0, 1.0, 0.0, 1.0, 0.0)
+
+
+def rule_of_curvatures(size: Any, base: Any, part: Any) -> StepRule:
+    """Return the rule of steps size / (base + part s), where s adds up curvatures."""
+    return StepRule(size, base, 0.0, part, 0.0, 0.0, 1.0, 1.0, 0.0)
+
+
+def rule_of_length(size: Any, base: Any, length: Any) -> StepRule:
+    """Return the rule of steps size / (base + length L), where L is the squared length of the row."""
+    return StepRule(size, base, 0.0, 0.0, length, 0.0, 0.0, 1.0, 0.0)
 
 
 class RoundScale(NamedTuple):
@@ -163,3 +179,4 @@ def merge_share(rule: StepRule, own: Any, total: Any, seen: Any) -> Any:
 #: The functions that kernels call as well as components.
 FORMULAS: tuple[Any, ...] = (base_metric, metric, step_length, add_to_sum, slope_square_unit, unit_of_steps)
 FORMULAS += (round_scale, observed_curvature, precision, merge_share)
+FORMULAS += (rule_of_squares, rule_of_curvatures, rule_of_length)

@@ -20,6 +20,9 @@ from fiol.components.step_sizes.rule import (
     add_to_sum,
     base_metric,
     metric,
+    rule_of_curvatures,
+    rule_of_length,
+    rule_of_squares,
 )
 
 #: At least this part of a prior is left, however much is forgotten: float32 can hold its inverse.
@@ -54,7 +57,7 @@ class AdaGrad(Adaptive):
         require("AdaGrad.kappa", self.kappa, 0.0, HUGE)
 
     def rule(self) -> StepRule:
-        return StepRule(self.size, self.kappa, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0)
+        return rule_of_squares(self.size, self.kappa, 1.0, 0.0)
 
     def eta(self, t: float) -> float:
         return self.size
@@ -103,7 +106,7 @@ class Normalized(Adaptive):
         require("Normalized.size", self.size, 0.0, 1e100, open_low=True)
 
     def rule(self) -> StepRule:
-        return StepRule(self.size, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0)
+        return rule_of_length(self.size, 0.0, 1.0)
 
     def eta(self, t: float) -> float:
         return self.size
@@ -183,7 +186,7 @@ class Curvature(Adaptive):
         return WalkingCurvature(self.size, self.prior, self.noise)
 
     def rule(self) -> StepRule:
-        return StepRule(self.size, self.prior, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0)
+        return rule_of_curvatures(self.size, self.prior, 1.0)
 
     def eta(self, t: float) -> float:
         return self.size

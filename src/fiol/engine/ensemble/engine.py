@@ -42,6 +42,7 @@ class Member(NamedTuple):
     loss: float  #: its mean loss, that of every row before it was learned from
     overflowed: bool  #: whether its scores left the range of double precision: then it is not used any more
     nonzero: int  #: how many of its features have a weight that is not exactly 0 (and pass the gate, if there is one)
+    in_lanes: bool  #: whether it shares SIMD lanes with others; if not, the time of its rounds is added
 
 
 class EnsembleStorage(NamedTuple):
@@ -280,7 +281,11 @@ class EnsembleEngine(Engine):
         losses, live = self.mean_losses()[1:].tolist(), (self.stack.live > 0.0).tolist()
         nonzeros = [int(np.count_nonzero(there)) for there in self.members_in_use.with_weight(features)]
         parts = zip(self.ensemble.updates, self.mixing.tolist(), losses, live, nonzeros, strict=True)
-        return [Member(update, v, loss, not alive, nonzero) for update, v, loss, alive, nonzero in parts]
+        in_lanes = self.members_in_use.in_lanes
+        return [
+            Member(update, v, loss, not alive, nonzero, k in in_lanes)
+            for k, (update, v, loss, alive, nonzero) in enumerate(parts)
+        ]
 
     def alone(self, k: int) -> UpdateEngine:
         separate = self.members_in_use.separate

@@ -12,7 +12,7 @@ from fiol.components.step_sizes.rule import LARGEST_SUM
 @inlined_strictly
 def root_in_lanes(loss, like, q, p, tolerance, reach, y, weight, spare):
     """Return beta = -weight phi'(q + p beta) in lanes like these, and the curvatures that the steps meet."""
-    if loss.lane_exact(q, weight * p):
+    if loss.lane_exact(q, weight * p, y):
         beta, curvature = loss.lane_step(q, p, tolerance, reach, y, weight)
         return beta + like, smaller(curvature + like, LARGEST_SUM)
     return roots_one_by_one(loss, q, p, tolerance, reach, y, weight, spare)
@@ -33,7 +33,7 @@ def roots_one_by_one(loss, q, p, tolerance, reach, y, weight, spare):
     store(spare, 4 * n, q * 0.0 + beta)
     store(spare, 5 * n, smaller(q * 0.0 + curvature, LARGEST_SUM))
     for k in range(n):
-        if not loss.lane_exact(spare[k], weight * spare[n + k]):
+        if not loss.lane_exact(spare[k], weight * spare[n + k], y):
             own, met = loss.exact_step(spare[k], spare[n + k], spare[2 * n + k], spare[3 * n + k], y, weight)
             spare[4 * n + k] = own
             spare[5 * n + k] = min(met, LARGEST_SUM)

@@ -11,6 +11,7 @@ import numpy as np
 from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import FLOAT_ROUNDS, START, Clock, State, aligned, realigned
 from fiol.components.component import Component
+from fiol.components.lane_checks import check_lanes
 from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.components.simd import choose, total
@@ -53,7 +54,7 @@ def fits_lanes(plan: Plan) -> bool:
 
     It can for exact steps from the last iterate with at most a ridge.
 
-    The parts of the plan that these rounds replace declare it by `in_lanes`.
+    The parts of the plan that these rounds replace declare it by `lane_ready`.
     """
     problem = plan.problem
     return (
@@ -72,7 +73,7 @@ def fits_lanes(plan: Plan) -> bool:
 
 
 def declares_lanes(component: Component) -> bool:
-    """Return whether the class of a component itself sets `in_lanes`; a subclass may override what lanes replace.
+    """Return whether the class of a component itself sets `lane_ready`; a subclass may override what lanes replace.
 
     >>> from fiol.algorithms.anchors import LastIterate
     >>> class Own(LastIterate):
@@ -80,7 +81,7 @@ def declares_lanes(component: Component) -> bool:
     >>> declares_lanes(LastIterate()), declares_lanes(Own())
     (True, False)
     """
-    return bool(vars(type(component)).get("in_lanes", False))
+    return bool(vars(type(component)).get("lane_ready", False))
 
 
 def has_lane_ridge(plan: Plan) -> bool:
@@ -109,7 +110,10 @@ def lanes_there(compiled: bool) -> bool:
 def chosen_lanes(plans: Sequence[Plan], compiled: bool) -> list[int]:
     """Return the members of an ensemble that share lanes: those that fit, as many as there are lanes, if not one."""
     places = [k for k, plan in enumerate(plans) if fits_lanes(plan)][: WIDTHS[-1] - 1]
-    return places if len(places) > 1 and lanes_there(compiled) else []
+    if len(places) < 2 or not lanes_there(compiled):
+        return []
+    check_lanes(plans[places[0]].problem.loss)
+    return places
 
 
 class LaneGroup:

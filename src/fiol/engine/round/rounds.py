@@ -52,14 +52,14 @@ def clock_into(ticks, clock):
 def uses_of(space):
     """Return the row buffers, which are parts of one array."""
     if space.ndim == 2:
-        step, before, passed, x, alike = space[3], space[4], space[5], space[7], space[8]
-        parts = space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:]
+        step, before, elapsed, x, alike = space[3], space[4], space[5], space[7], space[8]
+        parts = space[0], space[1], space[2], step, before, elapsed, space[6], x, alike, space[9:]
         return borrowed(RowBuffers(*parts, 0.0, 0.0))
     last = space.shape[0] - 1
-    step, before, passed = flatten(space[3]), flatten(space[4]), flatten(space[5])
+    step, before, elapsed = flatten(space[3]), flatten(space[4]), flatten(space[5])
     x, alike = flatten(space[7]), flatten(space[8])
     records, rest = flatten_rows(space[9:last]), space[last]
-    parts = space[0], space[1], space[2], step, before, passed, space[6], x, alike, records
+    parts = space[0], space[1], space[2], step, before, elapsed, space[6], x, alike, records
     return borrowed(RowBuffers(*parts, rest[0], rest[1]))
 
 
