@@ -113,7 +113,7 @@ def test_told_by_hand_and_with_the_rest_of_scikit_learn(tmp_path):
     assert set(model.coef_names_) == {"zip=1", "zip=2", "zip=3", "x"}
     model.save(tmp_path / "model")
     assert fiol.load(tmp_path / "model").table_encoding == {"zip": "category"}
-    whole = FIOLRegressor(table_entable_encoding=TableEncoding.from_spec({"age": "skip"}), random_state=0)
+    whole = FIOLRegressor(table_encoding=TableEncoding.from_spec({"age": "skip"}), random_state=0)
     whole.fit(FRAME, Y).save(tmp_path / "whole")
     assert fiol.load(tmp_path / "whole").table_encoding == whole.table_encoding
     assert fiol.load(tmp_path / "whole").predict(FRAME.drop(columns="age")).shape == (ROWS,)
