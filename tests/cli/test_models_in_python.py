@@ -88,6 +88,18 @@ def test_one_row_frames_are_predicted_as_all_rows_at_once(table, tmp_path, optio
         assert again.predict(rows[0]).tolist() == expected[:1].tolist()
 
 
+@pytest.mark.parametrize("options", [[], ["--pairs", "code,age"], ["--bits", "12"], ["--max-features", "500"]])
+def test_dicts_are_predicted_as_rows_of_the_file(table, tmp_path, options):
+    path, frame = table
+    model = tmp_path / "table.fiol"
+    invoke("train", path, "--target", "bought", *SINGLE, *options, "-o", model)
+    learner, rows = fiol.load(model), frame.drop(columns="bought").to_dict("records")
+    expected = predicted(model, path).tolist()
+    assert learner.predict(rows).tolist() == expected
+    assert [learner.predict_named(row) for row in rows] == expected
+    assert [learner.snapshot().predict([row])[0] for row in rows[:3]] == expected[:3]
+
+
 def test_one_row_frames_with_several_classes(table, tmp_path):
     path, frame = table
     model = tmp_path / "table.fiol"

@@ -74,8 +74,8 @@ def test_a_lazy_frame_is_to_be_collected():
         pytest.importorskip("fiol.river").FIOLRegressor().learn_many(lazy, [1.0])
 
 
-def test_a_learner_of_columns_says_so_to_dicts():
+def test_a_learner_of_arrays_refuses_dicts():
     learner = fiol.Learner(fiol.FIOL(fiol.Squared()))
-    learner.learn(pd.DataFrame({"a": [1.0]}), [1.0])
-    with pytest.raises(TypeError, match=r"^this learner has columns: pass frames or arrays"):
+    learner.learn([[1.0]], [1.0])
+    with pytest.raises(TypeError, match=r"^this learner has numbered features: pass arrays"):
         learner.learn([{"a": 1.0}], [1.0])

@@ -26,6 +26,7 @@ from river import (
     feature_extraction,
     linear_model,
     metrics,
+    naive_bayes,
     preprocessing,
     stream,
 )
@@ -573,19 +574,52 @@ def test_what_has_no_columns_is_refused():
             model.predict_proba_many(X)
 
 
-def test_before_any_event():
-    model, X = FIOLClassifier(), pd.DataFrame({"a": [1.0, 2.0]})
+@pytest.mark.parametrize("loss", ["log_loss", "softmax"])
+def test_no_class_is_predicted_before_any_label(loss):
+    model, X = FIOLClassifier(loss), pd.DataFrame({"a": [1.0, 2.0]}, index=["x", "y"])
     assert model.predict_one({"a": 1.0}) is None
-    assert model.predict_proba_one({"a": 1.0}) == linear_model.LogisticRegression().predict_proba_one({"a": 1.0})
-    assert model.predict_proba_many(X).to_dict("list") == {False: [0.5, 0.5], True: [0.5, 0.5]}
+    assert model.predict_proba_one({"a": 1.0}) == naive_bayes.GaussianNB().predict_proba_one({"a": 1.0}) == {}
+    assert model.predict_many(X).tolist() == [None, None]
+    p = model.predict_proba_many(X)
+    assert (p.shape, p.index.tolist()) == ((2, 0), ["x", "y"])
+    assert model.predict_proba_many(pl.DataFrame({"a": [1.0]})).shape[1] == 0
 
 
-def test_an_active_learner_asks_for_labels():
-    """Uncertainty before the first label is what makes River's samplers ask for it."""
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("loss", ["log_loss", "softmax"])
+@pytest.mark.parametrize("label", [False, True])
+@pytest.mark.parametrize("many", [False, True])
+def test_no_class_is_predicted_that_has_not_been_seen(loss, label, many):
+    X, model = pd.DataFrame({"a": [1.0, -1.0, 0.0]}), FIOLClassifier(loss, fit_intercept=False)
+    if many:
+        model.learn_many(X[:1], pd.Series([label]))
+    else:
+        model.learn_one({"a": 1.0}, label)
+    for one in (model, pickle.loads(pickle.dumps(model)), model.clone(include_attributes=True)):
+        assert [one.predict_one(x) for x in dicts(X)] == one.predict_many(X).tolist() == [label] * 3
+        assert set(one.predict_proba_one({"a": 1.0})) == {False, True}  # of which there are two
+        one.learn_one({"a": -1.0}, not label)
+        assert [one.predict_one(x) for x in dicts(X)[:2]] == one.predict_many(X[:2]).tolist() == [label, not label]
+
+
+def test_labels_that_are_text_are_the_only_classes_of_a_report():
+    scores, seen = metrics.MacroF1(), set()
+    model = FIOLClassifier("softmax")
+    for x, y in datasets.ImageSegments().take(60):
+        p = model.predict_proba_one(x)
+        assert set(p) == seen
+        if p:
+            scores.update(y, max(p, key=p.get))
+        model.learn_one(x, y)
+        seen.add(y)
+    assert set(scores.cm.classes) <= seen
+
+
+def test_an_active_learner_asks_for_labels_after_the_first():
     sampler, asked = active.EntropySampler(FIOLClassifier(), seed=1), 0
-    for x, y in datasets.Phishing().take(200):
+    for k, (x, y) in enumerate(datasets.Phishing().take(200)):
         _, ask = sampler.predict_one(x)
-        if ask:
+        if ask or k == 0:  # River's samplers ask for no label of a model without classes
             asked += 1
             sampler.learn_one(x, y)
     assert 20 < asked < 200

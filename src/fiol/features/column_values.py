@@ -134,7 +134,7 @@ class ColumnValues:
             raise BadValueError(row, self.name, f"must be a number, got {value_shown(self.objects[row])}{hint}")
         values, missing = self.present()
         if values.dtype.kind == "m":
-            return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
+            values = np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
         if values.dtype.kind == "O":
             values = np.array([np.nan if is_missing(value) else value for value in values.tolist()], object)
         found = np.full(len(self), np.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from fiol.components.row import Floats, Indices
 from fiol.features.chunk import Chunk
+from fiol.features.column_values import BadValueError
 from fiol.features.containers import as_matrix, check_two_dimensional, to_chunk
 from fiol.features.frames import Frame, as_frame, converted, eager
 from fiol.features.hashing import CRC32, Hashing
@@ -17,7 +19,15 @@ from fiol.features.labels import Labels
 from fiol.features.max_features import renumbered, rows_that_fit
 from fiol.features.named_rows import NamedRows
 from fiol.features.numbered_rows import NOTHING, NumberedRow, number_dict
-from fiol.features.table_encoding import Column, TableEncoding, needs_encoding
+from fiol.features.table_encoding import Column, TableEncoding
+from fiol.features.table_rows import (
+    UnknownKeys,
+    encoding_by_types,
+    features_of_dict,
+    infer_from_dicts,
+    named_rows_of_dicts,
+    needs_encoding,
+)
 from fiol.features.transaction import Counting, Rewindable, Transaction
 from fiol.features.vocabulary import NAME_TYPES, Vocabulary
 
@@ -79,6 +89,8 @@ class FeatureSpace:
         self.dense_columns: int | None = None
         #: How columns become features, once a frame with more than numbers was learned from.
         self.table_encoding = table_encoding
+        #: Counts the keys of dicts that are no columns of the table encoding.
+        self.unknown = UnknownKeys()
         #: The classes of a model that has classes.
         self.labels: Labels | None = None
 
@@ -141,25 +153,16 @@ class FeatureSpace:
 
     def encode_rows(self, X: Any) -> Chunk:
         """Return the rows as a chunk, and add their new features; call it inside a transaction."""
-        return X if X is NOTHING else self.encode_by(self.encode_plain, X, self.encoded, self.fixed)
-
-    def encode_by(
-        self, encode: Callable[[Any, Any], Any], X: Any, table_rows: Callable[[Frame], Any], plain: bool
-    ) -> Any:
-        """Return `encode(X, frame)`; for a frame that needs a table encoding, `encode(table_rows(frame), None)`.
-
-        `plain` features never need one.
-        """
+        if X is NOTHING:
+            return X
         frame = as_frame(X)
-        if frame is None or self.any_names:
-            return encode(X, frame)
-        if not self.encodes_all_frames:
-            try:
-                return encode(X, frame)
-            except (TypeError, ValueError):
-                if plain or not needs_encoding(frame):
-                    raise
-        return encode(table_rows(frame), None)
+        if not self.is_table(X, frame):
+            return self.encode_plain(X, frame)
+        space = self.with_named_columns(frame)
+        chunk = space.encode_plain(space.table_rows(X, frame, learning=True), None)
+        if space is not self and space.features > self.features:
+            self.take_features(space)
+        return chunk
 
     def encode_plain(self, X: Any, frame: Frame | None) -> Chunk:
         """Return rows that need no table encoding as a chunk, and add their new features."""
@@ -189,6 +192,8 @@ class FeatureSpace:
 
     def encode_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
         """Return the indices (ascending) and values of a dict, and add its new names; call it inside a transaction."""
+        if self.is_table([row], None):
+            return only_row(self.encode_rows, row)
         encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
         found = encoder.encode_one(self.with_names(row))
         if isinstance(encoder, Vocabulary):
@@ -203,6 +208,10 @@ class FeatureSpace:
         encoder = self.encoder
         if encoder is None or not isinstance(row, dict):
             return None
+        if self.table_encoding is not None:
+            row = features_of_dict(self.table_encoding, row)
+            if row is None:
+                return None
         plain = isinstance(encoder, Vocabulary) and self.max_features is None
         found = number_dict(
             encoder,
@@ -220,8 +229,11 @@ class FeatureSpace:
         """Return the rows as a chunk, without features never seen; if `counts_unseen`, these get number `features`."""
         if X is NOTHING:
             return X
-        plain = self.fixed or self.columns is not None
-        return self.encode_by(self.read_plain, X, lambda frame: self.completed(frame).named_rows(frame), plain)
+        frame = as_frame(X)
+        if not self.is_table(X, frame):
+            return self.read_plain(X, frame)
+        space = self.with_named_columns(frame)
+        return space.read_plain(space.table_rows(X, frame, learning=False), None)
 
     def read_plain(self, X: Any, frame: Frame | None) -> Chunk:
         """Return rows that need no table encoding as a chunk, and add no features."""
@@ -251,6 +263,8 @@ class FeatureSpace:
 
     def read_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
         """Return the indices (ascending) and values of a dict; see `read`."""
+        if self.is_table([row], None):
+            return only_row(self.read, row)
         encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
         return encoder.encode_one(self.with_names(row), None, False, self.unseen)
 
@@ -278,12 +292,11 @@ class FeatureSpace:
         """
         assert self.max_features is not None
 
-        def numbered(X: Any, frame: Frame | None) -> tuple[Chunk, list[str | int]]:
-            found = self.chunk_and_names(X, frame)
-            self.remember_width(X, frame)
-            return found
-
-        chunk, names = self.encode_by(numbered, X, self.encoded, False)
+        frame = as_frame(X)
+        if self.is_table(X, frame):
+            X, frame = self.table_rows(X, frame, learning=True), None
+        chunk, names = self.chunk_and_names(X, frame)
+        self.remember_width(X, frame)
         numbers, start, ahead, pruned = self.numbers(names), 0, chunk.rows, False
         while start < chunk.rows:
             block = chunk.row_block(start, start + ahead)
@@ -328,34 +341,68 @@ class FeatureSpace:
         vocabulary = self.vocabulary()
         return np.array([vocabulary.number(name) if vocabulary.knows(name) else -1 for name in names], np.int64)
 
-    # --- frames with text, dates and missing values -------------------------------------------
+    # --- rows of a table: frames with text, dates and missing values, and dicts ----------------
+
+    @property
+    def find(self) -> Callable[[Any], int] | None:
+        """Return the number of a name in a dict, or raise; None if dicts are no plain names and values."""
+        encoder = self.encoder
+        return None if encoder is None or self.table_encoding is not None else encoder.find
 
     @property
     def fixed(self) -> bool:
         """Whether the number of features is fixed, so that there are no names."""
         return self.width is not None and self.bits is None
 
-    @property
-    def encodes_all_frames(self) -> bool:
-        """Whether the table encoding applies to all frames: there is one, or features have names from dicts."""
-        named = isinstance(self.encoder, Vocabulary) and self.max_features is None
-        return self.table_encoding is not None or (named and self.features > 0)
+    def is_table(self, X: Any, frame: Frame | None) -> bool:
+        """Return whether rows are encoded by a table encoding.
 
-    def encoded(self, frame: Frame) -> NamedRows:
-        """Return the encoded rows of a frame, and infer the table encoding if it is not complete."""
-        if self.table_encoding is None and self.encoder is None and self.features:
-            self.name_columns(frame)
-        self.table_encoding = self.completed(frame)
-        return self.table_encoding.named_rows(frame)
+        All rows are if the model has one. Otherwise frames are if a column has text, dates or missing values, or if the
+        features have names from dicts; and dicts are if the features are columns.
+        """
+        if self.any_names or self.fixed:
+            return False
+        if frame is None:
+            return is_dicts(X) and (self.table_encoding is not None or self.columns is not None)
+        named = isinstance(self.encoder, Vocabulary) and self.max_features is None and self.features > 0
+        return self.table_encoding is not None or named or needs_encoding(frame)
 
-    def completed(self, frame: Frame) -> TableEncoding:
-        """Return the table encoding, with kinds that are not given inferred from a frame."""
-        return (TableEncoding.from_spec() if self.table_encoding is None else self.table_encoding).completed(frame)
+    def table_rows(self, X: Any, frame: Frame | None, learning: bool) -> NamedRows:
+        """Return the features of rows of a table, and store the table encoding if it was completed to learn."""
+        encoding = self.completed(X, frame, learning)
+        if learning:
+            self.table_encoding = encoding
+        if frame is not None:
+            return encoding.named_rows(frame)
+        self.unknown.note(encoding, X)
+        return named_rows_of_dicts(encoding, X)
 
-    def name_columns(self, frame: Frame) -> None:
+    def completed(self, X: Any, frame: Frame | None, learning: bool) -> TableEncoding:
+        """Return the table encoding; the first rows to learn from decide about kinds that are not given."""
+        encoding = self.table_encoding
+        if encoding is None and not learning:
+            assert frame is not None
+            return encoding_by_types(frame)  # whatever the rows to predict are
+        encoding = TableEncoding.from_spec() if encoding is None else encoding
+        return infer_from_dicts(encoding, X) if frame is None else encoding.completed(frame)
+
+    def with_named_columns(self, frame: Frame | None) -> FeatureSpace:
+        """Return a copy in which features that are columns of numbers have names; this space if there are none."""
+        if self.table_encoding is not None or self.encoder is not None or not self.features:
+            return self
+        space = copy.copy(self)
+        space.name_columns(frame)
+        return space
+
+    def take_features(self, other: FeatureSpace) -> None:
+        """Replace the features by those of another feature space, not by copies."""
+        self.encoder, self.features, self.table_encoding = other.encoder, other.features, other.table_encoding
+        self.columns, self.dense_columns = other.columns, other.dense_columns
+
+    def name_columns(self, frame: Frame | None) -> None:
         """Turn features that were columns of numbers into names, and make a table encoding with these columns."""
         names = self.columns
-        if names is None and self.dense_columns == self.features == frame.shape[1]:
+        if names is None and frame is not None and self.dense_columns == self.features == frame.shape[1]:
             names = frame.names
         if names is None:
             self.vocabulary()  # raises TypeError
@@ -462,6 +509,15 @@ def dense_width(X: Any, frame: Frame | None) -> int | None:
     if isinstance(X, (Chunk, NamedRows)) or hasattr(X, "tocsr") or not hasattr(X, "shape") or not X.shape[0]:
         return None
     return int(X.shape[1])
+
+
+def only_row(encode: Callable[[Any], Chunk], row: Any) -> tuple[Indices, Floats]:
+    """Return indices and values of one dict that is a row of a table."""
+    try:
+        _, indices, data = encode([row])
+    except BadValueError as error:
+        raise ValueError(f"x[{error.column!r}] {error.reason}") from None
+    return indices, data
 
 
 # --- rows as they come ------------------------------------------------------------------------

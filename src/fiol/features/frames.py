@@ -118,12 +118,12 @@ class Frame:
             refuse_twice(strings)
         return tuple(map(str, strings)) or None
 
-    def matrix(self, order: list[int] | None) -> Any:
-        """Return all columns, in this order, as one array; None if columns must be converted one by one."""
+    @functools.cached_property
+    def numbers(self) -> Any:
+        """All columns as one array; None if columns must be converted one by one."""
         if self._wrapped is None:
-            X = self.native if order is None else self.native.iloc[:, order]
-            if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes):
-                return X.to_numpy(dtype=np.float64)
+            if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in self.native.dtypes):
+                return self.native.to_numpy(dtype=np.float64)
             return None
         if not all(dtype.is_numeric() or dtype == narwhals().Boolean for dtype in self.wrapped.schema.values()):
             return None  # a library may convert dates to numbers
@@ -132,9 +132,11 @@ class Frame:
         except Exception:  # the type of the error depends on the library
             return None
         fine = array.dtype.kind in "iu" or (array.dtype.kind == "f" and not np.isnan(array).any())  # NaN may be a null
-        if not fine or array.shape != self.shape:
-            return None
-        return array if order is None else array[:, order]
+        return array if fine and array.shape == self.shape else None
+
+    def matrix(self, order: list[int] | None) -> Any:
+        """Return all columns, in this order, as one array; None if columns must be converted one by one."""
+        return self.numbers if order is None or self.numbers is None else self.numbers[:, order]
 
     def columns(self, order: list[int] | None) -> list[Any]:
         """Return every column, in this order, as a series of the frame's library."""

@@ -11,13 +11,12 @@
 | `time` | `c`, the fraction of the day, and `c.hour=7` |
 | `skip` | none |
 
-A missing value is the feature `c is missing`, which is 1. Dicts have the same names, so that a learner may see both:
-{"age": 30, "city": "Rome"} is a row of the columns age and city.
+A missing value is the feature `c is missing`, which is 1. A dict is a row as well: {"age": 30, "city": "Rome"} has the
+columns age and city (`fiol.features.table_rows`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import re
 from collections import defaultdict
@@ -27,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from fiol.features.chunk import Names
-from fiol.features.column_values import FIRST_DAY, BadValueError, ColumnValues, Texts, are_dates, are_times, columns_of
+from fiol.features.column_values import FIRST_DAY, ColumnValues, Texts, are_dates, are_times, columns_of
 from fiol.features.feature_columns import FeatureColumn, indicators, interleave, ranks
-from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice, sparse_entries
+from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice
 from fiol.features.interactions import add_interactions, belongs_to
 from fiol.features.named_rows import NamedRows
 
@@ -388,25 +387,6 @@ def known_frame(frame: Any) -> Frame:
     if found is None:
         raise TypeError(f"a table encoding is for frames, got {type(frame).__name__}")
     return found
-
-
-def needs_encoding(frame: Frame) -> bool:
-    """Return whether a frame has text, dates, lists or missing values.
-
-    >>> import pandas as pd
-    >>> frames = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1.0, None]}), pd.DataFrame({"a": ["x"]})
-    >>> [needs_encoding(as_frame(frame)) for frame in frames]
-    [False, True, True]
-    """
-    for values in columns_of(frame):
-        if sparse_entries(values.series.to_native()) is not None:
-            continue
-        if values.holds != "numbers":
-            return True
-        with contextlib.suppress(BadValueError):
-            if np.isnan(values.numbers()).any():
-                return True
-    return False
 
 
 def infer_column(values: ColumnValues) -> Column:

@@ -30,8 +30,10 @@ from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
 from fiol.features.chunk import Chunk
 from fiol.features.containers import to_chunk
+from fiol.features.feature_space import is_dicts
 from fiol.features.frames import Frame, as_frame, converted
-from fiol.features.table_encoding import TableEncoding, needs_encoding
+from fiol.features.table_encoding import TableEncoding
+from fiol.features.table_rows import needs_encoding
 from fiol.features.targets import check_sample_weights
 from fiol.integrations import estimator_file
 from fiol.integrations.fitting import TAIL, Passes, Progress, held_back, held_out, negative_loss
@@ -161,14 +163,18 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         """Whether a table encoding makes features of the columns of frames."""
         return hasattr(self, "learners_") and self._inside().table_encoding is not None
 
-    def _frame_to_code(self, X: Any, first: bool) -> Frame | None:
-        """Return X as a frame if a table encoding applies to its columns; None if scikit-learn validates it."""
+    def _frame_to_code(self, X: Any, first: bool) -> Any:
+        """Return X as a frame, or as dicts, if a table encoding applies to it; None if scikit-learn validates it."""
         if not first and not self._coded:
             return None
+        if not first and is_dicts(X):
+            return X
         frame = as_frame(X)
         if frame is None and not first:
             columns = ", ".join(self.feature_names_in_)
-            raise TypeError(f"this model learned from frames: X must be one with the columns {columns}")
+            raise TypeError(
+                f"this model learned from frames: X must be one with the columns {columns}, or a list of dicts"
+            )
         if first and (frame is None or (self.table_encoding is None and not needs_encoding(frame))):
             return None
         return frame

@@ -319,6 +319,11 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
             bits,
         )
         self._model: InnerModel | None = None
+        #: Classes of the model without a row so far: one of False and True.
+        self._unseen = set[bool]()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"_unseen": set[bool](), **state})
 
     @property
     def _multiclass(self) -> bool:
@@ -330,7 +335,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         """One round with the features x, the label y and the weight w, which multiplies the loss."""
         with self._lock:
             model, pair = self._model, self._pair()
-            if pair is not None and (y is True or y is False):
+            if pair is not None and not self._unseen and (y is True or y is False):
                 space, core = self._space, pair.core
                 target, limit = 1.0 if y else -1.0, core.space.features
                 z = core.engine.fast_path.learn_dict(space.encoder.find, x, target, w, limit)  # type: ignore[union-attr]
@@ -343,6 +348,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
                     self._model = self._round(model, x, y, w)
             else:
                 self._model = self._round(model, x, y, w)
+            self._unseen.discard(plain_label(y))
 
     def _pair(self) -> Learner | None:
         """The learner that tells False from True; None unless there is one."""
@@ -356,7 +362,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         frame, labels = framed(X), as_list(y)
         if len(labels) != len(frame):
             raise ValueError(f"y must have one label per row: {len(frame)}, got {len(labels)}")
-        with self._lock:
+        with self._lock, self._noting(labels):
             if labels:
                 with (
                     self._first(self._new_model(labels[0]))
@@ -367,14 +373,24 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
             self._y_name = series_name(y)
 
     @contextmanager
+    def _noting(self, labels: list[Any]) -> Iterator[None]:
+        """Take the labels of the rows that were learned from out of the classes not seen."""
+        before = self.rounds
+        try:
+            yield
+        finally:
+            if self._unseen:
+                self._unseen.difference_update(map(plain_label, labels[: self.rounds - before]))
+
+    @contextmanager
     def _first(self, model: InnerModel) -> Iterator[InnerModel]:
         """A model to begin with, which stays if there was a round."""
-        self._model = model
+        self._model, self._unseen = model, {False, True} if model.closed else set()
         try:
             yield model
         except BaseException:
             if not model.rounds:
-                self._model = None
+                self._model, self._unseen = None, set()
             raise
 
     @property
@@ -409,22 +425,22 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     # --- predicting -------------------------------------------------------------------------------
 
     def predict_one(self, x: dict[Any, Any]) -> Any:  # type: ignore[override]
-        """The class with the highest score; None before there is any."""
+        """Return the class with the highest score among those seen; None before any label."""
         with self._lock:
             pair = self._pair()
-            if pair is not None:
+            if pair is not None and not self._unseen:
                 z = self._fast_score(pair, x, predict=False)
                 if z is not None:
                     return z > 0.0
             if self._model is None:
                 return None
-            return self.classes[self._scores_one(self._model, x).argmax()]
+            return self.classes[self._best(self._scores_one(self._model, x))[0]]
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """The probability of every class; NotImplementedError if the loss has none.
+        """Return the probability of every class; NotImplementedError if the loss has none.
 
-        Before there is any class, False and True have a half each, as with River's `LogisticRegression`: whoever asks
-        for the labels of uncertain events must ask for the first.
+        Before any label the dict is empty, as with River's models for several classes. A first label that is a bool
+        makes two classes, False and True.
         """
         if self._update.loss.link != "logit":
             self._has_probabilities()
@@ -435,7 +451,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
                 if yes is not None:
                     return {False: 1.0 - yes, True: yes}
             if self._model is None:
-                return {False: 0.5, True: 0.5}
+                return {}
             p = self._probabilities(self._model, self._scores_one(self._model, x))
             return dict(zip(self.classes, p[0].tolist(), strict=True))
 
@@ -445,18 +461,27 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         if self._model is None:
             return series_like(frame, [None] * len(frame), self._y_name)
         with self._lock:
-            classes, best = labels_like(frame, self.classes), self._scores_many(self._model, frame).argmax(axis=1)
+            classes, best = labels_like(frame, self.classes), self._best(self._scores_many(self._model, frame))
         return series_like(frame, [classes[code] for code in best], self._y_name)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return the probabilities of the classes for every row of a frame, as a frame with a column per class."""
+        """Return the probabilities of the classes for every row of a frame, as a frame with a column per class.
+
+        Before any label there are no columns.
+        """
         frame = framed(X)
         self._has_probabilities()
         if self._model is None:
-            return frame_like(frame, {label: np.full(len(frame), 0.5) for label in (False, True)})
+            return frame_like(frame, {})
         with self._lock:
             p = self._probabilities(self._model, self._scores_many(self._model, frame))
             return frame_like(frame, dict(zip(self.classes, np.ascontiguousarray(p.T), strict=True)))
+
+    def _best(self, scores: Floats) -> Any:
+        """Return the position of the class with the highest score among those seen, for every row."""
+        if self._unseen:
+            scores = np.where([label in self._unseen for label in self.classes], -np.inf, scores)
+        return scores.argmax(axis=1)
 
     def _has_probabilities(self) -> None:
         loss = self._update.loss

@@ -198,8 +198,9 @@ class Learner(Model):
     def learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float = 1.0) -> Any:
         """Make one round for a dict of features, and return its score before.
 
-        Keys are names, or numbers; a text value is part of the name: {"color": "red"} is {"color=red": 1}. With a joint
-        loss the result is an array with the score of every class.
+        Keys are names, or numbers; a text value is part of the name: {"color": "red"} is {"color=red": 1}. If the model
+        learned from frames, the dict is a row of their table, and an absent column is missing (docs/columns.md). With a
+        joint loss the result is an array with the score of every class.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
@@ -207,10 +208,10 @@ class Learner(Model):
         """
         core = self.core
         with core.lock:
-            encoder = core.space.encoder
-            if encoder is not None:
+            find = core.space.find
+            if find is not None:
                 path = core.engine.fast_path
-                z = path.learn_dict(encoder.find, features, y, sample_weight, core.space.features)
+                z = path.learn_dict(find, features, y, sample_weight, core.space.features)
                 if z is not None:
                     return z if math.isfinite(z) else core.warn_if_score_not_finite(z)
             return core.learn_dict(features, y, sample_weight)
@@ -337,8 +338,8 @@ class Learner(Model):
         """Return the score of a dict of features, see `learn_named`."""
         core = self.core
         with core.lock:
-            encoder = core.space.encoder
-            z = None if encoder is None else core.engine.fast_path.score_dict(encoder.find, features, False)
+            find = core.space.find
+            z = None if find is None else core.engine.fast_path.score_dict(find, features, False)
             return core.score_dict(features) if z is None else z
 
     def predict_named(self, features: Mapping[Any, Any]) -> Any:
@@ -352,8 +353,8 @@ class Learner(Model):
         """
         core = self.core
         with core.lock:
-            encoder = core.space.encoder
-            p = None if encoder is None else core.engine.fast_path.score_dict(encoder.find, features, True)
+            find = core.space.find
+            p = None if find is None else core.engine.fast_path.score_dict(find, features, True)
             return super().predict_named(features) if p is None else p
 
     # --- the model ----------------------------------------------------------------------------

@@ -333,6 +333,11 @@ class Model(Exportable):
         return self.core.space.table_encoding
 
     @property
+    def unknown_keys(self) -> int:
+        """The number of entries of dicts that were left out because their keys are no columns of `table_encoding`."""
+        return self.core.space.unknown.count
+
+    @property
     def classes(self) -> Any:
         """The labels of the classes, in the order of weights and scores; None for a model with one score.
 

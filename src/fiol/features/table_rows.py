@@ -1,0 +1,195 @@
+"""Rows of a table in other forms than one complete frame: dicts, and frames given to a model without a table encoding.
+
+A dict given to a model with a table encoding is a row of that table: its keys are columns, an absent column is missing,
+and keys that are no columns are left out. Its features are those of the same row of a frame, to the bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.features.column_values import BadValueError, ColumnValues, ListedValues, columns_of, is_missing
+from fiol.features.frames import Frame, enumeration, sparse_entries
+from fiol.features.named_rows import NamedRows
+from fiol.features.table_encoding import ONE_WORD, PARTS, TIME_PARTS, Column, TableEncoding, grams
+
+#: Kinds of columns by what they hold, where no table encoding was inferred from rows.
+KINDS_BY_TYPE = {"numbers": "number", "lists": "tags", "dates": "date", "times": "time"}
+#: Kinds whose values are numbers.
+NUMERIC = ("number", "numeric_text")
+
+
+def named_rows_of_dicts(encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]]) -> NamedRows:
+    """Return the features of dicts whose keys are columns; an absent column is missing.
+
+    >>> encoding = TableEncoding((Column("age", "number"), Column("city", "category")))
+    >>> named_rows_of_dicts(encoding, [{"city": "Rome", "age": 30}, {"city": "Oslo"}]).names
+    ['age', 'city=Rome', 'age is missing', 'city=Oslo']
+    """
+    rows = [with_text_keys(row, k) for k, row in enumerate(rows)]
+    feature_columns = [
+        feature_column
+        for column in encoding.columns
+        if column.kind != "skip"
+        for feature_column in column.feature_columns(listed(column.name, rows))
+    ]
+    return encoding.rows_of(feature_columns, len(rows))
+
+
+def features_of_dict(encoding: TableEncoding, row: dict[Any, Any]) -> dict[str, float] | None:
+    """Return the features of one dict without arrays.
+
+    None for rows that need `named_rows_of_dicts`: dates, lists, interactions, unknown keys, values of unusual types.
+
+    >>> encoding = TableEncoding((Column("age", "number"), Column("city", "category")))
+    >>> features_of_dict(encoding, {"city": "Rome"})
+    {'age is missing': 1.0, 'city=Rome': 1.0}
+    """
+    if encoding.pairs or not encoding.complete:
+        return None
+    found, present = dict[str, float](), 0
+    for column in encoding.columns:
+        name, kind = column.name, column.kind
+        value = row.get(name)
+        present += value is not None or name in row
+        if kind == "skip":
+            continue
+        number, of = 1.0, type(value)
+        if value is None or (of is float and value != value):  # noqa: PLR0124
+            name = f"{name} is missing"
+        elif kind in NUMERIC and of in (float, int, bool):
+            number = value
+        elif kind == "category" and of is str and value:
+            name = f"{name}={value}"
+        elif kind == "words" and of is str and value:
+            for word in grams(ONE_WORD.findall(value.lower()), column.ngrams):
+                found[f"{name}:{word}"] = found.get(f"{name}:{word}", 0.0) + 1.0
+            continue
+        else:
+            return None
+        found[name] = found[name] + number if name in found else number
+    return found if present == len(row) else None
+
+
+def infer_from_dicts(encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]]) -> TableEncoding:
+    """Return an encoding with a kind for every key of some dicts, in the order in which they appear."""
+    if encoding.complete:
+        return encoding
+    rows = [with_text_keys(row, k) for k, row in enumerate(rows)]
+    names = dict.fromkeys([*(key for row in rows for key in row), *encoding.names])
+    return encoding.completed_by([listed(name, rows) for name in names])
+
+
+class UnknownKeys:
+    """Count the keys of dicts that are no columns of a model, and warn of the first.
+
+    >>> unknown = UnknownKeys()
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     for _ in range(2):
+    ...         unknown.note(TableEncoding((Column("age", "number"),)), [{"age": 1, "agee": 2}])
+    >>> unknown.count, len(caught)
+    (2, 1)
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note(self, encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]]) -> None:
+        """Count the keys of some dicts that are no columns of an encoding; warn if they are the first."""
+        known = set(encoding.names)
+        found = [str(key) for row in rows for key in row if key not in known and str(key) not in known]
+        first = found and not self.count
+        self.count += len(found)
+        if first:
+            warnings.warn(
+                f"dicts have keys that are no columns of the model, and are left out: "
+                f"{enumeration(list(dict.fromkeys(found)))}; the columns are {enumeration(list(encoding.names))} "
+                "(there are no more warnings of such keys, `unknown_keys` of the model counts them)",
+                stacklevel=2,
+            )
+
+
+def listed(name: str, rows: Sequence[Mapping[Any, Any]]) -> ListedValues:
+    """Return the values of a column in dicts, None where it is absent."""
+    return ListedValues(name, [plain_cell(row.get(name)) for row in rows])
+
+
+def plain_cell(value: Any) -> Any:
+    """Return a missing value as None, a scalar of numpy as the Python object, and a duration in days.
+
+    >>> plain_cell(np.float64(2.5)), plain_cell(np.bool_(True)), plain_cell(datetime.timedelta(hours=12))
+    (2.5, True, 0.5)
+    >>> plain_cell("red"), plain_cell(float("nan"))
+    ('red', None)
+    """
+    if is_missing(value):
+        return None
+    if isinstance(value, (datetime.timedelta, np.timedelta64)):
+        return float(np.timedelta64(value) / np.timedelta64(1, "D"))
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[us]").item()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def with_text_keys(row: Any, number: int) -> Mapping[str, Any]:
+    """Return a dict with keys that are str, as names of columns are; an error names row `number`."""
+    if not isinstance(row, Mapping):
+        raise TypeError(f"X[{number}] must be a dict, got {type(row).__name__}")
+    return row if all(isinstance(key, str) for key in row) else {str(key): value for key, value in row.items()}
+
+
+# --- frames -----------------------------------------------------------------------------------
+
+
+def needs_encoding(frame: Frame) -> bool:
+    """Return whether a frame has text, dates, lists or missing values.
+
+    >>> import pandas as pd
+    >>> from fiol.features.frames import as_frame
+    >>> frames = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1.0, None]}), pd.DataFrame({"a": ["x"]})
+    >>> [needs_encoding(as_frame(frame)) for frame in frames]
+    [False, True, True]
+    """
+    block = frame.numbers
+    if block is not None:
+        with np.errstate(all="ignore"):
+            suspect = np.isnan(block.sum())  # a sum takes no memory
+        return bool(suspect and np.isnan(block).any())
+    return any(map(is_not_plain, columns_of(frame)))
+
+
+def is_not_plain(values: ColumnValues) -> bool:
+    """Return whether a column has other values than numbers, or missing ones."""
+    if sparse_entries(values.series.to_native()) is not None:
+        return False
+    if values.holds != "numbers":
+        return True
+    with contextlib.suppress(BadValueError):
+        return bool(np.isnan(values.numbers()).any())
+    return False
+
+
+def encoding_by_types(frame: Frame) -> TableEncoding:
+    """Return the encoding that follows from the types of columns alone, whatever the rows are.
+
+    Models without a table encoding read frames by it: numbers are numbers and text is a category, as in dicts.
+
+    >>> import pandas as pd
+    >>> from fiol.features.frames import as_frame
+    >>> encoding_by_types(as_frame(pd.DataFrame({"age": [30.0], "day": ["2024-03-04"]}))).describe()
+    ['age: a number', 'day: one feature for every value (day=...)']
+    """
+    return TableEncoding(tuple(map(column_by_type, columns_of(frame))))
+
+
+def column_by_type(values: ColumnValues) -> Column:
+    """Return a column with the kind that follows from its type."""
+    kind = KINDS_BY_TYPE.get(values.holds, "category")
+    return Column(values.name, kind, parts={"date": PARTS, "time": TIME_PARTS}.get(kind, ()))
