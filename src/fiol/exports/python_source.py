@@ -25,10 +25,11 @@ from typing import Any
 from fiol.components.scalars import LOG_HUGE
 from fiol.exports import row_features
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model, two_or_more_labels
+from fiol.features import cell_rules
 from fiol.features.hashing import MURMUR3
 
 #: The functions of rows that each kind of model needs.
-OF_COLUMNS = ("is_absent", "value_text", "cell_text", "words_of_text", "number_of_text", "number_of_value",
+OF_COLUMNS = ("is_missing", "cell_text", "words_of_text", "number_of_text", "number_of_value",
               "day_number", "moment_of_value", "time_of_value", "date_features", "column_features", "flat_row",
               "features_of_columns")  # fmt: skip
 OF_HASHES = ("murmur3_number", "hashed_number")
@@ -109,10 +110,15 @@ def constants_source(model: ExportedModel) -> str:
     return "\n".join(lines)
 
 
+def function_called(name: str) -> Any:
+    """Return the function of cells or rows with this name."""
+    return getattr(cell_rules, name, None) or getattr(row_features, name)
+
+
 @functools.cache
 def plain_source(name: str) -> str:
-    """Return the source of a function of `fiol.exports.row_features` without annotations, examples and comments."""
-    tree = Bare().visit(ast.parse(inspect.getsource(getattr(row_features, name))))
+    """Return the source of a function of cells or rows without annotations, examples and comments."""
+    tree = Bare().visit(ast.parse(inspect.getsource(function_called(name))))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.returns = None

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.features.cell_rules import cell_text, is_missing
 from fiol.features.chunk import allowed, range_reason
 from fiol.features.frames import narwhals, pandas, present_values
 
@@ -177,18 +178,11 @@ class ColumnValues:
         if self.holds == "lists":
             raise BadValueError(0, self.name, "must be a text, got a list: use kind 'tags'")
         if self.holds == "dates":
-            moments = self.moments()
-            whole_days = bool((moments == moments.astype("datetime64[D]")).all())
-            shown_as = moments.astype("datetime64[D]" if whole_days else "datetime64[us]").astype(str)
-            return Texts(*numbered_texts(None if text == "NaT" else text for text in shown_as.tolist()))
-        if self.holds == "times":
-            clock_times = (None if is_missing(value) else value.isoformat() for value in self.objects)
-            return Texts(*numbered_texts(clock_times))
-        if self.holds == "numbers":
-            values = self.numbers()
-            known, codes = np.unique(values, return_inverse=True)  # all NaN are one
-            texts = [text_of(value) for value in known[~np.isnan(known)].tolist()]
-            return Texts(np.where(np.isnan(values), -1, codes), texts)
+            return distinct_texts(self.moments(), None)
+        if self.holds == "numbers" and not isinstance(self.series, list):
+            values, missing = self.present()
+            if values.dtype.kind in "biufm":
+                return distinct_texts(values if values.dtype.kind != "m" else self.numbers(), missing)
         return Texts(*self.numbered())
 
     def numbered(self) -> tuple[Any, list[str]]:
@@ -197,12 +191,12 @@ class ColumnValues:
         library = type(native).__module__.partition(".")[0]
         if library == "pandas":
             codes, found = pandas().factorize(native)
-            texts = [text_of(value) for value in found.tolist()]
-            if len(set(texts)) == len(texts):
+            texts = found.tolist()
+            if all(type(text) is str for text in texts):  # of other values, some are equal that have other texts
                 return codes, texts
         if library == "pyarrow":
             return numbered_by_arrow(native)
-        return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
+        return numbered_texts(None if is_missing(value) else cell_text(value) for value in self.objects)
 
     def moments(self) -> Any:
         """Return dates as datetime64[us], NaT where they are missing; time zones are dropped, not converted."""
@@ -256,8 +250,8 @@ class ColumnValues:
                 counts[row] = -1
             else:
                 some = [value] if isinstance(value, (str, *NUMBERS)) else value
-                kept = [text_of(entry) for entry in some if not is_missing(entry)]
-                if any(isinstance(entry, (float, np.floating)) and "." in text_of(entry) for entry in some):
+                kept = [cell_text(entry) for entry in some if not is_missing(entry)]
+                if any(isinstance(entry, (float, np.floating)) and "." in cell_text(entry) for entry in some):
                     raise BadValueError(row, self.name, f"must be a list of texts, got {value_shown(value)}")
                 counts[row] = len(kept)
                 entries += kept
@@ -298,7 +292,7 @@ class ListedValues(ColumnValues):
         """Return a code for every text, -1 for missing ones, and the texts in the order of their codes."""
         if self.types == {str}:
             return numbered_texts(self.objects)
-        return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
+        return numbered_texts(None if is_missing(value) else cell_text(value) for value in self.objects)
 
 
 def columns_of(frame: Any, order: Iterable[int] | None = None) -> list[ColumnValues]:
@@ -307,36 +301,26 @@ def columns_of(frame: Any, order: Iterable[int] | None = None) -> list[ColumnVal
     return [ColumnValues(str(frame.column_labels[i]), frame.wrapped[:, i]) for i in chosen]
 
 
-def is_missing(value: Any) -> bool:
-    """Return whether a value is missing: None, NaN, NaT or the NA of pandas.
-
-    >>> is_missing(None), is_missing(float("nan")), is_missing(""), is_missing(np.datetime64("NaT"))
-    (True, True, False, True)
-    """
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return False
-    return bool(value != value)  # noqa: PLR0124
-
-
-def text_of(value: Any) -> str:
-    """Return a value as text, for the name of a feature; a whole number has no decimal point, whatever its type.
-
-    >>> text_of("red"), text_of(2.0), text_of(2.5), text_of(True)
-    ('red', '2', '2.5', 'True')
-    """
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value.item() if isinstance(value, np.generic) else value)
-
-
 def value_shown(value: Any) -> str:
     """Return a value for an error message, at most 40 characters long."""
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def distinct_texts(values: Any, missing: Any) -> Texts:
+    """Return an array of numbers or moments as texts; `missing` is a mask of rows that the array leaves out, or None.
+
+    >>> distinct_texts(np.array([2.0, np.nan, 0.5]), np.array([False, True, False, False]))
+    Texts(codes=array([ 1, -1, -1,  0]), texts=['0.5', '2'])
+    """
+    known, codes = np.unique(values, return_inverse=True)
+    codes = np.where(values != values, -1, codes.reshape(-1))  # noqa: PLR0124
+    texts = [cell_text(value) for value in known[known == known].tolist()]  # noqa: PLR0124
+    if missing is None:
+        return Texts(codes, texts)
+    found = np.full(len(missing), -1)
+    found[~missing] = codes
+    return Texts(found, texts)
 
 
 def numbered_texts(values: Iterable[str | None]) -> tuple[Any, list[str]]:
@@ -358,7 +342,7 @@ def numbered_by_arrow(array: Any) -> tuple[Any, list[str]]:
     coded = arrow_whole(array).dictionary_encode()
     texts = coded.dictionary.to_pylist()
     plain = pyarrow.types.is_string(coded.type.value_type) or pyarrow.types.is_large_string(coded.type.value_type)
-    return coded.indices.fill_null(-1).to_numpy().astype(np.int64), texts if plain else list(map(text_of, texts))
+    return coded.indices.fill_null(-1).to_numpy().astype(np.int64), texts if plain else list(map(cell_text, texts))
 
 
 def arrow_whole(array: Any) -> Any:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fiol.features.column_values import BadValueError, ColumnValues, is_missing, text_of
+from fiol.features.cell_rules import cell_text, is_missing
+from fiol.features.column_values import BadValueError, ColumnValues
 from fiol.features.frames import as_list, match_columns
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
@@ -112,7 +113,7 @@ def batch_of(reading: Reading, rows: Rows, bad: BadLines) -> Batch | None:
         found,
         y,
         None if weights is None else numbers_in(weights, rows, kept, reading.weight),
-        None if tags is None else ["" if is_missing(tag) else text_of(tag) for tag in as_list(tags)],
+        None if tags is None else ["" if is_missing(tag) else cell_text(tag) for tag in as_list(tags)],
         Place(rows.file, rows.line(int(kept[0]))),
         len(kept),
         rows.read,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DELIMITERS = ",\t;|"
 TRUE_WORDS, FALSE_WORDS = ["True", "TRUE", "true"], ["False", "FALSE", "false"]
 #: A whole number.
-WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}\s*")
+WHOLE_NUMBER = re.compile(r"\s*[+-]?\d+\s*")
 #: A byte that is no end of a line.
 NOT_EMPTY = re.compile(rb"[^\r\n]")
 #: A record of more bytes is a quote that nobody closed.
@@ -495,7 +495,7 @@ def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
     if kind in ("category", "words", "tags", "numeric_text", "date", "time") or not texts:
         return "text"
     if target and all(WHOLE_NUMBER.fullmatch(text) for text in texts):
-        return "whole"
+        return "whole" if all(-(2**63) <= int(text) < 2**63 for text in texts) else "text"
     if kind == "number" or all(NUMERIC_TEXT.fullmatch(text) for text in texts):
         return "number"
     return "truth" if {*texts} <= {*TRUE_WORDS, *FALSE_WORDS} else "text"
