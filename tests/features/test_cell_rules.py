@@ -57,7 +57,7 @@ def names_of(frame, row):
 @pytest.mark.parametrize(("cell", "text"), CELLS)
 def test_category_depends_on_its_cell_alone(cell, text):
     assert cell_text(cell) == text
-    assert features_of_columns({"x": cell}, [("x", "category", 1, ())], False) == [(f"x={text}", 1.0, "x")]
+    assert features_of_columns({"x": cell}, [("x", "category", 1, ())], False, (), False) == [(f"x={text}", 1.0, "x")]
     other = BESIDE[type(cell)]
     for make in FRAMES.values():
         for beside in ([], [other], [other, other]):

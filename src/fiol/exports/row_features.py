@@ -24,27 +24,29 @@ def flat_row(row: Any, before: str = "") -> dict[str, Any]:
     return found
 
 
-def features_of_columns(row: Any, columns: Any, optional: bool) -> list[tuple[str, float, str]]:
+def features_of_columns(
+    row: Any, columns: Any, optional: bool, markers: Any, everywhere: bool
+) -> list[tuple[str, float, str]]:
     """Return the features of a dict of columns, each (name, kind, ngrams, parts).
 
     If columns are `optional`, an absent column has no feature, and the kind of an unknown one is that of its value.
 
-    >>> features_of_columns({"age": 30}, [("age", "number", 1, ())], False)
+    >>> features_of_columns({"age": 30}, [("age", "number", 1, ())], False, ["?"], False)
     [('age', 30.0, 'age')]
     """
     found = []
     row = flat_row(row) if optional else row
     for name, kind, ngrams, parts in columns:
-        if name in row:
-            found += column_features(name, kind, ngrams, parts, row[name])
-        elif not optional:
+        if name in row and not (optional and kind == "undecided"):
+            found += column_features(name, kind, ngrams, parts, row[name], markers, everywhere)
+        elif not optional and name not in row:
             raise KeyError(f"the column {name!r} is not there: give None if its value is missing")
-    known = {column[0] for column in columns}
+    known = {column[0] for column in columns if column[1] != "undecided"}
     for name, value in row.items() if optional else ():
         if name not in known:
             number = isinstance(value, (int, float)) and not is_missing(value)
             kind = "number" if number else "tags" if isinstance(value, (list, tuple)) else "category"
-            found += column_features(name, kind, 1, (), value)
+            found += column_features(name, kind, 1, (), value, markers, everywhere)
     return found
 
 

@@ -9,6 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+#: Texts that stand for a missing value in columns of numbers, dates and times, in lower case.
+MISSING_MARKERS = (
+    "", "na", "n/a", "#na", "#n/a", "#n/a n/a", "<na>", "nan", "-nan", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan",
+    "null", "none",
+    "?", "-", "--", ".", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity", "missing", "unknown",
+)  # fmt: skip
+
 
 def is_missing(value: Any) -> bool:
     """Return whether a value is missing: None, NaN, NaT, or the NA of pandas.
@@ -49,6 +56,15 @@ def cell_text(value: Any) -> str:
     return str(value)
 
 
+def is_marker(value: Any, markers: Any) -> bool:
+    """Return whether a value is a text that stands for a missing one, whatever its case and the blanks around it.
+
+    >>> is_marker(" N/A ", MISSING_MARKERS), is_marker("", MISSING_MARKERS), is_marker("no", MISSING_MARKERS)
+    (True, True, False)
+    """
+    return isinstance(value, str) and (value.strip().lower() in markers or not value.strip())
+
+
 def words_of_text(text: str, most: int) -> list[str]:
     """Return the words of a text in lower case, and up to `most` in a row.
 
@@ -63,16 +79,18 @@ def words_of_text(text: str, most: int) -> list[str]:
     return found
 
 
-def number_of_text(text: str) -> Any:
-    """Return the number that a text is, None if it is empty or nan; ValueError if it is none.
+def number_of_text(text: str) -> float:
+    """Return the number that a text is; ValueError if it is none.
 
-    >>> number_of_text(" -1.5e3 "), number_of_text("NaN")
-    (-1500.0, None)
+    >>> number_of_text(" -1.5e3 ")
+    -1500.0
     """
     plain = text.strip().lower()
-    if plain in ("", "nan"):
-        return None
-    if (not plain[-1].isdigit() and plain[-1] != ".") or any(c not in "+-.e" and not c.isdigit() for c in plain):
+    if (
+        not plain
+        or (not plain[-1].isdigit() and plain[-1] != ".")
+        or any(c not in "+-.e" and not c.isdigit() for c in plain)
+    ):
         raise ValueError(f"a number is expected, got {text!r}")
     return float(plain)
 
@@ -148,8 +166,6 @@ def date_features(name: str, value: Any, parts: Any, is_time: bool = False) -> l
     >>> [feature for feature, value, group in date_features("day", "2000-01-03T07:00", ("days", "weekday", "hour"))]
     ['day', 'day.weekday=Mon', 'day.hour=7']
     """
-    if is_missing(value) or (isinstance(value, str) and not value.strip()):
-        return [(f"{name} is missing", 1.0, name)]
     days, month, clock = time_of_value(value) if is_time else moment_of_value(value)
     weekday = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[(days + 3) % 7]
     values = {"month": month, "weekday": weekday, "hour": clock // 3600000000}
@@ -162,22 +178,27 @@ def date_features(name: str, value: Any, parts: Any, is_time: bool = False) -> l
     return found
 
 
-def column_features(name: str, kind: str, ngrams: int, parts: Any, value: Any) -> list[tuple[str, float, str]]:
+def column_features(
+    name: str, kind: str, ngrams: int, parts: Any, value: Any, markers: Any, everywhere: bool
+) -> list[tuple[str, float, str]]:
     """Return name, value and group of the features of a column's value, by the kind of the column.
 
-    >>> column_features("city", "category", 1, (), "Rome"), column_features("age", "number", 1, (), None)
-    ([('city=Rome', 1.0, 'city')], [('age is missing', 1.0, 'age')])
+    `markers` are texts for a missing value, in columns of text as well if they hold `everywhere`.
+
+    >>> column_features("city", "category", 1, (), "?", MISSING_MARKERS, False)
+    [('city=?', 1.0, 'city')]
+    >>> column_features("age", "number", 1, (), "?", MISSING_MARKERS, False)
+    [('age is missing', 1.0, 'age')]
     """
+    marked = is_marker(value, markers) and (everywhere or kind not in ("category", "words", "tags"))
+    if is_missing(value) or marked:
+        return [(f"{name} is missing", 1.0, name)]
     if kind in ("date", "time"):
         return date_features(name, value, parts, kind == "time")
-    if kind == "numeric_text" and isinstance(value, str):
-        value = number_of_text(value)
-    if is_missing(value):
-        return [(f"{name} is missing", 1.0, name)]
     if kind in ("number", "numeric_text"):
-        if isinstance(value, str):
-            raise TypeError(f"column {name!r} must be a number, got {value!r}")
-        return [(name, number_of_value(value), name)]
+        return [(name, number_of_text(value) if isinstance(value, str) else number_of_value(value), name)]
+    if kind == "undecided":
+        raise ValueError(f"column {name!r} had no values when the model was made: its kind is not known")
     if kind == "words":
         return [(f"{name}:{word}", 1.0, name) for word in words_of_text(cell_text(value), ngrams)]
     if kind == "tags":
