@@ -191,7 +191,9 @@ def exported_features(model, row):
     """Return the features of a dict by name, from the functions of exported modules."""
     columns = [(c.name, c.kind, c.ngrams, c.parts) for c in model.table_encoding.columns]
     found = {}
-    for name, value, _ in products(features_of_columns(row, columns, False), model.table_encoding.pairs):
+    encoding = model.table_encoding
+    own = features_of_columns(row, columns, False, encoding.markers, encoding.missing is not None)
+    for name, value, _ in products(own, encoding.pairs):
         found[name] = found.get(name, 0.0) + value
     return {name: value for name, value in found.items() if value != 0.0}
 

@@ -19,9 +19,9 @@ from fiol.exports.json_model import array_from, array_to_json, load_json, model_
 from fiol.exports.linear import NoExportError
 from fiol.exports.onnx_graph import to_onnx
 from fiol.exports.python_source import python_source
-from fiol.exports.row_features import moment_of_value, words_of_text
 from fiol.exports.sklearn_model import to_sklearn
 from fiol.exports.sql import sql_scores
+from fiol.features.cell_rules import moment_of_value, words_of_text
 from fiol.features.table_encoding import TableEncoding
 from fiol.readers.reading import Reading, guess
 

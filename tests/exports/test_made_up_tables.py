@@ -17,7 +17,7 @@ from tests.interpreted import interpret_all
 import fiol
 from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import BLANK_CODES
-from fiol.exports.row_features import moment_of_value
+from fiol.features.cell_rules import moment_of_value
 from fiol.features.column_values import moment_of
 from fiol.readers.reading import guess
 

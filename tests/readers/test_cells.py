@@ -16,19 +16,22 @@ from fiol.readers.reading import guess
 
 #: Fields by the kind of their column; the first ones are what the first megabyte shows.
 FIELDS = {
-    "n": ["1", "-2.5", "1e3", "0", " 7 ", ".5", "5.", "NaN", "+3", "0.1", "1E-7", "", "NA", "-1.#IND", "1e-30", "0.0"],
+    "n": [
+        "1", "-2.5", "1e3", "0", " 7 ", ".5", "5.", "NaN", "+3", "0.1", "1E-7", "", "NA", "-1.#IND", "1e-30", "0.0",
+        "?", "-", "inf",
+    ],
     "t": ["True", "False", "", "TRUE", "false", "null"],
     "c": ["a", "b c", "", "NA", "n/a", "nan", "nano", " x ", 'say "hi"', "a,b", "two\nlines", "crlf\r\n", "é", "'"],
     "w": [
         "all happy families are alike", "Call me ISHMAEL, and do not_ask why", "", "one", "a-b a-b, a", "1 2 3 4 5 6",
         "so it is, and so it was, with `quotes' and \"more\"", "null",
     ],
-    "d": ["2024-03-04", "2000-01-01", "1999-12-31", "1600-02-29", "", "2024-02-29", "0001-01-01", "NA"],
+    "d": ["2024-03-04", "2000-01-01", "1999-12-31", "1600-02-29", "", "2024-02-29", "0001-01-01", "NA", "?"],
     "h": ["13:45:00", "00:00:00", "23:59", "00:00:01", "", "NA"],
     "m": ["2024-03-04 07:30:00", "2000-01-01T00:00:00", "1969-12-31 23:59:59", "2024-03-04 07:30", ""],
 }  # fmt: skip
 ODD = {
-    "n": ["oh", "inf", "1e400", "1e300", " NA ", "0x1", "1_0"],
+    "n": ["oh", "1e400", "1e300", " NA ", "0x1", "1_0"],
     "t": ["yes", "1"],
     "c": ['"', "cr\rcr"],
     "w": ["größe, und so weiter und so fort"],

@@ -51,11 +51,19 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="An option of the format, such as zero_based=true or delimiter=';'; may come again.",
         ),
         data(
+            "--missing",
+            multiple=True,
+            metavar="TEXT",
+            help="A text that stands for a missing value, in every column; may come again [default: NA, ?, -, inf and "
+            "the like in columns of numbers, dates and times].",
+        ),
+        data(
             "--on-error",
-            type=click.Choice(["stop", "skip"]),
-            default="stop",
+            type=click.Choice(["missing", "skip", "stop"]),
+            default="missing",
             show_default=True,
-            help="What happens at a bad line, or a row without a target: skip leaves it out and counts.",
+            help="missing: a cell that is not of its column's kind is a missing value, and counted; another bad line, "
+            "or a row without a target, is an error. skip: leave bad lines out, and count. stop: all are errors.",
         ),
     ]
     for decorate in reversed(decorators):
@@ -78,10 +86,11 @@ def given_reading(options: dict[str, Any]) -> dict[str, Any]:
     if pairs:
         given["pairs"] = pairs
     kinds = dict(column_kind(text) for text in options.pop("columns", ()))
-    if kinds:
+    missing = options.pop("missing", ())
+    if kinds or missing:
         from fiol.features.table_encoding import TableEncoding
 
-        given["coding"] = TableEncoding.from_spec(kinds)
+        given["coding"] = TableEncoding.from_spec(kinds, missing=missing or None)
     found = dict(named_value(text) for text in options.pop("reader_options", ()))
     if found:
         given["options"] = found
@@ -147,5 +156,8 @@ def tell_skipped(reader: Any, missing: int = 0) -> None:
         click.echo(f"{skipped:,} lines could not be read and were left out. The first of them:", err=True)
         for error in reader.first_skipped[:3]:
             click.echo(f"  {error}", err=True)
+    for column, (count, first) in getattr(reader, "odd_cells", {}).items():
+        cells = "1 cell" if count == 1 else f"{count:,} cells"
+        click.echo(f"{cells} of column {column!r} could not be read and became missing, the first at {first}", err=True)
     if missing:
         click.echo(f"{missing:,} rows without a target were left out.", err=True)

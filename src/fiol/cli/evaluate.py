@@ -50,8 +50,8 @@ MOST_SHOWN = 12
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option(
     "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    default="stop",
+    type=click.Choice(["missing", "skip", "stop"]),
+    default="missing",
     show_default=True,
     help="At bad lines, and rows without a target.",
 )

@@ -30,7 +30,11 @@ from fiol.cli.outcome import answering, refuse_existing, whole_file
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object per row instead of CSV with a header.")
 @click.option(
-    "--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True, help="At bad lines."
+    "--on-error",
+    type=click.Choice(["missing", "skip", "stop"]),
+    default="missing",
+    show_default=True,
+    help="At bad lines.",
 )
 @answering
 def predict(

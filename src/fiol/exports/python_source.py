@@ -25,10 +25,11 @@ from typing import Any
 from fiol.components.scalars import LOG_HUGE
 from fiol.exports import row_features
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model, two_or_more_labels
+from fiol.features import cell_rules
 from fiol.features.hashing import MURMUR3
 
 #: The functions of rows that each kind of model needs.
-OF_COLUMNS = ("is_absent", "value_text", "cell_text", "words_of_text", "number_of_text", "number_of_value",
+OF_COLUMNS = ("is_missing", "is_marker", "cell_text", "words_of_text", "number_of_text", "number_of_value",
               "day_number", "moment_of_value", "time_of_value", "date_features", "column_features", "flat_row",
               "features_of_columns")  # fmt: skip
 OF_HASHES = ("murmur3_number", "hashed_number")
@@ -109,10 +110,15 @@ def constants_source(model: ExportedModel) -> str:
     return "\n".join(lines)
 
 
+def function_called(name: str) -> Any:
+    """Return the function of cells or rows with this name."""
+    return getattr(cell_rules, name, None) or getattr(row_features, name)
+
+
 @functools.cache
 def plain_source(name: str) -> str:
-    """Return the source of a function of `fiol.exports.row_features` without annotations, examples and comments."""
-    tree = Bare().visit(ast.parse(inspect.getsource(getattr(row_features, name))))
+    """Return the source of a function of cells or rows without annotations, examples and comments."""
+    tree = Bare().visit(ast.parse(inspect.getsource(function_called(name))))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.returns = None
@@ -133,11 +139,13 @@ def features_source(model: ExportedModel) -> tuple[list[str], str]:
         optional = model.reading is not None and model.reading.format == "json"
         skipped = [c.name for c in model.coding.columns if c.kind == "skip"] if optional else []
         listed = "".join(f"    {python_literal(column)},\n" for column in columns)
-        start = f"COLUMNS = [\n{listed}]\n\n\n"
-        body = f"features_of_columns(row, COLUMNS, {optional})"
+        markers = f"MISSING = {python_literal(model.coding.markers)}\n"
+        start = f"COLUMNS = [\n{listed}]\n{markers}\n\n"
+        more = f"COLUMNS, {optional}, MISSING, {model.coding.missing is not None}"
+        body = f"features_of_columns(row, {more})"
         if skipped:
             own = f"{{k: v for k, v in flat_row(row).items() if k not in {python_literal(skipped)}}}"
-            body = f"features_of_columns({own}, COLUMNS, True)"
+            body = f"features_of_columns({own}, {more})"
     elif model.kind == "numbers":
         start = ""
         body = '[(i, float(x), "") for i, x in (row.items() if hasattr(row, "items") else enumerate(row))]'

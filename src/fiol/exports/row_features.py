@@ -1,190 +1,15 @@
-"""Features of one row in plain Python: the functions that exported modules consist of.
+"""Features of one row in plain Python: beside `fiol.features.cell_rules`, what exported modules consist of.
 
-They do for a dict what `fiol.features.table_encoding` and `fiol.features.interactions` do for whole columns; tests
-compare the two on made-up tables. Functions here call one another and `math` alone, and are copied without their
-annotations.
+The functions do for a dict what `fiol.features.table_encoding` and `fiol.features.interactions` do for whole columns;
+tests compare the two on made-up tables. They call one another, the rules of cells and `math` alone, and are copied
+without their annotations.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-
-def is_absent(value: Any) -> bool:
-    """Return whether a value is missing: None, NaN, or the missing value of pandas.
-
-    >>> is_absent(None), is_absent(float("nan")), is_absent("")
-    (True, True, False)
-    """
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return not hasattr(value, "__len__") and bool(value != value)  # noqa: PLR0124
-
-
-def value_text(value: Any) -> str:
-    """Return an entry of a list as part of a feature's name; a whole number has no point.
-
-    >>> value_text("red"), value_text(2.0), value_text(2.5), value_text(True)
-    ('red', '2', '2.5', 'True')
-    """
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, float) and value == value and abs(value) != float("inf") and value == int(value):  # noqa: PLR0124
-        return str(int(value))
-    return str(value)
-
-
-def cell_text(value: Any) -> str:
-    """Return a category as part of a feature's name: a boolean is a number, a date is in ISO form.
-
-    >>> cell_text(True), cell_text(2.0), cell_text("red")
-    ('1', '2', 'red')
-    """
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, bool):
-        return str(int(value))
-    if hasattr(value, "year"):
-        moment = value.isoformat()[:26]
-        clock = (value.hour, value.minute, value.second, value.microsecond) if hasattr(value, "hour") else (0,)
-        return moment[:10] if not any(clock) else f"{moment[:19]}.{value.microsecond:06d}"
-    return value.isoformat() if hasattr(value, "isoformat") else value_text(value)
-
-
-def words_of_text(text: str, most: int) -> list[str]:
-    """Return the words of a text in lower case, and up to `most` in a row.
-
-    >>> words_of_text("In New_York, 1999!", 2)
-    ['in', 'new_york', '1999', 'in new_york', 'new_york 1999']
-    """
-    words = "".join(c if c.isalnum() or c == "_" else " " for c in text.lower()).split(" ")
-    words = [word for word in words if word]
-    found = list(words)
-    for n in range(2, most + 1):
-        found += [" ".join(words[k : k + n]) for k in range(len(words) - n + 1)]
-    return found
-
-
-def number_of_text(text: str) -> Any:
-    """Return the number that a text is, None if it is empty or nan; ValueError if it is none.
-
-    >>> number_of_text(" -1.5e3 "), number_of_text("NaN")
-    (-1500.0, None)
-    """
-    plain = text.strip().lower()
-    if plain in ("", "nan"):
-        return None
-    if (not plain[-1].isdigit() and plain[-1] != ".") or any(c not in "+-.e" and not c.isdigit() for c in plain):
-        raise ValueError(f"a number is expected, got {text!r}")
-    return float(plain)
-
-
-def number_of_value(value: Any) -> float:
-    """Return the number that a value is; a duration is in days.
-
-    >>> import datetime
-    >>> number_of_value(True), number_of_value(datetime.timedelta(hours=12))
-    (1.0, 0.5)
-    """
-    return value.total_seconds() / 86400.0 if hasattr(value, "total_seconds") else float(value)
-
-
-def day_number(year: int, month: int, day: int) -> int:
-    """Return the days since 1970 of a date; ValueError if there is no such day.
-
-    >>> day_number(1970, 1, 2), day_number(2000, 2, 29)
-    (1, 11016)
-    """
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    lengths = [31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-    if not (1 <= month <= 12 and 1 <= day <= lengths[month - 1]):
-        raise ValueError(f"there is no day {year}-{month}-{day}")
-    before = year - 1
-    days = 365 * before + before // 4 - before // 100 + before // 400 - 719162
-    return days + sum(lengths[: month - 1]) + day - 1
-
-
-def moment_of_value(value: Any) -> tuple[int, int, int]:
-    """Return days since 1970, month, and microseconds since midnight of a date or an ISO text; time zones are ignored.
-
-    >>> moment_of_value("1970-01-02 00:00:01+02:00"), moment_of_value("2024-03-01")
-    ((1, 1, 1000000), (19783, 3, 0))
-    """
-    if not isinstance(value, str):
-        micros = 0
-        if hasattr(value, "hour"):
-            micros = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000000 + value.microsecond
-        return day_number(value.year, value.month, value.day), value.month, micros
-    text = value.strip()
-    shape = "".join("0" if c in "0123456789" else c for c in text)
-    clock = shape[10:]
-    for zone in ("Z", "+00:00", "-00:00", "+0000", "-0000", "+00", "-00"):
-        if clock.endswith(zone):
-            clock = clock[: -len(zone)]
-            break
-    clock, point, fraction = clock.partition(".")
-    fine = shape[:10] == "0000-00-00" and clock.replace(" ", "T", 1) in ("", "T00:00", "T00:00:00")
-    if not fine or (point and (len(clock) < 9 or fraction not in "000000000" or not fraction)):
-        raise ValueError(f"a date must be as 2024-03-01 or 2024-03-01T07:30, got {value!r}")
-    hour, minute, second = [int(text[k : k + 2] if len(clock) > k - 10 else 0) for k in (11, 14, 17)]
-    if hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"there is no time {text[11:]}")
-    micros = int((text[20 : 20 + len(fraction)] + "000000")[:6])
-    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
-    return day_number(year, month, day), month, ((hour * 60 + minute) * 60 + second) * 1000000 + micros
-
-
-def time_of_value(value: Any) -> tuple[int, int, int]:
-    """Return day, month and microseconds of a time of day, or of a text such as 13:45, on the first day of 2000.
-
-    >>> time_of_value("13:45"), time_of_value("0:00:01.5")
-    ((10957, 1, 49500000000), (10957, 1, 1500000))
-    """
-    text = value.strip() if isinstance(value, str) else value.isoformat()
-    return moment_of_value("2000-01-01T" + ("0" + text if text[1:2] == ":" else text))
-
-
-def date_features(name: str, value: Any, parts: Any, is_time: bool = False) -> list[tuple[str, float, str]]:
-    """Return name, value and group of the features of a date, or of a time of day.
-
-    >>> [feature for feature, value, group in date_features("day", "2000-01-03T07:00", ("days", "weekday", "hour"))]
-    ['day', 'day.weekday=Mon', 'day.hour=7']
-    """
-    if is_absent(value) or (isinstance(value, str) and not value.strip()):
-        return [(f"{name} is missing", 1.0, name)]
-    days, month, clock = time_of_value(value) if is_time else moment_of_value(value)
-    weekday = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[(days + 3) % 7]
-    values = {"month": month, "weekday": weekday, "hour": clock // 3600000000}
-    found = []
-    if "days" in parts:
-        found.append((name, ((days - 10957) * 86400000000 + clock) / 86400000000, name))
-    for part in ("month", "weekday", "hour"):
-        if part in parts:
-            found.append((f"{name}.{part}={values[part]}", 1.0, f"{name}.{part}"))
-    return found
-
-
-def column_features(name: str, kind: str, ngrams: int, parts: Any, value: Any) -> list[tuple[str, float, str]]:
-    """Return name, value and group of the features of a column's value, by the kind of the column.
-
-    >>> column_features("city", "category", 1, (), "Rome"), column_features("age", "number", 1, (), None)
-    ([('city=Rome', 1.0, 'city')], [('age is missing', 1.0, 'age')])
-    """
-    if kind in ("date", "time"):
-        return date_features(name, value, parts, kind == "time")
-    if kind == "numeric_text" and isinstance(value, str):
-        value = number_of_text(value)
-    if is_absent(value):
-        return [(f"{name} is missing", 1.0, name)]
-    if kind in ("number", "numeric_text"):
-        if isinstance(value, str):
-            raise TypeError(f"column {name!r} must be a number, got {value!r}")
-        return [(name, number_of_value(value), name)]
-    if kind == "words":
-        return [(f"{name}:{word}", 1.0, name) for word in words_of_text(cell_text(value), ngrams)]
-    if kind == "tags":
-        value = value.tolist() if hasattr(value, "tolist") else value
-        entries = value if isinstance(value, (list, tuple)) else [value]
-        return [(f"{name}={value_text(entry)}", 1.0, name) for entry in entries if not is_absent(entry)]
-    return [(f"{name}={cell_text(value)}", 1.0, name)]
+from fiol.features.cell_rules import column_features, is_missing
 
 
 def flat_row(row: Any, before: str = "") -> dict[str, Any]:
@@ -199,27 +24,29 @@ def flat_row(row: Any, before: str = "") -> dict[str, Any]:
     return found
 
 
-def features_of_columns(row: Any, columns: Any, optional: bool) -> list[tuple[str, float, str]]:
+def features_of_columns(
+    row: Any, columns: Any, optional: bool, markers: Any, everywhere: bool
+) -> list[tuple[str, float, str]]:
     """Return the features of a dict of columns, each (name, kind, ngrams, parts).
 
     If columns are `optional`, an absent column has no feature, and the kind of an unknown one is that of its value.
 
-    >>> features_of_columns({"age": 30}, [("age", "number", 1, ())], False)
+    >>> features_of_columns({"age": 30}, [("age", "number", 1, ())], False, ["?"], False)
     [('age', 30.0, 'age')]
     """
     found = []
     row = flat_row(row) if optional else row
     for name, kind, ngrams, parts in columns:
-        if name in row:
-            found += column_features(name, kind, ngrams, parts, row[name])
-        elif not optional:
+        if name in row and not (optional and kind == "undecided"):
+            found += column_features(name, kind, ngrams, parts, row[name], markers, everywhere)
+        elif not optional and name not in row:
             raise KeyError(f"the column {name!r} is not there: give None if its value is missing")
-    known = {column[0] for column in columns}
+    known = {column[0] for column in columns if column[1] != "undecided"}
     for name, value in row.items() if optional else ():
         if name not in known:
-            number = isinstance(value, (int, float)) and not is_absent(value)
+            number = isinstance(value, (int, float)) and not is_missing(value)
             kind = "number" if number else "tags" if isinstance(value, (list, tuple)) else "category"
-            found += column_features(name, kind, 1, (), value)
+            found += column_features(name, kind, 1, (), value, markers, everywhere)
     return found
 
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import Dialect, identifier, number_literal, text_literal
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
+from fiol.features.cell_rules import MISSING_MARKERS
 from fiol.features.column_values import NUMERIC_TEXT
 from fiol.features.interactions import TIMES, belongs_to
 from fiol.features.table_encoding import DATED, WEEKDAYS, Column
@@ -87,6 +88,8 @@ def score_expression(model: ExportedModel, k: int, column: str, dialect: Dialect
 def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: Dialect) -> Iterator[str]:
     """Yield the terms of all columns and of all interactions."""
     assert model.coding is not None
+    if model.coding.missing is not None:
+        raise NoExportError("SQL knows the default missing markers alone: export to python")
     for column in model.coding.columns:
         if column.kind in ("words", "tags"):
             raise NoExportError(
@@ -109,7 +112,7 @@ def column_terms(column: Column, weights: dict[Any, float], dialect: Dialect) ->
         if own or missing:
             value = f"{number_literal(own)} * {number_value(column, dialect)}"
             yield f"(CASE WHEN {is_missing} THEN {number_literal(missing)} ELSE {value} END)"
-    elif column.kind == "category":
+    elif column.kind in ("category", "undecided"):
         found = dict(rest_of_names(f"{column.name}=", weights))
         if found or missing:
             chosen = category_choice(column, found, dialect)
@@ -166,12 +169,17 @@ def missing_condition(column: Column, dialect: Dialect) -> str:
     name = identifier(column.name)
     if column.kind == "number":
         return dialect.number_is_missing(name)
-    if column.kind == "category":
+    if column.kind in ("category", "undecided"):
         return f"{name} IS NULL"
     if column.kind == "numeric_text":
-        return f"COALESCE(LOWER({dialect.trimmed(name)}), '') IN ('', 'nan')"
+        return marked(name, dialect)
     dialect.day(name)  # raises for a dialect without dates
-    return f"{dialect.text_or_null(name)} IS NULL"
+    return marked(name, dialect)
+
+
+def marked(name: str, dialect: Dialect) -> str:
+    """Return the condition that a text is NULL or a missing marker."""
+    return f"COALESCE(LOWER({dialect.trimmed(name)}), '') IN ({', '.join(map(text_literal, MISSING_MARKERS))})"
 
 
 def number_value(column: Column, dialect: Dialect) -> str:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.features.cell_rules import MISSING_MARKERS, cell_text, is_marker, is_missing, number_of_text
 from fiol.features.chunk import allowed, range_reason
 from fiol.features.frames import narwhals, pandas, present_values
 
@@ -67,11 +68,6 @@ class Texts(NamedTuple):
     codes: Any
     texts: list[str]
 
-    def bad(self, code: int, column: str, reason: str) -> BadValueError:
-        """Return the error for all rows with this text."""
-        first, *others = np.flatnonzero(self.codes == code).tolist()
-        return BadValueError(first, column, reason, [(row, reason) for row in others])
-
 
 class ColumnValues:
     """One column of a frame: the type of its values, and the values as arrays for a table encoding.
@@ -85,6 +81,23 @@ class ColumnValues:
 
     def __init__(self, name: str, series: Any) -> None:
         self.name, self.series = name, series
+        #: Texts that stand for a missing value, and whether they do in columns of text.
+        self.markers: Sequence[str] = MISSING_MARKERS
+        self.everywhere = False
+        #: Row, column and reason of cells that cannot be encoded, and are missing; None to raise BadValueError.
+        self.odd: list[tuple[int, str, str]] | None = None
+
+    def refuse(self, wrong: Sequence[tuple[int, str]]) -> None:
+        """Note rows with a bad cell, and the reason for each; raise BadValueError if they are not to be missing."""
+        if self.odd is None:
+            raise BadValueError(wrong[0][0], self.name, wrong[0][1], wrong[1:])
+        self.odd += [(row, self.name, reason) for row, reason in wrong]
+
+    def refuse_all(self, wanted: str) -> None:
+        """Refuse all values that are there."""
+        there = [k for k, value in enumerate(self.objects) if not is_missing(value)]
+        if there:
+            self.refuse([(k, f"must be {wanted}, got {value_shown(self.objects[k])}") for k in there])
 
     def __len__(self) -> int:
         return len(self.series)
@@ -119,6 +132,11 @@ class ColumnValues:
             raise TypeError(f"column {self.name!r} holds {what}: convert it, or leave it out by kind 'skip'")
         return "texts" if present else "nothing"  # numbers among texts
 
+    @property
+    def are_objects(self) -> bool:
+        """Whether the column is one of Python objects, which may be of several types."""
+        return isinstance(self.series, list) or self.series.dtype in (narwhals().Object, narwhals().Unknown)
+
     @functools.cached_property
     def objects(self) -> list[Any]:
         """The values as Python objects."""
@@ -126,12 +144,12 @@ class ColumnValues:
 
     def numbers(self) -> Floats:
         """Return the values as float64, NaN where they are missing; durations in days."""
-        if self.holds == "nothing":
-            return np.full(len(self), np.nan)
+        if self.holds == "texts":
+            return self.numeric_texts()
+        if self.holds not in ("numbers", "nothing"):
+            self.refuse_all("a number")
         if self.holds != "numbers":
-            row = next(k for k, value in enumerate(self.objects) if not is_missing(value))
-            hint = "; kind 'numeric_text' parses text" if self.holds == "texts" else ""
-            raise BadValueError(row, self.name, f"must be a number, got {value_shown(self.objects[row])}{hint}")
+            return np.full(len(self), np.nan)
         values, missing = self.present()
         if values.dtype.kind == "m":
             values = np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
@@ -150,45 +168,50 @@ class ColumnValues:
         return present_values(self.series)
 
     def numeric_texts(self) -> Floats:
-        """Return texts that are numbers as float64, NaN where they are missing, empty or "nan"."""
-        if self.holds in ("numbers", "nothing"):
-            return self.numbers()
-        values = self.texts()
-        known = np.full(len(values.texts) + 1, np.nan)
-        for code, text in enumerate(values.texts):
-            if NUMERIC_TEXT.fullmatch(text):
-                known[code] = float(text)
-            elif text.strip().lower() not in ("", "nan"):
-                raise values.bad(code, self.name, f"must be a number, got {value_shown(text)}")
-        return self.in_range(known[values.codes])
+        """Return texts that are numbers, and numbers among them, as float64; NaN for missing ones and markers."""
+        if self.are_objects:
+            codes, cells = np.arange(len(self)), self.objects
+        else:
+            codes, cells = self.texts()
+        known, wrong = np.full(len(cells) + 1, np.nan), dict[int, str]()
+        for code, cell in enumerate(cells):
+            if is_missing(cell) or is_marker(cell, self.markers):
+                continue
+            try:
+                known[code] = number_of_text(cell) if isinstance(cell, str) else float(cell)
+            except ValueError:
+                wrong[code] = f"must be a number, got {value_shown(cell)}{comma_hint(cell)}"
+        if wrong:
+            rows = np.flatnonzero(np.isin(codes, list(wrong)))
+            self.refuse([(row, wrong[int(codes[row])]) for row in rows.tolist()])
+        return self.in_range(known[codes])
 
     def in_range(self, values: Floats) -> Floats:
-        """Return the values if all are 0, NaN or in range; raise BadValueError otherwise."""
+        """Return the values, NaN for those that are neither 0 nor in range, which are refused."""
         wrong = ~(allowed(values) | np.isnan(values))
         if wrong.any():
-            (row, reason), *others = [(row, range_reason(values[row])) for row in np.flatnonzero(wrong).tolist()]
-            raise BadValueError(row, self.name, reason, others)
+            self.refuse([(row, range_reason(values[row])) for row in np.flatnonzero(wrong).tolist()])
+            return np.where(wrong, np.nan, values)
         return values
 
     def texts(self) -> Texts:
+        """Return the values as texts; markers are missing if they are so in columns of text."""
+        found = self.all_texts()
+        marked = [code for code, text in enumerate(found.texts) if self.everywhere and is_marker(text, self.markers)]
+        return found._replace(codes=np.where(np.isin(found.codes, marked), -1, found.codes)) if marked else found
+
+    def all_texts(self) -> Texts:
         """Return the values as texts: whole numbers without a decimal point, dates in ISO format."""
         if self.holds == "nothing":
             return Texts(np.full(len(self), -1), [])
         if self.holds == "lists":
             raise BadValueError(0, self.name, "must be a text, got a list: use kind 'tags'")
         if self.holds == "dates":
-            moments = self.moments()
-            whole_days = bool((moments == moments.astype("datetime64[D]")).all())
-            shown_as = moments.astype("datetime64[D]" if whole_days else "datetime64[us]").astype(str)
-            return Texts(*numbered_texts(None if text == "NaT" else text for text in shown_as.tolist()))
-        if self.holds == "times":
-            clock_times = (None if is_missing(value) else value.isoformat() for value in self.objects)
-            return Texts(*numbered_texts(clock_times))
-        if self.holds == "numbers":
-            values = self.numbers()
-            known, codes = np.unique(values, return_inverse=True)  # all NaN are one
-            texts = [text_of(value) for value in known[~np.isnan(known)].tolist()]
-            return Texts(np.where(np.isnan(values), -1, codes), texts)
+            return distinct_texts(self.moments(), None)
+        if self.holds == "numbers" and not isinstance(self.series, list):
+            values, missing = self.present()
+            if values.dtype.kind in "biufm":
+                return distinct_texts(values if values.dtype.kind != "m" else self.numbers(), missing)
         return Texts(*self.numbered())
 
     def numbered(self) -> tuple[Any, list[str]]:
@@ -197,12 +220,12 @@ class ColumnValues:
         library = type(native).__module__.partition(".")[0]
         if library == "pandas":
             codes, found = pandas().factorize(native)
-            texts = [text_of(value) for value in found.tolist()]
-            if len(set(texts)) == len(texts):
+            texts = found.tolist()
+            if all(type(text) is str for text in texts):  # of other values, some are equal that have other texts
                 return codes, texts
         if library == "pyarrow":
             return numbered_by_arrow(native)
-        return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
+        return numbered_texts(None if is_missing(value) else cell_text(value) for value in self.objects)
 
     def moments(self) -> Any:
         """Return dates as datetime64[us], NaT where they are missing; time zones are dropped, not converted."""
@@ -211,7 +234,8 @@ class ColumnValues:
         if self.holds == "texts":
             return self.parsed_moments()
         if self.holds != "dates":
-            raise BadValueError(0, self.name, f"must be a date, got {value_shown(self.objects[0])}")
+            self.refuse_all("a date")
+            return np.full(len(self), np.datetime64("NaT", "us"))
         series, nw = self.series, narwhals()
         if isinstance(series, list) or series.dtype in (nw.Object, nw.Unknown):
             plain = (None if is_missing(value) else wall_clock(value) for value in self.objects)
@@ -223,7 +247,8 @@ class ColumnValues:
     def times(self) -> Any:
         """Return times of day as moments of the first day, NaT where they are missing; zones are dropped."""
         if self.holds not in ("times", "texts", "nothing"):
-            raise BadValueError(0, self.name, f"must be a time of day, got {value_shown(self.objects[0])}")
+            self.refuse_all("a time of day")
+            return np.full(len(self), np.datetime64("NaT", "us"))
         return self.parsed(self.texts(), time_of, "a time of day such as 13:45")
 
     def parsed_moments(self) -> Any:
@@ -240,12 +265,15 @@ class ColumnValues:
         return self.parsed(values, moment_of, "an ISO date")
 
     def parsed(self, values: Texts, parse: Callable[[str], Any], what: str) -> Any:
-        """Return texts as moments, NaT for missing and empty ones; raise BadValueError if `parse` returns None."""
-        known = np.full(len(values.texts) + 1, np.datetime64("NaT", "us"))
+        """Return texts as moments, NaT for missing ones and markers; those of which `parse` makes None are refused."""
+        known, wrong = np.full(len(values.texts) + 1, np.datetime64("NaT", "us")), list[int]()
         for code, text in enumerate(values.texts):
             known[code] = parse(text)
-            if np.isnat(known[code]) and text.strip():
-                raise values.bad(code, self.name, f"must be {what}, got {value_shown(text)}")
+            if np.isnat(known[code]) and not is_marker(text, self.markers):
+                wrong.append(code)
+        if wrong:
+            rows = np.flatnonzero(np.isin(values.codes, wrong)).tolist()
+            self.refuse([(row, f"must be {what}, got {value_shown(values.texts[values.codes[row]])}") for row in rows])
         return known[values.codes]
 
     def lists(self) -> tuple[Any, Texts]:
@@ -256,8 +284,8 @@ class ColumnValues:
                 counts[row] = -1
             else:
                 some = [value] if isinstance(value, (str, *NUMBERS)) else value
-                kept = [text_of(entry) for entry in some if not is_missing(entry)]
-                if any(isinstance(entry, (float, np.floating)) and "." in text_of(entry) for entry in some):
+                kept = [cell_text(entry) for entry in some if not is_missing(entry)]
+                if any(isinstance(entry, (float, np.floating)) and "." in cell_text(entry) for entry in some):
                     raise BadValueError(row, self.name, f"must be a list of texts, got {value_shown(value)}")
                 counts[row] = len(kept)
                 entries += kept
@@ -298,45 +326,46 @@ class ListedValues(ColumnValues):
         """Return a code for every text, -1 for missing ones, and the texts in the order of their codes."""
         if self.types == {str}:
             return numbered_texts(self.objects)
-        return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
+        return numbered_texts(None if is_missing(value) else cell_text(value) for value in self.objects)
 
 
 def columns_of(frame: Any, order: Iterable[int] | None = None) -> list[ColumnValues]:
     """Return the columns of a `Frame`, in this order."""
-    chosen = range(frame.shape[1]) if order is None else order
-    return [ColumnValues(str(frame.column_labels[i]), frame.wrapped[:, i]) for i in chosen]
+    chosen = list(range(frame.shape[1]) if order is None else order)
+    series = list(frame.wrapped.iter_columns())  # all at once: a single one by its place takes time for all names
+    return [ColumnValues(str(frame.column_labels[i]), series[i]) for i in chosen]
 
 
-def is_missing(value: Any) -> bool:
-    """Return whether a value is missing: None, NaN, NaT or the NA of pandas.
+def comma_hint(cell: Any) -> str:
+    """Return advice about a decimal comma, for the end of an error message; '' for any other cell.
 
-    >>> is_missing(None), is_missing(float("nan")), is_missing(""), is_missing(np.datetime64("NaT"))
-    (True, True, False, True)
+    >>> comma_hint("1,5"), comma_hint("1,5,6")
+    (' (a decimal comma? CSV: option decimal=",")', '')
     """
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return False
-    return bool(value != value)  # noqa: PLR0124
-
-
-def text_of(value: Any) -> str:
-    """Return a value as text, for the name of a feature; a whole number has no decimal point, whatever its type.
-
-    >>> text_of("red"), text_of(2.0), text_of(2.5), text_of(True)
-    ('red', '2', '2.5', 'True')
-    """
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value.item() if isinstance(value, np.generic) else value)
+    plain = isinstance(cell, str) and "." not in cell and NUMERIC_TEXT.fullmatch(cell.replace(",", ".", 1))
+    return ' (a decimal comma? CSV: option decimal=",")' if plain and "," in cell else ""
 
 
 def value_shown(value: Any) -> str:
     """Return a value for an error message, at most 40 characters long."""
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def distinct_texts(values: Any, missing: Any) -> Texts:
+    """Return an array of numbers or moments as texts; `missing` is a mask of rows that the array leaves out, or None.
+
+    >>> distinct_texts(np.array([2.0, np.nan, 0.5]), np.array([False, True, False, False]))
+    Texts(codes=array([ 1, -1, -1,  0]), texts=['0.5', '2'])
+    """
+    known, codes = np.unique(values, return_inverse=True)
+    codes = np.where(values != values, -1, codes.reshape(-1))  # noqa: PLR0124
+    texts = [cell_text(value) for value in known[known == known].tolist()]  # noqa: PLR0124
+    if missing is None:
+        return Texts(codes, texts)
+    found = np.full(len(missing), -1)
+    found[~missing] = codes
+    return Texts(found, texts)
 
 
 def numbered_texts(values: Iterable[str | None]) -> tuple[Any, list[str]]:
@@ -358,7 +387,7 @@ def numbered_by_arrow(array: Any) -> tuple[Any, list[str]]:
     coded = arrow_whole(array).dictionary_encode()
     texts = coded.dictionary.to_pylist()
     plain = pyarrow.types.is_string(coded.type.value_type) or pyarrow.types.is_large_string(coded.type.value_type)
-    return coded.indices.fill_null(-1).to_numpy().astype(np.int64), texts if plain else list(map(text_of, texts))
+    return coded.indices.fill_null(-1).to_numpy().astype(np.int64), texts if plain else list(map(cell_text, texts))
 
 
 def arrow_whole(array: Any) -> Any:
@@ -455,7 +484,7 @@ def wall_clock(value: Any) -> Any:
 
 
 def are_dates(texts: Sequence[str]) -> bool:
-    """Return whether all texts that are not empty are dates in ISO format.
+    """Return whether all texts that are no missing markers are dates in ISO format.
 
     >>> are_dates(["2024-03-01", ""]), are_dates(["2024-03-01", "soon"]), are_dates([""])
     (True, False, False)
@@ -478,7 +507,7 @@ def time_of(text: str) -> Any:
 
 
 def are_times(texts: Sequence[str]) -> bool:
-    """Return whether all texts that are not empty are times of day.
+    """Return whether all texts that are no missing markers are times of day.
 
     >>> are_times(["13:45", "7:00:30", ""]), are_times(["13:45", "later"]), are_times([""])
     (True, False, False)
@@ -487,6 +516,6 @@ def are_times(texts: Sequence[str]) -> bool:
 
 
 def all_parsed(texts: Sequence[str], parse: Callable[[str], Any]) -> bool:
-    """Return whether `parse` returns a value for all texts that are not empty, and there are any."""
-    present = [text for text in texts if text.strip()]
+    """Return whether `parse` returns a value for all texts that are no missing markers, and there are any."""
+    present = [text for text in texts if not is_marker(text, MISSING_MARKERS)]
     return bool(present) and all(parse(text) is not None for text in present)

@@ -143,7 +143,8 @@ class Frame:
         chosen = range(self.shape[1]) if order is None else order
         if self._wrapped is None:
             return [self.native.iloc[:, i] for i in chosen]
-        return [self.wrapped[:, i].to_native() for i in chosen]
+        series = list(self.wrapped.iter_columns())  # a single one by its place takes time for all names
+        return [series[i].to_native() for i in chosen]
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Return an iterator over the rows."""

@@ -10,6 +10,7 @@
 | `date` | `c`, in days since 2000, and `c.month=3`, `c.weekday=Mon`, `c.hour=7` |
 | `time` | `c`, the fraction of the day, and `c.hour=7` |
 | `skip` | none |
+| `undecided` | none: no value so far; the first frame that has one decides |
 
 A missing value is the feature `c is missing`, which is 1. A dict is a row as well: {"age": 30, "city": "Rome"} has the
 columns age and city (`fiol.features.table_rows`).
@@ -25,8 +26,17 @@ from typing import Any
 
 import numpy as np
 
+from fiol.features.cell_rules import MISSING_MARKERS, is_marker, is_missing
 from fiol.features.chunk import Names
-from fiol.features.column_values import FIRST_DAY, ColumnValues, Texts, are_dates, are_times, columns_of
+from fiol.features.column_values import (
+    FIRST_DAY,
+    NUMBERS,
+    ColumnValues,
+    Texts,
+    are_dates,
+    are_times,
+    columns_of,
+)
 from fiol.features.feature_columns import FeatureColumn, indicators, interleave, ranks
 from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice
 from fiol.features.interactions import add_interactions, belongs_to
@@ -42,6 +52,7 @@ KINDS = {
     "date": "parts of a date:",
     "time": "the time of day:",
     "skip": "left out",
+    "undecided": "no value so far",
 }
 #: Parts of a date, in the order of a row's features.
 PARTS = ("days", "month", "weekday", "hour")
@@ -54,6 +65,8 @@ DATED = ("date", "time")
 ONE_WORD = re.compile(r"\w+")
 #: Texts with more words than that on average, most of them different, are words, not categories.
 SHORT_TEXT = 4.0
+#: A column is numbers if this share of its cells is: the others are odd cells.
+NUMBER_SHARE = 0.9
 #: The largest `ngrams`.
 MAX_NGRAMS = 8
 
@@ -101,10 +114,14 @@ class Column:
         """Return the features of the column's values."""
         if self.kind == "skip":
             return []
+        if self.kind == "undecided":
+            if values.holds != "nothing":
+                values.refuse_all("missing, as it was in all of the first rows: name the kind of the column")
+            return [self.number_column(np.full(len(values), np.nan))]
         if self.kind in DATED:
             return self.date_columns(values.moments() if self.kind == "date" else values.times())
         if self.kind in ("number", "numeric_text"):
-            return [self.number_column(values.numbers() if self.kind == "number" else values.numeric_texts())]
+            return [self.number_column(values.numbers())]
         if self.kind == "tags":
             return [self.tag_column(*values.lists())]
         return [self.category_column(values.texts()) if self.kind == "category" else self.word_column(values.texts())]
@@ -215,6 +232,8 @@ class TableEncoding:
     columns : a `Column` each, in the order of the features of a row.
     pairs : columns to multiply, two or three at a time: see `fiol.features.interactions`.
     complete : False if the first frame decides about other columns.
+    missing : texts that stand for a missing value in every column, without case and blanks around them; None for
+        `fiol.features.cell_rules.MISSING_MARKERS` in columns of numbers, dates and times. Blank text is always one.
 
     `TableEncoding.infer` takes the kinds from a first frame. Numbers and booleans are numbers. Text is a date if all
     values are ISO dates, a time if all are times of day such as 13:45 or 13:45:00, words if the values have more than 4
@@ -239,9 +258,14 @@ class TableEncoding:
     columns: tuple[Column, ...] = ()
     pairs: tuple[tuple[str, ...], ...] = ()
     complete: bool = True
+    missing: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
+        if self.missing is not None:
+            if isinstance(self.missing, str) or not all(isinstance(text, str) for text in self.missing):
+                raise ValueError(f"missing must be a list of texts, got {self.missing!r}")
+            object.__setattr__(self, "missing", tuple(self.missing))
         object.__setattr__(self, "pairs", tuple(map(tuple, self.pairs)))
         names = self.names
         if len(set(names)) < len(names):
@@ -258,6 +282,16 @@ class TableEncoding:
         """The names of the columns."""
         return tuple(column.name for column in self.columns)
 
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """Texts that stand for a missing value, in lower case and without blanks around them."""
+        return MISSING_MARKERS if self.missing is None else tuple(text.strip().lower() for text in self.missing)
+
+    def prepared(self, values: ColumnValues, odd: list[tuple[int, str, str]] | None) -> ColumnValues:
+        """Return a column that knows the missing markers; see `ColumnValues.odd`."""
+        values.markers, values.everywhere, values.odd = self.markers, self.missing is not None, odd
+        return values
+
     def groups(self) -> list[str]:
         """Return the names that a pair may have: columns, and parts of dates."""
         return [
@@ -265,10 +299,12 @@ class TableEncoding:
         ]
 
     @classmethod
-    def from_spec(cls, kinds: Any = None, pairs: Sequence[Sequence[str]] = ()) -> TableEncoding:
+    def from_spec(
+        cls, kinds: Any = None, pairs: Sequence[Sequence[str]] = (), missing: Sequence[str] | None = None
+    ) -> TableEncoding:
         """Return an encoding with the kinds that are given; the first frame decides about all other columns.
 
-        `kinds` is a mapping from columns to kinds, or to fields of `Column`.
+        `kinds` is a mapping from columns to kinds, or to fields of `Column`; for `missing` see the class.
 
         >>> TableEncoding.from_spec({"zip": "category", "text": {"kind": "words", "ngrams": 2}}).columns
         (Column(name='zip', kind='category', ngrams=1, parts=()), Column(name='text', kind='words', ngrams=2, parts=()))
@@ -279,9 +315,8 @@ class TableEncoding:
             raise TypeError(
                 f"a table encoding must be a fiol.TableEncoding or a dict of kinds by column, got {kinds!r}"
             )
-        return cls(
-            tuple(column_from_spec(name, kind) for name, kind in (kinds or {}).items()), tuple(map(tuple, pairs)), False
-        )
+        columns = tuple(column_from_spec(name, kind) for name, kind in (kinds or {}).items())
+        return cls(columns, tuple(map(tuple, pairs)), False, missing)  # type: ignore[arg-type]
 
     @classmethod
     def infer(cls, frame: Any, overrides: Any = None) -> TableEncoding:
@@ -289,23 +324,35 @@ class TableEncoding:
         return cls.from_spec(overrides).completed(frame)
 
     def completed(self, frame: Any) -> TableEncoding:
-        """Return the encoding with a kind for every column of a frame."""
-        if self.complete:
+        """Return the encoding with a kind for every column of a frame that has values."""
+        if not self.complete:
+            return self.completed_by(columns_of(known_frame(frame)))
+        undecided = {column.name for column in self.columns if column.kind == "undecided"}
+        if not undecided:
             return self
         frame = known_frame(frame)
-        return self.completed_by(columns_of(frame))
+        places = [i for i, label in enumerate(frame.column_labels) if str(label) in undecided]
+        found = {v.name: infer_column(self.prepared(v, [])) for v in columns_of(frame, places)}
+        return dataclasses.replace(self, columns=tuple(found.get(c.name, c) for c in self.columns))
 
     def completed_by(self, columns: Sequence[ColumnValues]) -> TableEncoding:
         """Return the encoding with a kind for each of these columns."""
         given, names = {column.name: column for column in self.columns}, [values.name for values in columns]
-        unknown = [name for name in given if name not in names]
+        there = set(names)
+        unknown = [name for name in given if name not in there]
         if unknown:
             raise ValueError(f"the table encoding names columns that are not there: {enumeration(unknown)}")
+        for values in columns:
+            self.prepared(values, [])
         found = (given[v.name].with_parts(v) if v.name in given else infer_column(v) for v in columns)
-        return TableEncoding(tuple(found), self.pairs)
+        return dataclasses.replace(self, columns=tuple(found), complete=True)
 
-    def named_rows(self, frame: Any) -> NamedRows:
-        """Return the encoded rows of a frame with these columns, in any order; skipped ones may be absent."""
+    def named_rows(self, frame: Any, odd: list[tuple[int, str, str]] | None = None) -> NamedRows:
+        """Return the encoded rows of a frame with these columns, in any order; skipped ones may be absent.
+
+        Cells that cannot be encoded raise a BadValueError; with `odd` they are missing, and their row, column and
+        reason are added to that list.
+        """
         frame = known_frame(frame)
         needed = [column for column in self.columns if column.kind != "skip"]
         skipped = {column.name for column in self.columns if column.kind == "skip"}
@@ -316,7 +363,7 @@ class TableEncoding:
         feature_columns = [
             feature_column
             for c, values in zip(needed, found, strict=True)
-            for feature_column in c.feature_columns(values)
+            for feature_column in c.feature_columns(self.prepared(values, odd))
         ]
         return self.rows_of(feature_columns, len(frame))
 
@@ -332,7 +379,8 @@ class TableEncoding:
     def to_json(self) -> dict[str, Any]:
         """Return the encoding as plain JSON."""
         columns = [column.to_json() for column in self.columns]
-        return {"columns": columns, "pairs": list(map(list, self.pairs)), "complete": self.complete}
+        more = {} if self.missing is None else {"missing": list(self.missing)}
+        return {"columns": columns, "pairs": list(map(list, self.pairs)), "complete": self.complete, **more}
 
     @classmethod
     def from_json(cls, stored: Any) -> TableEncoding:
@@ -347,7 +395,7 @@ class TableEncoding:
         if not isinstance(columns, list) or not isinstance(pairs, list) or type(complete) is not bool:
             raise ValueError("the columns and pairs of a table encoding must be lists, and complete true or false")
         try:
-            return cls(tuple(map(column_from_json, columns)), tuple(map(tuple, pairs)), complete)
+            return cls(tuple(map(column_from_json, columns)), tuple(map(tuple, pairs)), complete, stored.get("missing"))
         except TypeError as error:
             raise ValueError(str(error)) from error
 
@@ -397,13 +445,26 @@ def infer_column(values: ColumnValues) -> Column:
         if not isinstance(series, list) and series.dtype in (nw.Categorical, nw.Enum):
             return Column(values.name, "category")
         found = values.texts()
+        if not found.texts:
+            return Column(values.name, "undecided")
+        if are_numbers(values):
+            return Column(values.name, "number")
         if are_dates(found.texts):
             return Column(values.name, "date").with_parts(values)
         if are_times(found.texts):
             return Column(values.name, "time").with_parts(values)
         return Column(values.name, "words" if are_long(found) else "category")
-    kinds = {"numbers": "number", "dates": "date", "times": "time", "lists": "tags", "nothing": "category"}
+    kinds = {"numbers": "number", "dates": "date", "times": "time", "lists": "tags", "nothing": "undecided"}
     return Column(values.name, kinds[holds]).with_parts(values)
+
+
+def are_numbers(values: ColumnValues) -> bool:
+    """Return whether nearly all of the values are numbers, though some are texts."""
+    if not values.are_objects:
+        return False
+    there = [v for v in values.objects if not is_missing(v) and not is_marker(v, values.markers)]
+    numbers = sum(isinstance(value, NUMBERS) for value in there)
+    return numbers > 0 and numbers >= NUMBER_SHARE * len(there)
 
 
 def are_long(values: Texts) -> bool:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fiol.features.column_values import BadValueError, ColumnValues, ListedValues, columns_of, is_missing
+from fiol.features.cell_rules import is_missing
+from fiol.features.column_values import BadValueError, ColumnValues, ListedValues, columns_of
 from fiol.features.frames import Frame, enumeration, sparse_entries
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import ONE_WORD, PARTS, TIME_PARTS, Column, TableEncoding, grams
@@ -37,7 +38,7 @@ def named_rows_of_dicts(encoding: TableEncoding, rows: Sequence[Mapping[Any, Any
         feature_column
         for column in encoding.columns
         if column.kind != "skip"
-        for feature_column in column.feature_columns(listed(column.name, rows))
+        for feature_column in column.feature_columns(encoding.prepared(listed(column.name, rows)))
     ]
     return encoding.rows_of(feature_columns, len(rows))
 
@@ -51,7 +52,7 @@ def features_of_dict(encoding: TableEncoding, row: dict[Any, Any]) -> dict[str, 
     >>> features_of_dict(encoding, {"city": "Rome"})
     {'age is missing': 1.0, 'city=Rome': 1.0}
     """
-    if encoding.pairs or not encoding.complete:
+    if encoding.pairs or not encoding.complete or encoding.missing is not None:
         return None
     found, present = dict[str, float](), 0
     for column in encoding.columns:

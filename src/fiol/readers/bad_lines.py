@@ -1,17 +1,20 @@
-"""What happens to lines that cannot be read: the first one stops, or all are left out and counted."""
+"""What happens to lines and cells that cannot be read: an error, lines left out and counted, or cells missing."""
 
 from __future__ import annotations
 
 from fiol.readers.batch import BadLineError
 
-#: What may be done about a bad line.
-ON_ERROR = ("stop", "skip")
+#: What may be done about a bad line or cell.
+ON_ERROR = ("stop", "skip", "missing")
 #: So many of them are kept, to be shown.
 KEPT_ERRORS = 10
 
 
 class BadLines:
-    """Lines that were left out: how many, and the first of them. With `on_error="stop"` the first is raised.
+    """Lines that were left out: how many, and the first of them; cells that became missing, by column.
+
+    With `on_error="stop"` the first error is raised. With "skip", lines with a bad cell are bad lines. With "missing",
+    bad cells are missing values, and lines that are no rows are still errors.
 
     >>> from fiol.readers.batch import Place
     >>> bad = BadLines("skip")
@@ -24,11 +27,18 @@ class BadLines:
         if on_error not in ON_ERROR:
             raise ValueError(f"on_error must be one of {', '.join(ON_ERROR)}, got {on_error!r}")
         self.on_error, self.count, self.first = on_error, 0, list[BadLineError]()
+        #: How many cells of a column became missing, and the first of them.
+        self.cells: dict[str, tuple[int, BadLineError]] = {}
 
     def note(self, error: BadLineError) -> None:
         """Count this line, or raise the error."""
-        if self.on_error == "stop":
+        if self.on_error != "skip":
             raise error
         self.count += 1
         if len(self.first) < KEPT_ERRORS:
             self.first.append(error)
+
+    def note_cell(self, column: str, error: BadLineError) -> None:
+        """Count a cell that becomes missing."""
+        count, first = self.cells.get(column, (0, error))
+        self.cells[column] = count + 1, first

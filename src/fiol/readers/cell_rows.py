@@ -54,6 +54,7 @@ class CellColumn:
             ("words", "text"): codes.WORDS_CELL,
             ("date", "text"): codes.DATE_CELL,
             ("time", "text"): codes.TIME_CELL,
+            ("undecided", "text"): codes.UNDECIDED_CELL,
         }
         if (column.kind, held) not in kinds:
             return None
@@ -92,6 +93,8 @@ class CellRows:
         `targets` are the kinds that a target may have, by what it holds.
         """
         coding = coding_of(reading)
+        if coding.missing is not None:
+            return None  # the loop knows the default markers
         aside = {getattr(reading, name): name for name in ASIDE if getattr(reading, name) is not None}
         found = list[CellColumn | None]()
         for column in coding.columns:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fiol.features.column_values import BadValueError, ColumnValues, is_missing, text_of
+from fiol.features.cell_rules import cell_text, is_missing
+from fiol.features.column_values import BadValueError, ColumnValues
 from fiol.features.frames import as_list, match_columns
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
@@ -76,13 +77,14 @@ def coding_of(reading: Reading) -> TableEncoding:
 class Rows:
     """Rows of a file, before they are features.
 
-    `code(rows)` gives the features of these rows, or raises a BadValueError; `column(name)` the values of a column,
+    `code(rows, odd)` gives the features of these rows, or raises a BadValueError, unless bad cells are missing, and go
+    into the list `odd` (see `TableEncoding.named_rows`); `column(name)` the values of a column,
     None if there is no such column; `line(row)` the line, or row of a table, that a row begins on; `where(row, name)`
     the place of a value in that line, counted in characters from 1, or 0 if it has none.
     """
 
     count: int
-    code: Callable[[Any], NamedRows]
+    code: Callable[[Any, list[tuple[int, str, str]] | None], NamedRows]
     column: Callable[[str], Any]
     line: Callable[[int], int]
     file: str
@@ -112,7 +114,7 @@ def batch_of(reading: Reading, rows: Rows, bad: BadLines) -> Batch | None:
         found,
         y,
         None if weights is None else numbers_in(weights, rows, kept, reading.weight),
-        None if tags is None else ["" if is_missing(tag) else text_of(tag) for tag in as_list(tags)],
+        None if tags is None else ["" if is_missing(tag) else cell_text(tag) for tag in as_list(tags)],
         Place(rows.file, rows.line(int(kept[0]))),
         len(kept),
         rows.read,
@@ -156,6 +158,15 @@ def numbers_in(values: Any, rows: Rows, kept: Any, column: str) -> Any:
 def coded(rows: Rows, kept: Any, bad: BadLines) -> tuple[NamedRows | None, Any]:
     """The features of all rows that can be coded, and which rows these are; the others are bad lines, first to last."""
     errors: list[tuple[int, str, str]] = []
+    found: NamedRows | None
+    if bad.on_error == "missing" and len(kept):
+        try:
+            found = rows.code(kept, errors)
+        except BadValueError as error:
+            raise rows.bad(int(kept[error.row]), error.column, error.reason) from None
+        for row, column, reason in sorted(errors):
+            bad.note_cell(column, rows.bad(int(kept[row]), column, reason))
+        return found, kept
     found, kept = coded_but(rows, kept, errors)
     for row, column, reason in sorted(errors):
         bad.note(rows.bad(row, column, reason))
@@ -169,7 +180,7 @@ def coded_but(rows: Rows, kept: Any, errors: list[tuple[int, str, str]]) -> tupl
     """
     while len(kept):
         try:
-            return rows.code(kept), kept
+            return rows.code(kept, None), kept
         except BadValueError as error:
             if not error.others and len(kept) > 1:
                 break
@@ -179,7 +190,7 @@ def coded_but(rows: Rows, kept: Any, errors: list[tuple[int, str, str]]) -> tupl
     if not len(kept):
         return None, kept
     good = np.concatenate([coded_but(rows, half, errors)[1] for half in np.array_split(kept, 2)])
-    return (rows.code(good), good) if len(good) else (None, good)
+    return (rows.code(good, None), good) if len(good) else (None, good)
 
 
 # --- tables of Arrow --------------------------------------------------------------------------
@@ -198,8 +209,8 @@ def table_rows(
     needed = [name for name in table.column_names if name not in aside_columns(reading)]
     own = table.select(needed)
 
-    def code(kept: Any) -> NamedRows:
-        return coding.named_rows(own if len(kept) == own.num_rows else own.take(kept))
+    def code(kept: Any, odd: list[tuple[int, str, str]] | None) -> NamedRows:
+        return coding.named_rows(own if len(kept) == own.num_rows else own.take(kept), odd)
 
     column = lambda name: table.column(name) if name in names else None  # noqa: E731
     return Rows(table.num_rows, code, column, line, file, read, where)

@@ -1,8 +1,10 @@
 """CSV and TSV: fields with a delimiter, read by pyarrow a block at a time.
 
-Values are missing where pandas has it so: empty fields, `NA`, `NaN`, `null` and the like, quoted or not. What a column
-holds (numbers, truth values, texts) is decided by the first 2^20 bytes, and later values that are something else are
-bad lines; so is a line with more or fewer fields than there are columns (where pandas fills up what is missing).
+Values are missing where pandas has it so: empty fields, `NA`, `NaN`, `null` and the like, quoted or not; in columns of
+numbers, truth values, dates and times also `fiol.features.cell_rules.MISSING_MARKERS`. What a column holds (numbers,
+truth values, texts) is decided by the first 2^20 bytes: numbers if at least nine of ten cells are. Later values that
+are something else are bad cells (`BadLines`). A line with more or fewer fields than there are columns is a bad line
+(where pandas fills up what is missing).
 """
 
 from __future__ import annotations
@@ -15,12 +17,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fiol.features.column_values import NUMERIC_TEXT, ColumnValues, columns_of
+from fiol.features.column_values import NUMERIC_TEXT, columns_of
 from fiol.features.frames import as_frame
+from fiol.features.table_encoding import TableEncoding
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows
-from fiol.readers.columns import ASIDE, arrow_module, batch_of, check_columns, coding_of, guessed_fields, table_rows
+from fiol.readers.columns import (
+    ASIDE,
+    arrow_module,
+    aside_columns,
+    batch_of,
+    check_columns,
+    coding_of,
+    guessed_fields,
+    table_rows,
+)
+from fiol.readers.csv_types import CsvTypes
 from fiol.readers.formats import Format, is_true_or_false
 from fiol.readers.line_blocks import bytes_and_words, is_utf8, wrapping
 from fiol.readers.loops import codes
@@ -31,9 +44,8 @@ if TYPE_CHECKING:
 
 #: Delimiters that are looked for.
 DELIMITERS = ",\t;|"
-TRUE_WORDS, FALSE_WORDS = ["True", "TRUE", "true"], ["False", "FALSE", "false"]
-#: A whole number.
-WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}\s*")
+#: Options that a reading does not store.
+DEFAULTS = (("names", None), ("decimal", "."))
 #: A byte that is no end of a line.
 NOT_EMPTY = re.compile(rb"[^\r\n]")
 #: A record of more bytes is a quote that nobody closed.
@@ -47,11 +59,13 @@ class Csv(Format):
 
     extensions = (".csv", ".tsv", ".txt", ".tab")
     #: `names` are those of the columns, where files have none; `types` what columns hold: number, whole, truth, text.
-    options: Mapping[str, Any] = {"delimiter": None, "quote": '"', "header": None, "names": None, "types": None}
+    options: Mapping[str, Any] = {"delimiter": None, "quote": '"', "decimal": ".", "header": None, "names": None,
+                                  "types": None}  # fmt: skip
     must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
         **dict.fromkeys(
             ("delimiter", "quote"), ("one plain character", lambda told: is_text(told) and len(told.encode()) == 1)
         ),
+        "decimal": ("a point or a comma", lambda told: told in (".", ",")),
         "header": ("true or false", is_true_or_false),
         "names": ("different texts", lambda told: all(map(is_text, told)) and len(set(told)) == len(told)),
         "types": ("columns with what they hold", lambda told: {*told.values()} <= {"number", "whole", "truth", "text"}),
@@ -64,6 +78,7 @@ class Csv(Format):
 
     def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The delimiter, whether there are names, what columns hold, and the coding."""
+        encoding = TableEncoding.from_spec(given.get("coding"))
         told = {**self.options, **given.get("options", {})}
         if told["delimiter"] is None:
             told["delimiter"] = (
@@ -75,11 +90,13 @@ class Csv(Format):
             told["header"] = told["names"] is None and is_header(first)
         names = told["names"] or records.names(told)
         body, bad = records.without_first() if told["header"] else records, BadLines("skip")
-        texts, body = typed_table(body, names, {**told, "types": {}}, names, bad)
-        types = {**types_of(texts, given.get("target"), kinds_given(given.get("coding"))), **(told["types"] or {})}
-        typed, _ = typed_table(body, names, {**told, "types": types}, names, bad)
+        texts, body = CsvTypes({}, told, encoding).table(body, names, names, bad)
+        types = CsvTypes({}, told, encoding).inferred(texts, given.get("target"))
+        bad.on_error = "missing"  # lines that are no rows are left out by now
+        typed, _ = CsvTypes({**types, **(told["types"] or {})}, told, encoding).table(body, names, names, bad)
+        types = {**types, **(told["types"] or {})}
         made = guessed_fields(columns_of(as_frame(typed)), given)
-        return {**made, "options": {**{k: v for k, v in told.items() if k != "names" or v is not None}, "types": types}}
+        return {**made, "options": {**{k: v for k, v in told.items() if (k, v) not in DEFAULTS}, "types": types}}
 
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """A batch per block of about a megabyte."""
@@ -132,7 +149,8 @@ class Csv(Format):
         skipped = {column.name for column in coding_of(reading).columns if column.kind == "skip"}
         skipped -= {getattr(reading, field) for field in ASIDE}
         lines = text.records(told).of_width(len(names), bad)
-        return typed_table(lines, names, told, [name for name in names if name not in skipped], bad)
+        types = CsvTypes(told["types"] or {}, told, coding_of(reading), aside_columns(reading))
+        return types.table(lines, names, [name for name in names if name not in skipped], bad)
 
 
 def is_text(told: Any) -> bool:
@@ -376,14 +394,14 @@ def names_of_file(record: bytes, told: Mapping[str, Any]) -> list[str]:
     fields = fields_of_record(record, told)
     if not told["header"]:
         return [f"c{k}" for k in range(1, len(fields) + 1)]
-    names = list[str]()
+    names: dict[str, None] = {}
     for k, field in enumerate(fields):
         name, n = field or f"Unnamed: {k}", 0
         while name in names:
             n += 1
             name = f"{field}.{n}"
-        names.append(name)
-    return names
+        names[name] = None
+    return list(names)
 
 
 # --- the compiled way -------------------------------------------------------------------------
@@ -400,6 +418,7 @@ class CsvLoop:
         self.reading, self.told, self.strange, self.names = reading, told, 0, list[str]()
         self.rows: CellRows | None = None
         self.known = ord(told["delimiter"]) in map(ord, DELIMITERS) and len(told["quote"] or " ") == 1
+        self.known &= told["decimal"] == "."
         self.cell_of, self.is_number = np.empty(0, np.int64), np.empty(0, bool)
 
     def __call__(self, text: CsvText, names: list[str]) -> Batch | None:
@@ -469,130 +488,3 @@ class CsvLoop:
             return arrow.chunked_array([labels.take(arrow.array(which))])
         kinds = {"number": np.float64, "whole": np.int64, "truth": np.bool_}
         return arrow.chunked_array([arrow.array(y.astype(kinds[held]))])
-
-
-# --- values -----------------------------------------------------------------------------------
-
-
-def kinds_given(coding: Any) -> dict[str, str]:
-    """The kinds that are told by hand."""
-    from fiol.features.table_encoding import TableEncoding
-
-    return {column.name: column.kind for column in TableEncoding.from_spec(coding).columns}
-
-
-def types_of(table: Any, target: Any, kinds: Mapping[str, str]) -> dict[str, str]:
-    """What the columns of texts hold: number, truth, text; a target may be whole numbers."""
-    found = {}
-    for values in columns_of(as_frame(table)):
-        found[values.name] = type_of_column(values, values.name == target, kinds.get(values.name))
-    return found
-
-
-def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
-    """What one column of texts holds, where a kind may be told by hand."""
-    texts = values.texts().texts
-    if kind in ("category", "words", "tags", "numeric_text", "date", "time") or not texts:
-        return "text"
-    if target and all(WHOLE_NUMBER.fullmatch(text) for text in texts):
-        return "whole"
-    if kind == "number" or all(NUMERIC_TEXT.fullmatch(text) for text in texts):
-        return "number"
-    return "truth" if {*texts} <= {*TRUE_WORDS, *FALSE_WORDS} else "text"
-
-
-@functools.cache
-def missing_words() -> list[str]:
-    """Fields that say that a value is missing: those of pandas."""
-    return ["", *codes.MISSING_WORDS]
-
-
-@functools.cache
-def arrow_types() -> dict[str, Any]:
-    """Types of Arrow by what columns hold."""
-    arrow = arrow_module()
-    return {"number": arrow.float64(), "whole": arrow.int64(), "truth": arrow.bool_(), "text": arrow.string()}
-
-
-def read_table(
-    data: bytes, names: list[str], types: Mapping[str, str], told: Mapping[str, Any], wanted: list[str]
-) -> Any:
-    """CsvRecords as an Arrow table of the columns that are wanted."""
-    reader, arrow = arrow_module("pyarrow.csv"), arrow_module()
-    kinds = {name: arrow_types()[types.get(name, "text")] for name in wanted}
-    if not data:
-        return arrow.table({name: arrow.array([], kinds[name]) for name in wanted})
-    convert = reader.ConvertOptions(
-        column_types=kinds, null_values=missing_words(), strings_can_be_null=True, true_values=TRUE_WORDS,
-        false_values=FALSE_WORDS, include_columns=wanted,
-    )  # fmt: skip
-    parse = reader.ParseOptions(
-        delimiter=told["delimiter"], quote_char=told["quote"] or False, newlines_in_values=bool(told["quote"])
-    )
-    read = reader.ReadOptions(column_names=names, block_size=len(data) + 1, use_threads=False)
-    return reader.read_csv(arrow.py_buffer(data), read_options=read, parse_options=parse, convert_options=convert)
-
-
-def typed_table(
-    lines: CsvRecords, names: list[str], told: Mapping[str, Any], wanted: list[str], bad: BadLines
-) -> tuple[Any, CsvRecords]:
-    """The records as a table, without those that have a value of another type; these are bad lines."""
-    invalid = arrow_module().ArrowInvalid
-    types = told["types"] or {}
-    try:
-        table = read_table(lines.data, names, types, told, wanted)
-    except invalid:
-        right = np.array([well_formed(lines, k, names, types, told, wanted, bad) for k in range(len(lines))], bool)
-        lines = lines.kept(right)
-        try:
-            table = read_table(lines.data, names, types, told, wanted)
-        except invalid as error:
-            if len(lines) == 1:
-                bad.note(BadLineError(Place(lines.file, lines.line(0)), 0, str(error)))
-                return read_table(b"", names, types, told, wanted), lines.kept(np.zeros(1, bool))
-            early = np.arange(len(lines)) < len(lines) // 2  # what only pyarrow knows is found by halving
-            parts = [typed_table(lines.kept(half), names, told, wanted, bad) for half in (early, ~early)]
-            kept = np.isin(lines.lines, np.concatenate([part.lines for _, part in parts]))
-            return arrow_module().concat_tables([table for table, _ in parts]), lines.kept(kept)
-    if table.num_rows != len(lines):
-        where = Place(lines.file, lines.line(0))
-        raise BadLineError(
-            where, 0, f"{len(lines)} records from here on were read as {table.num_rows}: check the quotes"
-        )
-    return table, lines
-
-
-def well_formed(
-    lines: CsvRecords,
-    k: int,
-    names: list[str],
-    types: Mapping[str, str],
-    told: Mapping[str, Any],
-    wanted: list[str],
-    bad: BadLines,
-) -> bool:
-    """Whether every field of a record is of its column's type; if not, it is a bad line."""
-    record, reason, place = lines.record(k), "", 0
-    try:
-        record.decode("utf-8")
-    except UnicodeDecodeError as error:
-        reason = f"is no text in UTF-8: {error.reason} at byte {error.start + 1}"
-    for name, field in zip(names, [] if reason else fields_of_record(record, told), strict=False):
-        held = types.get(name, "text")
-        if name not in wanted or held == "text" or field in missing_words():
-            continue
-        text = field.strip()
-        number = WHOLE_NUMBER if held == "whole" else NUMERIC_TEXT
-        fine = text in (*TRUE_WORDS, *FALSE_WORDS) if held == "truth" else number.fullmatch(text)
-        if (
-            not fine
-            and text not in missing_words()
-            and text.lower() not in ("inf", "-inf", "+inf", "infinity", "-infinity")
-        ):
-            wanted_is = {"truth": "true or false", "whole": "a whole number", "number": "a number"}[held]
-            reason = f"column {name!r} must be {wanted_is}, got {field!r}"
-            place = lines.place_of_field(names, told, k, name)
-            break
-    if reason:
-        bad.note(BadLineError(Place(lines.file, lines.line(k)), place, reason))
-    return not reason

@@ -229,8 +229,8 @@ def dict_rows(
 ) -> Rows:
     """Flat dicts as rows of a file; `lines` are their lines in it."""
 
-    def code(kept: Any) -> NamedRows:
-        return coded_dicts([rows[k] for k in kept.tolist()], coding, aside)
+    def code(kept: Any, odd: list[tuple[int, str, str]] | None) -> NamedRows:
+        return coded_dicts([rows[k] for k in kept.tolist()], coding, aside, odd)
 
     def column(name: str) -> Any:
         return [row.get(name) for row in rows] if any(name in row for row in rows) else None
@@ -242,9 +242,12 @@ def dict_rows(
     return Rows(len(rows), code, column, lines.__getitem__, block.place.file, block.read, where)
 
 
-def coded_dicts(rows: list[dict[str, Any]], coding: TableEncoding, aside: set[str]) -> NamedRows:
-    """The features of flat dicts; a BadValueError names the row and the key."""
-    features, known = list[FeatureColumn](), {column.name: column for column in coding.columns}
+def coded_dicts(
+    rows: list[dict[str, Any]], coding: TableEncoding, aside: set[str], odd: list[tuple[int, str, str]] | None
+) -> NamedRows:
+    """The features of flat dicts; a BadValueError names the row and the key, or bad cells go into `odd`."""
+    features = list[FeatureColumn]()
+    known = {column.name: column for column in coding.columns if column.kind != "undecided"}
     columns = columns_in(rows)
     for key in dict.fromkeys([*known, *columns]):
         if key in aside or key not in columns:
@@ -255,7 +258,10 @@ def coded_dicts(rows: list[dict[str, Any]], coding: TableEncoding, aside: set[st
         for column, which in parts:
             try:
                 some = values if len(which) == len(values) else [values[k] for k in which.tolist()]
-                found = column.feature_columns(ListedValues(key, some))
+                here = None if odd is None else list[tuple[int, str, str]]()
+                found = column.feature_columns(coding.prepared(ListedValues(key, some), here))
+                if odd is not None and here:
+                    odd += [(int(there[which[row]]), key, reason) for row, _, reason in here]
             except BadValueError as error:
                 others = [(int(there[which[row]]), reason) for row, reason in error.others]
                 raise BadValueError(int(there[which[error.row]]), key, error.reason, others) from None

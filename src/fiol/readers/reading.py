@@ -92,7 +92,9 @@ class Reading:
         """The rows of files, batch by batch: see `Reader`, and `Sources` for what names files.
 
         `on_error` says what happens to lines that cannot be read: "stop" raises a `BadLineError`, "skip" leaves them
-        out and counts them. With `ahead` batches are made on a thread, while the last one is learned from.
+        out and counts them, "missing" takes cells that are not of their column's kind for missing values, counts
+        these (`Reader.odd_cells`), and raises for all other errors. With `ahead` batches are made on a thread, while
+        the last one is learned from.
         """
         bad = BadLines(on_error)
         return Reader(self.kind.batches(self, as_sources(sources), bad), bad, ahead)
@@ -175,6 +177,11 @@ class Reader:
     def first_skipped(self) -> list[BadLineError]:
         """The first lines that were left out, and why."""
         return self._bad.first[: self.skipped]
+
+    @property
+    def odd_cells(self) -> dict[str, tuple[int, BadLineError]]:
+        """By column, how many cells became missing because they are not of its kind, and the first of them."""
+        return dict(self._bad.cells)
 
     def close(self) -> None:
         """Read no more."""

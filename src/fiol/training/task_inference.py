@@ -18,6 +18,8 @@ FEW_NUMBERS, ROWS_OF_EACH = 20, 5
 MOST_TEXTS = 1000
 #: Two numbers that are not whole are classes from this number of rows on.
 ROWS_OF_TWO = 10
+#: All integers up to here are floats.
+LARGEST_WHOLE = 2**53
 
 #: Types of labels in JSON.
 Label = str | bool | int | float
@@ -179,20 +181,27 @@ def called_as(loss: AnyLoss) -> str:
 def plain_values(y: Any) -> Any:
     """Return the values of a series of any library as an array: float64 if all are numbers, else objects.
 
-    >>> plain_values([1, 2]), plain_values(["a", None])
-    (array([1., 2.]), array(['a', None], dtype=object))
+    Whole numbers beyond 2^53 are objects, which keep all their digits.
+
+    >>> plain_values([1, 2]), plain_values(["a", None]), plain_values([2**53 + 1])
+    (array([1., 2.]), array(['a', None], dtype=object), array([9007199254740993], dtype=object))
     """
-    if isinstance(y, np.ndarray) and y.dtype == np.float64:
-        return y
-    if isinstance(y, np.ndarray) and y.dtype.kind in "iuf":
+    if isinstance(y, np.ndarray) and y.dtype.kind == "f":
+        return y.astype(np.float64, copy=False)
+    if isinstance(y, np.ndarray) and y.dtype.kind in "iu" and fits_floats(y):
         return y.astype(np.float64)
     listed = as_list(y)
     kinds = set(map(type, listed))
-    if kinds <= {int, float}:
+    if kinds <= {int, float} and not any(type(v) is int and abs(v) > LARGEST_WHOLE for v in listed):
         return np.array(listed, np.float64)
     found = np.empty(len(listed), object)
     found[:] = listed
     return found
+
+
+def fits_floats(values: Any) -> bool:
+    """Return whether an array of integers has the same values as float64."""
+    return not len(values) or (-LARGEST_WHOLE <= values.min() and values.max() <= LARGEST_WHOLE)
 
 
 def has_value(values: Any) -> Any:
@@ -214,7 +223,7 @@ def plain_number(value: Any) -> Any:
     (3, 2.5, 'a')
     """
     value = value.item() if isinstance(value, np.generic) else value
-    whole = isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) < 2**53
+    whole = isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) < LARGEST_WHOLE
     return int(value) if whole else value
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly
+from fiol.features.cell_rules import MISSING_MARKERS
 from fiol.features.murmur import MIXER
 from fiol.readers.loops.codes import (
     BARE,
@@ -24,6 +25,7 @@ from fiol.readers.loops.codes import (
     TEXT,
     TIME_CELL,
     TRUTH_CELL,
+    UNDECIDED_CELL,
     WEIGHT_CELL,
     WORDS_CELL,
     YES,
@@ -54,6 +56,12 @@ from fiol.readers.loops.words import (
 
 MISSING_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], np.uint64)
 MAY_BE_MISSING = np.isin(np.arange(256), [ord(word[0]) for word in MISSING_WORDS])
+#: Markers of missing numbers, dates and times in the cases that are common; the slower way knows all.
+MARKERS = sorted(
+    {form for word in MISSING_MARKERS if 0 < len(word) <= 8 for form in (word, word.title(), word.upper())}
+)
+MARKER_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MARKERS], np.uint64)
+MAY_BE_MARKER = np.isin(np.arange(256), [ord(word[0]) for word in MARKERS])
 TRUE_FIELDS = np.array([int.from_bytes(word, "little") for word in (b"True", b"TRUE", b"true")], np.uint64)
 FALSE_FIELDS = np.array([int.from_bytes(word, "little") for word in (b"False", b"FALSE", b"false")], np.uint64)
 #: Which bytes are in words: letters, digits, _, and whatever is no ASCII.
@@ -179,12 +187,17 @@ def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table,
         days, month, micros = 0, 0, 0
         count, size, first, p, behind = 0, 1, 0, scratch, scratch  # words, those in a row, the first of them; written
         if kind == NUMBER_CELL and form == TEXT:
-            if not is_csv or not is_missing_field(data, words, start, stop):
+            if not is_csv or not (
+                is_missing_field(data, words, start, stop) or is_one_of(words, start, stop, MARKER_FIELDS)
+            ):
                 return STRANGE, n, names, mask
             f = bases[j] + 1
         else:
             if is_csv and is_missing_field(data, words, start, stop):
                 form = NULL
+            elif form == TEXT and (kind == TRUTH_CELL) | (kind == DATE_CELL) | (kind == TIME_CELL):  # noqa: SIM102
+                if MAY_BE_MARKER[data[start]] and is_one_of(words, start, stop, MARKER_FIELDS):
+                    form = NULL
             if kind >= TARGET_NUMBER:
                 if kind == TAG_CELL:
                     if (form != NULL and form != TEXT) or start >= end:
@@ -218,7 +231,7 @@ def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table,
                 f, value = bases[j], 1.0 if form == YES or is_one_of(words, start, stop, TRUE_FIELDS) else 0.0
                 if form == TEXT and value == 0.0 and not is_one_of(words, start, stop, FALSE_FIELDS):
                     return STRANGE, n, names, mask
-            elif form != TEXT:
+            elif form != TEXT or kind == UNDECIDED_CELL:
                 return STRANGE, n, names, mask
             elif kind == DATE_CELL or kind == TIME_CELL:  # noqa: SIM109 - compiled
                 if kind == DATE_CELL:

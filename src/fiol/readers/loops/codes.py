@@ -6,8 +6,8 @@ NO_WEIGHT, THIRD_NUMBER, AFTER_TAG, NO_BAR, NO_NAMESPACE, RETURN_INSIDE = range(
 #: Something in cells that is wrong, or that this loop leaves to a slower way; an object with other keys than before.
 STRANGE, OTHER_KEYS = 15, 16
 #: What becomes of a column of cells.
-SKIPPED, NUMBER_CELL, TRUTH_CELL, CATEGORY_CELL, WORDS_CELL, DATE_CELL, TIME_CELL = range(7)
-TARGET_NUMBER, TARGET_WHOLE, TARGET_TRUTH, TARGET_TEXT, TARGET_ANY, WEIGHT_CELL, TAG_CELL = range(7, 14)
+SKIPPED, NUMBER_CELL, TRUTH_CELL, CATEGORY_CELL, WORDS_CELL, DATE_CELL, TIME_CELL, UNDECIDED_CELL = range(8)
+TARGET_NUMBER, TARGET_WHOLE, TARGET_TRUTH, TARGET_TEXT, TARGET_ANY, WEIGHT_CELL, TAG_CELL = range(8, 15)
 #: What a cell is: a text (and any field of CSV), a number, true, false, null, or not there.
 TEXT, BARE, YES, NO, NULL, ABSENT = range(6)
 

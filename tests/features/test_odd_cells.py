@@ -1,0 +1,164 @@
+"""Odd cells in columns of numbers, dates and times: missing markers, cells of another kind, undecided columns."""
+
+import io
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from fiol import FIOL, Learner, Logistic
+from fiol.exports.row_features import features_of_columns
+from fiol.features.cell_rules import MISSING_MARKERS
+from fiol.features.column_values import BadValueError
+from fiol.features.table_encoding import Column, TableEncoding
+from fiol.readers import csv as csv_reader
+from fiol.readers.batch import BadLineError
+from fiol.readers.reading import Reading, guess
+
+
+def csv_of(cells):
+    """CSV with a column x of these cells, and a target."""
+    return ("x,y\n" + "".join(f"{cell},{k % 2}\n" for k, cell in enumerate(cells))).encode()
+
+
+def rows_of(reading, data, on_error="stop"):
+    """The features of each row, and the reader."""
+    reader, found = reading.batches(io.BytesIO(data), on_error), []
+    for batch in reader:
+        indptr, indices, values = batch.X.chunk
+        for a, b in itertools.pairwise(indptr):
+            found.append({batch.X.names[i]: x for i, x in zip(indices[a:b], values[a:b], strict=True)})
+    return found, reader
+
+
+@pytest.mark.parametrize("looped", [True, False])
+@pytest.mark.parametrize("marker", [*MISSING_MARKERS, "N/A", "Inf", " ? ", "Unknown"])
+def test_marker_among_numbers_is_missing(marker, looped, monkeypatch):
+    monkeypatch.setattr(csv_reader, "LOOPED_FROM", 0 if looped else float("inf"))
+    data = csv_of([1.5, marker, *range(1, 40)])
+    reading = guess(io.BytesIO(data), format="csv", target="y")
+    assert reading.coding.columns[0].kind == "number"
+    found, reader = rows_of(reading, data)
+    assert found[:3] == [{"x": 1.5}, {"x is missing": 1.0}, {"x": 1.0}]
+    assert reader.odd_cells == {}
+    assert features_of_columns({"x": marker}, [("x", "number", 1, ())], False, MISSING_MARKERS, False) == [
+        ("x is missing", 1.0, "x")
+    ]
+    for kind in ("date", "time"):
+        encoding = TableEncoding((Column("x", kind, parts=("days",)),))
+        for frame in (pd.DataFrame({"x": [marker]}), pa.table({"x": [marker]})):
+            assert encoding.named_rows(frame).names == ["x is missing"]
+
+
+@pytest.mark.parametrize("looped", [True, False])
+def test_text_among_numbers_is_missing_and_counted(looped, monkeypatch):
+    monkeypatch.setattr(csv_reader, "LOOPED_FROM", 0 if looped else float("inf"))
+    data = csv_of([*range(1, 20), "oh", "1,5".join('""'), 7])
+    reading = guess(io.BytesIO(data), format="csv", target="y")
+    assert reading.coding.columns[0].kind == "number"
+    found, reader = rows_of(reading, data, "missing")
+    assert found[18:] == [{"x": 19.0}, {"x is missing": 1.0}, {"x is missing": 1.0}, {"x": 7.0}]
+    count, first = reader.odd_cells["x"]
+    assert count == 2
+    assert ":21:1: column 'x' must be a number, got 'oh'" in str(first)
+    with pytest.raises(BadLineError, match=":21:1: column 'x' must be a number, got 'oh'"):
+        rows_of(reading, data)
+    found, reader = rows_of(reading, data, "skip")
+    assert (len(found), reader.skipped) == (20, 2)
+    assert "decimal comma" in str(reader.first_skipped[1])
+
+
+def test_bad_target_is_an_error_though_cells_may_be_missing():
+    reading = guess(io.BytesIO(csv_of([1, 2, 3])), format="csv", target="y")
+    for line in (b"1,oh\n", b"1,?\n", b"1\n"):
+        with pytest.raises(BadLineError):
+            rows_of(reading, csv_of([1, 2]) + line, "missing")
+
+
+def test_half_texts_and_half_numbers_are_categories():
+    reading = guess(io.BytesIO(csv_of([1, 2, 3, "a", "b"])), format="csv", target="y")
+    assert reading.coding.columns[0].kind == "category"
+
+
+def test_json_text_among_numbers_is_missing_and_counted():
+    lines = [{"x": k, "d": "2024-03-01", "y": 0} for k in range(1, 30)]
+    lines += [{"x": "?", "d": "-", "y": 1}, {"x": "2.5", "d": "soon", "y": 1}, {"x": "oh", "d": "", "y": 1}]
+    data = "\n".join(map(json.dumps, lines)).encode()
+    reading = guess(io.BytesIO(data), format="json", target="y", coding={"d": "date"})
+    assert [column.kind for column in reading.coding.columns][:2] == ["number", "date"]
+    found, reader = rows_of(reading, data, "missing")
+    assert found[29:] == [
+        {"x is missing": 1.0, "d is missing": 1.0},
+        {"x": 2.5, "d is missing": 1.0},
+        {"x is missing": 1.0, "d is missing": 1.0},
+    ]
+    assert {name: count for name, (count, _) in reader.odd_cells.items()} == {"x": 1, "d": 1}
+
+
+def test_missing_option_replaces_markers_in_every_column():
+    data = b"x,c,y\n1,red,0\n-999,-999,1\n3,NA,1\n,blue,0\n"
+    coding = TableEncoding.from_spec(missing=["-999"])
+    reading = guess(io.BytesIO(data), format="csv", target="y", coding=coding)
+    assert Reading.from_json(json.loads(json.dumps(reading.to_json()))) == reading
+    wanted = [
+        {"x": 1.0, "c=red": 1.0},
+        {"x is missing": 1.0, "c is missing": 1.0},
+        {"x": 3.0, "c=NA": 1.0},
+        {"x is missing": 1.0, "c=blue": 1.0},
+    ]
+    assert rows_of(reading, data)[0] == wanted
+    frame = pd.DataFrame({"x": ["1", "-999", "3", ""], "c": ["red", "-999", "NA", "blue"]})
+    encoding = TableEncoding((Column("x", "number"), Column("c", "category")), missing=("-999",))
+    rows = encoding.named_rows(frame)
+    assert rows.names == ["x", "c=red", "x is missing", "c is missing", "c=NA", "c=blue"]
+    columns = [("x", "number", 1, ()), ("c", "category", 1, ())]
+    for row, features in zip(frame.to_dict("records"), wanted, strict=True):
+        found = features_of_columns(row, columns, False, encoding.markers, True)
+        assert {name: value for name, value, _ in found} == features
+
+
+def test_decimal_comma_is_an_option():
+    data = b'a;b\n1,5;x\n"-2,25";y\n3;z\n'
+    reading = guess(io.BytesIO(data), format="csv", options={"decimal": ",", "delimiter": ";"})
+    assert rows_of(reading, data)[0] == [{"a": 1.5, "b=x": 1.0}, {"a": -2.25, "b=y": 1.0}, {"a": 3.0, "b=z": 1.0}]
+    found, reader = rows_of(reading, data + b"?;x\n1.5;y\n", "missing")
+    assert found[3:] == [{"a is missing": 1.0, "b=x": 1.0}, {"a is missing": 1.0, "b=y": 1.0}]
+    assert reader.odd_cells["a"][0] == 1
+
+
+@pytest.mark.parametrize("looped", [True, False])
+def test_column_without_values_in_the_first_rows_does_not_become_categories(looped, monkeypatch):
+    monkeypatch.setattr(csv_reader, "LOOPED_FROM", 0 if looped else float("inf"))
+    first = b"x,z,y\n" + b"1,,0\n2,,1\n" * 5
+    reading = guess(io.BytesIO(first), format="csv", target="y")
+    assert reading.coding.columns[1].kind == "undecided"
+    assert rows_of(reading, first)[0][0] == {"x": 1.0, "z is missing": 1.0}
+    with pytest.raises(BadLineError, match="column 'z' must be missing, as it was in all of the first rows"):
+        rows_of(reading, first + b"3,7.5,1\n")
+    found, reader = rows_of(reading, first + b"3,7.5,1\n", "missing")
+    assert found[-1] == {"x": 3.0, "z is missing": 1.0}
+    assert reader.odd_cells["z"][0] == 1
+
+
+def test_first_frame_with_values_decides_an_undecided_column():
+    learner = Learner(FIOL(Logistic()), compiled=False)
+    learner.learn(pd.DataFrame({"x": [1.0, 2.0], "z": [None, None]}), [1, -1])
+    assert learner.table_encoding.columns[1].kind == "undecided"
+    learner.learn(pd.DataFrame({"x": [1.0, 2.0], "z": [None, 7.5]}), [1, -1])
+    assert learner.table_encoding.columns[1].kind == "number"
+    assert learner.names == ["x", "z is missing", "z"]
+
+
+def test_few_odd_objects_among_numbers_leave_a_column_of_numbers():
+    frame = pd.DataFrame({"x": pd.Series([*range(30), "?", "oh"], dtype=object)})
+    encoding = TableEncoding.infer(frame)
+    assert encoding.columns == (Column("x", "number"),)
+    with pytest.raises(BadValueError, match=r"X\[31, 'x'\] must be a number, got 'oh'"):
+        encoding.named_rows(frame)
+    odd = []
+    rows = encoding.named_rows(frame, odd)
+    assert odd == [(31, "x", "must be a number, got 'oh'")]
+    assert np.array_equal(rows.chunk.data[-2:], [1.0, 1.0])
