@@ -38,7 +38,7 @@ def named_rows_of_dicts(encoding: TableEncoding, rows: Sequence[Mapping[Any, Any
         feature_column
         for column in encoding.columns
         if column.kind != "skip"
-        for feature_column in column.feature_columns(encoding.prepared(listed(column.name, rows)))
+        for feature_column in column.feature_columns(encoding.prepared(listed(column.name, rows), None))
     ]
     return encoding.rows_of(feature_columns, len(rows))
 
