@@ -135,7 +135,8 @@ def step_sizes(text: str) -> list[float]:
 def entrants(job: Any, names: Any, steps: str, sizes: list[float]) -> dict[tuple[str, float | None], Any]:
     """A learner for every algorithm and step size, and the default one, last; UsageError if one cannot be."""
     from fiol import AdaGrad, Constant, Learner, ScaleFree
-    from fiol.integrations.parameters import ALGORITHMS, make_update
+    from fiol.integrations.parameters import make_update
+    from fiol.names import ALGORITHMS
     from fiol.reports.comparison_page import ENSEMBLE
 
     kinds: dict[str, Any] = {
@@ -163,6 +164,6 @@ def entrants(job: Any, names: Any, steps: str, sizes: list[float]) -> dict[tuple
 def exact_ones(names: Any) -> list[str]:
     """Those algorithms that do not linearize the loss."""
     from fiol.components.losses import Squared
-    from fiol.integrations.parameters import ALGORITHMS
+    from fiol.names import ALGORITHMS
 
     return [name for name in names if "Linear" not in type(ALGORITHMS[name](loss=Squared()).loss_step).__name__]

@@ -261,8 +261,9 @@ class Job:
     def make_learner(self) -> Any:
         """A learner as the options say; UsageError if it cannot be."""
         from fiol.components.joint_losses import JointLoss
-        from fiol.integrations.parameters import ALGORITHMS, STEP_SIZES, make_regularizer, make_update
+        from fiol.integrations.parameters import STEP_SIZES, make_regularizer, make_update
         from fiol.learner import Learner
+        from fiol.names import ALGORITHMS
         from fiol.readers.columns import coding_of
         from fiol.training.task_inference import distinct, has_value, plain_values
 
@@ -455,21 +456,13 @@ class Job:
 
 
 def named_loss(name: str | None) -> Any:
-    """A loss by the name that estimators have for it; UsageError if there is none."""
-    from fiol.integrations.parameters import CLASSIFICATION, JOINT, REGRESSION
+    """Return the loss of a name, None for None; UsageError if there is none."""
+    from fiol.names import loss_named
 
-    known: dict[str, Any] = {**CLASSIFICATION, **REGRESSION, **JOINT}
-    quantile, _, tau = (name or "").partition(":")
-    if quantile == "quantile" and tau:
-        from fiol.components.losses import Quantile
-
-        try:
-            return Quantile(float(tau))
-        except ValueError:
-            raise click.UsageError(f"--loss quantile:TAU has a share between 0 and 1, got {tau!r}") from None
-    if name is None or name in known:
-        return None if name is None else known[name]
-    raise click.UsageError(f"there is no loss {name!r}: choose from {', '.join(known)}")
+    try:
+        return None if name is None else loss_named(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def number_or_name(text: str, names: tuple[str, ...]) -> Any:
