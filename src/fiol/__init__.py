@@ -108,6 +108,10 @@ _OPTIONAL = {
     "PassiveAggressiveClassifier": "integrations.passive_aggressive",
     "PassiveAggressiveRegressor": "integrations.passive_aggressive",
     "load_json": "exports.json_model",
+    "TrainedModel": "workflow.model",
+    "TrainedOneVsRest": "workflow.model",
+    "read": "workflow.api",
+    "train": "workflow.api",
 }
 
 
@@ -117,6 +121,8 @@ _IN_FILES = {
     "regressor": "FIOLRegressor",
     "passive-aggressive-classifier": "PassiveAggressiveClassifier",
     "passive-aggressive-regressor": "PassiveAggressiveRegressor",
+    "trained learner": "TrainedModel",
+    "trained one-vs-rest": "TrainedOneVsRest",
 }
 
 
@@ -234,6 +240,7 @@ __all__ = [
     "Step",
     "StepSize",
     "TableEncoding",
+    "TrainedModel",
     "Truncated",
     "Unregularized",
     "Update",
@@ -241,7 +248,9 @@ __all__ = [
     "load",
     "load_json",
     "non_negative",
+    "read",
     "solve_step",
     "to_chunk",
+    "train",
     "tuned",
 ]

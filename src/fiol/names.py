@@ -57,7 +57,7 @@ DEFAULT_ALPHA, DEFAULT_L1_RATIO = 1e-4, 0.15
 
 #: Names of other libraries, by ours. Case does not matter, and "-" is "_".
 ALIASES = {
-    "log_loss": ("logistic", "log", "logloss", "logit", "binary_crossentropy", "binary_logloss"),
+    "log_loss": ("logistic", "logloss", "logit", "binary_crossentropy", "binary_logloss"),
     "squared_error": ("squared", "squared_loss", "mse", "mean_squared_error", "least_squares", "l2_loss"),
     "absolute_error": ("absolute", "mae", "mean_absolute_error", "least_absolute_deviation", "l1_loss"),
     "quantile": ("pinball",),

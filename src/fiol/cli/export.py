@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fiol.cli.outcome import answering, refuse_existing, whole_file
+from fiol.cli.errors import handle_errors, refuse_existing
 from fiol.cli.sections import OptionSections, option_in
 
 #: What a model can be, and what each is.
@@ -36,7 +36,7 @@ of_sql, of_json, of_vw = option_in("SQL"), option_in("JSON"), option_in("Vowpal 
 @of_sql("--column", "column", default="f{}", show_default=True, help="What columns of numbered features are called.")
 @of_json("--no-state", is_flag=True, help="Leave out what learning goes on from: for predicting alone, much smaller.")
 @of_vw("--bits", type=click.IntRange(1, 31), default=18, show_default=True, help="Bits of the hashes (-b).")
-@answering
+@handle_errors
 def export_model(model: str, form: str, output: str | None, force: bool, signals: Any, **options: Any) -> None:
     """Write MODEL in another form, to FILE or to standard output.
 
@@ -57,16 +57,17 @@ def export_model(model: str, form: str, output: str | None, force: bool, signals
         raise click.UsageError(f"--to {form} is no text: name a file by -o")
     if output is not None:
         refuse_existing(output, force)
-    import fiol
+    from fiol.workflow.files import atomic_write
+    from fiol.workflow.model import open_model
 
-    made = exported(fiol.load(model, compiled=False), form, options)
+    made = exported(open_model(model, compiled=False), form, options)
     if isinstance(made, bytes):
         from fiol.readers.writing import file_for
 
         with file_for(output, force) as file:
             file.write(made)
     else:
-        with whole_file(output) as file:
+        with atomic_write(output) as file:
             file.write(made)
             file.flush()
 
@@ -105,7 +106,7 @@ def exported(learner: Any, form: str, options: dict[str, Any]) -> str | bytes:
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="MODEL", help="The model file.")
 @click.option("--force", is_flag=True, help="Replace MODEL if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object about it.")
-@answering
+@handle_errors
 def import_model(file: str, output: str, force: bool, as_json: bool, signals: Any) -> None:
     """Make a model file of JSON that `fiol export --to json` wrote.
 

@@ -112,7 +112,7 @@ def linear_model(learner: Any) -> ExportedModel:
     labels = learner.classes if isinstance(loss, JointLoss) else None
     if isinstance(loss, Binary):
         labels = check_labels(learner.meta, loss)
-    plain = learner.columns is not None
+    plain = learner.core.space.columns is not None
     return ExportedModel(weights, intercepts, learner.names, plain, hashing, coding, pairs, reading, labels, loss)
 
 

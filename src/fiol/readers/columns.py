@@ -19,8 +19,7 @@ from fiol.features.frames import as_list, match_columns
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers.bad_lines import BadLines
-from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.sources import SourceError
+from fiol.readers.batch import BadLineError, Batch, Place, SourceError
 
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading

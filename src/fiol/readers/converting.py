@@ -24,11 +24,10 @@ from fiol.features.hashing import Hashing
 from fiol.features.named_rows import NamedRows
 from fiol.features.vocabulary import Encoder, Vocabulary
 from fiol.readers.bad_lines import BadLines
-from fiol.readers.batch import BadLineError, Batch
+from fiol.readers.batch import BadLineError, Batch, SourceError
 from fiol.readers.columns import arrow_module, flat_table
 from fiol.readers.formats import format_called
 from fiol.readers.reading import Reading, as_sources
-from fiol.readers.sources import SourceError
 from fiol.readers.writing import WRITERS, CannotWriteError, file_for, write_rows
 
 #: The formats that can be written.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fiol.components.losses import Binary
-from fiol.training.metrics import Line
+from fiol.training.metrics import BLOCK_ROWS, Line, from_base64
 from fiol.training.run import Regime
 
 RecordCheck = Callable[[Any], bool]
@@ -122,6 +122,22 @@ def is_target_table(told: Any) -> bool:
     )
 
 
+def are_pending(told: Any) -> bool:
+    """Return whether a value is scores, targets and weights of rows as `PassMetrics.to_json` writes them."""
+    try:
+        scores, y, weights = map(from_base64, told)
+    except (TypeError, ValueError):
+        return False
+    return (
+        0 < len(y) == len(weights) <= BLOCK_ROWS and len(scores) % len(y) == 0 and (y.dtype.kind != "i" or min(y) >= 0)
+    )
+
+
+def is_label(told: Any) -> bool:
+    """Return whether a value is a label as JSON has it."""
+    return isinstance(told, (str, bool, int, float))
+
+
 def is_asked(told: Any) -> bool:
     """Whether something is a command as it was typed: options, and the names of files."""
     return isinstance(told, dict) and list_of(lambda name: isinstance(name, str))(told.get("data", []))
@@ -135,13 +151,15 @@ def are_figures(told: Any) -> bool:
 
 
 #: Parts that older files do not have, or that come later.
-PARTS_OF_LATER = ("windows", "members", "asked")
+PARTS_OF_LATER = ("windows", "members", "asked", "pending", "classes", "base", "rows_read", "digests", "class_weight")
 ASKED_PARTS: dict[str, RecordCheck] = {"asked": is_asked}
 FIGURE_PARTS: dict[str, RecordCheck] = {
     "rows": whole_from(0),
     "targets": is_target_table,
     "windows": made_of(whole_from(1), list_of(made_of(whole_from(0), is_finite_number, is_total))),
     **dict.fromkeys(("loss", "since", "held_out"), made_of(is_total, is_finite_number)),
+    "pending": are_pending,
+    "classes": whole_from(0),
 }
 RUN_PARTS: dict[str, RecordCheck] = {
     **ASKED_PARTS,
@@ -152,6 +170,10 @@ RUN_PARTS: dict[str, RecordCheck] = {
     "best": lambda told: told is None or made_of(whole_from(1), is_finite_number)(told),
     "why": lambda told: isinstance(told, str),
     "finished": lambda told: type(told) is bool,
+    "base": made_of(*[whole_from(0)] * 4),
+    "rows_read": whole_from(0),
+    "digests": list_of(made_of(lambda told: isinstance(told, str), whole_from(0), lambda told: isinstance(told, str))),
+    "class_weight": lambda told: told is None or list_of(made_of(is_label, is_finite_number))(told),
 }
 LINE_PARTS: dict[str, RecordCheck] = {
     **dict.fromkeys(Line._fields, is_told_loss),

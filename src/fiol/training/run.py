@@ -7,10 +7,11 @@ rows from the beginning, mixes them as before, and passes over those that the mo
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from fiol.features.named_rows import NamedRows
 from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS
 from fiol.readers.batch import Batch
-from fiol.training.metrics import Line, PassMetrics, mean_of_windows
+from fiol.training.metrics import Line, PassMetrics
 from fiol.training.rows import TargetRows
 from fiol.training.shuffling import held_out_rows, shuffled
 from fiol.training.task_inference import Task, UnclearTargetError
@@ -84,6 +85,15 @@ class Advance(NamedTuple):
     rows: int  #: learned from in this run, in all passes
 
 
+class Base(NamedTuple):
+    """The rows that a model had learned from before its last update: counts that the run continues from."""
+
+    rows: int = 0  #: learned from
+    scored: int = 0  #: held out
+    rows_read: int = 0  #: in the data, with those held out and those without a target
+    missing: int = 0  #: without a target
+
+
 class Training:
     """One run: `for event in Training(learner, task, batches, regime).events(): ...`
 
@@ -91,10 +101,13 @@ class Training:
     ----------
     learner : what learns; it may have learned before.
     task : the loss of the learner, and how targets are written: see `fiol.training.task_inference`.
-    batches : called once a pass, gives the rows as readers do (`Batch`), the same ones each time.
+    batches : called once a pass, returns the rows as readers do (`Batch`), the same ones each time. None among them
+        means that no rows have arrived for a while.
     regime : passes, shuffling, rows held out.
     defer_signals : context manager that delays signals to the end of its block: see `fiol.training.signals`.
     skip_missing : leave out rows without a target, and count them (`missing`); otherwise they are an error.
+    class_weight : a factor of the sample weight for every label; None for none.
+    stopped : returns whether the data were cut short by a signal; then the pass is not ended.
     save : called with the learner at checkpoints, which come every `every_rows` rows and `every_seconds` seconds.
     watch : called with this run, scores, their rows (`TargetRows`) and whether they are held out; rows that are not
         were learned from after they had these scores.
@@ -117,11 +130,13 @@ class Training:
         self,
         learner: Learner,
         task: Task,
-        batches: Callable[[], Iterator[Batch]],
+        batches: Callable[[], Iterator[Batch | None]],
         regime: Regime | None = None,
         *,
         defer_signals: Callable[[], AbstractContextManager[Any]] = nullcontext,
         skip_missing: bool = False,
+        class_weight: Mapping[Any, float] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
         save: Callable[[Learner], None] | None = None,
         every_rows: float = float("inf"),
         every_seconds: float = float("inf"),
@@ -129,7 +144,8 @@ class Training:
     ) -> None:
         self.learner, self.task, self.batches = learner, task, batches
         self.regime = Regime() if regime is None else regime
-        self.defer_signals, self.skip_missing = defer_signals, skip_missing
+        self.defer_signals, self.skip_missing, self.class_weight = defer_signals, skip_missing, class_weight
+        self.stopped = stopped
         self.save, self.every_rows, self.every_seconds = save, every_rows, every_seconds
         self.watch, self.compiling = watch, 0.0  #: seconds until the first row could be learned from
         self.number = 1  #: the pass, from 1
@@ -137,7 +153,8 @@ class Training:
         self.scored = 0  #: rows held out that were scored in this pass
         self.read, self.read_before = 0, 0  #: bytes read in this pass, and without the last batch
         self.missing = 0  #: rows left out for want of a target, in this pass
-        self.metrics = PassMetrics()
+        self.metrics = self._new_metrics()
+        self.base, self.rows_read = Base(), 0
         self.history: list[Line] = []
         self.finished = False
         self.best: Learner | None = None  #: the model after the best pass so far, if there is to be an early stop
@@ -160,6 +177,9 @@ class Training:
             "best": [self.best_pass, self.best_loss] if self.best_pass else None,
             "why": self.task.why,
             "finished": self.finished,
+            "rows_read": self.rows_read,
+            **({"base": list(self.base)} if self.base.rows else {}),
+            **({"class_weight": [list(pair) for pair in self.class_weight.items()]} if self.class_weight else {}),
         }
 
     def note(self) -> None:
@@ -187,6 +207,26 @@ class Training:
         self.history = [Line.from_json(line) for line in history]
         self.best_pass, self.best_loss = state["best"] or (0, float("inf"))
         self.best, self._saved_rows = best, self.rows
+        self.base, self.rows_read = Base(*state.get("base", ())), state.get("rows_read", 0)
+
+    def extend_from(self, state: dict[str, Any], history: list[dict[str, Any]]) -> None:
+        """Continue after the rows of a run of one pass, with rows that follow them.
+
+        The result is that of a run that had all of the rows. ValueError for a run of which that cannot be so.
+        """
+        regime = Regime.from_json(state["regime"])
+        if regime.passes > 1 or regime.shuffle:
+            raise ValueError(
+                "a model of several passes or of shuffled rows cannot be updated exactly: its rows would have been "
+                "mixed with the new ones; train again with all rows"
+            )
+        if regime.holdout and not state["finished"]:
+            raise ValueError("a run with rows held out must be finished (--resume) before new rows follow")
+        self.go_on_from(state, history)
+        self.finished, self.regime = False, regime
+        self.base = Base(self.metrics.rows, self.scored, self.rows_read, self.missing)
+        if self.history and not is_line(self.history[-1].rows):
+            self.history.pop()  # the last line of a pass, which does not end there
 
     # --- the loop -----------------------------------------------------------------------------
 
@@ -194,6 +234,8 @@ class Training:
         """Learn until the end, and tell: `Advance` after every piece of rows, a `Line` whenever the table grows."""
         while not self.finished:
             yield from self._one_pass()
+            if self.stopped():
+                return
             told = is_line(self.metrics.rows)
             with self.defer_signals():
                 line = self._end_pass()
@@ -203,24 +245,26 @@ class Training:
     def _one_pass(self) -> Iterator[Advance | Line]:
         """The rest of the pass."""
         done, regime = self.metrics.rows, self.regime
-        blocks, position = self._blocks(self.scored), 0
+        blocks, position = self._blocks(self.scored), self.base.rows
         if regime.shuffle:
             blocks = shuffled(blocks, regime.shuffle, regime.seed, self.number)
         for block in blocks:
             for start, stop in itertools.pairwise(self._cuts(block, position)):
                 if position + stop <= done:
                     continue
-                lines = self._learn(block.part(start, stop))
+                lines = self._learn(block.part(max(start, done - position), stop))
                 yield Advance(self.number, self._bytes_learned(stop / block.size), self.rows)
                 yield from lines
                 if self._is_due():
                     self.checkpoint()
             position += block.size
+        if self.stopped():
+            return
         if position < done:
             raise ValueError(
                 f"the data have {position:,} rows to learn from, but {done:,} were learned from before: other data?"
             )
-        if not position:
+        if position == self.base.rows:
             raise ValueError("there are no rows to learn from")
 
     def _cuts(self, block: TargetRows, position: int) -> list[int]:
@@ -241,12 +285,16 @@ class Training:
 
     def _blocks(self, scored: int) -> Iterator[TargetRows]:
         """The rows of the data to learn from; those held out are scored, but for the first `scored` of them."""
-        start = 0
-        regime, self.missing, held_before = self.regime, 0, 0
+        regime = self.regime
+        _, held_before, start, self.missing = self.base
         self.read = 0
         for batch in self.batches():
+            if batch is None:
+                if self._is_due():
+                    self.checkpoint()
+                continue
             self.read_before, self.read = self.read, batch.read
-            rows, there = rows_of_batch(batch, self.task, self.skip_missing)
+            rows, there = rows_of_batch(batch, self.task, self.skip_missing, self.class_weight)
             self.missing += int(np.count_nonzero(~there))
             stop, aside = start + batch.rows, None
             if regime.holdout:
@@ -257,7 +305,7 @@ class Training:
                 if len(new):
                     aside = rows.taken(new)
                 there &= ~held
-            start = stop
+            start = self.rows_read = stop
             if not there.all():
                 rows = rows.taken(np.flatnonzero(there))
             if rows.size:
@@ -278,9 +326,7 @@ class Training:
                 scores = learner.learn(*rows)
             codes, lines = self._codes(rows.y), []
             for start, stop in itertools.pairwise(cuts_at_lines(self.metrics.rows, rows.size)):
-                part = codes[start:stop], rows.weights[start:stop]
-                mean = mean_of_windows(learner, scores[start:stop], *part, self.metrics.windows)
-                self.metrics.add(mean, *part)
+                self.metrics.add(learner, scores[start:stop], codes[start:stop], rows.weights[start:stop])
                 if is_line(self.metrics.rows):
                     lines.append(self._line())
             self.rows += rows.size
@@ -306,16 +352,22 @@ class Training:
                 self.watch(self, scores, rows, True)
 
     def _line(self) -> Line:
-        """A new line of the table."""
-        line = self.metrics.line(self.number, self.task.loss, self.learner)
-        self.history.append(line)
-        return line
+        """Add a line to the table."""
+        self.history.append(self.metrics.line(self.number, self.task.loss, self.learner))
+        return self.history[-1]
+
+    def current_line(self) -> Line:
+        """Return the line that the table would have now; nothing changes."""
+        return copy.deepcopy(self.metrics).line(self.number, self.task.loss, self.learner)
+
+    def _new_metrics(self) -> PassMetrics:
+        return PassMetrics(len(self.learner.classes or ()))
 
     def _end_pass(self) -> Line:
         """The last line of a pass; the next pass begins, or the run is finished."""
         regime, held = self.regime, self.metrics.held_out
         if not is_line(self.metrics.rows):
-            self._line()
+            self.history.append(self.current_line())  # the pass may go on: see `extend_from`
         elif held.mass:  # rows were scored after that line
             self.history[-1] = self.history[-1]._replace(held_out=held.value)
         line = self.history[-1]
@@ -327,7 +379,7 @@ class Training:
         patient = regime.patience is None or not self.best_pass or waited < regime.patience
         self.finished = self.number >= regime.passes or not patient
         if not self.finished:
-            self.number, self.scored, self.metrics = self.number + 1, 0, PassMetrics()
+            self.number, self.scored, self.metrics = self.number + 1, 0, self._new_metrics()
         elif self.best is not None and self.best_pass < self.number:
             self.best.meta = self.learner.meta
             self.learner = self.best
@@ -339,7 +391,7 @@ class Training:
             return False
         return (
             self.rows - self._saved_rows >= self.every_rows or time.monotonic() - self._saved_at >= self.every_seconds
-        )
+        ) and self.rows > self._saved_rows
 
     def _rehearse(self, rows: TargetRows) -> None:
         """Let a learner like this one learn from some rows, and make a line of the table.
@@ -354,17 +406,22 @@ class Training:
         except TypeError:  # with another number of features it cannot be
             return
         for part in (rows, rows):  # the second time, columns far from 0 are known
-            scores, metrics = twin.learn(*part), PassMetrics()
+            scores = twin.learn(*part)
         codes = twin.core.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
-        metrics.add(mean_of_windows(twin, scores, codes, rows.weights, metrics.windows), codes, rows.weights)
+        metrics = PassMetrics()
+        metrics.add(twin, scores, codes, rows.weights)
         metrics.line(1, self.task.loss, twin)
         twin.scores(rows.X)
 
 
-def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[TargetRows, Any]:
-    """The rows of a batch with their targets as the loss takes them, and which of them have one.
+def rows_of_batch(
+    batch: Batch, task: Task, skip_missing: bool = False, class_weight: Mapping[Any, float] | None = None
+) -> tuple[TargetRows, Any]:
+    """Return the rows of a batch with targets as the loss takes them, and which of the rows have a target.
 
-    UnclearTargetError, with the place, if a target is none, or missing where that is not to be passed over.
+    Raises
+    ------
+    UnclearTargetError : with the place, if a target is wrong, or missing and `skip_missing` is False.
     """
     if batch.y is None:
         raise UnclearTargetError(f"{batch.place}: the rows have no target")
@@ -377,7 +434,17 @@ def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple
         raise UnclearTargetError(f"{where}: row {int(np.argmin(there)) + 1} of these has no target")
     X = batch.X if isinstance(batch.X, (Chunk, NamedRows)) else to_chunk(batch.X)
     weights = np.ones(batch.rows) if batch.weights is None else np.asarray(batch.weights, np.float64)
+    if class_weight:
+        weights = weights * weights_of_labels(y, task, class_weight)
     return TargetRows(X, y, weights), there
+
+
+def weights_of_labels(y: Any, task: Task, class_weight: Mapping[Any, float]) -> Any:
+    """Return the weight of the label of every row, 1 for labels that have none; y is as `Task.coded` returns it."""
+    if task.labels is not None:
+        negative, positive = (class_weight.get(label, 1.0) for label in task.labels)
+        return np.where(y > 0.0, positive, negative)
+    return np.array([class_weight.get(label, 1.0) for label in y.tolist()])
 
 
 def cuts_at_lines(position: int, size: int) -> list[int]:
