@@ -264,7 +264,7 @@ class Training:
             raise ValueError(
                 f"the data have {position:,} rows to learn from, but {done:,} were learned from before: other data?"
             )
-        if position == self.base.rows:
+        if position == self.base.rows and (not position or self.rows_read == self.base.rows_read):
             raise ValueError("there are no rows to learn from")
 
     def _cuts(self, block: TargetRows, position: int) -> list[int]:

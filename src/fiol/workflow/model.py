@@ -92,7 +92,7 @@ class Trained(Model):
         needs_target: bool = True,
         target: str | None = None,
     ) -> Any:
-        """Return a `Reader` of files, or of a frame; targets are in the column of the training data, `target`, or `y`."""
+        """Return a `Reader` of files or a frame; targets are in the column of the training data, `target`, or `y`."""
         from fiol.readers.reading import as_sources, format_of, guess
         from fiol.readers.sources import START_SIZE
 
