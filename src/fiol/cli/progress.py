@@ -140,9 +140,9 @@ def loss_text(value: float | None) -> str:
 
 def drop_standard_output() -> None:
     """Let standard output go nowhere, so that nothing else fails at a closed pipe or a full disk."""
-    stream: Any = sys.stdout
+    stream = sys.stdout
     if stream is None or stream is not sys.__stdout__:
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
+    os.dup2(nowhere, 1)
     os.close(nowhere)

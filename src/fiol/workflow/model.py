@@ -19,7 +19,8 @@ from fiol.learner import Learner
 from fiol.learner.model import Model
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import named_core
-from fiol.persistence.model import Path, load
+from fiol.persistence.model import Path
+from fiol.public import load
 from fiol.training.checkpoint_schema import check_checkpoint, check_labels
 from fiol.training.task_inference import Task
 
