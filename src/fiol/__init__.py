@@ -8,9 +8,9 @@ neither loss nor regularizer (Song, Liu, Liu, Jiang, Zhang, "Fully Implicit Onli
 array([0.        , 1.34146341])
 """
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from fiol.public import *  # noqa: F403
 
 __version__ = "0.1.0"

@@ -123,8 +123,8 @@ def get(name: str) -> Any:
     return globals()[name]
 
 
-for _kind, _name in _IN_FILES.items():
-    register_kind(_kind, lambda *parts, name=_name: get(name).from_parts(*parts))
+for _kind, _class in _IN_FILES.items():
+    register_kind(_kind, lambda *parts, name=_class: get(name).from_parts(*parts))
 
 __all__ = [
     "COMID",

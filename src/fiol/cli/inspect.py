@@ -117,7 +117,7 @@ def fact_lines(found: dict[str, Any]) -> list[str]:
         lines += ["", f"{'loss':>10}  {'share':>8}  member"]
         lines += [f"{m['loss']:10.6g}  {m['share']:8.3f}  {m['update']}" for m in found["members"]]
     if found["top"]:
-        lines += ["", f"{'matters':>10}  {'weight':>12}  feature (weight times scale is what matters)"]
+        lines += ["", f"{'matters':>10}  {'weight':>12}  feature (weight times typical size)"]
         for feature in found["top"]:
             weight = feature["weight"]
             text = f"{weight:12.6g}" if isinstance(weight, float) else " ".join(f"{w:.4g}" for w in weight)

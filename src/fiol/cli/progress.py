@@ -31,7 +31,7 @@ TABLE_COLUMNS = (
 )
 
 
-class Progress:
+class TrainingProgress:
     """`with Screen(size, passes) as screen:` shows events of a `Training`.
 
     `size` is all bytes of a pass, None if that is not known, `rows` what was learned from before. Lines of the table go
@@ -49,7 +49,7 @@ class Progress:
         self.speeds = [Speed(0.0, rows, 0)]  #: at the start and at every line; what compiling took does not count
         self.compiling, self.printed = 0.0, time.perf_counter()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> TrainingProgress:
         if sys.stderr.isatty() and not self.quiet:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 #: Characters that a terminal interprets: controls (but tab and newline), and marks that reverse the direction of text.
-CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+TERMINAL_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
@@ -17,7 +17,7 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31mred")
     'a\\x1b[31mred'
     """
-    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return TERMINAL_CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def echo(text: Any, err: bool = False) -> None:

@@ -18,7 +18,7 @@ from fiol.cli.terminal import echo
 learning, repeating, keeping = option_in("Learning"), option_in("Passes"), option_in("Model")
 
 
-@click.command(cls=OptionSections)
+@click.command("train", cls=OptionSections)
 @click.argument("sources", nargs=-1, required=True, metavar="DATA...")
 @data_options
 @learning_options(learning)
@@ -108,7 +108,7 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object at the end instead of the table.")
 @handle_errors
-def train(
+def train_command(
     sources: tuple[str, ...],
     output: str | None,
     force: bool,
@@ -190,7 +190,7 @@ def run(
     job: Any, signals: Any, every_rows: float, every_seconds: float, as_json: bool, report: str | None = None
 ) -> None:
     """Train, show progress, save, and print the result."""
-    from fiol.cli.progress import Progress
+    from fiol.cli.progress import TrainingProgress
     from fiol.reports.collector import MetricsCollector
     from fiol.training.signals import Stopped
 
@@ -199,7 +199,7 @@ def run(
     training = job.prepare(
         defer_signals=signals.deferred, every_rows=every_rows, every_seconds=every_seconds, watch=collector
     )
-    progress = Progress(job.sources.size, training.regime.passes, held_out, training.rows, as_json)
+    progress = TrainingProgress(job.sources.size, training.regime.passes, held_out, training.rows, as_json)
     for text in inferred_lines(job, job.model.meta.get("training", {}).get("columns", [])):
         progress.print(text)
     if training.finished:

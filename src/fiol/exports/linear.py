@@ -16,7 +16,7 @@ from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
 from fiol.readers.columns import coding_of
 from fiol.readers.reading import Reading
-from fiol.training.checkpoint_schema import check_labels
+from fiol.training.checkpoint_schema import check_two_labels
 
 
 class NoExportError(TypeError):
@@ -111,7 +111,7 @@ def linear_model(learner: Any) -> ExportedModel:
     hashing = None if bits is None else Hashing(bits, learner.core.header()["hash"])
     labels = learner.classes if isinstance(loss, JointLoss) else None
     if isinstance(loss, Binary):
-        labels = check_labels(learner.meta, loss)
+        labels = check_two_labels(learner.meta, loss)
     plain = learner.core.space.columns is not None
     return ExportedModel(weights, intercepts, learner.names, plain, hashing, coding, pairs, reading, labels, loss)
 

@@ -367,7 +367,6 @@ class LearnerCore(ModelCore):
         return np.ones(n) if self.whole_rows else self.engine.scales(n)
 
     def stiffness(self) -> Floats:
-        """Return the cost of a squared change of every weight, as far as it is known: see `Engine.stiffness`."""
         n = self.space.features
         return np.ones(n) if self.whole_rows else self.engine.stiffness(n)
 

@@ -21,7 +21,7 @@ from fiol.features.targets import check_sample_weights
 from fiol.learner.model_core import ModelCore
 from fiol.persistence.model import Path, build_model, read_model, write_model
 from fiol.snapshot import Snapshot
-from fiol.summary import Summary, by_importance, deviations
+from fiol.summary import Summary, by_importance, deviations, typical_sizes
 
 Self = TypeVar("Self", bound="Model")
 INDEX_TYPE, VALUE_TYPE = np.dtype(np.int32), np.dtype(np.float64)
@@ -351,7 +351,7 @@ class Model:
         return self.core.nbytes
 
     def importances(self, most: int | None = None, X: Any = None) -> dict[str | int, float]:
-        """Return the importance of every feature by its name: its weight times its scale, the largest in size first.
+        """Return the importance of every feature by its name: its weight times its typical size, the largest first.
 
         Weights alone compare meters with kilometers. For several classes the weight is the root mean square over
         classes, otherwise importances have the sign of the weight. Features with importance 0 are left out.
@@ -359,9 +359,11 @@ class Model:
         Parameters
         ----------
         most : the largest number of features to return.
-        X : rows; the scale of a feature is its standard deviation in them. By default it is the largest value of the
-            feature (the largest distance from its mean, if it is centered), which `ScaleFree` steps, the default,
-            keep, and 1 with other steps.
+        X : rows; the size of a feature is its standard deviation in them. By default it is estimated from what step
+            sizes store: the root mean square of the feature (of its distance from the mean, if it is centered), each
+            row weighted by the curvature of its loss or by its squared gradient, in units in which a feature that
+            always has its largest value has that size. A few extreme values hardly change it. It is 1 for step sizes
+            that store nothing of the kind.
 
         Examples
         --------
@@ -374,7 +376,7 @@ class Model:
         """
         with self.core.lock:
             core = self.core.copy()
-        scales = core.scales() if X is None else deviations(*core.space.moments(X))
+        scales = typical_sizes(core.scales(), core.stiffness()) if X is None else deviations(*core.space.moments(X))
         weights = core.weights()
         return {} if not weights.size else by_importance(core.space.names, weights, scales, most)
 

@@ -210,6 +210,10 @@ class ModelCore:
         """Return the largest values of all features, as far as they are known: see `Engine.scales`."""
         raise NotImplementedError
 
+    def stiffness(self) -> Floats:
+        """Return the cost of a squared change of every weight, as far as it is known: see `Engine.stiffness`."""
+        raise NotImplementedError
+
     def settle(self) -> None:
         """Bring every stored weight up to date."""
         raise NotImplementedError

@@ -27,26 +27,26 @@ def check_checkpoint(meta: Mapping[str, Any]) -> None:
     ValueError: its history is not as fiol train writes it: number is missing
     """
     training, history = meta.get("training", {}), meta.get("history", [])
-    check_fields(
+    check_checkpoint_fields(
         "training", training, RUN_PARTS if isinstance(training, dict) and "regime" in training else ASKED_PARTS
     )
     if not isinstance(history, list):
         raise ValueError(f"its history is not as fiol train writes it, but {reprlib.repr(history)}")
     for line in history:
-        check_fields("history", line, LINE_PARTS)
+        check_checkpoint_fields("history", line, LINE_PARTS)
         if not line.keys() <= LINE_PARTS.keys():
             raise ValueError(
                 f"its history is not as fiol train writes it: it has {sorted(line.keys() - LINE_PARTS.keys())}"
             )
 
 
-def check_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
+def check_two_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
     """The labels of two classes that a file keeps, the negative one first; None if there are none to keep.
 
     >>> from fiol import Logistic
-    >>> check_labels({"labels": ["no", "yes"]}, Logistic())
+    >>> check_two_labels({"labels": ["no", "yes"]}, Logistic())
     ['no', 'yes']
-    >>> check_labels({"labels": "yes"}, Logistic())
+    >>> check_two_labels({"labels": "yes"}, Logistic())
     Traceback (most recent call last):
     ValueError: its labels must be the two of a loss of two classes, got 'yes'
     """
@@ -59,7 +59,7 @@ def check_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
     return labels
 
 
-def check_fields(name: str, told: Any, parts: Mapping[str, RecordCheck]) -> None:
+def check_checkpoint_fields(name: str, told: Any, parts: Mapping[str, RecordCheck]) -> None:
     """ValueError unless a value is a mapping whose parts are what they should be."""
     if not isinstance(told, dict):
         raise ValueError(f"its {name} is not as fiol train writes it, but {reprlib.repr(told)}")

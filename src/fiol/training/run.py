@@ -37,6 +37,10 @@ WORK_AT_ONCE = 2**17
 ROWS_REHEARSED = 64
 
 
+#: Features of a learner that hashes are hashed into at most 2 to this power in the trial.
+BITS_REHEARSED = 8
+
+
 @dataclasses.dataclass(frozen=True)
 class Regime:
     """How often, in which order, and from which rows to learn. Plain values, which a model's file keeps."""
@@ -400,9 +404,9 @@ class Training:
         """
         like, self._rehearsed = self.learner, True
         options = {"intercept": like.intercept_fitted, "average": like.averages, "dtype": like.dtype}
-        width = like.width if like.bits is None else None
+        width, bits = (like.width, None) if like.bits is None else (None, min(like.bits, BITS_REHEARSED))
         try:
-            twin = Learner(like.update, n_features=width, **options)
+            twin = Learner(like.update, n_features=width, bits=bits, **options)
         except TypeError:  # with another number of features it cannot be
             return
         for part in (rows, rows):  # the second time, columns far from 0 are known

@@ -12,7 +12,7 @@ from fiol.features.named_rows import NamedRows
 from fiol.summary import columns as aligned
 
 #: How many examples of a column are shown, characters of each, and columns in a table of text.
-EXAMPLES, LONGEST_EXAMPLE, MOST_COLUMNS = 3, 20, 40
+EXAMPLES, LONGEST_EXAMPLE, COLUMNS_PRINTED = 3, 20, 40
 #: What ends the name of a column in the name of a feature.
 SEPARATOR = re.compile("[=:.]")
 MISSING = " is missing"
@@ -115,5 +115,5 @@ def column_lines(summaries: Sequence[dict[str, Any]]) -> list[str]:
       column    kind  missing  features  examples
       age     number    25.0%         2    30, 41
     """
-    lines = aligned(column_rows(summaries[:MOST_COLUMNS]))
-    return lines + [f"  ... and {len(summaries) - MOST_COLUMNS:,} more"] * (len(summaries) > MOST_COLUMNS)
+    lines = aligned(column_rows(summaries[:COLUMNS_PRINTED]))
+    return lines + [f"  ... and {len(summaries) - COLUMNS_PRINTED:,} more"] * (len(summaries) > COLUMNS_PRINTED)

@@ -24,7 +24,7 @@ from fiol.training.task_inference import Task, distinct, has_value, infer_task, 
 from fiol.workflow.columns import summarize_columns
 from fiol.workflow.errors import OptionError
 from fiol.workflow.model import TrainedModel, open_model
-from fiol.workflow.options import TrainOptions, difference, option_text
+from fiol.workflow.options import TrainOptions, option_difference, option_text
 
 #: While all targets are the same, this many batches are read to find another one; of live data, this many rows.
 BATCHES_FOR_TARGETS, ROWS_FOR_TARGETS = 16, 100_000
@@ -108,10 +108,10 @@ class TrainingJob:
                 f"{self.output} was made with --jobs, which fiol train no longer has: train anew without --resume"
             )
         if then.get("updated"):  # all other options are those of the model
-            other = difference({"data": then["updated"]}, {"data": self.asked["data"]})
+            other = option_difference({"data": then["updated"]}, {"data": self.asked["data"]})
             self.asked = then
         else:
-            other = difference(then, self.asked)
+            other = option_difference(then, self.asked)
         if other is not None:
             raise OptionError(f"{self.output} was made with {other}: --resume continues the same command")
         files = self.state.get("digests", [])

@@ -21,7 +21,7 @@ from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import named_core
 from fiol.persistence.model import Path
 from fiol.public import load
-from fiol.training.checkpoint_schema import check_checkpoint, check_labels
+from fiol.training.checkpoint_schema import check_checkpoint, check_two_labels
 from fiol.training.task_inference import Task
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Trained(Model):
     def task(self) -> Task:
         """What is predicted: the loss, and the labels of two classes."""
         loss = self.update.loss
-        labels = None if isinstance(self, OneVsRest) else check_labels(self.meta, loss)
+        labels = None if isinstance(self, OneVsRest) else check_two_labels(self.meta, loss)
         if labels is None and isinstance(self, Learner) and isinstance(loss, Binary):
             labels = [-1, 1]
         return Task(loss, labels, self.meta.get("training", {}).get("why", ""))

@@ -122,12 +122,12 @@ def without_defaults(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+def option_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Return the first option in which two commands differ, in words; None if they do not.
 
     Options of other versions that have their default do not count.
 
-    >>> difference({"seed": 1, "data": ["a.csv"]}, {"data": ["a.csv"], "seed": 2})
+    >>> option_difference({"seed": 1, "data": ["a.csv"]}, {"data": ["a.csv"], "seed": 2})
     '--seed 1, not 2'
     """
     before, after = without_defaults(then), without_defaults(now)
