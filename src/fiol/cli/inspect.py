@@ -44,7 +44,7 @@ def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     """Everything about a model, as plain JSON values."""
     from fiol.persistence.component_json import to_json
     from fiol.summary import brief_member
-    from fiol.workflow.columns import count_features
+    from fiol.training.column_summary import count_features
 
     training = learner.meta.get("training", {})
     nonzeros, features = count_nonzero(learner), learner.n_features
@@ -136,7 +136,7 @@ def reading_lines(reading: dict[str, Any] | None, columns: list[dict[str, Any]])
     if reading is None:
         return ["The file does not say how data are read."]
     from fiol.readers.reading import Reading
-    from fiol.workflow.columns import column_lines
+    from fiol.training.column_summary import column_lines
 
     known = Reading.from_json(reading)
     named = {name: getattr(known, name) for name in ("target", "weight", "tag") if getattr(known, name) is not None}

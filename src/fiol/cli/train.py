@@ -264,7 +264,7 @@ def stop(job: Any) -> list[str]:
 
 def inferred_lines(job: Any, columns: list[dict[str, Any]]) -> Iterator[str]:
     """Return what is inferred, or known from the model, before the first row."""
-    from fiol.workflow.columns import column_lines
+    from fiol.training.column_summary import column_lines
 
     reading, model = job.reading, job.model
     if reading is not None:

@@ -21,7 +21,7 @@ from fiol.features.targets import check_sample_weights
 from fiol.learner.model_core import ModelCore
 from fiol.persistence.model import Path, build_model, read_model, write_model
 from fiol.snapshot import Snapshot
-from fiol.summary import Summary, by_importance, deviations, typical_sizes
+from fiol.summary import Summary, by_importance, deviations
 
 Self = TypeVar("Self", bound="Model")
 INDEX_TYPE, VALUE_TYPE = np.dtype(np.int32), np.dtype(np.float64)
@@ -360,10 +360,10 @@ class Model:
         ----------
         most : the largest number of features to return.
         X : rows; the size of a feature is its standard deviation in them. By default it is estimated from what step
-            sizes store: the root mean square of the feature (of its distance from the mean, if it is centered), each
-            row weighted by the curvature of its loss or by its squared gradient, in units in which a feature that
-            always has its largest value has that size. A few extreme values hardly change it. It is 1 for step sizes
-            that store nothing of the kind.
+            sizes store. With `Curvature` steps, which the default ensemble has, it is the root mean square of the
+            feature (of its distance from the mean, if it is centered), each row weighted by the curvature of its loss,
+            in units in which a feature that always has its largest value has that size: a few extreme values hardly
+            change it. With other `ScaleFree` steps it is the largest value, and 1 with all others.
 
         Examples
         --------
@@ -376,7 +376,7 @@ class Model:
         """
         with self.core.lock:
             core = self.core.copy()
-        scales = typical_sizes(core.scales(), core.stiffness()) if X is None else deviations(*core.space.moments(X))
+        scales = core.typical_sizes() if X is None else deviations(*core.space.moments(X))
         weights = core.weights()
         return {} if not weights.size else by_importance(core.space.names, weights, scales, most)
 

@@ -362,9 +362,9 @@ class OneVsRestCore(ModelCore):
     def scales(self) -> Floats:
         return self.all_learners[0].core.scales(self.space.features)
 
-    def stiffness(self) -> Floats:
+    def typical_sizes(self) -> Floats:
         n = self.space.features
-        return np.mean([learner.core.stiffness()[:n] for learner in self.all_learners], axis=0)  # type: ignore[no-any-return]
+        return np.mean([learner.core.typical_sizes()[:n] for learner in self.all_learners], axis=0)  # type: ignore[no-any-return]
 
     def settle(self) -> None:
         for learner in self.all_learners:

@@ -19,9 +19,9 @@ from fiol.names import DEFAULT_ALPHA, DEFAULT_L1_RATIO, algorithm_named, loss_na
 from fiol.readers.columns import coding_of, no_column
 from fiol.readers.reading import guess
 from fiol.readers.sources import Sources
+from fiol.training.column_summary import summarize_columns
 from fiol.training.run import Regime, Training
 from fiol.training.task_inference import Task, distinct, has_value, infer_task, plain_values
-from fiol.workflow.columns import summarize_columns
 from fiol.workflow.errors import OptionError
 from fiol.workflow.model import TrainedModel, open_model
 from fiol.workflow.options import TrainOptions, option_difference, option_text
