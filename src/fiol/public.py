@@ -74,7 +74,7 @@ from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
-from fiol.persistence.model import load, register_kind
+from fiol.persistence.model import TRAINED_BUILDERS, load, register_kind
 from fiol.presets import (
     COMID,
     FIOL,
@@ -111,9 +111,9 @@ _IN_FILES = {
     "regressor": "FIOLRegressor",
     "passive-aggressive-classifier": "PassiveAggressiveClassifier",
     "passive-aggressive-regressor": "PassiveAggressiveRegressor",
-    "trained learner": "TrainedModel",
-    "trained one-vs-rest": "TrainedOneVsRest",
 }
+#: The classes of models in files that say how data are read.
+_TRAINED = {"learner": "TrainedModel", "one-vs-rest": "TrainedOneVsRest"}
 
 
 def get(name: str) -> Any:
@@ -123,6 +123,8 @@ def get(name: str) -> Any:
     return globals()[name]
 
 
+for _kind, _class in _TRAINED.items():
+    TRAINED_BUILDERS[_kind] = lambda *parts, name=_class: get(name).from_parts(*parts)
 for _kind, _class in _IN_FILES.items():
     register_kind(_kind, lambda *parts, name=_class: get(name).from_parts(*parts))
 

@@ -34,8 +34,8 @@ from fiol.persistence.state_checks import check_finite, find_not_finite
 Path = Union[str, "os.PathLike[str]"]
 #: Makes a model of its header and arrays; the last argument is whether compiled code works in it.
 Builder = Callable[[dict[str, Any], dict[str, Array], bool], Any]
-#: Begins the name under which the builder of models is registered whose `meta` says how data are read.
-TRAINED = "trained "
+#: How models of each kind are made whose `meta` says how data are read, for `load`.
+TRAINED_BUILDERS: dict[str, Builder] = {}
 #: How models of each kind are made, for `load`.
 BUILDERS: dict[str, Builder] = {}
 
@@ -71,11 +71,11 @@ def load(path: Path, compiled: bool = True) -> Any:
     ('Learner', {'target': 'price'})
     """
     stored = read_model(path)
-    trained, reading = TRAINED + stored.kind, stored.meta.get("reading")
-    if isinstance(reading, dict) and isinstance(reading.get("format"), str) and trained in BUILDERS:
-        return build_model(path, stored, BUILDERS[trained], compiled)
+    reading = stored.meta.get("reading")
+    if isinstance(reading, dict) and isinstance(reading.get("format"), str) and stored.kind in TRAINED_BUILDERS:
+        return build_model(path, stored, TRAINED_BUILDERS[stored.kind], compiled)
     if stored.kind not in BUILDERS:
-        known = ", ".join(sorted(kind for kind in BUILDERS if not kind.startswith(TRAINED)))
+        known = ", ".join(sorted(BUILDERS))
         raise ModelFileError(
             f"{os.fspath(path)}: it holds {stored.kind!r}, a kind of model unknown here: known are {known}"
         )
