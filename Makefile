@@ -8,11 +8,13 @@ SPARK := build/spark
 OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.10.*/bin/python python3.11; do \
 	"$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
 DOORS := tests/integrations tests/models tests/features tests/persistence/test_model_file.py tests/cli tests/test_plots.py tests/regret/test_comparator.py
+# As root; others ask their administrator.
+INSTALL_POSTGRES := { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles bench-spark docs clean
+.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles bench-spark docs clean
 
 demo: $(VENV)/.demo  ## a table with texts, dates and holes, from a file to a model, its evaluation and a page about it
 	$(BIN)/python examples/tickets.py build/demo
@@ -40,6 +42,10 @@ test-oldest: $(OLDEST)/.ready  ## the doors to other libraries, with the oldest 
 test-spark: $(SPARK)/.ready  ## fiol.spark on a cluster of two processes of this machine; needs Java 17 or newer
 	@test -n "$$JAVA_HOME" || command -v java > /dev/null || { echo "test-spark needs Java 17 or newer: install it, or let JAVA_HOME say where it is" >&2; exit 1; }
 	FIOL_SPARK=1 $(SPARK)/bin/python -m pytest -q -W default tests/spark
+
+test-postgres: $(VENV)/.test  ## exported SQL on a PostgreSQL server that the tests start; installs Debian's package if there is none
+	@test -n "$$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null)" || command -v initdb > /dev/null || $(INSTALL_POSTGRES)
+	FIOL_POSTGRES=1 $(BIN)/python -m pytest -q tests/exports -k postgresql
 
 check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/ruff format --check .

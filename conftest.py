@@ -26,8 +26,6 @@ collect_ignore_glob = (
 
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{source_hash()}")  # read when numba is imported
 
-os.environ.setdefault("FIOL_HELPER", "0")  # but where tests ask for one
-
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True, max_examples=60)
 settings.load_profile("default")
 

@@ -2,16 +2,19 @@
 
     python -m benchmarks.events [--features 5 20 150] [--rounds 15]
 
-Both take the same dicts, in turns, and the best of several rounds counts. Names are the same in every row; or drawn for
-every row from four times as many, all of them known; or new in every row. `score_named` stands beside River's
-`LinearRegression.predict_one`, which is the same sum, and `learn_named` beside its `learn_one`; so do `score_one` and
-`learn_one` of a learner, which take arrays of indices and values in the place of names.
+Both take the same dicts, in turns, and the least processor time of several rounds counts. Names are the same in every
+row; or drawn for every row from four times as many, all of them known; or new in every row; or the same with a text
+value, which River gets as a name with value 1. `score_named` stands beside River's `LinearRegression.predict_one`,
+which is the same sum, and `learn_named` beside its `learn_one`; so do `score_one` and `learn_one` of a learner, which
+take arrays of indices and values in the place of names. "predict and learn" is `predict_proba_one` and then `learn_one`
+of the classifiers. "first events" are both of new models, the mean of the first 30 events but one.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import math
 import random
 import time
 from collections.abc import Callable
@@ -23,15 +26,17 @@ import fiol
 from fiol.river import FIOLClassifier, FIOLRegressor
 
 #: Where a row's names come from.
-NAMES = ("same", "known", "new")
-Event = tuple[dict[str, float], float]
+NAMES = ("same", "known", "new", "text")
+Event = tuple[dict[str, Any], float]
+#: How many events of a new model are timed.
+FIRST = 30
 
 
 def events(features: int, names: str, rows: int, seed: int = 0) -> list[Event]:
     """Rows of so many named features, and targets; see the top of this file for `names`.
 
     >>> [len({name for x, _ in events(2, names, 50) for name in x}) for names in NAMES]
-    [2, 8, 100]
+    [2, 8, 100, 2]
     """
     rng, pool = random.Random(seed), [f"feature {k}" for k in range(4 * features)]
     found = []
@@ -39,15 +44,31 @@ def events(features: int, names: str, rows: int, seed: int = 0) -> list[Event]:
         if names == "new":
             own = [f"{seed}.{row}.{k}" for k in range(features)]
         else:
-            own = pool[:features] if names == "same" else rng.sample(pool, features)
-        found.append(({name: rng.gauss(0.0, 1.0) for name in own}, rng.gauss(0.0, 1.0)))
+            own = rng.sample(pool, features) if names == "known" else pool[:features]
+        x: dict[str, Any] = {name: rng.gauss(0.0, 1.0) for name in own}
+        if names == "text":
+            x[own[-1]] = rng.choice(["red", "green", "blue"])
+        found.append((x, rng.gauss(0.0, 1.0)))
     return found
+
+
+def without_text(stream: list[Event]) -> list[Event]:
+    """The same events with every text as part of its name.
+
+    >>> without_text([({"size": 2.0, "color": "red"}, 1.0)])
+    [({'size': 2.0, 'color=red': 1.0}, 1.0)]
+    """
+    texts = [{name: value for name, value in x.items() if isinstance(value, str)} for x, _ in stream]
+    return [
+        ({**{name: x[name] for name in x if name not in text}, **{f"{k}={v}": 1.0 for k, v in text.items()}}, y)
+        for (x, y), text in zip(stream, texts, strict=True)
+    ]
 
 
 def as_arrays(stream: list[Event], numbers: dict[str, int]) -> list[tuple[Any, ...]]:
     """The indices and values of every row, sorted; `numbers` has those of names so far, and gets those of others."""
     found = []
-    for x, _ in stream:
+    for x, _ in without_text(stream):
         row = sorted((numbers.setdefault(name, len(numbers)), value) for name, value in x.items())
         found.append((np.array([i for i, _ in row], np.int32), np.array([value for _, value in row])))
     return found
@@ -66,10 +87,10 @@ def called(
     given = [(x,) for x, _ in events] if rows is None else rows
     arguments = [row if target is None else (*row, target(y)) for row, (_, y) in zip(given, events, strict=True)]
     gc.collect()
-    start = time.perf_counter()
+    start = time.process_time()
     for one in arguments:
         function(*one)
-    return (time.perf_counter() - start) / len(events)
+    return (time.process_time() - start) / len(events)
 
 
 def contests(seen: list[Event]) -> dict[str, tuple[Callable[..., Any], Callable[..., Any], Any]]:
@@ -81,15 +102,18 @@ def contests(seen: list[Event]) -> dict[str, tuple[Callable[..., Any], Callable[
     learner, numbered = fiol.Learner(fiol.FIOL(fiol.Squared())), fiol.Learner(fiol.FIOL(fiol.Squared()))
     for (indices, values), (_, y) in zip(as_arrays(seen, {}), seen, strict=True):
         numbered.learn_one(indices, values, y)
-    for x, y in seen:
+    for (x, y), (plain, _) in zip(seen, without_text(seen), strict=True):
         ours.learn_one(x, y)
-        theirs.learn_one(x, y)
+        theirs.learn_one(plain, y)
         classifier.learn_one(x, y > 0.0)
-        logistic.learn_one(x, y > 0.0)
+        logistic.learn_one(plain, y > 0.0)
         learner.learn_named(x, y)
 
     def label(y: float) -> bool:
         return y > 0.0
+
+    def both(model: Any) -> Callable[..., Any]:
+        return lambda x, y: (model.predict_proba_one(x), model.learn_one(x, y))
 
     return {
         "regressor predict_one": (ours.predict_one, theirs.predict_one, None),
@@ -99,6 +123,7 @@ def contests(seen: list[Event]) -> dict[str, tuple[Callable[..., Any], Callable[
         "regressor learn_one": (ours.learn_one, theirs.learn_one, float),
         "learn_named": (learner.learn_named, theirs.learn_one, float),
         "classifier learn_one": (classifier.learn_one, logistic.learn_one, label),
+        "predict and learn": (both(classifier), both(logistic), label),
         "score_one, arrays": (numbered.score_one, theirs.predict_one, None),
         "learn_one, arrays": (numbered.learn_one, theirs.learn_one, float),
     }
@@ -112,10 +137,28 @@ def measure(features: int, names: str, rounds: int, rows: int) -> dict[str, tupl
     for name, (ours, theirs, target) in contests(streams[0]).items():
         for stream, arrayed in zip(streams[1:], arrays[1:], strict=True):
             given = arrayed if name.endswith("arrays") else None
-            pair = called(ours, stream, target, given), called(theirs, stream, target)
+            pair = called(ours, stream, target, given), called(theirs, without_text(stream), target)
             before = best.get(name, pair)
             best[name] = min(pair[0], before[0]), min(pair[1], before[1])
+    best["first events"] = first_events(streams[0], rounds)
     return best
+
+
+def first_events(stream: list[Event], rounds: int) -> tuple[float, float]:
+    """Seconds per event of predicting and learning with new classifiers, ours and River's, after the first event."""
+    from river import linear_model, optim
+
+    some, best = stream[:FIRST], [math.inf, math.inf]
+    for _ in range(rounds):
+        models: tuple[Any, ...] = FIOLClassifier(), linear_model.LogisticRegression(optim.SGD(0.01))
+        for k, (model, own) in enumerate(zip(models, (some, without_text(some)), strict=True)):
+            model.learn_one(own[0][0], own[0][1] > 0.0)
+            start = time.process_time()
+            for x, y in own[1:]:
+                model.predict_proba_one(x)
+                model.learn_one(x, y > 0.0)
+            best[k] = min(best[k], (time.process_time() - start) / (len(own) - 1))
+    return best[0], best[1]
 
 
 def table(found: dict[tuple[str, int, str], tuple[float, float]]) -> str:

@@ -26,7 +26,7 @@ from benchmarks import data
 from benchmarks.data import Rows
 from benchmarks.report import header, progress, table
 from fiol import FIOL, Chunk, Curvature, Learner, Logistic, ScaleFree, Squared, Stacked
-from fiol.engine.parallel.shards import rows_of_rounds
+from fiol.engine.parallel.rounds import rows_of_rounds
 from fiol.training.rows import TargetRows, regrouped
 
 #: The learners, by what tables call them, of a loss.

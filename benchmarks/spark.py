@@ -45,7 +45,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.report import Target, header, progress, table, verdicts
-from fiol.engine.parallel.shards import GROWTH
+from fiol.engine.parallel.rounds import GROWTH
 from fiol.integrations.spark_rounds import rows_alone
 
 #: What two workers are to gain.

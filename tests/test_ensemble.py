@@ -27,8 +27,7 @@ from fiol import (
 )
 from fiol.compiler.compiled import interpreted
 from fiol.engine.ensemble.newton_stack import stack_rows
-from fiol.engine.ensemble.stack_state import mixing, new_stack_state
-from fiol.engine.single_row.fast_path import fallback
+from fiol.engine.ensemble.stack_state import combined_weights, new_stack_state
 
 STEPS = [ScaleFree(Curvature()), ScaleFree(AdaGrad(30.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(Constant(10.0))]
 
@@ -69,7 +68,7 @@ def test_scores_are_those_of_members_alone_stacked(loss):
     state = new_stack_state(NewtonStack(), len(alone))
     interpreted(stack_rows)(NewtonStack(), loss, Z, y, weight, state, expected)
     assert (scores == expected).all()
-    v = mixing(NewtonStack(), state)
+    v = combined_weights(state)
     assert (together.mixing == v).all()
     w = sum(part * learner.weights for part, learner in zip(v, alone, strict=True))
     np.testing.assert_allclose(together.weights, w, rtol=1e-12, atol=1e-15 * abs(w).max())
@@ -302,14 +301,14 @@ def test_single_events_have_the_bits_of_chunks(loss, dtype):
     events, chunks = (Learner(Stacked(loss), dtype=dtype) for _ in range(2))
     one_by_one = [events.learn_named(row, target) for row, target in zip(rows, y, strict=True)]
     in_chunks = np.concatenate([chunks.learn(rows[i : i + 7], y[i : i + 7]) for i in range(0, len(rows), 7)])
-    assert events.engine.fast_path.learn is not fallback
+    assert events.engine.fast_path.direct
     assert np.array_equal(one_by_one, in_chunks)
     known = events.core.arrays(), chunks.core.arrays()
     features = events.n_features
     assert all(np.array_equal(a[:features], known[1][name][:features]) for name, a in known[0].items())
     expected = chunks.scores(rows)
     assert np.array_equal([events.score_named(row) for row in rows], expected)
-    assert events.engine.fast_path.score is not fallback
+    assert events.engine.fast_path.score is not None
     assert np.array_equal([events.predict_named(row) for row in rows], chunks.predict(rows))
     numbered = Learner(Stacked(loss), dtype=dtype, n_features=features)
     vocabulary = {name: i for i, name in enumerate(events.names)}

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import config
 
 from fiol import FIOL, Hinge, Learner, OneVsRest, Squared
-from fiol.engine.single_row import ensemble_events, events
-from fiol.engine.single_row.fast_path import NO_FAST_PATH, fallback
+from fiol.compiler import addresses
+from fiol.engine.single_row.fast_path import NO_FAST_PATH
 from fiol.river import FIOLClassifier, FIOLRegressor
 
 
@@ -194,7 +195,7 @@ def test_nothing_is_at_hand_in_the_interpreter():
     learner = Learner(FIOL(Squared()), compiled=False)
     learner.learn_named({"a": 1.0}, 1.0)
     learner.learn_named({"a": 1.0}, 1.0)
-    assert learner.engine.fast_path.learn is fallback
+    assert learner.engine.fast_path is NO_FAST_PATH
 
 
 CALLS = ("learn", "predict")
@@ -207,19 +208,19 @@ MODELS = {
 }
 
 
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 @pytest.mark.parametrize("value", ["red", np.float32(0.5)], ids=["text", "float32"])
 @pytest.mark.parametrize("kind", MODELS)
 def test_fast_path_functions_are_not_rebuilt_per_event(kind, value, monkeypatch):
     make, targets = MODELS[kind]
     model, built = make(), []
     learn, predict = (getattr(model, f"{call}_{'named' if kind == 'one-vs-rest' else 'one'}") for call in CALLS)
-    for module in (events, ensemble_events):
 
-        def count(kernel, *values, make=module.python_function):
-            built.append(kernel)
-            return make(kernel, *values)
+    def count(*arguments, make=addresses.StoredValues):
+        built.append(arguments)
+        return make(*arguments)
 
-        monkeypatch.setattr(module, "python_function", count)
+    monkeypatch.setattr(addresses, "StoredValues", count)
 
     def run(number):
         for k in range(number):

@@ -45,7 +45,7 @@ def test_the_three_commands_of_the_documentation(tmp_path, monkeypatch):
         done = CliRunner().invoke(cli.main, command)
         assert done.exit_code == 0, done.output
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 1 + 80
-    assert "Judged by 80 rows" in (tmp_path / "tickets.html").read_text()
+    assert "Evaluated on 80 rows" in (tmp_path / "tickets.html").read_text()
     assert "fiol train data/tickets.csv --target escalated" in (ROOT / "README.md").read_text()
 
 

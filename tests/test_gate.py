@@ -32,7 +32,7 @@ from fiol.compiler.compiled import interpreted
 from fiol.engine.ensemble import lane_group
 from fiol.engine.ensemble.joint_newton_stack import joint_stack_rows
 from fiol.engine.ensemble.newton_stack import stack_rows
-from fiol.engine.ensemble.stack_state import mixing, new_stack_state
+from fiol.engine.ensemble.stack_state import combined_weights, new_stack_state
 
 STEPS = [ScaleFree(Curvature()), ScaleFree(AdaGrad(30.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(Constant(10.0))]
 LASSO = L1(0.05)
@@ -90,7 +90,7 @@ def by_loops(update, X, y, weight, classes=None):
         codes = np.array([classes.index(label) for label in y])
         Z = np.ascontiguousarray(np.moveaxis(Z, 1, 2))
         interpreted(joint_stack_rows)(stack, update.loss, Z, codes, weight, state, out)
-    v, everyone = mixing(stack, state), [*members, gate]
+    v, everyone = combined_weights(state), [*members, gate]
     w = sum(part * learner.weights for part, learner in zip(v, everyone, strict=True))
     b = sum(part * learner.intercept for part, learner in zip(v, everyone, strict=True))
     return out, np.where(has_weight(gate), w, 0.0), b, everyone, d

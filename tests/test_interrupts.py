@@ -14,7 +14,7 @@ from fiol import FIOL, L1, Constant, Learner, Logistic, OneVsRest, Softmax
 from fiol.compiler import compiled
 from fiol.engine import interrupts as pacing
 from fiol.engine.engine import Engine
-from fiol.engine.single_row.fast_path import FastPath
+from fiol.engine.single_row.fast_path import NO_FAST_PATH
 from fiol.learner.core import LearnerCore
 from fiol.regret import Ledger
 
@@ -104,7 +104,7 @@ def test_rows_before_an_interrupt_are_learned_from(case, late, monkeypatch, shor
     whole = new()
     whole.learn(X, y)
     learned = set()
-    for number in range(60):
+    for number in (*range(12), *range(12, 60, 5)):  # every kind of call is among the first ones
         model = new()
         with monkeypatch.context() as patch:
             interrupt_at(patch, number, late)
@@ -136,8 +136,7 @@ def test_rows_before_an_interrupt_are_learned_from(case, late, monkeypatch, shor
 
 def look_twice(monkeypatch):
     """Let every event be one that needs a second look: rounds of others cannot be interrupted."""
-    nothing = lambda self, entries, spaces, learning, grows=True: FastPath(spaces[0], entries)  # noqa: E731
-    monkeypatch.setattr(Engine, "prepare_fast_path", nothing)
+    monkeypatch.setattr(Engine, "prepare_fast_path", lambda self, learning: NO_FAST_PATH)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
@@ -162,14 +161,9 @@ def test_an_interrupt_in_an_event(kind, late, monkeypatch):
     assert pickle.dumps(model) == pickle.dumps(other)
 
 
-@pytest.mark.parametrize("attempt", ["fast_learn_row", "fast_learn_dict"])
-def test_an_interrupt_between_the_learners_of_classes(attempt, monkeypatch):
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+def test_an_interrupt_between_the_learners_of_classes(monkeypatch):
     """Some have made the round, others not yet: all make it."""
-    if attempt == "fast_learn_row":
-        look_twice(monkeypatch)
-        without_compiler(monkeypatch)
-    elif config.DISABLE_JIT:
-        pytest.skip("nothing is compiled")
     rows = [{"a": 1.0 + k, "b": 2.0 - k} for k in range(4)]
     update = LASSO.replace(
         step_size=LASSO.step_size.replace(centred=0)
@@ -179,7 +173,7 @@ def test_an_interrupt_between_the_learners_of_classes(attempt, monkeypatch):
         for one in (model, other):
             one.learn(rows, FRUIT[:: ROWS // 4])
             one.learn_named(rows[0], "fig")
-        real, count = getattr(LearnerCore, attempt), itertools.count()
+        real, count = LearnerCore.fast_learn_numbered, itertools.count()
 
         def interrupted(self, *arguments, count=count, after=after, real=real, **options):
             z = real(self, *arguments, **options)
@@ -188,7 +182,7 @@ def test_an_interrupt_between_the_learners_of_classes(attempt, monkeypatch):
             return z
 
         with monkeypatch.context() as patch:
-            patch.setattr(LearnerCore, attempt, interrupted)
+            patch.setattr(LearnerCore, "fast_learn_numbered", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 model.learn_named(rows[1], "pear")
         other.learn_named(rows[1], "pear")
@@ -254,4 +248,4 @@ def test_pieces_are_all_rows_once_and_take_their_time(monkeypatch):
 def test_real_signals(case, rows):
     _, found, _ = interrupts.campaign(case, 3, rows, random.Random(3))
     assert len(found) == 3
-    assert np.median(found) < interrupts.SOON  # a busy machine may be late once
+    assert max(found) < interrupts.LONGEST_WAIT  # how soon is a matter of the machine: see the campaign

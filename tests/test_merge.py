@@ -605,7 +605,7 @@ def test_classes_that_do_not_go_together_are_refused():
     with pytest.raises(ValueError, match=r"learners\[1\] has its two classes in another order: \['q', 'p'\]"):
         OneVsRest.merge([closed(classes=["p", "q"]), closed(classes=["q", "p"])])
     with pytest.raises(
-        ValueError, match=r"learners\[1\] has the classes \['p'\], of \['p', 'q', 'r'\], and there will be"
+        ValueError, match=r"learners\[1\] has the classes \['p'\], of \['p', 'q', 'r'\] in all, which are closed"
     ):
         OneVsRest.merge([closed(classes=["p", "q", "r"]), closed(classes=["p"])])
     with pytest.raises(TypeError, match=r"learners\[1\] must be a OneVsRest, got Learner"):

@@ -28,9 +28,11 @@ from fiol import (
 from fiol.compiler.compiled import interpreted
 from fiol.engine.ensemble import lane_group
 from fiol.engine.ensemble.newton_stack_engine import BACK
+from fiol.engine.parallel import rounds as parallel_rounds
 from fiol.engine.parallel import shards as pooling
-from fiol.engine.parallel.merge_kernels import go_part_way, pool_records
-from fiol.engine.parallel.shards import ALONG, Pool, round_ends
+from fiol.engine.parallel.merge_kernels import interpolate, merge_records
+from fiol.engine.parallel.rounds import MOST_IN_ROUND, learn_in_rounds, round_ends, teach_stack
+from fiol.engine.parallel.shards import ALONG, MemberMerge
 
 rng = np.random.default_rng(4)
 X = rng.normal(size=(240, 6)) * (rng.random((240, 6)) < 0.6) * [1.0, 2.0, 0.1, 30.0, 1.0, 1.0] + [0, 0, 0, 0, 0, 50.0]
@@ -42,7 +44,7 @@ NUMBERS = X @ W + rng.normal(size=240)
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
-    monkeypatch.setattr(pooling, "ALONE", 40)
+    monkeypatch.setattr(parallel_rounds, "ALONE", 40)
 
 
 def made(update, **options):
@@ -80,7 +82,7 @@ def test_one_part_is_the_single_stream(name):
     plain, rounds = (made(update, **({"classes": ["no", "yes"]} if name == "softmax" else {})) for _ in range(2))
     expected, codes = plain.learn(X, y), plain.core.codes_of(y) if name == "softmax" else np.asarray(y)
     rounds.core.encode_rows(X)
-    rounds.core.engine, found = pooling.learn_in_rounds(rounds.engine, fiol.to_chunk(X), codes, np.ones(len(X)), 1)
+    rounds.core.engine, found = learn_in_rounds(rounds.engine, fiol.to_chunk(X), codes, np.ones(len(X)), 1)
     np.testing.assert_allclose(rounds.weights, plain.weights, rtol=1e-7, atol=1e-10)
     np.testing.assert_allclose(rounds.intercept, plain.intercept, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
@@ -116,7 +118,7 @@ def test_natural_parameters_add_up():
     parts = [base.copy() for _ in range(3)]
     for k, part in enumerate(parts):
         part.learn(X[60 + 50 * k : 110 + 50 * k], Y[60 + 50 * k : 110 + 50 * k])
-    way = Pool(base.engine, [part.engine for part in parts]).ways[0]
+    way = MemberMerge(base.engine, [part.engine for part in parts]).directions[0]
     for i in range(X.shape[1]):
         own = [3.0 + sum(one.engine.state.statistics[i]) for one in (base, *parts)]
         P = own[0] + sum(p - own[0] for p in own[1:])
@@ -139,14 +141,14 @@ def test_how_far_is_where_the_losses_of_all_rows_are_least(update):
     for k, part in enumerate(parts):
         part.learn(X[60 + 40 * k : 100 + 40 * k], Y[60 + 40 * k : 100 + 40 * k])
     means = pooling.pooled_means(base.engine.centering, [part.engine.centering for part in parts])
-    pool = Pool(base.engine, [part.engine for part in parts])
+    pool = MemberMerge(base.engine, [part.engine for part in parts])
     chunk = fiol.to_chunk(X[60:220])
     losses = pool.losses(chunk, Y[60:220], np.ones(160))
     rows = pooling.rows_of_members(base.engine, chunk)
     before = [member.scores(rows) for member in pool.members]
-    after = [way.engine.scores(rows) for way in pool.ways]
-    engine, chosen = pool.ended(losses, means)
-    for z, ahead, way, s in zip(before, after, pool.ways, chosen, strict=True):
+    after = [way.engine.scores(rows) for way in pool.directions]
+    engine, chosen = pool.finish(losses, means)
+    for z, ahead, way, s in zip(before, after, pool.directions, chosen, strict=True):
 
         def cost(s, z=z, ahead=ahead, way=way):
             return np.logaddexp(0, -Y[60:220] * (z + s * (ahead - z))).sum() + s * s / 2 * way.cost
@@ -165,7 +167,9 @@ def test_order_of_parts_and_threads_do_not_matter():
     parts = [base.copy() for _ in range(3)]
     for k, part in enumerate(parts[:2]):
         part.learn(X[60 + 50 * k : 110 + 50 * k], Y[60 + 50 * k : 110 + 50 * k])
-    ways = [Pool(base.engine, [parts[k].copy().engine for k in order]).ways for order in ([0, 1, 2], [2, 1, 0])]
+    ways = [
+        MemberMerge(base.engine, [parts[k].copy().engine for k in order]).directions for order in ([0, 1, 2], [2, 1, 0])
+    ]
     for one, other in zip(*ways, strict=True):
         np.testing.assert_allclose(one.engine.state.w, other.engine.state.w, rtol=1e-12)
     models = [made(update) for _ in range(2)]
@@ -187,7 +191,7 @@ def test_penalties_count_all_rounds():
         part.engine.settle()
     step = [base.weights - part.weights for part in parts[1:]]
     assert all(0.015 > one[1] > 0.015 / 4 for one in step)
-    way = Pool(base.engine, [part.engine for part in parts]).ways[0]
+    way = MemberMerge(base.engine, [part.engine for part in parts]).directions[0]
     np.testing.assert_allclose(way.engine.state.w[0], 1.0 - 4 * step[0][0], rtol=1e-12)
     assert way.engine.state.w[1] == 0.0
     np.testing.assert_allclose(way.engine.state.w[2], parts[0].weights[2] - 3 * step[0][2], rtol=1e-12)
@@ -202,7 +206,7 @@ def test_squares_of_all_make_steps_shorter():
     for k, part in enumerate(parts):
         part.learn(np.zeros((3, 1)) if k == 3 else np.full((3, 1), 1.0 + k), [1, -1, 1])
         part.engine.settle()
-    way = Pool(base.engine, [part.engine for part in parts]).ways[0]
+    way = MemberMerge(base.engine, [part.engine for part in parts]).directions[0]
     moved = sum(part.weights[0] - base.weights[0] for part in parts)
     assert parts[3].weights[0] < base.weights[0]
     np.testing.assert_allclose(way.engine.state.w[0] - base.weights[0], moved / np.sqrt(3.0), rtol=1e-12)
@@ -220,8 +224,8 @@ def test_weights_that_are_zero_with_most_stay_zero():
     for part, w in zip(parts, values, strict=True):
         part.engine.settle()
         part.engine.state.w[:] = w
-    pool = Pool(base.engine, [part.engine for part in parts])
-    engine, _ = pool.ended(pool.losses(fiol.to_chunk(X[60:210]), Y[60:210], np.ones(150)), base.engine.centering)
+    pool = MemberMerge(base.engine, [part.engine for part in parts])
+    engine, _ = pool.finish(pool.losses(fiol.to_chunk(X[60:210]), Y[60:210], np.ones(150)), base.engine.centering)
     assert (engine.state.w == 0.0).tolist() == [True, False, True, True, False, False]
     new = [np.array([[1.0]]), np.array([[0.0]])]  # who has not seen a feature does not say that its weight is 0
     states = [base.engine.state._replace(w=row[0], statistics=row) for row in new]
@@ -295,7 +299,7 @@ def test_an_interrupt_waits_for_members_in_other_threads():
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), fiol.Absolute()], ids=str)
 def test_lanes_know_together_what_members_do(loss, monkeypatch):
     monkeypatch.setattr(lane_group, "INTERPRETED", True)
-    monkeypatch.setattr(pooling, "GROWTH", 0.3)
+    monkeypatch.setattr(parallel_rounds, "GROWTH", 0.3)
     draw = np.random.default_rng(7)  # all parts see all features, and nobody is ever content
     X = draw.normal(size=(160, 4)) * [1.0, 30.0, 1.0, 1.0] + [0.0, 0.0, 0.0, 50.0]
     y = draw.choice([-1.0, 1.0], 160) if isinstance(loss, Logistic) else X[:, 0] + draw.normal(size=160)
@@ -303,7 +307,8 @@ def test_lanes_know_together_what_members_do(loss, monkeypatch):
     together.learn_parallel(X, y, parts=3, threads=1)
     assert pooling.lanes_alone(together.engine)
     assert len(together.engine.centering.features) == 1
-    monkeypatch.setattr(pooling, "lanes_alone", lambda engine: False)
+    for module in (pooling, parallel_rounds):
+        monkeypatch.setattr(module, "lanes_alone", lambda engine: False)
     apart.learn_parallel(X, y, parts=3, threads=1)
     for one, other in zip(together.engine.members, apart.engine.members, strict=True):
         for mine, theirs in ((one.state, other.state), (one.intercept, other.intercept)):
@@ -317,7 +322,7 @@ def pooled(rules, base, parts, step_scales):
     """What the kernel makes of records [feature, 2, lane], and the costs."""
     new, costs, tables = base.copy().ravel(), np.zeros(base.shape[2]), np.concatenate([one.ravel() for one in parts])
     known = (0.0,) * base.shape[2], rules.ravel(), step_scales, len(parts), base.ravel(), tables
-    interpreted(pool_records)(*known, new, costs)
+    interpreted(merge_records)(*known, new, costs)
     return new.reshape(base.shape), costs
 
 
@@ -364,7 +369,7 @@ def test_records_of_lanes_know_together_what_the_formulas_say():
     expected = np.where(rules[6] > 0.0, (stiff * change**2)[some].sum(axis=0), 0.0)
     np.testing.assert_allclose(costs, expected, rtol=1e-12)
     near, steps = found.copy().ravel(), draw.random(8)
-    interpreted(go_part_way)((0.0,) * 8, base.ravel(), steps, near)
+    interpreted(interpolate)((0.0,) * 8, base.ravel(), steps, near)
     way = base[:, 0, :-1] + steps[:-1] * (found - base)[:, 0, :-1]
     np.testing.assert_allclose(near.reshape(base.shape)[:, 0, :-1], way, rtol=1e-12)
     np.testing.assert_array_equal(near.reshape(base.shape)[:, 1], found[:, 1])
@@ -377,15 +382,15 @@ def test_points_that_are_not_computed_would_not_have_been_chosen():
     parts = [base.copy() for _ in range(4)]
     for k, part in enumerate(parts):
         part.learn(X[60 + 40 * k : 100 + 40 * k], Y[60 + 40 * k : 100 + 40 * k])
-    pool = Pool(base.engine, [part.engine for part in parts])
+    pool = MemberMerge(base.engine, [part.engine for part in parts])
     rows = fiol.to_chunk(X[60:220]), Y[60:220], np.ones(160)
     losses = pool.losses(*rows)
     pool.parts = 100
-    everywhere, costs = pool.losses(*rows), np.array([way.cost for way in pool.ways])
+    everywhere, costs = pool.losses(*rows), np.array([way.cost for way in pool.directions])
     assert np.isinf(losses[:, :4]).all()
     assert np.isfinite(everywhere).all()
     np.testing.assert_array_equal(losses[:, 4:], everywhere[:, 4:])
-    chosen = [pooling.steps_chosen(found, costs, 4) for found in (losses, everywhere)]
+    chosen = [pooling.best_steps(found, costs, 4) for found in (losses, everywhere)]
     np.testing.assert_array_equal(*chosen)
 
 
@@ -396,7 +401,7 @@ def test_stacks_are_judged_by_weights_they_have_not_learned_from():
     Z = np.random.default_rng(1).normal(size=(50, 7))
     before, share = engine.stack.state.v.copy(), engine.stack.state.share.copy()
     losses = np.array([np.logaddexp(0, -Y[:50] * (Z @ v)).sum() for v in before])
-    pooling.teach_stack(engine, 500, Z, Y[:50], np.ones(50))
+    teach_stack(engine, 500, Z, Y[:50], np.ones(50))
     common = BACK
     expected = share * np.exp(-losses)
     expected = (1 - common) * expected / expected.sum() + common / 3
@@ -404,7 +409,7 @@ def test_stacks_are_judged_by_weights_they_have_not_learned_from():
     assert (engine.rounds, np.abs(engine.stack.state.v - before).max() > 0.01) == (560, True)
     engine.stack.state.v[1] = 1e200  # what cannot be said counts as bad, not as an error
     with np.errstate(over="ignore"):
-        pooling.teach_stack(engine, 50, Z, Y[:50], np.ones(50))
+        teach_stack(engine, 50, Z, Y[:50], np.ones(50))
     assert np.isfinite(engine.stack.state.share).all()
     assert engine.stack.state.share.sum() == pytest.approx(1.0)
 
@@ -444,4 +449,14 @@ def test_rounds_grow_with_the_rows():
     assert all(b - a <= max(0.1 * a, 1) for a, b in pairwise(ends))
     assert len(ends) < 100
     assert round_ends(0, 10_000) == [0]
-    assert max(np.diff(round_ends(10_000_000, 0))) == pooling.MOST_IN_ROUND
+    assert max(np.diff(round_ends(10_000_000, 0))) == MOST_IN_ROUND
+
+
+def test_an_ensemble_with_a_score_per_class_learns_in_parallel():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 3))
+    labels = np.argmax(rows + 0.1 * rng.normal(size=(300, 3)), axis=1)
+    learner = fiol.Learner(Stacked(fiol.Softmax()), compiled=False)
+    learner.learn_parallel(rows, labels, parts=2)
+    right = np.array(learner.classes)[np.argmax(learner.scores(rows), axis=1)] == labels
+    assert (learner.rounds, np.mean(right) > 0.9) == (300, True)

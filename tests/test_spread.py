@@ -47,10 +47,10 @@ RIDGED = [
 #: How a learner is made, rows (few in the interpreter), scores, passes.
 CASES = {
     "lanes": (lambda: fiol.Learner(), 700, 1, 2),
-    "a ridge": (lambda: fiol.Learner(fiol.Ensemble(RIDGED), compiled=False), 100, 1, 1),
-    "a gate": (lambda: fiol.Learner(regularizer=fiol.L1(1e-2), compiled=False), 100, 1, 1),
-    "classes": (lambda: fiol.Learner(loss=fiol.Softmax(), classes=[0, 1, 2], compiled=False), 100, 3, 1),
-    "squared": (lambda: fiol.Learner(loss=fiol.Squared(), compiled=False), 100, 1, 2),
+    "a ridge": (lambda: fiol.Learner(fiol.Ensemble(RIDGED), compiled=False), 60, 1, 1),
+    "a gate": (lambda: fiol.Learner(regularizer=fiol.L1(1e-2), compiled=False), 60, 1, 1),
+    "classes": (lambda: fiol.Learner(loss=fiol.Softmax(), classes=[0, 1, 2], compiled=False), 60, 3, 1),
+    "squared": (lambda: fiol.Learner(loss=fiol.Squared(), compiled=False), 60, 1, 2),
 }
 
 

@@ -12,8 +12,9 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from campaigns.threads import KINDS, Calls, Noted, campaign, moments
+from campaigns.threads import KINDS, SCENARIOS, Calls, Noted, campaign, moments, run_process
 from interpreted import interpret, interpret_ensembles
+from numba import config
 from scipy import sparse
 
 import fiol
@@ -89,7 +90,7 @@ class Unlocked:
 
 
 def test_a_lock_that_does_not_lock_is_found_out(monkeypatch):
-    monkeypatch.setattr("campaigns.threads.Turns", Unlocked)
+    monkeypatch.setattr("campaigns.threads.Lock", Unlocked)
     with pytest.raises((AssertionError, IndexError, ValueError, KeyError, RuntimeWarning)):  # noqa: PT012
         for seed in range(30):
             campaign("named", 400, threads=8, seed=seed, compiled=False)
@@ -132,7 +133,7 @@ def test_calls_of_rivers_models_are_those_of_one_thread_in_some_order(kind, monk
     interpret(monkeypatch)
     model, noted, answers, barrier = RIVERS[kind](), Noted(), {}, threading.Barrier(8)
     river_call(model, 1, writing=True)  # before any class there is no turn to take
-    model._turns = noted
+    model._lock = noted
 
     def run(thread):
         barrier.wait()
@@ -161,57 +162,61 @@ def test_calls_of_rivers_models_are_those_of_one_thread_in_some_order(kind, monk
     assert pickle.dumps(model) == pickle.dumps(other)
 
 
-#: A script whose threads score and learn from single events at once. Zeros fill the memory that the first events free:
-#: a function that still points at such memory crashes.
-SINGLE_EVENTS = """
-import ctypes, random, sys, threading
-
-from fiol import FIOL, L1, Learner, Logistic, river
-
-sys.setswitchinterval(1e-5)
-THREADS, kind = 6, sys.argv[1]
-update = FIOL(Logistic(), L1(0.02))
-shared = Learner(update)
-shared.learn([{"f1": 1.0, "f2": 2.0}, {"f2": -1.0}] * 50, [1.0, -1.0] * 50)
-snapshot, barrier, done, zeros = shared.snapshot(), threading.Barrier(THREADS), [], []
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_threads_of_single_events_answer_as_one_thread_in_some_order(name):
+    assert run_process(name, seed=2, threads=6, cache=str(config.CACHE_DIR)) is None
 
 
-def model_calls():
-    if kind == "snapshot":
-        return lambda x, y: snapshot.score_named(x), lambda x, y: snapshot.predict_named(x)
-    if kind == "river":
-        model = river.FIOLClassifier(step_size="single")
-        return lambda x, y: model.predict_proba_one(x), lambda x, y: model.learn_one(x, y > 0.0)
-    model = Learner(update)
-    return lambda x, y: model.predict_named(x), lambda x, y: model.learn_named(x, y)
+# --- processes --------------------------------------------------------------------------------
 
+#: A script that forks while another thread compiles, and lets the child use models.
+FORK_WHILE_COMPILING = """
+import os, sys, threading, time, warnings
 
-def run(seed):
-    rng, calls = random.Random(seed), model_calls()
-    barrier.wait()
-    for event in range(400):
-        x = {f"f{rng.randrange(20)}": rng.gauss(0.0, 1.0) for _ in range(1 + event % 20)}
-        for call in calls:
-            call(x, rng.choice([-1.0, 1.0]))
-        if event < 60:
-            zeros.extend((ctypes.c_char * 32)() for _ in range(100))
-    done.append(seed)
+warnings.simplefilter("ignore", DeprecationWarning)
+from fiol import FIOL, Learner, Logistic, Squared
 
-
-threads = [threading.Thread(target=run, args=(seed,)) for seed in range(THREADS)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(len(done))
+used = Learner(FIOL(Squared()))
+used.learn_named({"a": 1.0}, 1.0)
+busy = Learner(FIOL(Logistic()))
+thread = threading.Thread(target=lambda: busy.learn_named({"a": 1.0}, 1.0))
+thread.start()
+time.sleep(float(sys.argv[1]))
+pid = os.fork()
+if pid == 0:
+    try:
+        used.learn_named({"a": 1.0, "b": 2.0}, 1.0)
+        Learner(FIOL(Logistic())).learn_named({"a": 1.0}, 1.0)
+        try:
+            busy.learn_named({"a": 1.0}, 1.0)
+        except RuntimeError as error:
+            assert "forked while another thread" in str(error), error
+        os._exit(0)
+    finally:
+        os._exit(1)
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+thread.join()
+print(status, busy.rounds)
 """
 
 
-@pytest.mark.parametrize("kind", ["learners", "snapshot", "river"])
-def test_threads_that_score_and_learn_single_events_do_not_crash(kind):
-    command = [sys.executable, "-c", SINGLE_EVENTS, kind]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120.0, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, "6"), done.stderr
+@pytest.mark.skipif(not hasattr(os, "fork") or bool(config.DISABLE_JIT), reason="no fork, or nothing is compiled")
+@pytest.mark.parametrize("seconds", [0.0, 0.7, 3.0])
+def test_fork_while_another_thread_compiles(seconds, tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", FORK_WHILE_COMPILING, str(seconds)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300.0, check=False)
+    assert done.stdout.split() == ["0", "1"], done.stderr
+
+
+def test_free_threaded_python_is_refused_at_import():
+    script = (
+        "import sysconfig; real = sysconfig.get_config_var; "
+        "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else real(name); import fiol"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60.0, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ImportError: fiol does not run on a free-threaded build of Python")
 
 
 # --- reading writes nothing -------------------------------------------------------------------
@@ -227,7 +232,7 @@ def everything(value, seen=None):
         return value.shape, value.dtype, value.tobytes()
     if isinstance(value, dict):
         return {
-            key: everything(child, seen) for key, child in value.items() if key not in ("bound", "_turns", "buffers")
+            key: everything(child, seen) for key, child in value.items() if key not in ("bound", "_lock", "buffers")
         }
     if isinstance(value, (list, tuple)):
         return [everything(child, seen) for child in value]

@@ -1,7 +1,7 @@
-"""Checks for anyone's component: does it compute what its methods promise?
+"""Check that a component, yours or ours, computes what its methods promise.
 
-Each function raises `CheckError` naming the component, the method and the numbers that do not fit, and returns
-nothing if all is well. They use only the public methods, so they serve a user's component and ours alike.
+Each function raises `CheckError` with the component, the method and the numbers that do not agree, and returns nothing
+if all checks pass. Only public methods are used.
 
 >>> import fiol
 >>> class Lopsided(fiol.Loss):
@@ -39,28 +39,28 @@ from fiol.learner import Learner
 from fiol.step import Step, solve_step
 
 SCORES = (-100.0, -10.0, -3.0, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 2.0, 10.0, 100.0)
-#: Scores at which a loss and its slope are finite still, however steep: streams have such outliers.
+#: Scores at which loss and slope must be finite: streams have such outliers.
 OUTLIERS = (-1000.0, 1000.0)
 TARGETS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
 SLOPES = (0.0, 1e-6, 0.1, 1.0, 10.0, 1e6)
 WEIGHTS = (-20.0, -2.0, -1.0, -0.3, -1e-3, 0.0, 1e-3, 0.1, 0.5, 1.0, 3.0, 20.0)
 STEPS = (1e-3, 0.5, 1.0, 100.0)
 ROUNDS = (1.0, 2.0, 3.0, 10.0, 1e3, 1e6, 1e9)
-#: Relative room for rounding in the inequalities below.
+#: Relative tolerance for rounding.
 ROUNDING = 1e-9
 
 
 class CheckError(AssertionError):
-    """A component does not keep what its methods promise."""
+    """A component violates the contract of its methods."""
 
 
 Check = TypeVar("Check", bound=Callable[..., None])
-#: Where the components of this package are.
+#: Modules of this package's components.
 OUR_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def naming_methods(check: Check) -> Check:
-    """A check in which an error of a user's method becomes a `CheckError` that names the method and its arguments."""
+    """Return a check that reports an error in a user's method as a `CheckError` with the method and its arguments."""
 
     @functools.wraps(check)
     def named(*args: Any, **kwargs: Any) -> None:
@@ -78,7 +78,7 @@ def naming_methods(check: Check) -> Check:
 
 
 def users_call(trace: TracebackType | None) -> str:
-    """The last call of a method of a user's component in a traceback, with its arguments; '' if there is none."""
+    """Return the last call of a user's method in a traceback, with its arguments; '' if there is none."""
     found = ""
     while trace is not None:
         code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
@@ -219,7 +219,7 @@ def check_geometry(geometry: Geometry, d: int = 4) -> None:
 
 @naming_methods
 def check_solver(solver: Solver, rounds: int = 30) -> None:
-    """Check a solver against bisection on random rows, wherever it does not object.
+    """Check a solver against bisection on random rows that it supports.
 
     >>> import fiol
     >>> fiol.checks.check_solver(fiol.Sorting())
@@ -283,13 +283,13 @@ def check_step_size(step_size: StepSize) -> None:
 
 
 def check_component(component: Component, family: type[Component]) -> None:
-    """The family and the methods it requires."""
+    """Check the family of a component, and that it has the required methods."""
     must_hold(isinstance(component, family), component, "class", f"not a {family.__name__}")
     check_complete(component)
 
 
 def check_copies(component: Component) -> None:
-    """Copies come back equal, and pickles too if pickle can find the class at all."""
+    """Check that copies are equal, and pickles too if pickle can find the class."""
     twins = [copy.deepcopy(component), component.replace()]
     if is_importable(type(component)):
         twins.append(pickle.loads(pickle.dumps(component)))
@@ -299,7 +299,7 @@ def check_copies(component: Component) -> None:
 
 
 def is_importable(cls: type) -> bool:
-    """Whether a class can be found by its name, unlike one defined inside a function."""
+    """Return whether a class can be found by its name, unlike one defined inside a function."""
     found: Any = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -307,8 +307,8 @@ def is_importable(cls: type) -> bool:
 
 
 def check_record(step_size: StepSize, power: int) -> Floats:
-    """The metrics of a feature after values times 2^power, with the same loss; its statistics stay finite."""
-    step_size = step_size.for_loss(Squared())  # as rounds see it
+    """Return the metrics of a feature after values times 2^power, with the same loss; check its statistics."""
+    step_size = step_size.for_loss(Squared())  # as in a round
     s, found, pulled = np.zeros(step_size.width()), [], False
     for x, square in itertools.product((1.0, -0.25, 3.0, 1e-6, 1e6), (0.0, 1.0, 1e-8, 1e8)):
         value = x * 2.0**power
@@ -331,7 +331,7 @@ def check_record(step_size: StepSize, power: int) -> Floats:
 
 
 def check_subgradient(loss: Loss, method: str, slope: float, z: float, y: float, where: str = "") -> None:
-    """A line through (z, phi(z)) with a subgradient as slope lies nowhere above a convex phi."""
+    """Check that a line through (z, phi(z)) with a subgradient as slope is nowhere above a convex phi."""
     base = loss.value(z, y)
     for v in (*SCORES, z - 1e-3, z + 1e-3, z * 0.99, z * 1.01):
         height = base + slope * (v - z)
@@ -341,7 +341,7 @@ def check_subgradient(loss: Loss, method: str, slope: float, z: float, y: float,
 
 
 def check_flow(loss: Loss, q: float, p: float, y: float) -> None:
-    """The score q + p flow(q, p, y) moves at the speed -phi' while p grows, and starts with -phi'(q)."""
+    """Check that the score q + p flow(q, p, y) moves at the speed -phi' as p grows, and starts with -phi'(q)."""
     here, beta = f"for q = {q:g}, p = {p:g}, y = {y:g}", loss.flow(q, p, y)
     must_hold(isfinite(beta), loss, "flow", f"{here} it is {beta}")
     if p == 0.0:
@@ -358,28 +358,28 @@ def check_flow(loss: Loss, q: float, p: float, y: float) -> None:
 
 
 def check_link(loss: Loss) -> None:
-    """`predict` does what the link says."""
+    """Check that `predict` agrees with the link."""
     for z in SCORES:
-        said, found = LINKS[loss.link](loss.link_factor * z), loss.predict(z)
-        message = f"at z = {z:g} it is {found:g}, but the link {loss.link!r} says {said:g}"
-        must_hold(close(found, said), loss, "predict", message)
+        expected, found = LINKS[loss.link](loss.link_factor * z), loss.predict(z)
+        message = f"at z = {z:g} it is {found:g}, but the link {loss.link!r} gives {expected:g}"
+        must_hold(close(found, expected), loss, "predict", message)
 
 
 def check_valley(loss: Loss, y: float) -> None:
-    """A loss of straight lines is 0 from a to b, and has one slope on either side."""
+    """Check that a piecewise linear loss is 0 from a to b, and has one slope on either side."""
     a, b = loss.flat_interval(y)
     left, right = loss.grad(-inf, y), loss.grad(inf, y)
     must_hold(a <= b, loss, "flat_interval", f"for y = {y:g} it ends at {b:g}, before its start {a:g}")
     for z in (*SCORES, a, b):
-        said, found = max(left * (z - a), right * (z - b), 0.0), loss.value(z, y)
-        message = f"for y = {y:g} the value at z = {z:g} is {found:g}, but straight lines have {said:g}"
-        must_hold(close(found, said), loss, "flat_interval", message)
+        expected, found = max(left * (z - a), right * (z - b), 0.0), loss.value(z, y)
+        message = f"for y = {y:g} the value at z = {z:g} is {found:g}, but straight lines have {expected:g}"
+        must_hold(close(found, expected), loss, "flat_interval", message)
 
 
 def check_derivative(
     component: Component, method: str, function: Callable[[float], float], slope: float, z: float
 ) -> None:
-    """Central difference, unless the two one-sided ones show a kink."""
+    """Check a derivative by a central difference, unless the one-sided ones show a kink."""
     h = 1e-5 * max(1e-2, abs(z))
     if is_positive(component) and z - h <= 0.0:
         return
@@ -388,12 +388,15 @@ def check_derivative(
     if abs(right - left) <= slack:
         middle = 0.5 * (right + left)
         must_hold(
-            abs(middle - slope) <= slack, component, method, f"at {z:g} it says {slope:g}, differences say {middle:g}"
+            abs(middle - slope) <= slack,
+            component,
+            method,
+            f"at {z:g} it is {slope:g}, but differences give {middle:g}",
         )
 
 
 def check_reparametrization(g: Geometry, d: int) -> None:
-    """Working weights are restored to the weights they came from, and give rows the same scores."""
+    """Check that working weights are restored to the same weights, and give rows the same scores."""
     rng, to = np.random.default_rng(0), g.reparametrization()
     name = f"reparametrization() = {type(to).__name__}"
     n = d * to.weights_per_feature
@@ -412,7 +415,7 @@ def check_reparametrization(g: Geometry, d: int) -> None:
 
 
 def check_strong_convexity(g: Geometry, d: int) -> None:
-    """B(u, w) >= c/2 norm(u - w)^2, and the two norms are dual to each other."""
+    """Check that B(u, w) >= c/2 norm(u - w)^2, and that the two norms are dual."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         u, w, x = start_weights(g, d, rng), start_weights(g, d, rng), rng.standard_normal(d)
@@ -424,7 +427,7 @@ def check_strong_convexity(g: Geometry, d: int) -> None:
 
 
 def check_pieces(r: Regularizer, step_size: float, i: int) -> None:
-    """Between neighbouring kinks the prox is linear."""
+    """Check that the prox is linear between neighboring kinks."""
     kinks = sorted(k for k in (r.kink(j, step_size, i) for j in range(r.kinks())) if isfinite(k))
     edges = [(kinks[0] if kinks else 0.0) - 9.0, *kinks, (kinks[-1] if kinks else 0.0) + 9.0]
     for low, high in itertools.pairwise(edges):
@@ -434,14 +437,14 @@ def check_pieces(r: Regularizer, step_size: float, i: int) -> None:
 
 
 def check_compiled(component: Component, solve: Callable[[bool], Step]) -> None:
-    """The compiled step gives what the interpreter gives, also for a copy."""
+    """Check that the compiled step agrees with the interpreter, also for a copy."""
     check_copies(component)
     ours, plain = solve(True), solve(False)
     must_hold(np.allclose(ours.w, plain.w, rtol=1e-12, atol=1e-14), component, "compiled", f"{ours.w} is not {plain.w}")
 
 
 def must_hold(holds: bool, component: Component, method: str, message: str) -> None:
-    """Raise CheckError unless something holds."""
+    """Raise CheckError unless a condition holds."""
     if not holds:
         raise CheckError(f"{component!r}.{method}: {message}")
 
@@ -450,17 +453,17 @@ def must_hold(holds: bool, component: Component, method: str, message: str) -> N
 
 
 def close(a: float, b: float) -> bool:
-    """Equal but for rounding."""
+    """Return whether numbers are equal up to rounding."""
     return abs(a - b) <= ROUNDING * (1e-3 + abs(a) + abs(b))
 
 
 def is_positive(component: Component) -> bool:
-    """Whether a geometry keeps weights above 0, each by itself."""
+    """Return whether a geometry keeps every weight above 0 on its own."""
     return isinstance(component, Separable) and component.least_weight() == 0.0
 
 
 def start_weights(geometry: Geometry, d: int, rng: np.random.Generator) -> Floats:
-    """Random weights in the geometry's domain."""
+    """Return random weights in the domain of the geometry."""
     w = rng.standard_normal(d)
     if geometry.reparametrization().weights_per_feature == 2:
         return SignedEntropy.split(w)
@@ -474,7 +477,7 @@ def start_weights(geometry: Geometry, d: int, rng: np.random.Generator) -> Float
 
 
 def stream(step_size: StepSize, compiled: bool) -> Floats:
-    """The weights after a short stream, always the same."""
+    """Return the weights after a short, fixed stream."""
     rng = np.random.default_rng(2)
     X = rng.standard_normal((8, 3)) * (rng.random((8, 3)) < 0.7)
     learner = Learner(Update(Squared(), Unregularized(), step_size), n_features=3, compiled=compiled)
@@ -492,7 +495,7 @@ def step(
     geometry: Geometry | None = None,
     solver: Solver | None = None,
 ) -> Step:
-    """One step of a small problem, always the same."""
+    """Return one step of a small, fixed problem."""
     rng = np.random.default_rng(1)
     w, x = start_weights(geometry or Euclidean(), d, rng), rng.standard_normal(d)
     args: dict[str, Any] = {"regularizer": regularizer, "geometry": geometry, "solver": solver}

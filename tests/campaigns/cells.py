@@ -49,7 +49,7 @@ PIECES = [
     *(bytes([c]) for c in b',"{}[]\\'), b'""', b"null", b"true", b"false", b"NA", b"-NaN", b"2024-02-30", b'","',
     b'": ', b"\\u12", b"\\ud800", b"\\", b"{}", b"[1]", b'"n": ', b'"new": 1, ',
 ]  # fmt: skip
-NUMERAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMERIC_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 DATE = re.compile(r"\s*(\d{4})-(\d\d)-(\d\d)\s*")
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -104,7 +104,7 @@ def csv_row(fields):
         text = n.strip(" \t")
         if re.fullmatch("[+-]?(nan.*|inf(inity)?)", text, re.IGNORECASE) or not n.isascii():
             raise UnclearError
-        if NUMERAL.fullmatch(text) is None:
+        if NUMERIC_TEXT.fullmatch(text) is None:
             raise RefusedError
         entries += number_entry("n", float(text))
     entries += [("c is missing" if c is None else f"c={c}", 1.0)]

@@ -46,7 +46,7 @@ MODULES = (
             "stack_rules", "stack_state",
         )
     ),
-    *(f"engine/parallel/{name}.py" for name in ("lane_scores", "lane_shards", "merge", "merge_kernels", "shards")),
+    *(f"engine/parallel/{name}.py" for name in ("merge", "merge_kernels", "rounds", "shards")),
     *(
         f"algorithms/{name}.py"
         for name in ("lazy_updates", "plan", "state", "anchors", "loss_steps", "regularizer_steps")
@@ -55,7 +55,8 @@ MODULES = (
         f"features/{name}.py"
         for name in (
             "blocks", "canonicalize", "chunk", "containers", "feature_space", "file_header", "frames", "hashing",
-            "labels", "max_features", "targets", "transaction", "turns", "vocabulary", "vocabulary_merge",
+            "labels", "lock", "max_features", "numbered_rows", "targets", "transaction", "vocabulary",
+            "vocabulary_merge",
         )
     ),
     *(f"persistence/{name}.py" for name in ("component_json", "model", "model_file", "records", "state_checks")),
@@ -74,7 +75,10 @@ MODULES = (
         f"components/geometries/{name}.py"
         for name in ("entropic", "geometry", "quadratic", "reparametrization", "separable")
     ),
-    *(f"features/{name}.py" for name in ("column_values", "feature_columns", "interactions", "table_encoding")),
+    *(
+        f"features/{name}.py"
+        for name in ("column_values", "feature_columns", "interaction_loops", "interactions", "table_encoding")
+    ),
     *(f"readers/{name}.py" for name in ("csv", "line_blocks", "reading", "svmlight", "vw")),
     *(f"readers/loops/{name}.py" for name in ("cells", "numbers", "vw_rows")),
     *(

@@ -20,7 +20,15 @@ from fiol.components.combiners import NewtonStack
 from fiol.components.losses import Loss
 from fiol.engine.ensemble.lane_stack import lane_stack_rows
 from fiol.engine.ensemble.newton_stack import stack_rows
-from fiol.engine.ensemble.stack_state import CURVED, SQUARES, mixing, narrowed, new_lane_room, new_stack_state, widened
+from fiol.engine.ensemble.stack_state import (
+    CURVED,
+    SQUARES,
+    combined_weights,
+    lane_buffers,
+    narrowed,
+    new_stack_state,
+    widened,
+)
 
 #: Rows a block.
 BLOCK = 10_000
@@ -45,7 +53,7 @@ class Stacks:
         self.loss, self.stack, self.plain, self.members = loss, NewtonStack(), plain, members
         state = new_stack_state(self.stack, members)
         self.known = state if plain else widened(state, LANES, self.stack.prior)
-        self.room = None if plain else new_lane_room(len(state.v), LANES)
+        self.buffers = None if plain else lane_buffers(len(state.v), LANES)
 
     @property
     def state(self) -> Any:
@@ -55,7 +63,7 @@ class Stacks:
     @property
     def v(self) -> Any:
         """What members count with now."""
-        return mixing(self.stack, self.state)
+        return combined_weights(self.state)
 
     def learn(self, Z: Any, y: Any) -> Any:
         """A round per row; the score of the whole before each."""
@@ -67,7 +75,7 @@ class Stacks:
         wide[:, : self.members] = Z
         zeros = (0.0,) * LANES, (0.0,) * 4
         rows = wide.reshape(-1), y, weight, self.members
-        lane_stack_rows(self.stack, self.loss, *zeros, *rows, self.known, self.room, scores)
+        lane_stack_rows(self.stack, self.loss, *zeros, *rows, self.known, self.buffers, scores)
         return scores
 
     def worst(self) -> Worst:

@@ -1,13 +1,17 @@
-"""Threads that share a model: whatever they do, the outcome is that of the same calls in some order.
+"""Threads that use models at once: whatever they do, the outcome is that of the same calls in some order.
 
     python tests/campaigns/threads.py [--calls N] [--threads N] [--seed N] [--only NAME]
+    python tests/campaigns/threads.py --runs 20 [--only SCENARIO]
 
-Threads learn, predict, save, pickle, copy, prune, merge and read at once. The model's lock is wrapped in one that notes
-whose turn it was, in order. Then one thread makes the same calls in that order with a new model, and every answer, and
-what the models know in the end, must be the same to the bit.
+The first form lets threads learn, predict, save, pickle, copy, prune, merge and read at once. The model's lock is
+wrapped in one that notes in which order threads held it. Then one thread makes the same calls in that order with a new
+model, and every answer, and the state of the models in the end, must be the same to the bit. Another campaign has one
+thread that writes, and others that read events all the time: each of their answers must be that of a moment between two
+calls, no sooner or later than the reader's own.
 
-Single events are read without a turn. So another campaign has one thread that writes, and others that read events all
-the time: each of their answers must be that of a moment between two calls, no sooner or later than the reader's own.
+The second form starts a process per run, with 2 to 8 threads of single events: models of their own, one shared learner,
+one shared snapshot, River's models, one model loaded per thread; with an empty cache of compiled code and with a filled
+one. No process may crash or hang, and every answer must be that of the same calls in some order.
 """
 
 import argparse
@@ -16,6 +20,8 @@ import itertools
 import os
 import pickle
 import random
+import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -23,8 +29,10 @@ import time
 
 import numpy as np
 
+import fiol
 from fiol import FIOL, L1, Learner, Logistic, OneVsRest, Softmax
-from fiol.features.turns import Turns
+from fiol.features.lock import Lock
+from fiol.snapshot import Snapshot
 
 LASSO, JOINT = FIOL(Logistic(), L1(0.02)), FIOL(Softmax())
 #: By name, a model, and whether its features are named and its targets labels.
@@ -46,7 +54,7 @@ class Noted:
     """A lock that notes in which order calls had their last turn."""
 
     def __init__(self):
-        self.lock, self.turns, self.local, self.depth = Turns(), [], threading.local(), 0
+        self.lock, self.turns, self.local, self.depth = Lock(), [], threading.local(), 0
 
     def acquire(self):
         self.lock.acquire()
@@ -249,13 +257,207 @@ def moments(kind, calls, readers, seed, compiled=True):
     return sum(made), len(answers)
 
 
+# --- processes whose threads use single events ------------------------------------------------
+
+#: Events of every thread of a run.
+EVENTS = 300
+
+
+def events(seed):
+    """Events of one thread: rows with known, new and text values, and targets."""
+    rng, found = random.Random(seed), []
+    for k in range(EVENTS):
+        x = {f"f{rng.randrange(20)}": rng.gauss(0.0, 1.0) for _ in range(1 + k % 20)}
+        if k % 7 == 0:
+            x["color"] = rng.choice(["red", "blue"])
+        if k % 11 == 0:
+            x[f"{seed} {k}"] = 1.0
+        found.append((x, rng.choice([-1.0, 1.0])))
+    return found
+
+
+def new_learner(seed):
+    """A learner, an ensemble for every fourth seed."""
+    return Learner() if seed % 4 == 3 else Learner(LASSO)
+
+
+def new_river_model(seed):
+    """A model of River's, one of three kinds."""
+    from fiol import river
+
+    if seed % 3 == 2:
+        return river.FIOLRegressor(step_size="single")
+    return river.FIOLClassifier() if seed % 4 == 3 else river.FIOLClassifier(step_size="single")
+
+
+def call_event(model, x, y, k):
+    """The answer of call k of a thread to a model of any kind, read or learned from."""
+    if isinstance(model, Snapshot):
+        return model.score_named(x) if k % 2 else model.predict_named(x)
+    if isinstance(model, Learner):
+        return model.learn_named(x, y) if k % 2 else model.predict_named(x)
+    if not hasattr(model, "classes"):
+        return model.learn_one(x, y) if k % 2 else model.predict_one(x)
+    return model.learn_one(x, y > 0.0) if k % 2 else model.predict_proba_one(x)
+
+
+def run_threads(models, streams, noted=None):
+    """Let a thread per stream call its model with every event, twice; return the answers by thread and call."""
+    answers, failed, barrier = [[] for _ in streams], [], threading.Barrier(len(streams))
+
+    def run(thread):
+        try:
+            barrier.wait()
+            for k, (x, y) in enumerate(event for event in streams[thread] for _ in range(2)):
+                if noted is not None:
+                    noted.local.call = thread, k
+                answers[thread].append(call_event(models[thread], x, y, k))
+        except BaseException as error:
+            failed.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        workers = [threading.Thread(target=run, args=(thread,)) for thread in range(len(streams))]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(before)
+    if failed:
+        raise failed[0]
+    return answers
+
+
+def run_apart(models, again, streams):
+    """Compare threads that share nothing that changes with the same calls one after the other."""
+    answers = run_threads(models, streams)
+    for thread, stream in enumerate(streams):
+        calls = enumerate(event for event in stream for _ in range(2))
+        expected = [call_event(again[thread], x, y, k) for k, (x, y) in calls]
+        assert answers[thread] == expected, thread
+
+
+def run_shared(make, streams):
+    """Compare threads that share a model with the same calls in the order in which they held the lock."""
+    shared, noted, again = make(), Noted(), make()
+    if isinstance(shared, Learner):
+        shared.core.lock = noted
+    else:
+        shared._lock = noted
+    answers = run_threads([shared] * len(streams), streams, noted)
+    last = {call: place for place, call in enumerate(noted.turns)}
+    assert len(last) == 2 * sum(map(len, streams))
+    for thread, k in sorted(last, key=last.get):
+        assert call_event(again, *streams[thread][k // 2], k) == answers[thread][k], (thread, k)
+
+
+def run_snapshot(seed, streams):
+    """Let threads share a snapshot while the model learns on."""
+    learner = new_learner(seed)
+    for x, y in events(seed + 1000):
+        learner.learn_named(x, y)
+    snapshot, again = learner.snapshot(), learner.snapshot()
+    learning = threading.Thread(target=lambda: [learner.learn_named(x, y) for x, y in events(seed + 2000)])
+    learning.start()
+    run_apart([snapshot] * len(streams), [again] * len(streams), streams)
+    learning.join()
+
+
+def run_loaded(seed, streams):
+    """Let every thread load a model file and go on with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, learner = os.path.join(folder, "model.fiol"), new_learner(seed)
+        for x, y in events(seed + 1000):
+            learner.learn_named(x, y)
+        learner.save(path)
+        loaded, barrier, threads = {}, threading.Barrier(len(streams)), []
+        for thread in range(len(streams)):
+
+            def load(thread=thread):
+                barrier.wait()
+                loaded[thread] = fiol.load(path)
+
+            threads.append(threading.Thread(target=load))
+            threads[-1].start()
+        for one in threads:
+            one.join()
+        run_apart([loaded[k] for k in range(len(streams))], [fiol.load(path) for _ in streams], streams)
+
+
+#: By name, what threads do in one process, by a seed and the events of every thread.
+SCENARIOS = {
+    "own": lambda seed, streams: run_apart(
+        [new_learner(seed) for _ in streams], [new_learner(seed) for _ in streams], streams
+    ),
+    "learner": lambda seed, streams: run_shared(lambda: new_learner(seed), streams),
+    "snapshot": run_snapshot,
+    "river": lambda seed, streams: run_apart(
+        [new_river_model(seed) for _ in streams], [new_river_model(seed) for _ in streams], streams
+    ),
+    "river-shared": lambda seed, streams: run_shared(lambda: new_river_model(seed), streams),
+    "loaded": run_loaded,
+}
+
+
+def run_scenario(name, seed, threads):
+    """Run one scenario in this process; AssertionError unless every answer is that of some order."""
+    SCENARIOS[name](seed, [events(100 * seed + thread) for thread in range(threads)])
+
+
+def run_process(name, seed, threads, cache, timeout=600.0):
+    """Run one scenario in a process of its own; return None, or how it failed."""
+    command = [sys.executable, __file__, "--scenario", name, "--seed", str(seed), "--threads", str(threads)]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=timeout, check=False, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        return "hangs"
+    fine = done.returncode == 0 and done.stdout.strip() == "fine"
+    return None if fine else f"exit {done.returncode}: {done.stderr[-2000:]}"
+
+
+def processes(names, runs, cold_runs):
+    """Run every scenario in processes, with an empty and with a filled cache; return how many failed."""
+    failures = 0
+    with tempfile.TemporaryDirectory() as warm:
+        for name, (kind, number) in itertools.product(names, (("cold", cold_runs), ("warm", runs))):
+            began, failed = time.perf_counter(), []
+            for seed in range(number):
+                cache = tempfile.mkdtemp() if kind == "cold" else warm
+                found = run_process(name, seed, 2 + seed % 7, cache)
+                if kind == "cold":
+                    shutil.rmtree(cache, ignore_errors=True)
+                if found is not None:
+                    failed.append((seed, found))
+            failures += len(failed)
+            seconds = time.perf_counter() - began
+            print(f"{name:13} {kind} {number} runs, {len(failed)} failed, {seconds:.0f} s", flush=True)
+            for seed, found in failed:
+                print(f"  seed {seed}: {found}", flush=True)
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", type=int, default=100_000, help="of all kinds together")
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", help="one kind of model")
+    parser.add_argument("--only", help="one kind of model, or one scenario")
+    parser.add_argument("--runs", type=int, help="processes per scenario and cache")
+    parser.add_argument("--cold-runs", type=int, help="processes with an empty cache; by default as many")
+    parser.add_argument("--scenario", choices=SCENARIOS, help="run one scenario in this process")
     options = parser.parse_args()
+    if options.scenario:
+        run_scenario(options.scenario, options.seed, options.threads)
+        print("fine")
+        return
+    if options.runs is not None:
+        names = [options.only] if options.only else list(SCENARIOS)
+        sys.exit(processes(names, options.runs, options.runs if options.cold_runs is None else options.cold_runs) > 0)
     kinds = [options.only] if options.only else list(KINDS)
     for kind in kinds:
         began = time.perf_counter()

@@ -3,8 +3,6 @@
 import numba
 import numpy as np
 import pytest
-from numba.core import ir
-from numba.core.compiler import run_frontend
 
 import fiol
 from fiol.compiler import linking
@@ -13,6 +11,7 @@ from fiol.compiler.compiled import inlined, jit
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
 
+@pytest.mark.skipif(not linking.switched_on(), reason="plain numba compiles all branches")
 def test_what_the_constants_of_a_class_rule_out_is_not_compiled():
     """There is no function of this name: typing it would fail."""
 
@@ -93,25 +92,3 @@ def both(k, x):
 def test_variables_without_memory_are_what_they_were():
     for k in range(6):
         assert both(k, 1.5) == later.py_func(k, 1.5)
-
-
-def many_statements(values, k):
-    """A bit of everything that has variables."""
-    first, rest = values[k:], (k, values[::2])
-    for j in range(k):
-        values[j] = -values[j] if j > 1 and k else max(values[j], first[0], key=None)
-        values[0] += rest[1][0]
-    print(values, k, sep="")
-    if k < 0:
-        raise ValueError(k)
-    return {"a": values, "b": [k]}, f"{k}", values.shape
-
-
-def test_variables_of_statements_are_those_that_numba_finds():
-    blocks = run_frontend(many_statements).blocks.values()
-    statements = [statement for block in blocks for statement in block.body]
-    plain = [statement.list_vars() for statement in statements]
-    with linking.variables_found_fast():
-        assert [statement.list_vars() for statement in statements] == plain
-    assert ir.Inst._rec_list_vars is linking.all_variables_in
-    assert sum(map(len, plain)) > 100

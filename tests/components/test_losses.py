@@ -15,6 +15,7 @@ from oracles.precise import derivatives, position, root
 import fiol
 from fiol.checks import CheckError, check_loss
 from fiol.compiler.compiled import FAST
+from fiol.components.losses import defaults_of_grad
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
@@ -271,7 +272,7 @@ class Steeper(fiol.Logistic):
 
 def test_nothing_that_belongs_to_a_derivative_outlives_it():
     """The base's guess, hess, conjugate and name would be those of another loss."""
-    left = {name for name, default in fiol.Loss.of_grad().items() if getattr(Steeper, name, None) != default}
+    left = {name for name, default in defaults_of_grad().items() if getattr(Steeper, name, None) != default}
     assert left == set()
     steps = [
         fiol.solve_step([1.0, -2.0], 1.0, [0.3, 0.1], loss=Steeper(), eta=5.0, solver=solver, compiled=False)
@@ -294,7 +295,7 @@ def test_a_subclass_without_a_derivative_of_its_own_keeps_everything():
 
 
 def test_a_link_goes_with_its_predict():
-    with pytest.raises(TypeError, match="Odds says its link, but its predict is that of Binary: define predict"):
+    with pytest.raises(TypeError, match="Odds sets its link, but its predict is that of Binary: define predict"):
         type("Odds", (fiol.Binary,), {"link": "logit"})
     with pytest.raises(TypeError, match=r"Probit.link must be one of identity, sign, logit, log, got 'probit'"):
         type("Probit", (fiol.Binary,), {"link": "probit", "predict": lambda self, z: z})
@@ -308,7 +309,7 @@ def test_checks_catch_a_wrong_link_and_a_wrong_flat_interval():
     wrong = type("Wrong", (fiol.Logistic,), {"link_factor": 2.0, "predict": lambda self, z: fiol.Logistic().predict(z)})
     assert wrong().says_link() is False  # it says a factor, but not of which link
     wrong = type("Wrong", (wrong,), {"link": "logit", "predict": lambda self, z: fiol.Logistic().predict(z)})
-    with pytest.raises(CheckError, match=r"Wrong.*predict: at z = .* the link 'logit' says"):
+    with pytest.raises(CheckError, match=r"Wrong.*predict: at z = .* the link 'logit' gives"):
         check_loss(wrong())
     narrow = type("Narrow", (fiol.EpsilonInsensitive,), {"flat_interval": lambda self, y: (y, y)})
     with pytest.raises(CheckError, match=r"flat_interval: for y = .* straight lines have"):

@@ -9,9 +9,10 @@ import pytest
 from scipy import sparse
 
 import fiol
+from fiol.algorithms.anchors import outgrown
 from fiol.algorithms.state import make_row_buffers
 from fiol.compiler.compiled import interpreted
-from fiol.components.step_sizes import Observation
+from fiol.components.step_sizes import Observation, shrink_for
 from fiol.engine.round import rounds
 
 uses_of = interpreted(rounds.uses_of)
@@ -407,6 +408,18 @@ def test_which_rows_outgrow_their_features():
         buffers = make_row_buffers(3, 2)
         buffers[9:, :3] = np.ones(3), peaks
         buffers = uses_of(buffers)
-        shrinks = [rule.shrink_for(x[k], buffers.statistics[:, k]) != 1.0 for k in range(3)]
-        assert rule.outgrown(x, buffers) == any(shrinks)
-        assert not fiol.AdaGrad().outgrown(x, buffers)
+        shrinks = [shrink_for(rule, x[k], buffers.statistics[:, k]) != 1.0 for k in range(3)]
+        assert outgrown(rule, x, buffers) == any(shrinks)
+        assert not outgrown(fiol.AdaGrad(), x, buffers)
+
+
+@pytest.mark.parametrize("inner", [fiol.AdaGrad(), fiol.Constant(0.5), fiol.Curvature(), fiol.Normalized(), Rms()])
+def test_compiled_steps_with_a_unit_are_the_interpreted_ones(inner):
+    """A learner alone whose loss has a unit of steps: `ScaleFreeSteps`."""
+    rng = np.random.default_rng(0)
+    X = sparse.random(60, 5, 0.6, "csr", random_state=1)
+    y = X @ rng.normal(size=5) * 100.0 + rng.normal(size=60)
+    for loss in (fiol.Absolute(), fiol.Poisson()):
+        update = fiol.FIOL(loss, fiol.Ridge(1e-3), fiol.ScaleFree(inner))
+        scores = [fiol.Learner(update, compiled=compiled).learn(X, abs(y)) for compiled in (False, True)]
+        np.testing.assert_allclose(scores[1], scores[0], rtol=1e-9, atol=1e-9)

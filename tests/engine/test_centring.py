@@ -269,7 +269,7 @@ def test_copies_of_engines_have_means_of_their_own(update):
 # --- rows in random order ---------------------------------------------------------------------
 
 
-def hours(n=90, seed=0):
+def hours(n=60, seed=0):
     """Two columns that are no farther from 0 than they are wide, and one of mean 0; what comes of them."""
     rng = np.random.default_rng(seed)
     X = np.hstack([rng.integers(1, 25, (n, 1)), 0.3 + rng.random((n, 1)), rng.standard_normal((n, 1))])

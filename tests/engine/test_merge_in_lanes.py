@@ -6,7 +6,7 @@ from partly_seen import PLAIN, SCALE_FREE, ensemble_learner, lanes, partly_seen,
 
 import fiol
 from fiol import FIOL, AdaGrad, Constant, Curvature, Ensemble, Learner, Normalized, Ridge, ScaleFree, Unregularized
-from fiol.engine.parallel import shards
+from fiol.engine.parallel import rounds, shards
 from fiol.models.distributed_round import RoundMerger, learn_shard, losses_along_line
 from fiol.models.sharded_merge import BlockMerger, engine_options, merge_block, shard_deltas
 
@@ -28,8 +28,8 @@ def ensemble_of(loss, kind, ridge=0.0):
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
-    monkeypatch.setattr(shards, "ALONE", 12)
-    monkeypatch.setattr(shards, "GROWTH", 0.9)
+    monkeypatch.setattr(rounds, "ALONE", 12)
+    monkeypatch.setattr(rounds, "GROWTH", 0.9)
 
 
 def assert_learners_match(found, expected, stream, dtype="float64"):

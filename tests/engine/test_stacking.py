@@ -14,7 +14,7 @@ from fiol.components.combiners import NewtonStack
 from fiol.components.scalars import safe_exp, sigmoid
 from fiol.engine.ensemble.joint_newton_stack import joint_stack_rows
 from fiol.engine.ensemble.newton_stack import stack_rows
-from fiol.engine.ensemble.stack_state import T, mixing, new_stack_state
+from fiol.engine.ensemble.stack_state import T, combined_weights, new_stack_state
 
 
 class LogCosh(fiol.Loss):
@@ -96,7 +96,7 @@ def test_compiled_rounds_are_those_of_the_interpreter(loss):
     assert all(map(np.array_equal, state, pieces[1]))
     slow = run(stack, loss, Z, y, kernel=plain)
     np.testing.assert_allclose(scores, slow[0], rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(mixing(stack, state), mixing(stack, slow[1]), rtol=1e-9)
+    np.testing.assert_allclose(combined_weights(state), combined_weights(slow[1]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -104,7 +104,7 @@ def test_the_score_is_that_of_the_mixing_before_the_row(loss):
     Z, y = members(loss, rows=100)
     stack, state = NewtonStack(), new_stack_state(NewtonStack(), 4)
     for r in range(100):
-        v = mixing(stack, state)
+        v = combined_weights(state)
         score = run(stack, loss, Z[r : r + 1], y[r : r + 1], kernel=plain, state=state)[0][0]
         assert score == pytest.approx(v @ Z[r], rel=1e-14, abs=1e-14)
 
@@ -405,7 +405,7 @@ def test_joint_stacks_beat_their_members_whatever_the_chunks(loss):
     slow = joint_run(NewtonStack(), loss, Z[:120], y[:120])
     np.testing.assert_allclose(scores[:120], slow[0], rtol=1e-6, atol=1e-8)
     assert told(state)[3] < told(state)[:3].min()
-    v = mixing(NewtonStack(), state)
+    v = combined_weights(state)
     last = joint_run(NewtonStack(), loss, Z[:1], y[:1], state=state, kernel=FAST[loss])[0]
     np.testing.assert_allclose(last[0], Z[0] @ v, rtol=1e-12)
 

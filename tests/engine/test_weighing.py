@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 import fiol
 from fiol.compiler.compiled import interpreted
 from fiol.components.combiners import Bayes
-from fiol.engine.ensemble.bayes import bayes_rows, joint_bayes_rows
+from fiol.engine.ensemble.bayes import bayes_rows
 from fiol.engine.ensemble.bayes_engine import BayesEngine
 
-plain, joint_plain = interpreted(bayes_rows), interpreted(joint_bayes_rows)
+plain = interpreted(bayes_rows)
 
 
 def new_bayes_state(stack, members):
@@ -99,12 +99,12 @@ def test_joint_bounds_and_mean_probabilities(switching):
     rng = np.random.default_rng(0)
     for scale in (0.5, 5.0, 300.0):
         Z, y = scale * rng.normal(size=(80, 3, 4)), rng.integers(0, 3, 80)
-        scores, state = run(Bayes(switching), fiol.Softmax(), Z, y, kernel=joint_plain)
+        scores, state = run(Bayes(switching), fiol.Softmax(), Z, y)
         slack = -79 * log(1.0 - switching)
         assert told(state)[4] <= told(state)[:4].min() + log(4) + slack + 1e-9 * told(state)[4]
         p = np.exp(Z[0] - Z[0].max(axis=0))
         np.testing.assert_allclose(np.exp(scores[0]), (p / p.sum(axis=0)).mean(axis=1), rtol=1e-10, atol=1e-300)
-    scores, _ = run(Bayes(), fiol.CrammerSinger(), Z, y, kernel=joint_plain)
+    scores, _ = run(Bayes(), fiol.CrammerSinger(), Z, y)
     np.testing.assert_allclose(scores[0], Z[0].mean(axis=1), rtol=1e-12)
 
 
@@ -131,13 +131,13 @@ def test_members_that_overflow_are_taken_out(loss):
     y = rng.integers(0, 3, 60) if joint else rng.choice([-1.0, 1.0], 60)
     Z[20:, ..., 1] = np.inf
     Z[40:, ..., 2] = np.nan
-    scores, state = run(Bayes(0.01), loss, Z, y, kernel=joint_plain if joint else plain)
+    scores, state = run(Bayes(0.01), loss, Z, y)
     assert np.isfinite(scores).all()
     assert state.live.tolist() == [1.0, 0.0, 0.0, 1.0]
     assert member_weights(Bayes(), state)[1] == member_weights(Bayes(), state)[2] == 0.0
     assert member_weights(Bayes(), state).sum() == pytest.approx(1.0)
     Z[50:] = np.nan  # and nobody is left
-    scores, state = run(Bayes(0.01), loss, Z, y, kernel=joint_plain if joint else plain)
+    scores, state = run(Bayes(0.01), loss, Z, y)
     assert np.isfinite(scores).all()
     assert not state.live.any()
 

@@ -126,6 +126,12 @@ def test_kinds_of_code_are_compiled_once():
     assert np.isnan(Algorithm("e", fiol, None).etas([1.0])).all()
 
 
+def steady_clock(monkeypatch):
+    """Let every chunk of a race take a millisecond, on any machine."""
+    ticks = count(10**6)
+    monkeypatch.setattr(table3.time, "process_time", lambda: 1e-3 * next(ticks))
+
+
 def test_all_runs_learn_the_same_rows_in_turns(monkeypatch):
     seen, learn = [], table3.Run.learn
 
@@ -133,8 +139,7 @@ def test_all_runs_learn_the_same_rows_in_turns(monkeypatch):
         seen.append((self.algorithm.name, self.eta, chunk.data.tobytes(), y.tobytes()))
         learn(self, chunk, y, ones)
 
-    ticks = count(10**6)  # a clock of its own: every chunk takes a millisecond, on any machine
-    monkeypatch.setattr(table3.time, "process_time", lambda: 1e-3 * next(ticks))
+    steady_clock(monkeypatch)
     monkeypatch.setattr(table3.Run, "learn", spy)
     algorithms = [Algorithm("SGD", partial(SGD, *PARTS)), Algorithm("FIOL", partial(FIOL, *PARTS))]
     *_, last = table3.race(TINY, 0.5, algorithms)
@@ -152,7 +157,8 @@ def test_all_runs_learn_the_same_rows_in_turns(monkeypatch):
     assert last.share == 1.0
 
 
-def test_outcomes_are_those_of_a_plain_loop():
+def test_outcomes_are_those_of_a_plain_loop(monkeypatch):
+    steady_clock(monkeypatch)
     settings = table3.Settings(seconds=0.01, d=6, etas=(1e-2,), rows=4, compiled=False)
     *_, last = table3.race(settings, 0.0, [Algorithm("SGD", partial(SGD, *PARTS))])
     (found,), problem, w, losses = last.outcomes, Lasso(6), np.zeros(6), []

@@ -1,4 +1,4 @@
-"""Every way to export a model gives the scores of `Learner.scores`."""
+"""Exported models give the scores of `Learner.scores`: examples with odd names, every link, JSON."""
 
 import copy
 import json
@@ -17,12 +17,11 @@ from tests.interpreted import interpret_all
 import fiol
 from fiol.exports.json_model import array_from, array_to_json, load_json, model_as_json, model_from_json, model_to_json
 from fiol.exports.linear import NoExportError
-from fiol.exports.onnx_graph import onnx_model
+from fiol.exports.onnx_graph import to_onnx
 from fiol.exports.python_source import python_source
 from fiol.exports.row_features import moment_of_value, words_of_text
 from fiol.exports.sklearn_model import to_sklearn
 from fiol.exports.sql import sql_scores
-from fiol.exports.vw_text import vw_hash, vw_text
 from fiol.features.table_encoding import TableEncoding
 from fiol.readers.reading import Reading, guess
 
@@ -101,7 +100,7 @@ def test_columns_with_odd_names_texts_dates_holes_and_products(update):
     close(run_sql(learner, new, dialect="sqlite"), expected.reshape(len(new), -1))
     module = run_python(learner)
     rows = [{key: None if pd.isna(value) else value for key, value in row.items()} for row in new.to_dict("records")]
-    scores, predictions = [module["score"](row) for row in rows], [module["predict"](row) for row in rows]
+    scores, predictions = [module["score"](row) for row in rows], [module["probability"](row) for row in rows]
     if learner.classes is None:
         close(scores, expected)
         close(predictions, learner.predict(new))
@@ -115,11 +114,10 @@ def test_columns_with_odd_names_texts_dates_holes_and_products(update):
     close(pipeline.decision_function(new), expected)
 
 
-def test_sql_of_postgresql_and_what_has_no_words():
+def test_models_that_sql_cannot_express():
     frame = odd_frame()
     learner = learner_of(frame, UPDATES[0], TableEncoding.from_spec(KINDS))
-    assert 'EXTRACT(HOUR FROM CAST("when" AS TIMESTAMP))' in sql_scores(learner, dialect="postgresql")
-    with pytest.raises(NoExportError, match="'when' is a date"):
+    with pytest.raises(NoExportError, match="dates need a dialect"):
         sql_scores(learner)
     with pytest.raises(ValueError, match="dialect must be one of"):
         sql_scores(learner, dialect="oracle")
@@ -127,15 +125,15 @@ def test_sql_of_postgresql_and_what_has_no_words():
     with pytest.raises(NoExportError, match="export to python"):
         sql_scores(words, dialect="sqlite")
     hashed = learner_of(frame, UPDATES[0], TableEncoding.from_spec(KINDS), bits=8)
-    for export in (sql_scores, onnx_model, vw_text):
+    for export in (sql_scores, to_onnx):
         with pytest.raises(NoExportError, match="hash"):
             export(hashed)
     learner = fiol.Learner(UPDATES[0])
     learner.learn_named({"a": 1.0}, 1.0)
     with pytest.raises(NoExportError, match="in no table"):
         sql_scores(learner)
-    with pytest.raises(NoExportError, match="got FIOLRegressor"):
-        vw_text(fiol.FIOLRegressor())
+    with pytest.raises(NoExportError, match="got int"):
+        python_source(3)
     with pytest.raises(NoExportError, match="never seen"):
         python_source(fiol.Learner(fiol.FIOL(fiol.Squared(), geometry=fiol.Entropy()), n_features=2))
 
@@ -212,11 +210,12 @@ def test_predictions_of_every_link(loss):
         learner.meta["labels"] = ["bad", "good"]
     expected = learner.predict(X)
     module = run_python(learner)
-    found = [module["predict"](row.tolist()) for row in X]
+    predicts = "probability" if loss.link == "logit" else "label" if two or joint else "prediction"
+    found = [module[predicts](row.tolist()) for row in X]
     assert module["score"](dict(enumerate(X[0].tolist()))) == module["score"](X[0].tolist())
     if joint and loss.link == "logit":
         found = [list(p.values()) for p in found]
-    close(found, expected)
+    close([{"bad": -1.0, "good": 1.0}[label] for label in found] if predicts == "label" and two else found, expected)
     close(
         run_sql(learner, pd.DataFrame(X, columns=["f0", "f1", "f2"])).reshape(learner.scores(X).shape),
         learner.scores(X),
@@ -233,18 +232,17 @@ def test_predictions_of_every_link(loss):
     else:
         close(theirs.predict(X), expected)
 
-    graph = onnx_model(learner)
+    graph = to_onnx(learner)
     names = [out.name for out in graph.graph.output]
     told = onnxruntime.InferenceSession(graph.SerializeToString()).run(None, {"X": X})
     told = dict(zip(names, told, strict=True))
     if two or joint:
         assert told["label"].tolist() == theirs.predict(X).tolist()
+    close(told["score"].reshape(learner.scores(X).shape), learner.scores(X))
     if loss.link == "logit":
-        np.testing.assert_allclose(
-            told["probabilities"][:, slice(None) if joint else 1], expected, rtol=1e-9, atol=1e-12
-        )
+        np.testing.assert_allclose(told["probability"][:, slice(None) if joint else 1], expected, rtol=1e-9, atol=1e-12)
     elif not (two or joint):
-        np.testing.assert_allclose(told["variable"][:, 0], expected, rtol=1e-12)
+        np.testing.assert_allclose(told["prediction"][:, 0], expected, rtol=1e-12)
 
 
 def test_two_classes_of_a_joint_loss_in_sklearn():
@@ -329,41 +327,6 @@ def test_json_edited_by_hand_and_damaged(tmp_path):
     assert array_from("x", json.loads(json.dumps(array_to_json(odd)))).tobytes() == odd.tobytes()
 
 
-# --- Vowpal Wabbit ----------------------------------------------------------------------------
-
-
-def test_hashes_are_vowpal_wabbits():
-    """Names and hashes as `vw --invert_hash` wrote them, with `-q ab`, of Vowpal Wabbit 9.11."""
-    told = {
-        "12": 12, "a^17*b^z": 39670, "a^y": 42847, "a^x": 55432, "a^x*b^z": 80151, "a^17": 92611, "b^z": 124687,
-        "q": 133608, "b^x": 143313, "a^y*b^z": 171394,
-    }  # fmt: skip
-    assert {name: vw_hash(name, "*" in name) % 2**18 for name in told} == told
-
-
-def test_vw_text_has_every_weight():
-    learner = fiol.Learner(UPDATES[0])
-    learner.learn([{"a^x": 1.0, "new york": 2.0, "17": 1.0}, {"a^x": -1.0}], [1.0, -1.0])
-    head, _, body = vw_text(learner).partition(":0\n")
-    assert "bits:18" in head
-    lines = [line.rsplit(":", 2) for line in body.splitlines()]
-    found = {name: float(weight) for name, _, weight in lines}
-    assert found == {
-        "Constant": learner.intercept,
-        **dict(zip(["a^x", "new%20york", "17"], learner.weights, strict=True)),
-    }
-    assert {name: int(number) for name, number, _ in lines}["Constant"] == 116060
-    hashed = fiol.Learner(UPDATES[0], bits=5)
-    hashed.learn([{"a": 1.0}], [1.0])
-    number = int(np.flatnonzero(hashed.weights)[0])
-    assert vw_text(hashed).splitlines()[-1] == f"{number}:{hashed.weights[number]!r}".replace("np.float64(", "").rstrip(
-        ")"
-    )
-    classes = fiol.Learner(UPDATES[2])
-    classes.learn([{"a": 1.0}, {"a": -1.0}], ["x", "y"])
-    assert any(line.startswith("a:") and "[1]:" in line for line in vw_text(classes).splitlines())
-
-
 # --- models of files --------------------------------------------------------------------------
 
 
@@ -398,8 +361,14 @@ def test_models_of_files_with_pairs_and_json_rows(tmp_path):
           [*learner.scores(batch.X), learner.score_named({"c": "x"})])  # fmt: skip
 
 
+def test_nanoseconds_do_not_overflow():
+    """numpy counts nanoseconds of such a text, of which 2263 has too many."""
+    assert str(fiol.features.column_values.moment_of("2263-01-01T00:00:00.1234567")) == "2263-01-01T00:00:00.123456"
+
+
 def test_dates_of_rows_are_those_of_columns():
     texts = ["1600-02-29", "1999-12-31T23:59:59.999999999Z", "2024-02-29 07:30+02:00", "2000-01-01T00:00:01.5-0330"]
+    texts += ["2263-01-01T00:00:00.0000000", "0001-01-01+02", "9999-12-31 23:59Z"]
     for text in texts:
         moment = fiol.features.column_values.moment_of(text)
         day = moment.astype("datetime64[D]")
@@ -417,6 +386,12 @@ def test_dates_of_rows_are_those_of_columns():
         "soon",
         "2024-01-01T07",
         "2024-01-01 07:3x",
+        "2024-01-01ZZ",
+        "2024-01-01+2",
+        "2024-01-01T07:00+02:000",
+        "2024-01-01T07:00:00.1234567890",
+        "2024-01-01T07:00:00.",
+        "٢٠٢٤-01-01",
     ):
         with pytest.raises(ValueError, match=r"date|day|time"):
             moment_of_value(text)
@@ -430,3 +405,79 @@ def test_the_module_needs_no_library(tmp_path):
     done = subprocess.run([sys.executable, "-S", "-c", script], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)},
                           capture_output=True, text=True, check=True)  # fmt: skip
     assert math.isclose(float(done.stdout), learner.scores(pd.DataFrame([row]))[0], rel_tol=1e-12)
+
+
+# --- methods of models ------------------------------------------------------------------------
+
+
+def blobs(classes):
+    draw = np.random.default_rng(7)
+    X = draw.normal(size=(60, 3))
+    return X, np.digitize(X @ [1.0, -2.0, 0.5], [-1.0, 1.0][: classes - 1])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("loss", ["log_loss", "exponential", "hinge", "softmax"])
+def test_classifiers_and_their_exports_agree(loss, classes):
+    X, y = blobs(classes)
+    model = fiol.FIOLClassifier(loss, step_size=0.1, max_iter=2, tol=None, random_state=0).fit(X, y)
+    scores = model.decision_function(X).reshape(len(X), -1)
+    module = {}
+    exec(model.to_python(), module)
+    assert [module["label"](row.tolist()) for row in X] == model.predict(X).tolist()
+    found = [module["score"](row.tolist()) for row in X]
+    close([list(z.values()) for z in found] if classes > 2 else np.array(found)[:, None], scores)
+    if hasattr(model, "predict_proba"):
+        found = [module["probability"](row.tolist()) for row in X]
+        expected = model.predict_proba(X)
+        close([list(p.values()) for p in found] if classes > 2 else found, expected if classes > 2 else expected[:, 1])
+        close(model.to_sklearn().predict_proba(X), model.predict_proba(X))
+    close(run_sql(model, pd.DataFrame(X, columns=["f0", "f1", "f2"])), scores)
+    again = model_from_json(json.loads(model.to_json()))
+    assert again.decision_function(X).tobytes() == model.decision_function(X).tobytes()
+    for each in (model, again):
+        each.partial_fit(X, y)
+    assert again.coef_.tobytes() == model.coef_.tobytes()
+    with pytest.raises(NoExportError, match="without its state"):
+        model.to_json(state=False)
+
+
+@pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Hinge()], ids=["logistic", "hinge"])
+def test_one_vs_rest_and_its_exports_agree(loss):
+    X, y = blobs(3)
+    model = fiol.OneVsRest(fiol.FIOL(loss))
+    model.learn(X, [["a", "b", "c"][k] for k in y])
+    module = {}
+    exec(model.to_python(), module)
+    assert [module["label"](row.tolist()) for row in X] == model.predict(X).tolist()
+    close([list(module["score"](row.tolist()).values()) for row in X], model.scores(X))
+    close(run_sql(model, pd.DataFrame(X, columns=["f0", "f1", "f2"])), model.scores(X))
+    close(model.to_sklearn().decision_function(X), model.scores(X))
+    if loss.link == "logit":
+        close([list(module["probability"](row.tolist()).values()) for row in X], model.probabilities(X))
+        close(model.to_sklearn().predict_proba(X), model.probabilities(X))
+    again = model_from_json(json.loads(model.to_json()))
+    assert again.scores(X).tobytes() == model.scores(X).tobytes()
+
+
+def test_estimators_of_columns_and_their_exports_agree():
+    frame = odd_frame()
+    y = np.random.default_rng(0).normal(size=len(frame))
+    model = fiol.FIOLRegressor(max_iter=1, shuffle=False, step_size=0.1, table_encoding=KINDS).fit(frame, y)
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    module = {}
+    exec(model.to_python(), module)
+    close([module["prediction"](row) for row in rows], model.predict(frame))
+    close(run_sql(model, frame, dialect="sqlite")[:, 0], model.predict(frame))
+    close(model.to_sklearn().predict(frame), model.predict(frame))
+    passive = fiol.PassiveAggressiveRegressor(max_iter=1, shuffle=False).fit(frame[["age"]].fillna(0.0), y)
+    assert "fiol_json" in passive.to_json()
+    close(run_sql(passive, frame[["age"]].fillna(0.0))[:, 0], passive.predict(frame[["age"]].fillna(0.0)))
+
+
+def test_the_registry_has_a_method_for_every_format():
+    from fiol.exports.formats import EXPORT_FORMATS
+
+    for name, export_format in EXPORT_FORMATS.items():
+        assert callable(getattr(fiol.Learner, f"to_{name}"))
+        assert export_format.extension.startswith(".")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fiol.features.feature_space import FeatureSpace
 from fiol.features.labels import Labels
-from fiol.features.vocabulary_merge import merge_feature_spaces, merge_names
+from fiol.features.vocabulary_merge import join_names, merge_feature_spaces
 
 WORDS = st.lists(
     st.one_of(st.text(max_size=2), st.integers(0, 3)), max_size=6, unique_by=lambda name: (type(name), name)
@@ -78,10 +78,10 @@ def test_classes_by_label():
     assert [place.scores.tolist() for place in places] == [[0, 1], [2, 1], []]
     new, places = merge_feature_spaces([classes([0, 1], True), classes([1, 0], True)], ["a", "b"])
     assert (new.labels.classes, new.labels.closed, places[1].scores.tolist()) == ([0, 1], True, [1, 0])
-    with pytest.raises(ValueError, match=r"^a has the classes \['p'\], of \['p', 'q'\], and there will be no others$"):
+    with pytest.raises(ValueError, match=r"^a has the classes \['p'\], of \['p', 'q'\] in all, which are closed$"):
         merge_feature_spaces([classes("p", True), classes("pq", True)], ["a", "b"])
     assert merge_feature_spaces([FeatureSpace()], ["a"])[1][0].scores is None
 
 
 def test_united_names_of_nothing():
-    assert merge_names([[], []])[0] == []
+    assert join_names([[], []])[0] == []

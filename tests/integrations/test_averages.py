@@ -159,7 +159,7 @@ def test_one_prediction_by_every_door_and_the_same_future(tmp_path):
     assert learner.scores(rows).tolist() == learner.copy().scores(rows).tolist() == expected
     assert [learner.score_one(row.nonzero()[0], row[row != 0.0]) for row in rows] == expected
     session = onnxruntime.InferenceSession(to_onnx(model, "float64").SerializeToString())
-    assert session.run(["variable"], {"X": rows})[0].ravel().tolist() == expected
+    assert session.run(["prediction"], {"X": rows})[0].ravel().tolist() == expected
     assert model.to_sklearn().predict(rows).tolist() == expected
     model.save(tmp_path / "model")
     others = [fiol.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))]

@@ -819,12 +819,15 @@ def test_other_threads_run_while_one_fits():
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    start = time.perf_counter()
-    model.fit(X, y)
-    end = time.perf_counter()
+    for _ in range(10):  # on a busy machine the watcher may have no core during one fit
+        start = time.perf_counter()
+        model.fit(X, y)
+        end = time.perf_counter()
+        inside = [t for t in ticks if start < t < end]
+        if len(inside) > 5:
+            break
     stop.set()
     watcher.join()
-    inside = [t for t in ticks if start < t < end]
     assert len(inside) > 5, f"{len(inside)} ticks in {end - start:.3f} s: a kernel kept the interpreter to itself"
 
 

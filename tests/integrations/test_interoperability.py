@@ -62,11 +62,11 @@ def test_classifiers_in_onnxruntime(labels, classes, loss):
     assert found["label"].tolist() == model.predict(X).tolist()
     assert len(set(found["label"].tolist())) > 1
     if loss in ("log_loss", "exponential", "softmax"):
-        assert list(found) == ["label", "probabilities"]
-        assert np.allclose(found["probabilities"], model.predict_proba(X), rtol=1e-12, atol=1e-15)
+        assert list(found) == ["label", "probability", "score"]
+        assert np.allclose(found["probability"], model.predict_proba(X), rtol=1e-12, atol=1e-15)
     else:
-        assert list(found) == ["label", "scores"]
-        assert np.allclose(found["scores"].squeeze(), model.decision_function(X), rtol=1e-12, atol=1e-12)
+        assert list(found) == ["label", "score"]
+        assert np.allclose(found["score"].squeeze(), model.decision_function(X), rtol=1e-12, atol=1e-12)
 
 
 def test_labels_that_are_bool_and_single_precision():
@@ -74,10 +74,10 @@ def test_labels_that_are_bool_and_single_precision():
     model = FIOLClassifier(penalty="l1", **FEW).fit(X, codes > 0).sparsify()
     found = run(model, X, "float32")
     assert found["label"].dtype == bool
-    assert found["probabilities"].dtype == np.float32
+    assert found["probability"].dtype == np.float32
     sure = np.abs(model.decision_function(X)) > 1e-4
     assert np.array_equal(found["label"][sure], model.predict(X)[sure])
-    assert np.allclose(found["probabilities"], model.predict_proba(X), atol=1e-5)
+    assert np.allclose(found["probability"], model.predict_proba(X), atol=1e-5)
 
 
 @pytest.mark.parametrize(("classes", "expected"), [(2, [[1.0, 0.0], [0.0, 1.0]]), (3, [[1 / 3] * 3] * 2)])
@@ -90,7 +90,7 @@ def test_probabilities_where_nothing_is_left_of_them(classes, expected):
         fresh.start_from([1.0 + (k == 0)])
         model._model.learners[label] = fresh
     model._coef = None
-    found = run(model, X)["probabilities"]
+    found = run(model, X)["probability"]
     assert np.allclose(found, expected, atol=1e-15)
     assert np.allclose(found, model.predict_proba(X), atol=1e-15)
 
@@ -100,13 +100,13 @@ def test_regressors_in_onnxruntime(loss):
     X, y = rows()
     model = FIOLRegressor(loss, step_size=0.01, **FEW).fit(X, y)
     found = run(model, X)
-    assert list(found) == ["variable"]
-    assert found["variable"].shape == (len(X), 1)
-    assert np.allclose(found["variable"][:, 0], model.predict(X), rtol=1e-12, atol=1e-14)
+    assert list(found) == ["prediction", "score"]
+    assert found["prediction"].shape == (len(X), 1)
+    assert np.allclose(found["prediction"][:, 0], model.predict(X), rtol=1e-12, atol=1e-14)
     if loss == "poisson":  # no infinities
         huge = np.full((1, 5), 1e9) * np.sign(model.coef_)
-        assert run(model, huge)["variable"][0, 0] == pytest.approx(model.predict(huge)[0], rel=1e-12)
-        assert np.isfinite(run(model, huge, "float32")["variable"]).all()
+        assert run(model, huge)["prediction"][0, 0] == pytest.approx(model.predict(huge)[0], rel=1e-12)
+        assert np.isfinite(run(model, huge, "float32")["prediction"]).all()
 
 
 @pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Logistic(), fiol.Hinge(), fiol.Poisson()])
@@ -114,7 +114,15 @@ def test_learners_in_onnxruntime(loss):
     X, y = rows()
     learner = fiol.Learner(fiol.FIOL(loss, fiol.L1(0.01), fiol.Constant(0.05)), compiled=False)
     learner.learn(X, np.where(y > 0, 1.0, -1.0) if isinstance(loss, fiol.Binary) else y)
-    assert np.allclose(run(learner, X)["variable"][:, 0], learner.predict(X), rtol=1e-12, atol=1e-14)
+    found = run(learner, X)
+    assert np.allclose(found["score"][:, 0], learner.scores(X), rtol=1e-12, atol=1e-14)
+    if loss.link == "sign":
+        assert found["label"].tolist() == learner.predict(X).tolist()
+    elif loss.link == "logit":
+        assert np.allclose(found["probability"][:, 1], learner.predict(X), rtol=1e-12, atol=1e-14)
+        assert found["label"].tolist() == np.where(learner.predict(X) > 0.5, 1, -1).tolist()
+    else:
+        assert np.allclose(found["prediction"][:, 0], learner.predict(X), rtol=1e-12, atol=1e-14)
 
 
 def test_passive_aggressive_models_in_onnxruntime(monkeypatch):
@@ -123,7 +131,7 @@ def test_passive_aggressive_models_in_onnxruntime(monkeypatch):
         model = PassiveAggressiveClassifier(C=0.01, **FEW).fit(X, target)
         assert run(model, X)["label"].tolist() == model.predict(X).tolist()
     model = PassiveAggressiveRegressor(C=0.01, **FEW).fit(X, y)
-    assert np.allclose(run(model, X)["variable"][:, 0], model.predict(X), rtol=1e-12, atol=1e-14)
+    assert np.allclose(run(model, X)["prediction"][:, 0], model.predict(X), rtol=1e-12, atol=1e-14)
 
 
 def test_the_graph_is_plain():
@@ -134,7 +142,7 @@ def test_the_graph_is_plain():
     (matrix,) = proto.graph.input
     assert matrix.type.tensor_type.elem_type == TensorProto.DOUBLE
     assert [dim.dim_value for dim in matrix.type.tensor_type.shape.dim] == [0, 5]
-    assert [out.type.tensor_type.shape.dim[-1].dim_value for out in proto.graph.output] == [0, 3]
+    assert [out.type.tensor_type.shape.dim[-1].dim_value for out in proto.graph.output] == [0, 3, 3]
 
 
 class Cubed(fiol.Loss):
@@ -166,7 +174,7 @@ def test_what_has_no_graph():
 
 
 def test_onnx_is_optional():
-    code = "import sys; sys.modules['onnx'] = None; from fiol.integrations.onnx import Graph; Graph('float64')"
+    code = "import sys; sys.modules['onnx'] = None; from fiol.exports.onnx_graph import Graph; Graph('float64')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "ImportError: fiol.onnx needs onnx: pip install fiol[onnx]" in done.stderr
 
@@ -242,10 +250,20 @@ def test_models_that_are_not_converted_say_what_is():
         to_onnx(LinearRegression().fit(X, y))
     with pytest.raises(TypeError, match=r"FIOLRegressor of fiol\.river .*: fit a fiol\.FIOLRegressor, or"):
         to_onnx(river.FIOLRegressor())
-    with pytest.raises(TypeError, match=r"a Learner of several classes .*: fit a FIOLClassifier"):
-        to_onnx(fiol.Learner(fiol.FIOL(fiol.Softmax()), n_features=5, classes=[0, 1, 2]))
-    with pytest.raises(TypeError, match="must be a fitted estimator or a Learner, got OneVsRest"):
-        to_onnx(fiol.OneVsRest(fiol.FIOL(fiol.Hinge()), n_features=5, classes=[0, 1, 2]))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: fiol.Learner(fiol.FIOL(fiol.Softmax())), lambda: fiol.OneVsRest(fiol.FIOL(fiol.Logistic()))]
+)
+def test_models_of_several_classes_in_onnxruntime(make):
+    X, codes = rows()
+    model = make()
+    model.learn(X, codes)
+    found, scores = run(model, X), model.scores(X)
+    assert np.allclose(found["score"], scores, rtol=1e-12, atol=1e-12)
+    assert found["label"].tolist() == [model.classes[k] for k in scores.argmax(axis=1)]
+    expected = model.probabilities(X) if isinstance(model, fiol.OneVsRest) else model.predict(X)
+    assert np.allclose(found["probability"], expected, rtol=1e-12, atol=1e-14)
 
 
 def test_the_learner_of_a_river_model_in_onnxruntime(monkeypatch):
@@ -256,7 +274,7 @@ def test_the_learner_of_a_river_model_in_onnxruntime(monkeypatch):
     events = [dict(zip("edcba", x, strict=True)) for x in X.tolist()]
     for x, target in zip(events, y.tolist(), strict=True):
         model.learn_one(x, target)
-    found = run(model.learner, X)["variable"][:, 0]
+    found = run(model.learner, X)["prediction"][:, 0]
     assert np.allclose(found, [model.predict_one(x) for x in events], rtol=1e-12, atol=1e-14)
 
 
@@ -283,4 +301,4 @@ def test_the_loss_of_a_regression_is_that_of_the_fit():
     model = FIOLRegressor("poisson", step_size=0.01, **FEW).fit(X, y)
     expected = model.predict(X)
     model.set_params(loss="squared_error")
-    assert np.allclose(run(model, X)["variable"][:, 0], expected, rtol=1e-12, atol=1e-14)
+    assert np.allclose(run(model, X)["prediction"][:, 0], expected, rtol=1e-12, atol=1e-14)

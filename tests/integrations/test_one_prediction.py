@@ -81,7 +81,7 @@ def test_a_learner_to_the_last_bit(update, average):
         for found in readings(learner, X):
             assert found.tolist() == expected.tolist()
         assert learner.predict(X).tolist() == expected.tolist()
-        assert run(learner, X, "variable")[:, 0].tolist() == expected.tolist()
+        assert run(learner, X, "prediction")[:, 0].tolist() == expected.tolist()
 
 
 def test_named_features_to_the_last_bit():
@@ -113,7 +113,7 @@ def test_in_single_precision_to_the_last_bit():
     for found in readings(learner, X):
         assert found.tolist() == expected
     for dtype in ("float32", "float64"):
-        assert run(learner, X, "variable", dtype)[:, 0].tolist() == expected
+        assert run(learner, X, "prediction", dtype)[:, 0].tolist() == expected
 
 
 @pytest.mark.parametrize("update", [fiol.FIOL(fiol.Logistic()), fiol.FIOL(fiol.Hinge(), fiol.Ridge(0.01))])
@@ -150,7 +150,7 @@ def test_regressors_to_the_last_bit(average, monkeypatch):
         ours = fiol.FIOLRegressor(max_iter=1, shuffle=False, **options).fit(SEEN, Y)
         expected = (X @ ours.coef_ + ours.intercept_).tolist()
         assert ours.predict(X).tolist() == ours.predict(sparse.csr_matrix(X)).tolist() == expected
-        assert run(ours, X, "variable")[:, 0].tolist() == expected
+        assert run(ours, X, "prediction")[:, 0].tolist() == expected
         assert ours.to_sklearn().predict(X).tolist() == expected
 
         river = RiverRegressor(**options)
@@ -170,7 +170,7 @@ def test_classifiers_to_the_last_bit(loss, classes, monkeypatch):
         expected = X @ ours.coef_.T + ours.intercept_
         found = ours.decision_function(X)
         assert found.reshape(expected.shape).tolist() == expected.tolist()
-        assert run(ours, X, "scores").tolist() == expected.tolist()
+        assert run(ours, X, "score").tolist() == expected.tolist()
         best = expected.argmax(axis=1) if classes == 3 else (expected[:, 0] > 0.0).astype(int)
         assert ours.predict(X).tolist() == ours.classes_[best].tolist() == run(ours, X, "label").tolist()
 
@@ -203,7 +203,7 @@ def test_probabilities_of_doors_that_share_a_kernel_have_the_same_bits():
 def test_passive_aggressive_to_the_last_bit():
     model = fiol.PassiveAggressiveRegressor(max_iter=1, shuffle=False).fit(SEEN, Y)
     expected = (BEYOND @ model.coef_ + model.intercept_).tolist()
-    assert model.predict(BEYOND).tolist() == expected == run(model, BEYOND, "variable")[:, 0].tolist()
+    assert model.predict(BEYOND).tolist() == expected == run(model, BEYOND, "prediction")[:, 0].tolist()
 
 
 @functools.cache

@@ -393,7 +393,7 @@ def test_labels_that_a_file_cannot_hold_are_refused_when_it_is_written(name, lab
     model = new(name)
     model.learn([[1.0], [2.0]], AnyLabels(["a", label]))  # as doors with other conventions do
     assert copy.deepcopy(model).classes == model.copy().classes == ["a", label]
-    with pytest.raises(TypeError, match="a file holds labels that are str, int or bool, got"):
+    with pytest.raises(TypeError, match="labels in a file must be str, int or bool, got"):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

@@ -379,7 +379,7 @@ def test_what_the_system_refuses_is_not_ours(tmp_path):
 def test_nothing_in_a_file_is_run(tmp_path):
     """By the interpreter's own account, for files made to tempt it."""
     tempting = [told(entry(dtype=name)) for name in ("|O", "O", "os.system", "__import__('this')", "i4,O")]
-    tempting += [compose_recipe("os.system"), compose_recipe("this.s"), compose_recipe("pickle.loads")]
+    tempting += [with_component("os.system"), with_component("this.s"), with_component("pickle.loads")]
     files = [tmp_path / str(k) for k in range(len(tempting))]
     for file, said in zip(files, tempting, strict=True):
         file.write_bytes(compose(said, b"" if said["header"] else W))
@@ -407,7 +407,7 @@ sys.exit(str(sorted(forbidden.intersection(seen))) if forbidden.intersection(see
     assert done.returncode == 0, done.stderr
 
 
-def compose_recipe(name):
+def with_component(name):
     return told(recipe={"component": name, "fields": {"command": "true"}})
 
 
@@ -618,7 +618,8 @@ began = time.perf_counter()
 for content in (contents[0], contents[1], contents[0]):
     model_file.write(path, *content)
 longest = max(0.03, 2.0 * (time.perf_counter() - began))  # on a busy machine a save takes its time
-while killed < kills:
+enough = False
+while not enough:
     if how == "moments":
         pid = child(save_for_ever)
         time.sleep(random.uniform(0.0, longest))
@@ -635,6 +636,8 @@ while killed < kills:
         break
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
     killed += 1
+    hit = len(seen) == 2 and strays > 0  # kills at random moments go on until some hit a save, on any machine
+    enough = killed >= kills and (hit or how == "lines" or killed >= 100 * kills)
 print(killed, len(seen), strays)
 """
 
@@ -648,8 +651,8 @@ def kill(path, how, kills):
 
 
 def test_killed_at_any_moment_a_save_leaves_a_whole_file(path):
-    killed, seen, left = kill(path, "moments", 60)
-    assert killed == 60
+    killed, seen, left = kill(path, "moments", 30)
+    assert killed >= 30
     assert seen == 2
     assert left > 0  # some were in the middle of writing
 

@@ -4,6 +4,7 @@ import re
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 INDEX = re.compile(r"[0-9]+")
+TEXT_VALUE = re.compile(r"(?!nan|inf)[^-+.0-9|][^|]*", re.IGNORECASE)
 QUERY = re.compile(r"qid:-?[0-9]+")
 
 
@@ -61,6 +62,14 @@ def plain_rows(text, parse):
     return rows, refused
 
 
+def plain_name(space, feature):
+    """The name of a feature in a namespace."""
+    before, _, behind = feature.partition("^")
+    if "^" in space or (not space and before and behind):
+        return f"|{space} {feature}"
+    return f"{space}^{feature}" if space else feature
+
+
 def plain_vw(line):
     """Target, weight, tag and entries by name of a line; None if it is empty, BadRowError if it is wrong."""
     try:
@@ -80,7 +89,7 @@ def plain_vw(line):
     if len(numbers) > 2 or (len(numbers) == 2 and not 0.0 <= numbers[1] <= 1e30):
         raise BadRowError(head)
     entries = []
-    for space in spaces:
+    for k, space in enumerate(spaces, 1):
         name, *features = re.split(r"[ \t]", space)
         name, colon, factor = name.partition(":")
         if colon and not name:
@@ -88,10 +97,15 @@ def plain_vw(line):
         factor, anonymous = number(factor) if colon else 1.0, 0
         for feature in filter(None, features):
             called, colon, value = feature.partition(":")
-            if not called:
-                called = str(anonymous)
-                anonymous += 1
-            value = feature_value((number(value) if colon else 1.0) * factor)
+            if TEXT_VALUE.fullmatch(value):
+                if k < len(spaces) and space.endswith(feature):
+                    raise BadRowError(feature)  # a bar in it
+                called, value = f"{called}:{value}" if called else value, 1.0
+            else:
+                if not called:
+                    called = str(anonymous)
+                    anonymous += 1
+                value = feature_value((number(value) if colon else 1.0) * factor)
             if value != 0.0:
-                entries.append((f"{name}^{called}" if name else called, value))
+                entries.append((plain_name(name, called), value))
     return (numbers[0] if numbers else None), (numbers[1] if len(numbers) > 1 else 1.0), tag, entries

@@ -18,6 +18,7 @@ from tests.readers.plain import plain_rows, plain_vw
 import fiol
 from fiol.features.hashing import Hashing
 from fiol.readers.batch import BadLineError
+from fiol.readers.namespaces import full_name, split_name
 from fiol.readers.reading import Reading, guess
 from fiol.readers.vw import VwLines
 
@@ -57,7 +58,7 @@ def check_against_plain(text):
 TOKENS = [
     "1", "-1", "2.5", "|", "|f", "|g:2", "|long_name_of_a_space:-1e-3", "a", "b:2", "a:0", ":3", "é:1", "x" * 9,
     "y" * 40, "'tag", "tag|", "a:", "a:x", "|:2", "a:1:2", "9:1e101", "c:1e-60", "|h:1e-60", "0", "1e400", "a^b",
-    "|a^b", "|é",
+    "|a^b", "|é", "a:red", ":red", "p^q:x^y", "^a", "a^", "a:-x", "a:Nano", "c:x:1", "c:_|", "'x", "a:\x00",
     "d:12345678901234567890123", "\x00", "|z:0", "nan", "'", "5:1e-400",
 ]  # fmt: skip
 BETWEEN = ["\n", "\r\n", " ", " ", " ", " ", " ", " |f ", "\t", "\r", "", "\n1 |"]
@@ -71,9 +72,9 @@ def test_rows_and_refusals_are_those_of_a_slow_parser(parts, broken):
 
 def vowpal_hash(name):
     """The hash of a feature that Vowpal Wabbit has for a name of ours: digits are a number, all else murmur3."""
-    space, caret, feature = name.partition("^")
+    space, feature = split_name(name)
     seed = 0
-    for part in [space, feature] if caret else [name]:
+    for part in [*filter(None, [space]), *feature.split(":", 1)]:  # a text value is hashed from its name's hash
         seed = int(part) + seed if re.fullmatch("[0-9]+", part) else murmurhash3_32(part.encode(), seed, positive=True)
     return seed % 2**vowpal.BITS
 
@@ -102,11 +103,15 @@ def test_the_record_is_what_the_package_says():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"1 |f a\n1 |f a b:x c", "2:10: 'x' is no finite number"),
+        (b"1 |f a\n1 |f a b:-x c", "2:10: '-x' is no finite number, and no text value"),
+        (b"1 |f a: 2", "1:8: '' is no finite number, and no text value"),
+        (b"1 |f a:x|g b", "1:8: 'x' is no finite number, and no text value"),
+        (b"1 |f a:inf", "1:8: 'inf' is no finite number, and no text value"),
         (b"1 2 3 |f a", "1:5: '3' is a third number before the bar, a prediction to start from: leave it out"),
         (b"1 -2 |f a", "1:3: '-2' is no sample weight, which is between 0 and 1e+30"),
         (b"1 'a b |f a", "1:6: 'b' follows the tag, which is the last before the bar"),
-        (b"0:1:0.5 |f a", "1:1: '0:1:0.5' is no finite number: before the bar are a target, a weight and a tag"),
+        (b"0:1:0.5 |f a", "1:1: '0:1:0.5' is no finite number: before the bar are a target, a weight and a tag; labels "
+         "that are names need the reader option labels=names"),
         (b"\n1 2", "2:1: there is no bar '|', which features follow"),
         (b"1 |:2 a", "1:4: ':2' is no namespace: its name is missing"),
         (b"1 |f a:1e60 |g:1e60 b:1e60", "1:21: 'b:1e60' has a value, times that of its namespace, that must be 0 or "
@@ -119,6 +124,42 @@ def test_what_is_wrong_and_where(text, message):
     with pytest.raises(BadLineError) as caught:
         list(batches_of(text))
     assert str(caught.value) == f"an open file:{message}"
+
+
+@pytest.mark.parametrize("bits", [None, 24])
+def test_features_of_different_namespaces_are_different_features(bits):
+    expected = ["p^the", "| p^the", "|p^q the", "p^q^the", "p^q^the:x", "| p^q^the", "|p^ the", "p^^the"]
+    lines = [b"|p the", b"| p^the", b"|p^q the", b"|p q^the", b"|p q^the:x", b"| p^q^the", b"|p^ the", b"|p ^the"]
+    names = []
+    for line in lines:
+        (batch,) = batches_of(line, **({} if bits is None else {"bits": bits}))
+        names += batch.X.indices.tolist() if bits else batch.X.names
+    assert len(set(names)) == len(lines)
+    if bits is None:
+        assert names == expected
+        assert [full_name(*split_name(name)) for name in names] == names
+    else:
+        assert names == Hashing(24).numbers_of_names(expected, True, -1).tolist()
+
+
+def test_text_values_are_part_of_the_name_and_have_value_1():
+    ((_, _, _, entries),) = rows_of(batches_of(b"1 |f:2 color:red color=red :blue size:3 :4 x"))
+    assert entries == [("f^color:red", 1.0), ("f^color=red", 2.0), ("f^blue", 1.0), ("f^size", 6.0), ("f^0", 8.0),
+                       ("f^x", 2.0)]  # fmt: skip
+
+
+def test_labels_that_are_names():
+    text = b"det 2 'first | the\nnoun | monster\n| the\n'tag |\nverb|ate\n1 |x\n"
+    (batch,) = batches_of(text, labels="names")
+    assert batch.y == ["det", "noun", None, None, None, "1"]
+    assert batch.tags == ["first", "", "", "tag", "verb", ""]
+    assert batch.weights.tolist() == [2.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    (batch,) = batches_of(b"| the\n", labels="names")
+    assert batch.y is None
+    with pytest.raises(BadLineError, match="labels=names"):
+        list(batches_of(text))
+    with pytest.raises(ValueError, match="the option labels of vw must be"):
+        batches_of(text, labels="texts")
 
 
 def many_lines(rows, seed=3):
@@ -232,6 +273,26 @@ def test_pairs_are_of_namespaces_and_a_product_out_of_range_is_a_bad_line():
     assert hashed.X.indptr.tolist() == [0, 11, 12]
     with pytest.raises(ValueError, match="neither columns nor namespaces"):
         Reading("svmlight", pairs=(("a", "b"),))
+
+
+def test_rows_with_many_products_make_several_batches(monkeypatch):
+    """The rows, their lines and those that are refused do not depend on the batches; hashes are those of names."""
+    monkeypatch.setattr("fiol.readers.vw.MOST_PRODUCTS", 12)
+    lines = ["1 'x |f a b:2 c", "1 |f a:1e60 b:1e60", "-1 2 |f d", "", "1 |f a b c d", "1 |f c:3 |g e", "1 |g a"]
+    text = "\n".join(lines).encode()
+    reading = Reading("vw", pairs=(("f", "f"), ("f", "g")))
+    reader = reading.batches(io.BytesIO(text), "skip", ahead=False)
+    batches = list(reader)
+    assert [(batch.rows, batch.place.line) for batch in batches] == [(1, 1), (1, 3), (1, 5), (2, 6)]
+    assert [error.place.line for error in reader.first_skipped] == [2]
+    whole = Reading("vw").batches(io.BytesIO(text), "skip", ahead=False)
+    kept = [row for k, row in enumerate(rows_of(whole)) if k != 1]
+    found = rows_of(batches)
+    assert [row[:3] for row in found] == [row[:3] for row in kept]
+    assert [row[3][: len(own[3])] for row, own in zip(found, kept, strict=True)] == [own[3] for own in kept]
+    assert found[3][3][2:] == [("f^c*f^c", 9.0), ("f^c*g^e", 3.0)]
+    hashed = list(Reading("vw", pairs=reading.pairs, options={"bits": 20}).batches(io.BytesIO(text), "skip"))
+    assert [repr(batch.X) for batch in hashed] == [repr(batch.X.encoded(Hashing(20))) for batch in batches]
 
 
 def test_namespaces_that_are_left_out_and_features_in_a_row():

@@ -8,12 +8,14 @@ LINES = [
     "1 |f a b:2", "1|f a", "1 2 tag|f a:3|g b", "| a b:0 c:1e-3", "|f:2 a:3 b |g:0.5 c", "|f :2 :3 x :4", "1 |f a|b",
     "'t |f a", "1 '|f a", "1 |f a\tb", "1 |f  a   b ", "1 || a", "1 |f a:1 a:2", "|f 0 1 9", "1 |f é", " 1 |f a",
     "1 |f:2", "1 |f a:+2 b:-2 c:.5 d:5.", "-1 0.25 'my-tag |one 12 x_y:1.5e2 |two:-3 x_y |one z", "|a:0 b c |d e:0",
-    "3 |f 1:1 2:1e-20", "0 |f a:1e30",
+    "3 |f 1:1 2:1e-20", "0 |f a:1e30", "+1 | happiness:true", "1 |f:2 a:x b:2 :y", "1 |f a:x:2", "1 | p^the |p the",
+    "1 |p^q the |p q^the | p^q^the", "1 |f a:é", "1 |f a\x00b", "1 |f a=x a:x",
 ]  # fmt: skip
 #: Lines that are refused here, and what the package makes of them: other numbers than they say, or a warning.
 REFUSED = [
-    "-1 0.5 0.25 'tag |f a", "1 'x y |f a", "1 |f a:x", "1 |f a:", "1 |f a:1:2", "|f:x a", "|:2 a", "1 2", "x |f a",
-    "1 2 3 4 |f a", "1 -1 |f a", "nan |f a", "1 |f a:nan", "1 |f a:inf",
+    "-1 0.5 0.25 'tag |f a", "1 'x y |f a", "1 |f a:-x", "1 |f a: x", "1 |f a:x|g b", "1 |f a:nano", "1 |f a:",
+    "1 |f a:1:2", "|f:x a", "|:2 a", "1 2", "x |f a", "1 2 3 4 |f a", "1 -1 |f a", "nan |f a", "1 |f a:nan",
+    "1 |f a:inf",
 ]  # fmt: skip
 BITS = 24
 

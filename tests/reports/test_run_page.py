@@ -107,7 +107,7 @@ def test_a_page_of_every_kind(kind, tmp_path):
     judged = json.loads(invoke("evaluate", model, data, "--report", page, "--force", "--json"))
     found = read_page(page)
     assert found.titles[0].startswith(f"{name} {judged['loss']:.3g}, ")
-    assert "Judged by 240 rows" in found.text
+    assert "Evaluated on 240 rows" in found.text
 
 
 def test_rows_held_out_judge_a_run_of_several_passes(tmp_path):

@@ -376,11 +376,11 @@ def test_other_data_than_before_are_noticed():
         ({"shuffle": -1}, "shuffle"),
         ({"holdout": 1.0}, "holdout"),
         ({"holdout": float("nan")}, "holdout"),
-        ({"patience": 1}, "rows must be held out"),
+        ({"patience": 1}, "patience needs held-out rows"),
         ({"patience": 0, "holdout": 0.1}, "patience"),
     ],
 )
-def test_regimes_that_make_no_sense(options, words):
+def test_invalid_regimes_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         Regime(**options)
 

@@ -1,10 +1,10 @@
-"""The third switch of Table 1, C(w): what keeps the new weights near where they were."""
+"""Anchors, the third switch of Table 1, C(w): the divergence that keeps the new weights near earlier ones."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fiol.algorithms.state import Clock, State
+from fiol.algorithms.state import Clock, RoundRow, State
 from fiol.components.component import (
     Component,
     PerFeature,
@@ -19,6 +19,7 @@ from fiol.components.component import (
     value_at,
 )
 from fiol.components.row import Floats, Indices, RowBuffers, nth
+from fiol.components.step_sizes import StepSize, shrink_for
 
 if TYPE_CHECKING:
     from fiol.algorithms.plan import Plan
@@ -33,12 +34,16 @@ class Anchor(Component):
     | `shared_factor(plan, state, i, clock)` | the factor by which missed rounds changed all weights of feature i |
     | `weight_times(plan, state, i, k, clock, factor)` | that weight times a factor, the shared one included |
     | `weight_for_value(plan, state, i, x, w)` | the weight with which a round in which its feature is x starts from w |
-    | `read_row(plan, state, feature, x, eta, clock, buffers, z)` | copies the weights to `buffers.w`, adds to z |
-    | `prox_centers(plan, state, feature, x, w, steps, eta, buffers)` | where the steps of a row's weights start |
+    | `read_row(plan, state, row, z)` | copies the weights of a `RoundRow` to its buffers, adds to z |
+    | `prox_centers(plan, state, row, w, steps)` | where the steps of a row's weights start |
     | `row_storage(plan, state, space)` | where a row's weights are during the round: in `space`, or in place |
     | `store_row(plan, state, feature, x, beta, new, clock)` | store the outcome of the round |
     | `regularize_absent(plan, state, i, eta, clock)` | the round of feature i, if it is absent, for `Eager` |
     | `penalty_count(plan, t)` | how often the regularizer counts in round t |
+
+    `fiol.engine.round.rounds` calls `read_row`, `prox_centers`, `row_storage`, `penalty_count` and `store_row`, in this
+    order, in every round; `fiol.engine.round.reading` the methods of single weights, for weights and scores; `Eager`
+    calls `regularize_absent`; `fiol.regret.kernels` calls `weight_for_value`.
 
     Rows have one score, with `state.w` a vector, or many, with `state.w` [feature, score]: `get_weight(state.w, i, k)`
     and `set_weight(state.w, i, k, value)` are for both, and loops over k stand inside those over features. But for
@@ -84,71 +89,47 @@ class LastIterate(Anchor):
         return plan.lazy_update.load_times(plan, state, i, k, clock, factor)
 
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
-        return plan.regularizer.clip(w * plan.step_size.shrink_for(x, state.statistics[i]))
+        return plan.regularizer.clip(w * shrink_for(plan.step_size, x, state.statistics[i]))
 
-    def read_row(
-        self,
-        plan: Plan,
-        state: State,
-        feature: Indices,
-        x: Floats,
-        eta: float,
-        clock: Clock,
-        buffers: RowBuffers,
-        z: Any,
-    ) -> Any:
+    def read_row(self, plan: Plan, state: State, row: RoundRow, z: Any) -> Any:
         if state.w.ndim == 1:
-            return self.read_row_of_one_score(plan, state, feature, x, clock, buffers, z)
-        held = self.row_storage(plan, state, buffers.w)
+            return self.read_row_of_one_score(plan, state, row, z)
+        feature, x, clock, buffers = row.feature, row.x, row.clock, row.buffers
+        storage = self.row_storage(plan, state, buffers.w)
         for j in range(feature.shape[0]):
             i = nth(feature, j)
-            kept = plan.step_size.shrink_for(x[j], buffers.statistics[:, j])
+            kept = shrink_for(plan.step_size, x[j], buffers.statistics[:, j])
             kept = plan.lazy_update.shared_factor(plan, state, i, clock) * kept
             k = 0
             while k < count_scores(state.w):
                 w = plan.regularizer.clip(plan.lazy_update.load_times(plan, state, i, k, clock, kept))
-                set_row_weight(held, i, j, k, w)
-                if plan.step_size.watches_pulls():  # which may be worked on in place
+                set_row_weight(storage, i, j, k, w)
+                if plan.step_size.watches_pulls():  # the round may overwrite weights in place
                     set_weight(buffers.w, j, k, w)
                 z = add_to_score(z, k, x[j] * w)
                 k = next_score(state.w, k)
         return z
 
-    def read_row_of_one_score(
-        self, plan: Plan, state: State, feature: Indices, x: Floats, clock: Clock, buffers: RowBuffers, z: Any
-    ) -> Any:
-        """First the weights side by side, then sums that vectorise."""
+    def read_row_of_one_score(self, plan: Plan, state: State, row: RoundRow, z: Any) -> Any:
+        """Bring the weights up to date in the buffers, then add their score to z in a loop that vectorizes."""
+        feature, x, clock, buffers = row.feature, row.x, row.clock, row.buffers
         if plan.lazy_update.by_row and plan.step_size.per_feature:
             plan.lazy_update.load_row(plan, state, feature, clock, buffers)
         else:
             for j in range(feature.shape[0]):
                 set_weight(buffers.w, j, 0, plan.lazy_update.load(plan, state, nth(feature, j), 0, clock))
-        if plan.step_size.outgrown(x, buffers):
+        if outgrown(plan.step_size, x, buffers):
             for j in range(x.shape[0]):
-                set_weight(
-                    buffers.w,
-                    j,
-                    0,
-                    get_weight(buffers.w, j, 0) * plan.step_size.shrink_for(x[j], buffers.statistics[:, j]),
-                )
+                shrunk = get_weight(buffers.w, j, 0) * shrink_for(plan.step_size, x[j], buffers.statistics[:, j])
+                set_weight(buffers.w, j, 0, shrunk)
         for j in range(x.shape[0]):
             w = plan.regularizer.clip(get_weight(buffers.w, j, 0))
             set_weight(buffers.w, j, 0, w)
             z = add_to_score(z, 0, x[j] * w)
         return z
 
-    def prox_centers(
-        self,
-        plan: Plan,
-        state: State,
-        feature: Indices,
-        x: Floats,
-        w: Any,
-        steps: PerFeature,
-        eta: float,
-        buffers: RowBuffers,
-    ) -> Any:
-        return plan.regularizer_step.centers(plan, feature, x, w, steps, buffers)
+    def prox_centers(self, plan: Plan, state: State, row: RoundRow, w: Any, steps: PerFeature) -> Any:
+        return plan.regularizer_step.centers(plan, row.feature, row.x, w, steps, row.buffers)
 
     def row_storage(self, plan: Plan, state: State, space: Any) -> Any:
         return choose_row_storage(plan.lazy_update, state.w, space)
@@ -195,30 +176,21 @@ class Origin(Anchor):
         return self.weight_of_sum(plan, get_weight(state.w, i, k), clock, step, unit, i)
 
     def weight_of_sum(self, plan: Plan, pulls: float, clock: Clock, step: float, unit: float, i: int) -> float:
-        """The weight of feature i that a sum of pulls makes with this step, and in this unit."""
+        """Return the weight of feature i, given the sum of its pulls, its step and its unit."""
         center = plan.problem.geometry.inverse(step * pulls, i)
         count = plan.regularizer_step.count(clock.t)
         return plan.units.prox_in_units(plan.problem.geometry, plan.problem.regularizer, center, count * step, unit, i)
 
-    def read_row(
-        self,
-        plan: Plan,
-        state: State,
-        feature: Indices,
-        x: Floats,
-        eta: float,
-        clock: Clock,
-        buffers: RowBuffers,
-        z: Any,
-    ) -> Any:
-        # Roots and quotients in loops of their own, without a branch: these vectorise.
+    def read_row(self, plan: Plan, state: State, row: RoundRow, z: Any) -> Any:
+        # Roots and quotients are in loops of their own, without a branch, so that they vectorize.
+        x, clock, buffers = row.x, row.clock, row.buffers
         if plan.step_size.watches_pulls():  # bets are made in the unit of the value that they are for
             for j in range(x.shape[0]):
                 plan.step_size.raise_peak(buffers.statistics[:, j], x[j])
-        steps = plan.step_size.current_steps(x.shape[0], clock.eta, buffers)
-        self.note_inverse_steps(plan, x, steps, eta, buffers)
-        read_sums(state, feature, buffers)
-        features = plan.layout.features(feature, x, buffers)
+        steps = plan.step_size.steps(x.shape[0], clock.eta, buffers)
+        self.note_inverse_steps(plan, row, steps)
+        read_sums(state, row.feature, buffers)
+        features = plan.layout.features(row.feature, x, buffers)
         for j in range(x.shape[0]):
             i, unit = nth(features, j), plan.units.unit_of(plan.step_size, buffers.statistics[:, j])
             k = 0
@@ -229,51 +201,28 @@ class Origin(Anchor):
                 k = next_score(state.w, k)
         return z
 
-    def prox_centers(
-        self,
-        plan: Plan,
-        state: State,
-        feature: Indices,
-        x: Floats,
-        w: Any,
-        steps: PerFeature,
-        eta: float,
-        buffers: RowBuffers,
-    ) -> Any:
-        moved = self.follows_eta and not plan.step_size.is_constant()
+    def prox_centers(self, plan: Plan, state: State, row: RoundRow, w: Any, steps: PerFeature) -> Any:
+        x, buffers, moved = row.x, row.buffers, self.follows_eta and not plan.step_size.is_constant()
         if plan.lazy_update.everywhere or moved:  # `regularize_absent` has changed sums since they were read
-            read_sums(state, feature, buffers)
-        features = plan.layout.features(feature, x, buffers)
-        self.hold_weights(plan, state, feature, features, x, w, steps, eta, buffers)
+            read_sums(state, row.feature, buffers)
+        features = plan.layout.features(row.feature, x, buffers)
+        self.hold_weights(plan, state, row, features, w, steps)
         for j in range(x.shape[0]):
             i = nth(features, j)
             k = 0
             while k < count_scores(state.w):
-                set_weight(
-                    buffers.center,
-                    j,
-                    k,
-                    plan.problem.geometry.inverse(value_at(steps, j) * get_weight(buffers.kept, j, k), i),
-                )
+                pulled = value_at(steps, j) * get_weight(buffers.kept, j, k)
+                set_weight(buffers.center, j, k, plan.problem.geometry.inverse(pulled, i))
                 k = next_score(state.w, k)
         return buffers.center[: x.shape[0]]
 
-    def note_inverse_steps(self, plan: Plan, x: Floats, steps: PerFeature, eta: float, buffers: RowBuffers) -> None:
-        """Write what `hold_weights` needs of the steps before the round; nothing here."""
+    def note_inverse_steps(self, plan: Plan, row: RoundRow, steps: PerFeature) -> None:
+        """Write the inverse steps before the round to `buffers.before`, for `hold_weights`; nothing here."""
 
     def hold_weights(
-        self,
-        plan: Plan,
-        state: State,
-        feature: Indices,
-        features: Indices,
-        x: Floats,
-        w: Any,
-        steps: PerFeature,
-        eta: float,
-        buffers: RowBuffers,
+        self, plan: Plan, state: State, row: RoundRow, features: Indices, w: Any, steps: PerFeature
     ) -> None:
-        """Add what holds a row's weights where they are to their sums; nothing here."""
+        """Add the pulls towards the last weights of a row to its sums; nothing here."""
 
     def store_row(
         self, plan: Plan, state: State, feature: Indices, x: Floats, beta: Any, new: Any, clock: Clock
@@ -286,7 +235,7 @@ class Origin(Anchor):
                 k = next_score(state.w, k)
 
     def regularize_absent(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
-        hold = plan.h_of(state, i) * (1.0 / eta - 1.0 / clock.eta) if self.follows_eta else 0.0
+        hold = plan.step_size.h(state.statistics[i], 1.0) * (1.0 / eta - 1.0 / clock.eta) if self.follows_eta else 0.0
         unit = plan.unit_of(state, i)
         k = 0
         while k < count_scores(state.w):
@@ -310,34 +259,26 @@ class AllIterates(Origin):
 
     follows_eta: ClassVar[bool] = True
 
-    def note_inverse_steps(self, plan: Plan, x: Floats, steps: PerFeature, eta: float, buffers: RowBuffers) -> None:
-        for j in range(x.shape[0]):
+    def note_inverse_steps(self, plan: Plan, row: RoundRow, steps: PerFeature) -> None:
+        buffers = row.buffers
+        for j in range(row.x.shape[0]):
             # Where eta changes, `regularize_absent` adds that part of the hold.
-            buffers.before[j] = self.inverse_step(plan, value_at(steps, j), eta, buffers.statistics[:, j])
+            buffers.before[j] = self.inverse_step(plan, value_at(steps, j), row.eta, buffers.statistics[:, j])
 
     def inverse_step(self, plan: Plan, step: float, eta: float, s: Floats) -> float:
-        """One over the step of a feature with this record at eta; `step` is that, or that at another eta."""
+        """Return one over the step of a feature with this record at eta; `step` is that, or that at another eta."""
         if plan.step_size.is_constant():
             return 1.0 / step if step > 0.0 else 0.0
         return plan.step_size.h(s, 1.0) / eta
 
     def hold_weights(
-        self,
-        plan: Plan,
-        state: State,
-        feature: Indices,
-        features: Indices,
-        x: Floats,
-        w: Any,
-        steps: PerFeature,
-        eta: float,
-        buffers: RowBuffers,
+        self, plan: Plan, state: State, row: RoundRow, features: Indices, w: Any, steps: PerFeature
     ) -> None:
-        for j in range(x.shape[0]):
-            buffers.before[j] = (
-                self.inverse_step(plan, value_at(steps, j), eta, buffers.statistics[:, j]) - buffers.before[j]
-            )
-        for j in range(x.shape[0]):
+        feature, buffers = row.feature, row.buffers
+        for j in range(row.x.shape[0]):
+            inverse = self.inverse_step(plan, value_at(steps, j), row.eta, buffers.statistics[:, j])
+            buffers.before[j] = inverse - buffers.before[j]
+        for j in range(row.x.shape[0]):
             i, hold = nth(features, j), buffers.before[j]
             k = 0
             while k < count_scores(state.w):
@@ -352,8 +293,16 @@ class AllIterates(Origin):
                 k = next_score(state.w, k)
 
 
+def outgrown(step_size: StepSize, x: Floats, buffers: RowBuffers) -> bool:
+    """Return whether `shrink_for` is not 1 for any value of a row."""
+    found = False
+    for j in range(x.shape[0]):
+        found |= abs(x[j]) > step_size.peak(buffers.statistics[:, j]) > 0.0
+    return found
+
+
 def read_sums(state: State, feature: Indices, buffers: RowBuffers) -> None:
-    """Read the sums of a row's features, side by side, into `buffers.kept`."""
+    """Copy the sums of a row's features to `buffers.kept`."""
     for j in range(feature.shape[0]):
         k = 0
         while k < count_scores(state.w):

@@ -14,7 +14,7 @@ class Ensemble(Component):
     """Members that learn side by side, each as if it were alone, and one score made of theirs.
 
     Before every round the K members have scores z_1 ... z_K for the row. The stack predicts z = v_1 z_1 + ... +
-    v_K z_K, and then learns from the target which v to take (`NewtonStack` says how). Since a member's score is
+    v_K z_K, and then learns from the target which v to take (see `NewtonStack`). Since a member's score is
     <x, w_k>, that is the score of one linear model, with weights v_1 w_1 + ... + v_K w_K: those are the weights of a
     learner that has an ensemble for its update, and what it predicts with. (With `Bayes` for a stack, and a loss that
     is minus the logarithm of a probability, the mean of probabilities takes the place of that, and there are no weights
@@ -22,7 +22,7 @@ class Ensemble(Component):
 
     A `gate` is one more member, with a penalty that leaves zeros. It learns from the rows as they are, and decides what
     the others see of a row: the entries whose features have a weight with the gate before the row. So the others
-    need no penalty to be sparse, their weights are not shrunk, and the weights of the whole are
+    need no penalty to be sparse, their weights are not shrunk, and the weights of the ensemble are
 
         w_i = v_1 w_1i + ... + v_K w_Ki + v_gate w_gate,i    where w_gate,i is not exactly 0, and 0 elsewhere
 
@@ -84,34 +84,34 @@ class Ensemble(Component):
         return Euclidean()
 
     def brief(self) -> str:
-        """How many members there are, and their loss: all of them would fill a page."""
+        """Return a short text: the number of members, their loss, and the gate."""
         behind = "" if self.gate is None else f" behind a gate with {self.gate.regularizer!r}"
         return f"Ensemble of {len(self.members)} with {self.loss!r}{behind}"
 
     def statistics(self) -> tuple[str, ...]:
-        """The names of the numbers kept per feature, each after the number of its member and a slash."""
+        """Return the names of the numbers kept per feature, each after the number of its member and a slash."""
         return tuple(f"{k}/{name}" for k, member in enumerate(self.updates) for name in member.statistics())
 
     def has_variance(self) -> bool:
-        """Whether variances of scores are known: members know those of their weights, the stack that of its own."""
+        """Return whether variances of scores are known: those of members, and those of the stack's weights."""
         return self.stack.variance_known_with([member.has_variance() for member in self.members])
 
     def starts_anywhere(self) -> bool:
-        """Whether learning can begin from given weights."""
+        """Return whether learning can begin from given weights."""
         return all(member.starts_anywhere() for member in self.updates)
 
     def centers_features(self) -> bool:
-        """Whether features far from 0 are learned as if their mean were 0: members learn from the same values."""
+        """Return whether features far from 0 are learned as if their mean were 0, by all members."""
         return all(member.centers_features() for member in self.members)
 
     def is_symmetric(self) -> bool:
-        """Whether learning from targets times -1 gives weights times -1."""
+        """Return whether learning from targets times -1 gives weights times -1."""
         return all(member.is_symmetric() for member in self.updates)
 
     def is_linear(self) -> bool:
-        """Whether the score is <x, w> plus an intercept, for some weights."""
+        """Return whether the score is <x, w> plus an intercept, for some weights."""
         return self.stack.linear_for(self.loss)
 
     def is_implicit(self) -> bool:
-        """Whether no member linearizes the loss."""
+        """Return whether no member linearizes the loss."""
         return all(member.is_implicit() for member in self.updates)

@@ -13,20 +13,20 @@ from fiol.components.combiners import BestMember, Stack
 from fiol.components.component import Component
 from fiol.components.subproblem import expect
 
-#: What is taken of the members, by default.
+#: The default stack of `tuned`.
 KEEP_BEST = BestMember()
 
 
 def tuned(update: Update, grid: Mapping[str, Sequence[Any]], stack: Stack = KEEP_BEST) -> Ensemble:
-    """An update with all values of a grid at once: one pass over the rows tries every one.
+    """Return an update with all values of a grid at once: one pass over the rows tries every one.
 
     `grid` has for names of fields, such as "lam" of `L1` or "size" of `AdaGrad`, the values to try; of several names,
     every combination is a member, the last one changing first. Where several parts of the update have a field of that
-    name, its path says which: "regularizer.lam", "step_size.step_size.size". The update's own values do not matter.
+    name, give its path: "regularizer.lam", "step_size.step_size.size". The update's own values do not matter.
 
     What is predicted is what the member with the least progressive loss so far predicts, zeros of its weights
     included (`BestMember`); with `stack=NewtonStack()` it is the best combination of all, whose weights are 0
-    only where those of all members are. `Learner.members` tells the loss and the non-zeros of each, and
+    only where those of all members are. `Learner.members` has the loss and the non-zeros of each, and
     `Learner.member()` is the best one alone.
 
     >>> from fiol import FIOL, L1, Learner, Logistic
@@ -54,7 +54,7 @@ step_size.step_size.kappa, step_size.raw_penalty, step_size.centred
 
 
 def values_of(name: str, values: Any, grid: str = "grid") -> list[Any]:
-    """The values to try, one or more; `grid` is what an error calls the whole."""
+    """Return the values to try, one or more; `grid` is the name of the grid in errors."""
     try:
         found = list(values)
     except TypeError:
@@ -65,7 +65,7 @@ def values_of(name: str, values: Any, grid: str = "grid") -> list[Any]:
 
 
 def fields_in(component: Component, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of all numbers in a component, and in the components inside it."""
+    """Return the paths of all numbers in a component, and in the components inside it."""
     for field in dataclasses.fields(component):  # type: ignore[arg-type]
         value, inside = getattr(component, field.name), (*path, field.name)
         if isinstance(value, Component):
@@ -75,20 +75,20 @@ def fields_in(component: Component, path: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def path_of(update: Update, name: Any) -> tuple[str, ...]:
-    """The path of the one field that a name, or the end of a path, stands for."""
-    known, asked = list(fields_in(update)), tuple(str(name).split("."))
-    found = [path for path in known if path[-len(asked) :] == asked]
+    """Return the path of the one field that a name, or the end of a path, stands for."""
+    known, wanted = list(fields_in(update)), tuple(str(name).split("."))
+    found = [path for path in known if path[-len(wanted) :] == wanted]
     if not found:
         there = ", ".join(map(".".join, known)) or "none"
         raise ValueError(f"no part of the update has a field {name!r}: there are {there}")
-    exact = [path for path in found if path == asked]
+    exact = [path for path in found if path == wanted]
     if len(found) > 1 and not exact:
         raise ValueError(f"{name!r} may be {' or '.join(map('.'.join, found))}: give the whole path")
     return (exact or found)[0]
 
 
 def replaced(component: Any, path: tuple[str, ...], value: Any) -> Any:
-    """The component with another value at the end of a path."""
+    """Return the component with another value at the end of a path."""
     name, *rest = path
     inner = replaced(getattr(component, name), tuple(rest), value) if rest else value
     return component.replace(**{name: inner})

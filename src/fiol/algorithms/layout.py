@@ -21,16 +21,15 @@ ROW_BLOCK = 8
 class Layout(Component):
     """The values of a row as the loops of a round see them, and the features as penalties do.
 
-    A row's `feature` has its n entries, whoever goes from features to the state counts by it; its values may have zeros
-    behind these.
+    A row's `feature` has its n entries, and loops over the state run over these; its values may have zeros behind them.
     """
 
     def values(self, x: Floats, buffers: RowBuffers) -> Any:
-        """The values of a row, whose buffers is then ready for it."""
+        """Return the values of a row, and prepare the buffers for it."""
         return x
 
     def features(self, feature: Indices, x: Floats, buffers: RowBuffers) -> Any:
-        """The feature of each of these values."""
+        """Return the feature of each of these values."""
         return feature
 
 
@@ -64,13 +63,13 @@ class InBlocks(Layout):
 
 
 def clear(values: Floats, first: int) -> None:
-    """Let a block of zeros begin there."""
+    """Write a block of zeros, from `first` on."""
     for k in range(ROW_BLOCK):
         values[first + k] = 0.0
 
 
 def choose_layout(regularizer: Regularizer, geometry: Geometry, joint: bool) -> Layout:
-    """The layout of rows, by the penalty and the geometry that do the work.
+    """Return the layout of rows for a penalty and a working geometry.
 
     >>> from fiol import L1, DiagonalMetric, Euclidean
     >>> choose_layout(L1(0.1), Euclidean(), False), choose_layout(L1([0.1, 0.2]), Euclidean(), False)

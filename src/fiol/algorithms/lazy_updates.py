@@ -114,6 +114,9 @@ class LazyUpdate(Component):
     | `stored_form(w, clock)` | the number that is stored for a weight w |
     | `tick(plan, clock, eta)` | the clock after one more round |
 
+    Plans call `exact_for`, every round calls `tick`, and the methods below call the others when weights are read
+    (`load`, `load_row`, `missed_sum`), stored (`keep`, `set_last_seen`) or all brought up to date (`settled`).
+
     `passed` is the difference between `now(clock)` and `state.last_seen`. `step` is the step of the feature, `unit` the
     unit in which the penalty sees its weight (`fiol.algorithms.units`).
     """
@@ -125,7 +128,7 @@ class LazyUpdate(Component):
     #: Whether `state.last_seen` is used.
     records: ClassVar[bool] = True
     #: Whether weights are stored as they are, and a round changes no stored weights of its row before it ends. Rows of
-    #: many scores are then worked on in place.
+    #: many scores are then updated in place.
     in_place: ClassVar[bool] = False
     #: Whether `replay_row` pays, where every weight has its own step.
     by_row: ClassVar[bool] = False
@@ -171,11 +174,11 @@ class LazyUpdate(Component):
     # --- reading and storing weights, for all kinds -------------------------------------------
 
     def passed(self, state: State, i: int, clock: Clock) -> float:
-        """What the clock advanced since feature i was last seen."""
+        """Return how far `now` has advanced since feature i was last seen."""
         return self.now(clock) - state.last_seen[i] if self.records else 0.0
 
     def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        """The weight of feature i for score k after `clock.t` rounds."""
+        """Return the weight of feature i for score k after `clock.t` rounds."""
         if self.replays:
             step = plan.step_of(state, i, self.replay_eta(clock))
             passed = self.now(clock) - state.last_seen[i] if self.records else 0.0  # a call makes reading 3 % slower
@@ -184,27 +187,38 @@ class LazyUpdate(Component):
         return get_weight(state.w, i, k)
 
     def missed_sum(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        """The sum of that weight over the rounds since its feature was last seen."""
+        """Return the sum of that weight over the rounds since its feature was last seen."""
         if self.records:
             passed, step = self.passed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
             return self.replay_sum(plan, get_weight(state.w, i, k), passed, step, plan.unit_of(state, i), clock, i)
         return 0.0
 
+    def add_missed(self, plan: Plan, state: State, feature: Indices, clock: Clock, times: float) -> None:
+        """Add `missed_sum` of a row's weights, `times` 1 or -1, to their sums over all rounds, if these are kept."""
+        if state.total.shape[0] > 0:
+            for j in range(feature.shape[0]):
+                i = nth(feature, j)
+                k = 0
+                while k < count_scores(state.w):
+                    missed = times * self.missed_sum(plan, state, i, k, clock)
+                    set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
+                    k = next_score(state.w, k)
+
     def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        """The factor by which missed rounds changed all weights of feature i, if there is one and many weights."""
+        """Return the factor by which missed rounds changed all weights of feature i; 1 if there is no common one."""
         if state.w.ndim == 1 or not (self.linear and plan.regularizer.linear):
             return 1.0
         passed, step = self.passed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
         return self.replay(plan, 1.0, passed, step, plan.unit_of(state, i), clock, i)
 
     def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
-        """The weight of feature i for score k times a factor, in which the shared one is included."""
+        """Return the weight of feature i for score k times a factor, in which the shared one is included."""
         if state.w.ndim == 1 or not (self.linear and plan.regularizer.linear):
             return self.load(plan, state, i, k, clock) * factor
         return get_weight(state.w, i, k) * factor
 
     def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, buffers: RowBuffers) -> None:
-        """The weights of a row of one score into `buffers.w`, by the records of its features in the buffers."""
+        """Write the weights of a row of one score to `buffers.w`, by the records of its features in the buffers."""
         w, now, most = weights_of_score(buffers.w, 0), self.now(clock), 0.0
         for j in range(feature.shape[0]):
             i = nth(feature, j)
@@ -212,7 +226,7 @@ class LazyUpdate(Component):
             buffers.passed[j] = now - state.last_seen[i]
             most = max(most, buffers.passed[j])
         if most > 0.0:
-            steps = plan.step_size.current_steps(feature.shape[0], self.replay_eta(clock), buffers)
+            steps = plan.step_size.steps(feature.shape[0], self.replay_eta(clock), buffers)
             self.replay_row(plan, feature, steps, clock, buffers)
 
     def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
@@ -231,9 +245,8 @@ class LazyUpdate(Component):
             k = 0
             while k < count_scores(state.w):
                 if state.total.shape[0] > 0:
-                    set_weight(
-                        state.total, i, k, get_weight(state.total, i, k) + self.missed_sum(plan, state, i, k, clock)
-                    )
+                    missed = self.missed_sum(plan, state, i, k, clock)
+                    set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
                 self.keep(plan, state, i, k, self.load(plan, state, i, k, clock), new)
                 k = next_score(state.w, k)
             self.set_last_seen(state, i, new)
@@ -242,40 +255,33 @@ class LazyUpdate(Component):
     # --- parts of a round, for all kinds ------------------------------------------------------
 
     def smallest_for(self, state: State) -> float:
-        """The smallest scale that weights of the state's precision may be divided by."""
+        """Return the smallest scale that weights of the state's precision may be divided by."""
         return self.smallest_scale if state.w.itemsize == 8 else max(self.smallest_scale, SMALLEST_FLOAT32_SCALE)
 
     def before_round(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
-        """The clock with which a round may begin: the scale is multiplied out before the round makes it too small."""
+        """Return the clock for a round to begin with: the scale is multiplied out before a round makes it too small."""
         if self.smallest_scale > 0.0 and abs(self.tick(plan, clock, eta).scale) < self.smallest_for(state):
             return self.settled(plan, state, clock)
         return clock
 
     def after_round(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
-        """The clock with which a round may end, before its row is stored.
+        """Return the clock for a round to end with, before its row is stored.
 
         The scale of a round that alone leaves next to nothing of the weights is multiplied out, not divided by.
         """
         if self.smallest_scale > 0.0 and abs(clock.scale) < self.smallest_for(state):
-            if state.total.shape[0] > 0:  # the row's own weights are added when they are stored
-                for j in range(feature.shape[0]):
-                    i = nth(feature, j)
-                    k = 0
-                    while k < count_scores(state.w):
-                        missed = self.missed_sum(plan, state, i, k, clock)
-                        set_weight(state.total, i, k, get_weight(state.total, i, k) - missed)
-                        k = next_score(state.w, k)
+            self.add_missed(plan, state, feature, clock, -1.0)  # the row's own weights are added when they are stored
             return self.settled(plan, state, clock)
         return clock
 
     def regularize_all(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
-        """The round of all features, where all take part."""
+        """Make the round of all features, for `Eager`."""
         if self.everywhere:
             for i in range(np.uint64(state.w.shape[0])):
                 plan.anchor.regularize_absent(plan, state, i, eta, clock)
 
     def add_all_totals(self, plan: Plan, state: State, clock: Clock) -> None:
-        """Add all weights after a round to their sums, where all features take part."""
+        """Add all weights after a round to their sums, for `Eager`."""
         if self.everywhere:
             for i in range(np.uint64(state.total.shape[0])):
                 k = 0
@@ -435,6 +441,8 @@ class ClosedFormReplay(LazyUpdate):
 
     def replay(self, plan: Plan, stored: float, passed: float, step: float, unit: float, clock: Clock, i: int) -> float:
         w, step = plan.units.to_units(stored, step / plan.problem.geometry.metric(i), unit)
+        if plan.regularizer.linear:  # a factor is the same in any unit
+            return plan.regularizer.catch_up(stored, step, passed, i)
         return plan.units.from_units(plan.regularizer.catch_up(w, step, passed, i), unit)
 
     def replay_sum(
@@ -446,13 +454,12 @@ class ClosedFormReplay(LazyUpdate):
     def replay_row(self, plan: Plan, feature: Indices, steps: PerFeature, clock: Clock, buffers: RowBuffers) -> None:
         w = weights_of_score(buffers.w, 0)
         for j in range(feature.shape[0]):
-            unit, metric = (
-                plan.units.unit_of(plan.step_size, buffers.statistics[:, j]),
-                plan.problem.geometry.metric(nth(feature, j)),
-            )
-            w[j], buffers.step[j] = plan.units.to_units(w[j], value_at(steps, j) / metric, unit)
+            unit = plan.units.unit_of(plan.step_size, buffers.statistics[:, j])
+            step = value_at(steps, j) / plan.problem.geometry.metric(nth(feature, j))
+            scaled, buffers.step[j] = plan.units.to_units(w[j], step, unit)
+            w[j] = w[j] if plan.regularizer.linear else scaled
         plan.regularizer.catch_up_row(feature, buffers.step, buffers.passed, w)
-        if plan.units.scaled:
+        if plan.units.scaled and not plan.regularizer.linear:
             for j in range(feature.shape[0]):
                 unit = plan.units.unit_of(plan.step_size, buffers.statistics[:, j])
                 w[j] = plan.units.from_units(w[j], unit)

@@ -1,4 +1,4 @@
-"""The first switch of Table 1, A(w): what a round does with the loss.
+"""Loss steps, the first switch of Table 1, A(w): the loss itself, its linearization, or between the two.
 
 A `LossStep` chooses beta, and the new weights are w(beta) of the row's path (`fiol.components.geometries`).
 """
@@ -15,14 +15,14 @@ from fiol.components.subproblem import Problem
 class LossStep(Component):
     """How the loss enters a round: `pull(problem, row, z, out)` writes the new weights and returns (beta, score).
 
-    `z` is the score of the weights before the round. With many scores, z and beta are arrays, and
-    nobody asks for the new ones.
+    `z` is the score of the weights before the round. With many scores, z and beta are arrays, and the returned scores
+    are not used.
     """
 
     protocol: ClassVar[dict[str, tuple[str, ...]]] = {"pull": ("problem", "row", "z", "out")}
     required: ClassVar[tuple[str, ...]] = ("pull",)
-    #: The method without which a loss cannot be used.
-    asks: ClassVar[str] = "value"
+    #: The method that a loss must have.
+    needs: ClassVar[str] = "value"
     #: Whether beta is the root of the round's equation, so that all of the problem must be one a solver can solve.
     solves: ClassVar[bool] = False
 
@@ -56,7 +56,7 @@ class ImportanceAware(LossStep):
     beta is chosen as if there were no penalty (Karampatziakis and Langford 2011).
     """
 
-    asks: ClassVar[str] = "flow"
+    needs: ClassVar[str] = "flow"
 
     def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
         p, _ = problem.start(row)
@@ -70,7 +70,7 @@ class Truncated(LossStep):
     beta = -f' min(1, (f - min f) / (p f'^2)), chosen as if there were no penalty (Asi and Duchi 2019).
     """
 
-    asks: ClassVar[str] = "lower"
+    needs: ClassVar[str] = "lower"
 
     def pull(self, problem: Problem, row: Row, z: float, out: Floats) -> tuple[float, float]:
         p, _ = problem.start(row)

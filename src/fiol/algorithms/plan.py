@@ -1,4 +1,4 @@
-"""A plan: an update with all choices made, the value that the compiled loops are specialised on."""
+"""A plan: an update with all choices made, the value that compiled loops are specialized on."""
 
 from __future__ import annotations
 
@@ -40,38 +40,34 @@ class Plan(Component):
     units: Units
     layout: Layout
 
-    def h_of(self, state: State, i: int) -> float:
-        """The metric of feature i."""
-        return self.step_size.h(state.statistics[i], 1.0)
-
     def step_of(self, state: State, i: int, eta: float) -> float:
-        """The step of feature i; 0 for a feature about which nothing is known."""
+        """Return the step of feature i; 0 for a feature about which nothing is known."""
         return self.step_size.step_of_feature(eta, state.statistics[i])
 
     def l1_rate(self, step: float, i: int) -> float:
-        """What l1 takes from abs(weight) / `clock.scale` per unit of `clock.cumulative_l1`, in Euclidean geometry."""
+        """Return the loss of abs(weight) / `clock.scale` to l1 per unit of `clock.cumulative_l1`, if Euclidean."""
         return self.regularizer.l1(i) * step
 
     def unit_of(self, state: State, i: int) -> float:
-        """The unit in which the penalty sees the weight of feature i."""
+        """Return the factor of the weight of feature i in the penalty."""
         return self.units.unit_of(self.step_size, state.statistics[i])
 
     def first_weight(self, features: int) -> float:
-        """Every weight before the first round: the origin of the geometry, on the set Omega."""
+        """Return every weight before the first round: the origin of the geometry, on the set Omega."""
         return self.regularizer.clip(self.problem.geometry.first_weight(features))
 
     def first_entry(self, features: int) -> float:
-        """Every entry of `State.w` before the first round: the weight, or the empty sum of pulls."""
+        """Return every entry of `State.w` before the first round: the weight, or the empty sum of pulls."""
         return 0.0 if self.anchor.keeps_all_rounds else self.first_weight(features)
 
     def new_state(self, shape: tuple[int, ...], first: float, dtype: Any, averaging: bool) -> State:
-        """The state before the first round, with weights of this shape; `first` is every entry of `State.w`."""
+        """Return the state before the first round, with weights of this shape; `first` is every entry of `State.w`."""
         return empty_state(shape, first, dtype, self.lazy_update.records, self.step_size.width(), averaging)
 
 
 @functools.lru_cache(maxsize=64)  # learners of equal updates share a plan, and with it compiled code
 def make_plan(update: Update, averaging: bool = False) -> Plan:
-    """The plan of an update; TypeError if its parts do not fit."""
+    """Return the plan of an update; TypeError if its parts do not fit."""
     regularizer = update.geometry.reparametrization().transform_regularizer(update.regularizer)
     seen = update.regularizer_step.seen(regularizer)
     problem = subproblem(update, seen)
@@ -88,7 +84,7 @@ def make_plan(update: Update, averaging: bool = False) -> Plan:
 
 
 def subproblem(update: Update, seen: Regularizer) -> Problem | JointProblem:
-    """The problem that the update's solver solves, with the regularizer `seen`."""
+    """Return the problem that the update's solver solves, with the regularizer `seen`."""
     parts = seen, update.geometry, update.solver
     if isinstance(update.loss, JointLoss):
         start = not update.anchor.keeps_all_rounds and not update.regularizer_step.pushes
@@ -103,7 +99,7 @@ def subproblem(update: Update, seen: Regularizer) -> Problem | JointProblem:
 
 @functools.lru_cache(maxsize=64)
 def intercept_plan(plan: Plan) -> Plan:
-    """The same update for the intercept: one Euclidean weight, always present, never penalized."""
+    """Return the plan of the intercept: one Euclidean weight, always present, never penalized."""
     problem: Problem | JointProblem
     if isinstance(plan.problem, JointProblem):
         problem = make_joint_problem(plan.problem.loss, Unregularized(), Euclidean())
@@ -116,10 +112,10 @@ def intercept_plan(plan: Plan) -> Plan:
 
 
 def objection(update: Update, geometry: Geometry) -> str:
-    """Why the parts of an update do not fit (`geometry` is the one that does the work), or ''."""
+    """Return why the parts of an update do not fit (`geometry` is the working one), or ''."""
     name = type(update.geometry).__name__
-    if not update.loss.has(update.loss_step.asks):
-        step, loss, verb = type(update.loss_step).__name__, type(update.loss).__name__, update.loss_step.asks
+    if not update.loss.has(update.loss_step.needs):
+        step, loss, verb = type(update.loss_step).__name__, type(update.loss).__name__, update.loss_step.needs
         return f"{step} needs `{verb}`; {loss} has none: use ImplicitLoss()"
     if update.regularizer_step.pushes and not update.regularizer.has("slope"):
         return (
@@ -165,9 +161,9 @@ def check_digits(update: Update) -> None:
 
 
 def record_objection(step_size: StepSize) -> str:
-    """Where an adaptive step size leaves the record of a feature, or '': compiled code would not notice.
+    """Return which method of an adaptive step size uses an entry beyond its record, or '': compiled code has no check.
 
-    Its methods are tried in the interpreter, once; whatever else they raise is for a round to say.
+    Its methods are called in the interpreter, once; a round raises whatever else they raise.
     """
     rule = getattr(step_size, "step_size", step_size)  # the one inside, if there is one
     if not isinstance(rule, Adaptive):
@@ -212,7 +208,7 @@ def undeclared_fact(rule: Adaptive, n: int) -> str:
 
 
 def properties_of(update: Update, geometry: Geometry, averaging: bool) -> UpdateProperties:
-    """The properties by which a lazy update is chosen; `geometry` is the one that does the work."""
+    """Return the properties by which a lazy update is chosen; `geometry` is the working one."""
     how, anchor, step_size = update.regularizer_step, update.anchor, update.step_size
     penalty = update.regularizer.omega() if how.ignores else update.regularizer
     return UpdateProperties(
@@ -234,7 +230,7 @@ def properties_of(update: Update, geometry: Geometry, averaging: bool) -> Update
 
 
 def choose_lazy_update(update: UpdateProperties) -> LazyUpdate:
-    """The cheapest lazy update that is exact for an update; see `fiol.algorithms.lazy_updates`.
+    """Return the cheapest lazy update that is exact for an update; see `fiol.algorithms.lazy_updates`.
 
     >>> from fiol import L1, AdaGrad, ElasticNet, Euclidean, Logistic, Polynomial, Ridge
     >>> [choose_lazy_update(properties_of(Update(Logistic(), r, s), Euclidean(), False)) for r, s in [

@@ -1,4 +1,4 @@
-"""The second switch of Table 1, B(w): what a round does with the regularizer."""
+"""Regularizer steps, the second switch of Table 1, B(w): the penalty itself, its linearization, or none."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RegularizerStep(Component):
         return w
 
     def centers(self, plan: Plan, feature: Indices, x: Floats, w: Any, steps: PerFeature, buffers: RowBuffers) -> Any:
-        """Where the paths of a row's weights start: the weights themselves, if nothing pushes."""
+        """Return where the paths of a row's weights start: the weights themselves, if nothing pushes."""
         return w
 
     def ridge_factor(self, ridge: float) -> float:

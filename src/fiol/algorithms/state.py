@@ -1,4 +1,4 @@
-"""What a learner remembers: its weights and a record per feature, and a clock for all."""
+"""The state of a learner: weights and a record per feature, and a clock."""
 
 from __future__ import annotations
 
@@ -32,6 +32,16 @@ class Clock(NamedTuple):
     cumulative_l1: float  #: sum of eta / scale: what l1 has taken from weight / scale, for lam1 = 1
     cumulative_scale: float  #: sum of `scale` over the rounds
     slopes: float  #: sum of squared derivatives, or of `Loss.scale_statistic`, where the step size needs it
+
+
+class RoundRow(NamedTuple):
+    """A row in its round, as anchors take it."""
+
+    feature: Any  #: its features
+    x: Any  #: their values, perhaps with zeros behind them (`fiol.algorithms.layout`)
+    eta: float  #: the step size of the round
+    clock: Clock  #: before the round
+    buffers: Any  #: a `RowBuffers`
 
 
 class Uncounted(NamedTuple):
@@ -70,7 +80,7 @@ def make_row_buffers(entries: int, statistics: int, trailing: tuple[int, ...] = 
 
 
 def grown(state: State, features: int, fresh: State) -> State:
-    """A copy with room for more features, each like the one of `fresh`."""
+    """Return a copy with this many features, new ones like the one of `fresh`."""
     new = State(*(aligned((features * bool(a.shape[0]), *a.shape[1:]), a.dtype) for a in fresh))
     for a, b, first in zip(state, new, fresh, strict=True):
         b[: a.shape[0]] = a
@@ -80,7 +90,7 @@ def grown(state: State, features: int, fresh: State) -> State:
 
 
 def placed(state: State, places: Any, features: int, fresh: State) -> State:
-    """A copy with so many features, of which places[i] is what was feature i; all others like the one of `fresh`."""
+    """Return a copy with this many features, old feature i at places[i], and the others like that of `fresh`."""
     new = grown(State(*(a[:0] for a in state)), features, fresh)
     for a, b in zip(state, new, strict=True):
         if a.shape[0]:
@@ -89,7 +99,7 @@ def placed(state: State, places: Any, features: int, fresh: State) -> State:
 
 
 def spread(state: State, places: Any, scores: int, start: float) -> State:
-    """A copy with more scores, of which places[k] is what was score k; the weights of the others are `start`."""
+    """Return a copy with more scores, old score k at places[k]; the weights of the others are `start`."""
     w, total = (aligned((a.shape[0], scores), a.dtype) for a in (state.w, state.total))
     w.fill(start)
     w[:, places], total[:, places] = state.w, state.total
@@ -97,13 +107,13 @@ def spread(state: State, places: Any, scores: int, start: float) -> State:
 
 
 def arrays_by_name(state: State, statistics: tuple[str, ...]) -> dict[str, Any]:
-    """The arrays of a state by their names in model files, one for each statistic; `last_seen` is called mark there."""
+    """Return the arrays by their names in model files, one for each statistic; `last_seen` is called mark there."""
     records = {name: state.statistics[:, k] for k, name in enumerate(statistics)}
     return {"w": state.w, "mark": state.last_seen, **records, "total": state.total}
 
 
 def assembled(arrays: dict[str, Any], statistics: tuple[str, ...]) -> State:
-    """A state of copies of the arrays that `arrays_by_name` gives, each at a cache line."""
+    """Return a state of copies of the arrays that `arrays_by_name` gives, each at a cache line."""
     records = aligned((arrays["w"].shape[0], len(statistics)), arrays["w"].dtype)
     for k, name in enumerate(statistics):
         records[:, k] = arrays[name]
@@ -111,14 +121,14 @@ def assembled(arrays: dict[str, Any], statistics: tuple[str, ...]) -> State:
 
 
 def realigned(array: Any) -> Any:
-    """A copy that starts at a cache line."""
+    """Return a copy that starts at a cache line."""
     new = aligned(array.shape, array.dtype)
     new[...] = array
     return new
 
 
 def aligned(shape: int | tuple[int, ...], dtype: Any) -> Any:
-    """Zeros that start at a cache line, which is worth a fifth of the time of a row; memory is used when touched."""
+    """Return zeros that start at a cache line, which saves a fifth of the time of a row."""
     dtype, size = np.dtype(dtype), int(prod(shape) if isinstance(shape, tuple) else shape)
     length = size * dtype.itemsize + 64
     raw = np.frombuffer(untouched(length), np.uint8) if length >= LARGE else np.zeros(length, np.uint8)
@@ -126,12 +136,12 @@ def aligned(shape: int | tuple[int, ...], dtype: Any) -> Any:
     return raw[start : start + size * dtype.itemsize].view(dtype).reshape(shape)
 
 
-#: From so many bytes on, numpy asks for huge pages, of which a single feature would make 2 MB resident.
+#: From this many bytes on, numpy asks for huge pages, of which a single feature would make 2 MB resident.
 LARGE = 2**22
 
 
 def untouched(size: int) -> Any:
-    """Zeroed memory in small pages, private to the process."""
+    """Return zeroed memory in small pages, private to the process."""
     if not hasattr(mmap, "MAP_PRIVATE"):  # Windows
         return bytearray(size)
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,6 +1,6 @@
-"""Units of weights: what a penalty sees of a weight.
+"""Units of weights: the number that a penalty is applied to.
 
-A feature in millimetres has values a thousand times those in metres, and a weight a thousandth of theirs. With a scale
+A feature in millimeters has values a thousand times those in meters, and a weight a thousandth of theirs. With a scale
 s per feature, the size of its values, s w is the same in both. A penalty in units of features is r(s w) for r(w), and
 
     argmin_w  r(s w) + (w - u)^2 / (2 step)  =  prox(s u, s^2 step) / s
@@ -18,7 +18,7 @@ from fiol.components.component import Component, PerFeature, value_at
 from fiol.components.geometries import Geometry
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats, RowBuffers
-from fiol.components.step_sizes import StepSize
+from fiol.components.step_sizes import StepSize, scale_of
 
 if TYPE_CHECKING:
     from fiol.algorithms.regularizer_steps import RegularizerStep
@@ -40,10 +40,10 @@ class Units(Component):
     | method | meaning |
     |---|---|
     | `unit_of(step_size, s)` | the unit s of the weight of a feature with this record, as a factor |
-    | `to_units(w, step, unit)` | a weight and its step as the penalty sees them |
-    | `from_units(w, unit)` | the weight that the penalty sees so |
-    | `units_of_row(step_size, features, buffers)` | the units of a row after `meet`: one for all or an array |
-    | `row_in_units(x, center, steps, unit, buffers)` | values, centers and steps of a row, as its problem sees them |
+    | `to_units(w, step, unit)` | a weight and its step, for the penalty |
+    | `from_units(w, unit)` | the weight, given the number that the penalty is applied to |
+    | `units_of_row(step_size, features, buffers)` | the units of a row's features: one for all or an array |
+    | `row_in_units(x, center, steps, unit, buffers)` | values, centers and steps of a row, for its problem |
     | `row_from_units(new, unit)` | the row's weights that solve the problem, in place, as weights |
     """
 
@@ -71,7 +71,7 @@ class Units(Component):
     def prox_in_units(
         self, geometry: Geometry, regularizer: Regularizer, w: float, step: float, unit: float, i: int
     ) -> float:
-        """argmin_v r(s v) + B(v, w) / step."""
+        """Return argmin_v r(s v) + B(v, w) / step."""
         w, step = self.to_units(w, step, unit)
         return self.from_units(geometry.weight(regularizer, w, 0.0, 0.0, step, i), unit)
 
@@ -81,10 +81,10 @@ class RawUnits(Units):
 
 
 class FeatureUnits(Units):
-    """Weights times the scales of their features, which the step size knows: r(s w).
+    """Weights times the sizes of their features' values, which the step size keeps: r(s w).
 
     >>> from fiol import L1, Euclidean, Ridge
-    >>> FeatureUnits().prox_in_units(Euclidean(), L1(0.1), 0.003, 1e-6, 1000.0, 0)  # in millimetres, as 3 in metres
+    >>> FeatureUnits().prox_in_units(Euclidean(), L1(0.1), 0.003, 1e-6, 1000.0, 0)  # in millimeters, as 3 in meters
     0.0029
     >>> FeatureUnits().prox_in_units(Euclidean(), Ridge(1.0), 0.003, 1e-6, 1000.0, 0)
     0.0015
@@ -93,7 +93,7 @@ class FeatureUnits(Units):
     scaled: ClassVar[bool] = True
 
     def unit_of(self, step_size: StepSize, s: Floats) -> float:
-        return step_size.scale(s)
+        return scale_of(step_size, s)
 
     def to_units(self, w: float, step: float, unit: float) -> tuple[float, float]:
         return to_unit(w, step, unit)
@@ -102,12 +102,12 @@ class FeatureUnits(Units):
         return from_unit(w, unit)
 
     def units_of_row(self, step_size: StepSize, features: int, buffers: RowBuffers) -> PerFeature:
-        for j in range(features):  # what has passed since features were last seen is of no more use
-            buffers.passed[j] = step_size.scale(buffers.statistics[:, j])
+        for j in range(features):  # which is free again, once weights are up to date
+            buffers.passed[j] = scale_of(step_size, buffers.statistics[:, j])
         return buffers.passed[:features]
 
     def row_in_units(self, x: Floats, center: Any, steps: PerFeature, unit: PerFeature, buffers: RowBuffers) -> Any:
-        for j in range(x.shape[0]):  # one loop for all has too many arrays to vectorise
+        for j in range(x.shape[0]):  # one loop for all has too many arrays to vectorize
             buffers.before[j] = from_unit(x[j], value_at(unit, j))
         for j in range(x.shape[0]):
             buffers.center[j] = to_unit(center[j], 0.0, value_at(unit, j))[0]
@@ -121,7 +121,7 @@ class FeatureUnits(Units):
 
 
 class JointUnits(FeatureUnits):
-    """`FeatureUnits` for rows of many scores, whose problem has the units itself: weights may be worked on in place."""
+    """`FeatureUnits` for rows of many scores: their problem applies the units, since weights may be in place."""
 
     def row_in_units(self, x: Floats, center: Any, steps: PerFeature, unit: PerFeature, buffers: RowBuffers) -> Any:
         return x, center, steps
@@ -131,20 +131,20 @@ class JointUnits(FeatureUnits):
 
 
 class PushedUnits(Units):
-    """`FeatureUnits` for a penalty that a push replaces: no problem sees it."""
+    """`FeatureUnits` for a linearized penalty: a push replaces it in the problem."""
 
     scaled: ClassVar[bool] = True
 
     def unit_of(self, step_size: StepSize, s: Floats) -> float:
-        return step_size.scale(s)
+        return scale_of(step_size, s)
 
 
 def choose_units(
     step_size: StepSize, regularizer: Regularizer, how: RegularizerStep, geometry: Geometry, joint: bool
 ) -> Units:
-    """The units in which a penalty sees weights: those of features if the step size has them.
+    """Return the units in which a penalty sees weights: those of features if the step size has them.
 
-    Not in entropic geometries, whose weights start from a number that knows no unit. TypeError for bounds of weights
+    Not in entropic geometries, whose weights start from a number without a unit. TypeError for bounds of weights
     that are neither 0 nor infinite: these are raw.
 
     >>> from fiol import L1, AdaGrad, Box, Euclidean, ImplicitRegularizer, ScaleFree

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from math import isnan
+
+import numpy as np
 
 from fiol.algorithms.anchors import Anchor, LastIterate
 from fiol.algorithms.loss_steps import ImplicitLoss, LossStep
@@ -21,7 +24,7 @@ TUNING_FREE = ScaleFree(AdaGrad())
 
 
 class Update(Component):
-    """What a learner does in every round:
+    """The minimization that a learner makes in every round:
 
         w_new = argmin_w  A(w) + B(w) + C(w)
 
@@ -44,7 +47,7 @@ class Update(Component):
     solver: Solver | None = None
 
     def brief(self) -> str:
-        """The parts that are not the default ones.
+        """Return the parts that are not the default ones.
 
         >>> from fiol import L1, Logistic
         >>> Update(Logistic(), L1(0.01)).brief()
@@ -55,23 +58,24 @@ class Update(Component):
         return f"Update({', '.join(f'{name}={value!r}' for name, value in own)})"
 
     def __post_init__(self) -> None:
-        self.validate()  # first of all: a text or a number in the place of a part gets a better word here
+        self.validate()  # first, for better messages about a text or a number in the place of a part
         super().__post_init__()
 
     def statistics(self) -> tuple[str, ...]:
-        """The names of the numbers kept per feature, in the order of its record."""
+        """Return the names of the numbers kept per feature, in the order of its record."""
         return self.step_size.for_loss(self.loss).statistics()
 
     def has_variance(self) -> bool:
-        """Whether variances of weights, and so of scores, are known."""
-        return self.step_size.has_variance() and self.loss.has("dispersion")
+        """Return whether variances of weights, and so of scores, are known."""
+        step_size = self.step_size.for_loss(self.loss)
+        return self.loss.has("dispersion") and not isnan(step_size.variance(np.ones(step_size.width()), 1.0, 1.0, 1.0))
 
     def starts_anywhere(self) -> bool:
-        """Whether learning can begin from given weights."""
+        """Return whether learning can begin from given weights."""
         return self.geometry.reparametrization().is_identity and not self.anchor.keeps_all_rounds
 
     def centers_features(self) -> bool:
-        """Whether features far from 0 are learned as if their mean were 0, where there is an intercept."""
+        """Return whether features far from 0 are learned as if their mean were 0, where there is an intercept."""
         return (
             self.step_size.centers_features()
             and self.geometry.quadratic
@@ -79,21 +83,21 @@ class Update(Component):
         )
 
     def is_symmetric(self) -> bool:
-        """Whether weights may have any sign, so that targets times -1 make weights times -1."""
+        """Return whether weights may have any sign, so that targets times -1 make weights times -1."""
         low, high = self.regularizer.bounds()
         return self.geometry.least_weight() != 0.0 and low == -high
 
     def leaves_zeros(self) -> bool:
-        """Whether weights start at exactly 0, and may be set there."""
+        """Return whether weights start at exactly 0, and may be set there."""
         starts, step = self.geometry.least_weight() != 0.0, self.regularizer_step
         return starts and self.regularizer.has_l1() and not (step.pushes or step.ignores)
 
     def is_linear(self) -> bool:
-        """Whether the score is <x, w> plus an intercept, for some weights."""
+        """Return whether the score is <x, w> plus an intercept, for some weights."""
         return True
 
     def is_implicit(self) -> bool:
-        """Whether the loss is minimised as it is, so that no step overshoots."""
+        """Return whether the loss is minimized as it is, so that no step overshoots."""
         return self.loss_step.solves
 
     def validate(self) -> None:

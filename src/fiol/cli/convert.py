@@ -1,4 +1,4 @@
-"""`fiol convert`: data of one format in another."""
+"""`fiol convert`: rows as svmlight or Vowpal Wabbit's text, for other tools."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ result_option = option_in("Result")
 @click.command("convert", cls=OptionSections)
 @click.argument("sources", nargs=-1, required=True, metavar="DATA...")
 @data_options
-@result_option("--to", "form", type=click.Choice(["svmlight", "vw", "csv", "json", "parquet"]),
+@result_option("--to", "form", type=click.Choice(["svmlight", "vw"]),
          help="The format to write [default: by the ending of FILE].")  # fmt: skip
 @result_option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="FILE",
-         help="Where to; there when it is complete, or not at all.")  # fmt: skip
+         help="The file to write; it appears when it is complete.")  # fmt: skip
 @result_option("--force", is_flag=True, help="Replace FILE if it exists.")
 @result_option("--bits", type=click.IntRange(1, 30), help="For svmlight: number names by a hash, into 2^BITS.")
 @result_option("--names", type=click.Path(dir_okay=False), metavar="NAMES",
-         help="For svmlight: write the names, a JSON text a line, the first being feature 1.")  # fmt: skip
+         help="For svmlight: write the names of features as JSON text, one a line, from feature 1.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object about it.")
 @handle_errors
 def convert_data(
@@ -38,16 +38,15 @@ def convert_data(
     signals: Any,
     **options: Any,
 ) -> None:
-    """Write the rows of DATA, in their order, to FILE in another format.
+    """Write the rows of DATA, in their order, as svmlight or Vowpal Wabbit's text, for training with other tools.
 
-    Columns stay columns between csv, json and parquet. For svmlight and vw, rows are the features that a model would
-    learn from (texts, dates and holes by the coding; say --target), and names of features become numbers in svmlight:
-    as they first appear, or by --bits. Features of svmlight and vw become keys of json, or columns of csv and parquet.
+    Rows become the features that a model would learn from: text, dates and missing values by the coding of columns,
+    interactions included. In svmlight names of features become numbers: in the order of their appearance, or by --bits.
+    Target, weight and tag are written, too; a row that the format cannot express is an error.
 
     \b
-    fiol convert clicks.csv -o clicks.parquet
-    fiol convert clicks.csv --target clicked --to vw -o clicks.vw
-    fiol convert rcv1.svm.gz --to json -o rcv1.jsonl
+    fiol convert clicks.csv --target clicked -o clicks.vw
+    fiol convert clicks.parquet --target clicked -o clicks.svm --names clicks.names
     """
     from fiol.readers.converting import Conversion, format_to_write
     from fiol.readers.reading import guess
@@ -70,8 +69,8 @@ def convert_data(
     given = TrainOptions(**take_data_options(options))
     files = Sources(list(sources))
     reading = guess(files, **given.reading())
-    if form == "svmlight" and reading.kind.has_columns and reading.target is None:
-        raise click.UsageError("a line of svmlight starts with the target: say by --target which column it is")
+    if reading.kind.has_columns and reading.target is None:
+        raise click.UsageError("name the column of the target by --target: otherwise it would become a feature")
     work = Conversion(reading, files, form, on_error, bits)
     work.run(output, overwrite=force)
     known = getattr(work.encoder, "names", None)

@@ -1,4 +1,4 @@
-"""`fiol export` and `fiol import`: models as others read them, and back from JSON."""
+"""`fiol export` and `fiol import`: models in other formats, and back from JSON."""
 
 from __future__ import annotations
 
@@ -6,99 +6,76 @@ import json
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fiol.cli.errors import handle_errors, refuse_existing
 from fiol.cli.sections import OptionSections, option_in
+from fiol.exports.formats import EXPORT_FORMATS
 
-#: What a model can be, and what each is.
-EXPORTED = {
-    "json": "all of it, with exact numbers; fiol import reads it back",
-    "vw": "lines of name:hash:weight, as Vowpal Wabbit's --invert_hash writes them",
-    "sklearn": "a fitted estimator of scikit-learn, pickled",
-    "onnx": "a graph for any runtime of ONNX",
-    "sql": "one SELECT that scores the rows of a table",
-    "python": "a module with score(row) and predict(row) that needs no library",
-}
-#: What is no text, so that it goes to a file.
-BINARY = ("sklearn", "onnx")
+sql_option, json_option = option_in("SQL"), option_in("JSON")
+#: The dialects of SQL; `fiol.exports.dialects` has them, which help texts do not load.
+SQL_DIALECTS = ["standard", "sqlite", "postgresql", "duckdb"]
 
-of_sql, of_json, of_vw = option_in("SQL"), option_in("JSON"), option_in("Vowpal Wabbit")
+EXPORT_HELP = f"""Write MODEL in another format, to FILE or to standard output.
+
+\b
+{chr(10).join(f"{name:9} {each.description}" for name, each in EXPORT_FORMATS.items())}
+
+\b
+fiol export clicks.fiol --to json -o clicks.json
+fiol export clicks.fiol --to sql --table clicks --dialect sqlite | sqlite3 shop.db
+fiol export clicks.fiol -o clicks_model.py
+"""
 
 
-@click.command("export", cls=OptionSections)
+@click.command("export", cls=OptionSections, help=EXPORT_HELP)
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
-@click.option("--to", "form", required=True, type=click.Choice(list(EXPORTED)), help="What to make of it.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where to; whole or not at all.")
+@click.option("--to", "name", type=click.Choice(list(EXPORT_FORMATS)),
+              help="The format [default: by the ending of FILE].")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@of_sql("--table", default="data", show_default=True, help="What the table is called.")
-@of_sql("--dialect", default="standard", type=click.Choice(["standard", "sqlite", "postgresql"]), show_default=True,
-        help="How parts of dates are told.")  # fmt: skip
-@of_sql("--column", "column", default="f{}", show_default=True, help="What columns of numbered features are called.")
-@of_json("--no-state", is_flag=True, help="Leave out what learning goes on from: for predicting alone, much smaller.")
-@of_vw("--bits", type=click.IntRange(1, 31), default=18, show_default=True, help="Bits of the hashes (-b).")
+@sql_option("--table", default="data", show_default=True, help="Name of the table.")
+@sql_option("--dialect", default="standard", type=click.Choice(SQL_DIALECTS), show_default=True,
+            help="The database; standard SQL has no parts of dates.")  # fmt: skip
+@sql_option("--column", default="f{}", show_default=True, help="Names of the columns of numbered features.")
+@json_option("--no-state", "state", is_flag=True, flag_value=False, default=True,
+             help="Leave out what learning continues from: for predicting alone, much smaller.")  # fmt: skip
 @handle_errors
-def export_model(model: str, form: str, output: str | None, force: bool, signals: Any, **options: Any) -> None:
-    """Write MODEL in another form, to FILE or to standard output.
-
-    \b
-    json      all of it, with exact numbers; fiol import reads it back
-    vw        lines of name:hash:weight, as Vowpal Wabbit's --invert_hash writes them
-    sklearn   a fitted estimator of scikit-learn, pickled (joblib.load, pickle.load)
-    onnx      a graph for any runtime of ONNX, which takes a matrix of features
-    sql       one SELECT that scores the rows of a table
-    python    a module with score(row) and predict(row) that needs no library
-
-    \b
-    fiol export clicks.fiol --to json -o clicks.json
-    fiol export clicks.fiol --to sql --table clicks --dialect sqlite | sqlite3 shop.db
-    fiol export clicks.fiol --to python -o clicks_model.py
-    """
-    if output is None and form in BINARY:
-        raise click.UsageError(f"--to {form} is no text: name a file by -o")
+def export_model(model: str, name: str | None, output: str | None, force: bool, signals: Any, **options: Any) -> None:
+    """Write a model file in another format."""
+    name = name or format_by_ending(output)
+    found = EXPORT_FORMATS[name]
+    context = click.get_current_context()
+    for option in options:
+        if option not in found.options and context.get_parameter_source(option) is not ParameterSource.DEFAULT:
+            flag = "--no-state" if option == "state" else f"--{option}"
+            raise click.UsageError(f"{flag} has no effect on --to {name}")
+    if output is None and found.serialize is not None:
+        raise click.UsageError(f"--to {name} is no text: name a file by -o")
     if output is not None:
         refuse_existing(output, force)
+    import fiol
     from fiol.workflow.files import atomic_write
-    from fiol.workflow.model import open_model
 
-    made = exported(open_model(model, compiled=False), form, options)
-    if isinstance(made, bytes):
+    data = found.file_data(fiol.load(model, compiled=False), **{option: options[option] for option in found.options})
+    if isinstance(data, bytes):
         from fiol.readers.writing import file_for
 
         with file_for(output, force) as file:
-            file.write(made)
+            file.write(data)
     else:
         with atomic_write(output) as file:
-            file.write(made)
+            file.write(data)
             file.flush()
 
 
-def exported(learner: Any, form: str, options: dict[str, Any]) -> str | bytes:
-    """The model in a form, as text or bytes."""
-    if form == "json":
-        from fiol.exports.json_model import model_as_json
-
-        return model_as_json(learner, state=not options["no_state"])
-    if form == "vw":
-        from fiol.exports.vw_text import vw_text
-
-        return vw_text(learner, options["bits"])
-    if form == "sql":
-        from fiol.exports.sql import sql_scores
-
-        return sql_scores(learner, options["table"], options["column"], dialect=options["dialect"])
-    if form == "python":
-        from fiol.exports.python_source import python_source
-
-        return python_source(learner)
-    if form == "onnx":
-        from fiol.exports.onnx_graph import onnx_model
-
-        return onnx_model(learner).SerializeToString()  # type: ignore[no-any-return]
-    import pickle
-
-    from fiol.exports.sklearn_model import to_sklearn
-
-    return pickle.dumps(to_sklearn(learner))
+def format_by_ending(path: str | None) -> str:
+    """Return the format that the ending of a file name means; UsageError if it means none."""
+    for name, found in EXPORT_FORMATS.items():
+        if path is not None and path.lower().endswith(found.extension):
+            return name
+    endings = ", ".join(found.extension for found in EXPORT_FORMATS.values())
+    raise click.UsageError(f"name the format by --to, or by the ending of FILE: {endings}")
 
 
 @click.command("import")
@@ -108,7 +85,7 @@ def exported(learner: Any, form: str, options: dict[str, Any]) -> str | bytes:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object about it.")
 @handle_errors
 def import_model(file: str, output: str, force: bool, as_json: bool, signals: Any) -> None:
-    """Make a model file of JSON that `fiol export --to json` wrote.
+    """Write a model file from JSON that `fiol export --to json` wrote.
 
     With its state the model is the one that was exported, bit for bit. Without ("state": null) it predicts by the
     weights in FILE, which may have been edited, and learns anew from these.
@@ -119,11 +96,16 @@ def import_model(file: str, output: str, force: bool, as_json: bool, signals: An
     refuse_existing(output, force)
     from fiol.exports.json_model import load_json
 
-    learner = load_json(file, compiled=False)
-    learner.save(output)
-    facts = {"model": output, "features": learner.n_features, "nonzeros": learner.n_nonzero, "rounds": learner.rounds}
+    model = load_json(file, compiled=False)
+    model.save(output)
+    weights = model.weights if hasattr(model, "weights") else model.coef_
+    facts = {
+        "model": output,
+        "features": weights.shape[-1],
+        "nonzeros": int((weights != 0.0).reshape(-1, weights.shape[-1]).any(axis=0).sum()),
+        "rounds": getattr(model, "rounds", None),
+    }
     if as_json:
         click.echo(json.dumps(facts))
     else:
-        found = f"{facts['nonzeros']:,} of {facts['features']:,} features have a weight"
-        click.echo(f"{output}: {found}, {facts['rounds']:,} rounds")
+        click.echo(f"{output}: {facts['nonzeros']:,} of {facts['features']:,} features have a weight")

@@ -239,7 +239,7 @@ def write_page(path: str, job: Any, collector: Any, progress: Any) -> str | None
         training.learner,
         job.task,
         collector.evaluation,
-        judged=collector.judged(training),
+        evaluated_on=collector.evaluated_on(training),
         command=typed_command(),
         data=", ".join(job.asked["data"]),
         windows=collector.evaluation.windows.all,

@@ -14,8 +14,8 @@ import click
 
 from fiol.cli.vw_options import Translated, VwOptionError, translated_words
 
-#: A namespace in a line, with a factor or not.
-NAMESPACE = re.compile(rb"\|([^ \t\r\n|:]+)")
+#: A namespace in a line, with a factor or not; the unnamed one if there is a feature in it.
+NAMESPACE = re.compile(rb"\|(?:([^ \t\r\n|:]+)|[ \t]+[^ \t\r\n|])")
 
 
 @click.command("vw", context_settings={"ignore_unknown_options": True})
@@ -25,9 +25,10 @@ def vowpal_wabbit(words: tuple[str, ...], dry_run: bool) -> None:
     """Do what `vw OPTIONS` would do, and say by which commands of fiol.
 
     Understood are -d, -f, -i, -t, -p, -r, --link, --binary, --probabilities, --loss_function, --quantile_tau, --oaa,
-    -b, -q, --cubic, --interactions, --ngram, --ignore, --keep, --l1, --l2, --sgd, --ftrl, --coin, -l, --passes,
-    --holdout_off, --holdout_period, --early_terminate, --noconstant, --random_seed, --readable_model, --invert_hash and
-    --quiet. Caches, schedules of steps and the like have no counterpart, which is said. All other options are an error.
+    --named_labels, -b, -q, --cubic, --interactions, --ngram, --ignore, --keep, --l1, --l2, --sgd, --ftrl, --coin, -l,
+    --passes, --holdout_off, --holdout_period, --early_terminate, --noconstant, --random_seed and --quiet.
+    Caches, schedules of step sizes, readable models and options of its output are skipped with a note. All other
+    options are an error, above all those that change what is learned.
 
     The learner is fiol's: models are not the same. Predictions are CSV with a header.
 

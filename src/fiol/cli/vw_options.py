@@ -12,7 +12,7 @@ from typing import Any
 VW_SHORT = {
     "-d": "--data", "-f": "--final_regressor", "-i": "--initial_regressor", "-t": "--testonly", "-p": "--predictions",
     "-r": "--raw_predictions", "-l": "--learning_rate", "-b": "--bit_precision", "-q": "--quadratic", "-c": "--cache",
-    "-k": "--kill_cache", "-P": "--progress",
+    "-k": "--kill_cache", "-P": "--progress", "-C": "--constant", "-a": "--audit",
 }  # fmt: skip
 #: Options with a value, of which some may come several times.
 VW_VALUED = {
@@ -20,21 +20,20 @@ VW_VALUED = {
     "--bit_precision", "--quadratic", "--cubic", "--interactions", "--experimental_full_name_interactions",
     "--loss_function", "--quantile_tau", "--l1", "--l2", "--passes", "--link", "--oaa", "--power_t", "--initial_t",
     "--decay_learning_rate", "--cache_file", "--progress", "--holdout_period", "--early_terminate", "--random_seed",
-    "--readable_model", "--invert_hash", "--ngram", "--ignore", "--keep", "--ftrl_alpha", "--ftrl_beta",
-    "--constant",
+    "--readable_model", "--invert_hash", "--ngram", "--ignore", "--keep", "--named_labels", "--driver_output",
+    "--limit_output", "--log_level", "--log_output", "--id", "--ring_size", "--example_queue_limit",
 }  # fmt: skip
 VW_FLAGS = {
     "--testonly", "--cache", "--kill_cache", "--compressed", "--holdout_off", "--quiet", "--noconstant", "--adaptive",
     "--normalized", "--invariant", "--sgd", "--ftrl", "--coin", "--binary", "--probabilities", "--save_resume",
-    "--no_stdin",
+    "--no_stdin", "--strict_parse", "--driver_output_off", "--dont_output_best_constant", "--sparse_weights",
+    "--predict_only_model", "--preserve_performance_counters",
 }  # fmt: skip
 #: Options that are left out, and what is said about each; nothing is said where there is nothing to miss.
 VW_LEFT_OUT = {
     "--power_t": "steps need no schedule: --power_t has no counterpart",
     "--initial_t": "steps need no schedule: --initial_t has no counterpart",
     "--decay_learning_rate": "steps need no schedule: --decay_learning_rate has no counterpart",
-    "--ftrl_alpha": "--ftrl_alpha has no counterpart: FTRLProximal has the steps that it prefers",
-    "--ftrl_beta": "--ftrl_beta has no counterpart: FTRLProximal has the steps that it prefers",
     "--adaptive": "--adaptive: steps adapt to every feature as they are",
     "--normalized": "--normalized: steps are free of the scale of features as they are",
     "--invariant": "--invariant: implicit steps see sample weights as they are",
@@ -43,17 +42,32 @@ VW_LEFT_OUT = {
     "--kill_cache": "-k: there is no cache",
     "--compressed": "--compressed: compressed files are read as they are",
     "--save_resume": "--save_resume: models always keep what learning goes on from",
-    "--constant": "--constant has no counterpart: the intercept starts at 0",
-    "--progress": "",
-    "--no_stdin": "",
+    "--readable_model": "--readable_model is not written: fiol inspect and fiol export --to json list weights by name",
+    "--invert_hash": "--invert_hash is not written: fiol inspect and fiol export --to json list weights by name",
+    "--id": "--id: model files hold no name of yours",
+    "--predict_only_model": "--predict_only_model: models always keep what learning goes on from",
+    **dict.fromkeys(
+        (
+            *("--progress", "--no_stdin", "--strict_parse", "--driver_output_off", "--driver_output", "--limit_output"),
+            *("--log_level", "--log_output", "--ring_size", "--example_queue_limit", "--dont_output_best_constant"),
+            *("--sparse_weights", "--preserve_performance_counters"),
+        ),
+        "",
+    ),
 }
 #: Options that would change what is done, and have no counterpart.
 VW_REFUSED = {
+    "--constant": "the intercept starts at 0; --noconstant leaves it out",
+    "--ftrl_alpha": "the steps of FTRLProximal are those of AdaGrad with size 0.5: leave it out",
+    "--ftrl_beta": "the steps of FTRLProximal are those of AdaGrad with size 0.5: leave it out",
+    "--hash_seed": "-b hashes names by murmur3 with seed 0",
+    "--permutations": "every two features are multiplied once",
+    "--leave_duplicate_interactions": "interactions that are given twice count once",
+    "--classweight": "give rows sample weights: the second number of a line",
     "--skips": "there are no features in a row that skip others",
     "--bfgs": "learning is online, a row at a time; --passes goes through the rows again",
     "--conjugate_gradient": "learning is online, a row at a time; --passes goes through the rows again",
     "--audit": "fiol inspect MODEL shows the weights of features by name",
-    "-a": "fiol inspect MODEL shows the weights of features by name",
     "--daemon": "there is no server; fiol.Learner learns and predicts in a process of yours",
     "--port": "there is no server; fiol.Learner learns and predicts in a process of yours",
     "--json": "JSON lines are read as they are: fiol train rows.jsonl --target label",
@@ -86,6 +100,10 @@ VW_LOSSES = {
 HELD_OUT_PERIOD, VW_PATIENCE = 10, 3
 #: Its learning rate.
 VW_LEARNING_RATE = 0.5
+#: Losses whose derivatives have no bound: gradient steps diverge, since no prediction is clipped to the labels seen.
+UNBOUNDED_LOSSES = ("squared_error", "poisson")
+#: Options of a schedule of step sizes, which `--sgd` has not here.
+SCHEDULE_OPTIONS = ("--power_t", "--initial_t", "--decay_learning_rate")
 
 
 class VwOptionError(ValueError):
@@ -196,8 +214,9 @@ def train_and_more(
     """`fiol train`, and what is made of the model."""
     if "--initial_regressor" in given:
         raise VwOptionError("-i without -t has no counterpart: fiol train --resume goes on with the same data")
-    train = ["train", *files, "--format", "vw", "--loss", named_loss_of(given, notes)]
-    train += penalty_words(given) + algorithm_words(given, notes) + pass_words(given)
+    loss = named_loss_of(given, notes)
+    train = ["train", *files, "--format", "vw", "--loss", loss]
+    train += penalty_words(given) + algorithm_words(given, notes, loss) + pass_words(given)
     train += namespace_words(given)
     for pair in pairs_of_namespaces(given, files, notes, namespaces):
         train += ["--pairs", ",".join(pair)]
@@ -214,9 +233,6 @@ def train_and_more(
                 "-p while training reads the data again, which standard input is not: name a file by -d"
             )
         notes.append("-p, -r: predictions are those of the model at the end, not of the moment before each row")
-    for option in ("--readable_model", "--invert_hash"):
-        if option in given:
-            commands.append(["export", model, "--to", "vw", "-o", last_value(given, option), "--force"])
     return commands + predictions
 
 
@@ -269,6 +285,10 @@ def namespace_words(given: dict[str, list[str]]) -> list[str]:
     for option, name, between in (("--ignore", "ignore", ""), ("--keep", "keep", ""), ("--ngram", "ngrams", ",")):
         if option in given:
             words += ["--reader", f"{name}={between.join(given[option])}"]
+    if "--named_labels" in given:
+        if "--oaa" not in given:
+            raise VwOptionError("--named_labels needs --oaa: names are labels of classes")
+        words += ["--reader", "labels=names"]
     for text in given.get("--ngram", []):
         if re.fullmatch(".?[1-9]", text) is None:
             raise VwOptionError(f"--ngram needs a number up to 9, or one after a letter, got {text!r}")
@@ -289,20 +309,41 @@ def penalty_words(given: dict[str, list[str]]) -> list[str]:
     return []
 
 
-def algorithm_words(given: dict[str, list[str]], notes: list[str]) -> list[str]:
-    """The algorithm, and its step size if it has one to choose."""
+def algorithm_words(given: dict[str, list[str]], notes: list[str], loss: str) -> list[str]:
+    """Return the algorithm, and its step size if it has one to choose.
+
+    Vowpal Wabbit clips predictions to the range of the labels seen, which bounds the gradients of any loss. Nothing is
+    clipped here: losses with unbounded derivatives get implicit steps instead of gradient steps.
+
+    >>> algorithm_words({"--coin": [""]}, [], "squared_error"), algorithm_words({"--coin": [""]}, [], "log_loss")
+    (['--algorithm', 'ImplicitCoin'], ['--algorithm', 'Coin'])
+    """
     named = [name for name in ("--sgd", "--ftrl", "--coin") if name in given]
     if len(named) > 1:
         raise VwOptionError(f"{' and '.join(named)} exclude each other")
-    rate = number_given(given, "--learning_rate", VW_LEARNING_RATE)
+    implicit = loss in UNBOUNDED_LOSSES
     if named == ["--sgd"]:
-        if not {"--adaptive", "--normalized", "--invariant"}.isdisjoint(given):
-            raise VwOptionError("--sgd with --adaptive, --normalized or --invariant has no counterpart")
-        notes.append("--sgd: steps are constant here, and do not shrink")
-        return ["--algorithm", "SGD", "--step-size", repr(rate)]
+        return sgd_words(given, notes, implicit, 2.0 if loss == "squared_error" else 1.0)
     if "--learning_rate" in given:
         notes.append("-l: there is no learning rate to tune; with --sgd it is the size of steps")
-    return [] if not named else ["--algorithm", "FTRLProximal" if named == ["--ftrl"] else "Coin"]
+    if named == ["--coin"] and implicit:
+        notes.append("--coin: steps are implicit (ImplicitCoin), since gradients of this loss have no bound")
+    algorithm = {"--ftrl": "FTRLProximal", "--coin": "ImplicitCoin" if implicit else "Coin"}
+    return ["--algorithm", algorithm[named[0]]] if named else []
+
+
+def sgd_words(given: dict[str, list[str]], notes: list[str], implicit: bool, factor: float) -> list[str]:
+    """Return the algorithm for `--sgd`, with a constant step size: `-l` times a factor for the unit of the loss."""
+    if not {"--adaptive", "--normalized", "--invariant"}.isdisjoint(given):
+        raise VwOptionError("--sgd with --adaptive, --normalized or --invariant has no counterpart")
+    for option in SCHEDULE_OPTIONS:
+        if option in given and not (option == "--power_t" and number_given(given, option, 0.0) == 0.0):
+            raise VwOptionError(f"--sgd with {option} has no counterpart: its steps are constant, as by --power_t 0")
+    notes.append("--sgd: steps are constant here, and do not shrink")
+    if implicit:
+        notes.append("--sgd: steps are implicit (ISGD), since gradients of this loss have no bound")
+    rate = factor * number_given(given, "--learning_rate", VW_LEARNING_RATE)
+    return ["--algorithm", "ISGD" if implicit else "SGD", "--step-size", repr(rate)]
 
 
 def pass_words(given: dict[str, list[str]]) -> list[str]:
@@ -330,10 +371,21 @@ def pass_words(given: dict[str, list[str]]) -> list[str]:
     return words
 
 
+def shown_names(namespaces: Iterable[str]) -> str:
+    """Return the namespaces as words of a message.
+
+    >>> shown_names(["", "user"]), shown_names([])
+    ('(unnamed), user', 'none')
+    """
+    return ", ".join(name or "(unnamed)" for name in namespaces) or "none"
+
+
 def pairs_of_namespaces(
     given: dict[str, list[str]], files: list[str], notes: list[str], namespaces: Callable[[str], Iterable[str]]
 ) -> list[tuple[str, ...]]:
     """Pairs and triples of namespaces, by their whole names, of which Vowpal Wabbit has the first letters."""
+    from fiol.readers.namespaces import NO_LETTER  # here: `fiol --help` loads no numpy
+
     found = [tuple(text.split("|")) for text in given.get("--experimental_full_name_interactions", [])]
     wanted = [text for option in ("--quadratic", "--cubic", "--interactions") for text in given.get(option, [])]
     for option, size in (("--quadratic", 2), ("--cubic", 3)):
@@ -343,12 +395,13 @@ def pairs_of_namespaces(
     known: list[str] = []
     if wanted:
         known = list(dict.fromkeys(name for file in files if file != "-" for name in namespaces(file)))
+        notes.append(f"interactions are of the namespaces in the first megabyte of each file: {shown_names(known)}")
     for text in wanted:
         if not 2 <= len(text) <= 3:
             raise VwOptionError(f"--interactions needs two or three letters, got {text!r}")
         choices = []
         for letter in text:
-            names = [name for name in known if letter == ":" or name.startswith(letter)]
+            names = [name for name in known if letter in (":", name[:1] or NO_LETTER)]
             if not names and letter == ":":
                 raise VwOptionError(f"{text!r} stands for all namespaces, which are not known: name them")
             if not names:
@@ -357,4 +410,7 @@ def pairs_of_namespaces(
         for names_of_pair in itertools.product(*choices):
             if tuple(sorted(names_of_pair)) not in {tuple(sorted(pair)) for pair in found}:
                 found.append(names_of_pair)
+    for name in itertools.chain(*found):
+        if "," in name:
+            raise VwOptionError(f"the namespace {name!r} has a comma, which --pairs of fiol train cannot name")
     return found

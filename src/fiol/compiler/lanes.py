@@ -8,6 +8,7 @@ same bits in every kernel. Code that relies on how a sum is rounded, as `whole_p
 
 from __future__ import annotations
 
+import math
 import operator
 import platform
 from typing import Any
@@ -15,7 +16,13 @@ from typing import Any
 from llvmlite import binding, ir
 from numba.core import cgutils, config, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import lower_builtin, models, overload, register_model
+
+from fiol.compiler.component_types import portable, register_helper
+from fiol.compiler.instructions import argument, field_of, instructions
+from fiol.compiler.options import METHOD
+from fiol.components import simd
+from fiol.components.step_sizes.rule import FORMULAS
 
 LANE_INDEX, DOUBLE = ir.IntType(32), ir.DoubleType()
 #: Whether processors have an instruction for a * b + c.
@@ -75,7 +82,19 @@ def in_lanes_of(context: Any, builder: Any, value: Any, kind: Any, to: Lanes) ->
     return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(LANE_INDEX, to.count), [0] * to.count))
 
 
-def constant(to: Any, value: Any) -> Any:
+def in_lanes(*kinds: Any) -> bool:
+    """Return whether any of these types is one of lanes."""
+    return any(isinstance(kind, Lanes) for kind in kinds)
+
+
+def in_kind(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> Any:
+    """Return a number or lanes as another type of numbers or lanes."""
+    if isinstance(to, Lanes):
+        return in_lanes_of(context, builder, value, kind, to)
+    return context.cast(builder, value, kind, to)
+
+
+def in_every_lane(to: Any, value: Any) -> Any:
     """A number in every lane of an LLVM type, or as it is."""
     return ir.Constant(to, [value] * to.count if isinstance(to, ir.VectorType) else value)
 
@@ -161,42 +180,81 @@ define(abs, lambda builder, a: llvm(builder, "fabs", a.type, a), inputs=1)
 # --- functions --------------------------------------------------------------------------------
 
 
-@intrinsic
-def chosen(typing_context: Any, condition: Any, a: Any, b: Any) -> Any:
-    """One of two values in every lane."""
-    found = any(isinstance(kind, Lanes) for kind in (a, b))
-    to = common_lanes(a, b) if found else Lanes(condition.count, types.float64)
+def common_type(context: Any, *kinds: Any) -> Any:
+    """Return the type in which values of these types are compared: lanes, if any are lanes."""
+    return common_lanes(*kinds) if in_lanes(*kinds) else context.unify_types(*map(types.unliteral, kinds))
+
+
+@instructions(simd.choose)
+def _choose(context: Any, condition: Any, a: Any, b: Any) -> Any:
+    if in_lanes(condition) and not in_lanes(a, b):
+        to = Lanes(condition.count, types.float64)
+    else:
+        to = common_type(context, a, b)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        values = (in_lanes_of(context, builder, value, kind, to) for value, kind in zip(args[1:], (a, b), strict=True))
-        return builder.select(args[0], *values)
+        values = [in_kind(context, builder, args[k], sig.args[k], to) for k in (1, 2)]
+        truth = args[0] if in_lanes(condition) else context.cast(builder, args[0], sig.args[0], types.boolean)
+        return builder.select(truth, *values)
 
     return to(condition, a, b), codegen
 
 
-@intrinsic
-def any_lane(typing_context: Any, condition: Any) -> Any:
-    """Whether a lane is true."""
+def foremost(sign: str) -> Any:
+    """Return how the second of two values is chosen where it is less or greater than the first."""
+
+    def typed(context: Any, a: Any, b: Any) -> Any:
+        to = common_type(context, a, b)
+
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            first, second = (in_kind(context, builder, args[k], sig.args[k], to) for k in (0, 1))
+            compare = builder.icmp_signed if isinstance(to, types.Integer) else builder.fcmp_ordered
+            return builder.select(compare(sign, second, first), second, first)
+
+        return to(a, b), codegen
+
+    return typed
+
+
+instructions(simd.larger)(foremost(">"))
+instructions(simd.smaller)(foremost("<"))
+
+
+@instructions(simd.anywhere)
+def _anywhere(context: Any, condition: Any) -> Any:
+    if not in_lanes(condition):
+        return argument((condition,), 0)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         found = builder.bitcast(args[0], ir.IntType(condition.count))
-        return context.cast(builder, builder.icmp_unsigned("!=", found, found.type(0)), types.boolean, types.boolean)
+        return builder.icmp_unsigned("!=", found, found.type(0))
 
     return types.boolean(condition), codegen
 
 
-@intrinsic
-def root_of(typing_context: Any, x: Any) -> Any:
-    """Square roots."""
+@instructions(simd.square_root)
+def _square_root(context: Any, x: Any) -> Any:
+    to = x if isinstance(x, (Lanes, types.Float)) else types.float64
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return llvm(builder, "sqrt", args[0].type, args[0])
+        value = in_kind(context, builder, args[0], sig.args[0], to)
+        return llvm(builder, "sqrt", value.type, value)
 
-    return x(x), codegen
+    return to(x), codegen
 
 
-@intrinsic
-def from_tuple(typing_context: Any, numbers: Any) -> Any:
+@overload(simd.exponential, strict=False, jit_options=METHOD)
+def _exponential(x: Any) -> Any:
+    return portable(simd.lane_exponential) if in_lanes(x) else lambda x: math.exp(x)
+
+
+@overload(simd.log_one_plus, strict=False, jit_options=METHOD)
+def _log_one_plus(x: Any) -> Any:
+    return portable(simd.lane_log_one_plus) if in_lanes(x) else lambda x: math.log1p(x)
+
+
+@instructions(simd.lanes)
+def _lanes(context: Any, numbers: Any) -> Any:
     """A lane per number of a tuple: floats if all are."""
     single = all(kind == types.float32 for kind in numbers.types)
     to = Lanes(len(numbers), types.float32 if single else types.float64)
@@ -211,8 +269,8 @@ def from_tuple(typing_context: Any, numbers: Any) -> Any:
     return to(numbers), codegen
 
 
-@intrinsic
-def as_kind(typing_context: Any, values: Any, like: Any) -> Any:
+@instructions(simd.like_lanes)
+def _like_lanes(context: Any, values: Any, like: Any) -> Any:
     """The same numbers in lanes of another type."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -223,13 +281,19 @@ def as_kind(typing_context: Any, values: Any, like: Any) -> Any:
 
 def place_in(context: Any, builder: Any, kinds: Any, args: Any, to: Lanes) -> Any:
     """Where lanes are in an array, from an index on."""
-    data = builder.extract_value(args[0], context.data_model_manager[kinds[0]]._fields.index("data"))
+    data = field_of(context, builder, kinds[0], args[0], "data")
     index = context.cast(builder, args[1], kinds[1], types.intp)
     return builder.bitcast(builder.gep(data, [index]), context.get_value_type(to).as_pointer())
 
 
-@intrinsic
-def loaded(typing_context: Any, values: Any, place: Any, like: Any) -> Any:
+@instructions(simd.is_short)
+def _is_short(context: Any, like: Any) -> Any:
+    short = like.element == types.float32
+    return types.boolean(like), lambda context, builder, sig, args: context.get_constant(types.boolean, short)
+
+
+@instructions(simd.load_lanes)
+def _load_lanes(context: Any, values: Any, place: Any, like: Any) -> Any:
     """Numbers of an array, side by side, as lanes of the type of `like`."""
     kept = Lanes(like.count, values.dtype)
 
@@ -240,8 +304,8 @@ def loaded(typing_context: Any, values: Any, place: Any, like: Any) -> Any:
     return like(values, place, like), codegen
 
 
-@intrinsic
-def stored(typing_context: Any, values: Any, place: Any, new: Any) -> Any:
+@instructions(simd.store)
+def _store(context: Any, values: Any, place: Any, new: Any) -> Any:
     """Lanes into an array, side by side."""
     kept = Lanes(new.count, values.dtype)
 
@@ -253,8 +317,8 @@ def stored(typing_context: Any, values: Any, place: Any, new: Any) -> Any:
     return types.void(values, place, new), codegen
 
 
-@intrinsic
-def lane_of(typing_context: Any, values: Any, k: Any) -> Any:
+@instructions(simd.lane)
+def _lane(context: Any, values: Any, k: Any) -> Any:
     """One number of many."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -263,8 +327,8 @@ def lane_of(typing_context: Any, values: Any, k: Any) -> Any:
     return values.element(values, k), codegen
 
 
-@intrinsic
-def lane_replaced(typing_context: Any, values: Any, k: Any, x: Any) -> Any:
+@instructions(simd.with_lane)
+def _with_lane(context: Any, values: Any, k: Any, x: Any) -> Any:
     """All numbers but one."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -278,8 +342,8 @@ def picked(builder: Any, one: Any, other: Any, places: Any) -> Any:
     return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(LANE_INDEX, len(places)), list(places)))
 
 
-@intrinsic
-def first_of(typing_context: Any, values: Any, like: Any) -> Any:
+@instructions(simd.first_lanes)
+def _first_lanes(context: Any, values: Any, like: Any) -> Any:
     """The first of several lanes."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -289,8 +353,8 @@ def first_of(typing_context: Any, values: Any, like: Any) -> Any:
     return like(values, like), codegen
 
 
-@intrinsic
-def first_replaced(typing_context: Any, values: Any, first: Any) -> Any:
+@instructions(simd.with_first)
+def _with_first(context: Any, values: Any, first: Any) -> Any:
     """All lanes but the first of them, in which are others."""
     few, many = first.count, values.count
 
@@ -304,8 +368,8 @@ def first_replaced(typing_context: Any, values: Any, first: Any) -> Any:
     return values(values, first), codegen
 
 
-@intrinsic
-def some_behind(typing_context: Any, values: Any, like: Any) -> Any:
+@instructions(simd.second_of_both)
+def _second_of_both(context: Any, values: Any, like: Any) -> Any:
     """Some of several lanes, from the middle on."""
     middle = values.count // 2
 
@@ -315,8 +379,8 @@ def some_behind(typing_context: Any, values: Any, like: Any) -> Any:
     return Lanes(like.count, values.element)(values, like), codegen
 
 
-@intrinsic
-def put_together(typing_context: Any, a: Any, b: Any) -> Any:
+@instructions(simd.both_lanes)
+def _both_lanes(context: Any, a: Any, b: Any) -> Any:
     """The lanes of one value, then those of another, as often as it takes to have as many."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -327,8 +391,8 @@ def put_together(typing_context: Any, a: Any, b: Any) -> Any:
     return Lanes(2 * a.count, a.element)(a, b), codegen
 
 
-@intrinsic
-def sum_of(typing_context: Any, values: Any) -> Any:
+@instructions(simd.total)
+def _total(context: Any, values: Any) -> Any:
     """The sum of lanes, by halves."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -342,8 +406,8 @@ def sum_of(typing_context: Any, values: Any) -> Any:
     return values.element(values), codegen
 
 
-@intrinsic
-def sums_of(typing_context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+@instructions(simd.totals)
+def _totals(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     """The sums of the lanes of four, 4 or 8 each, by halves as in `sum_of`: in four lanes."""
     to = Lanes(4, a.element)
 
@@ -359,34 +423,40 @@ def sums_of(typing_context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     return to(a, b, c, d), codegen
 
 
-@intrinsic
-def power_of_two(typing_context: Any, x: Any) -> Any:
+@instructions(simd.whole_power)
+def _whole_power(context: Any, x: Any) -> Any:
     """The whole number n nearest to x, and 2^n: of a number or of lanes."""
     both = types.UniTuple(x, 2)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
         whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
-        magic = constant(kind, ROUNDER)
+        magic = in_every_lane(kind, ROUNDER)
         moved = builder.fadd(args[0], magic, flags=PLAIN_FLAGS)  # with no other flag, which would take the sum back
         n = builder.fsub(moved, magic, flags=PLAIN_FLAGS)
-        power = builder.bitcast(builder.shl(builder.bitcast(moved, whole), constant(whole, 52)), kind)
+        power = builder.bitcast(builder.shl(builder.bitcast(moved, whole), in_every_lane(whole, 52)), kind)
         return context.make_tuple(builder, both, [n, power])
 
     return both(x), codegen
 
 
-@intrinsic
-def exponent_bits(typing_context: Any, x: Any) -> Any:
+@instructions(simd.rough_log2)
+def _rough_log2(context: Any, x: Any) -> Any:
     """2^-20 times the first 32 bits of a double, less 1023: its logarithm, or nearly."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
         whole = ir.VectorType(ir.IntType(64), kind.count) if isinstance(kind, ir.VectorType) else ir.IntType(64)
-        first = builder.lshr(builder.bitcast(args[0], whole), constant(whole, 32))
-        moved = builder.bitcast(builder.or_(first, constant(whole, 0x4330 << 48)), kind)  # 2^52 and as much
-        bits = builder.fsub(moved, constant(kind, 2.0**52), flags=PLAIN_FLAGS)
-        scaled = builder.fmul(bits, constant(kind, 2.0**-20), flags=PLAIN_FLAGS)
-        return builder.fsub(scaled, constant(kind, 1023.0), flags=PLAIN_FLAGS)
+        first = builder.lshr(builder.bitcast(args[0], whole), in_every_lane(whole, 32))
+        moved = builder.bitcast(builder.or_(first, in_every_lane(whole, 0x4330 << 48)), kind)  # 2^52 and as much
+        bits = builder.fsub(moved, in_every_lane(kind, 2.0**52), flags=PLAIN_FLAGS)
+        scaled = builder.fmul(bits, in_every_lane(kind, 2.0**-20), flags=PLAIN_FLAGS)
+        return builder.fsub(scaled, in_every_lane(kind, 1023.0), flags=PLAIN_FLAGS)
 
     return x(x), codegen
+
+
+for _helper in (simd.lane_exponential, simd.small_expm1, simd.near_one, simd.lane_log_one_plus, simd.log_of_ratio):
+    register_helper(_helper)
+for _helper in (simd.log_of_small_ratio, simd.decay, simd.repeated, *FORMULAS):
+    register_helper(_helper)

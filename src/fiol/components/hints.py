@@ -1,4 +1,4 @@
-"""The component that a text or a number in its place may have meant, for error messages."""
+"""Suggestions for error messages: the component that a text or a number in its place may stand for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_A_NUMBER: dict[type, tuple[str, ...]] = {StepSize: ("Constant",), Regularizer
 
 
 def meant(value: Any, family: type[Component]) -> str:
-    """The component that a value may stand for, for the end of an error message; '' if none comes to mind.
+    """Return the component that a value may stand for, for the end of an error message; '' if there is none.
 
     >>> meant("logistic", Loss), meant("l1", Regularizer), meant(0.1, StepSize), meant([], StepSize)
     (': did you mean fiol.Logistic()?', ': did you mean fiol.L1(...)?', ': did you mean fiol.Constant(0.1)?', '')
@@ -34,13 +34,13 @@ def meant(value: Any, family: type[Component]) -> str:
 
 
 def members(family: Any) -> list[type]:
-    """The classes of a family that this package has."""
+    """Return the classes of a family that this package has."""
     own = [kind for kind in family.__subclasses__() if kind.__module__.startswith("fiol.")]
     return [*own, *(kind for parent in own for kind in members(parent))]
 
 
 def spelled(name: str) -> str:
-    """A name without what people write differently.
+    """Return a name in lower case, without separators.
 
     >>> spelled("Squared_Hinge")
     'squaredhinge'
@@ -49,11 +49,11 @@ def spelled(name: str) -> str:
 
 
 def called(kind: type) -> str:
-    """The name that other libraries have for a component, its own if they have none."""
+    """Return the name that other libraries have for a component, its own if they have none."""
     return getattr(kind, "alias", "") or kind.__name__
 
 
 def written(kind: type) -> str:
-    """How an instance is made."""
+    """Return the expression that makes an instance."""
     needed = any(field.default is dataclasses.MISSING for field in dataclasses.fields(kind))
     return f"fiol.{kind.__name__}({'...' if needed else ''})"

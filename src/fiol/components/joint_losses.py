@@ -5,7 +5,7 @@ For weights W with a column per class the round is
     argmin_W  weight * phi(W'x; y) + lam |W|^2 / 2 + sum_ik h_i (W_ik - V_ik)^2 / (2 eta)
 
 Along W(beta) = (V + step x beta') / (1 + step lam) the scores are the line q + p beta, with one slope p for all
-classes, and the minimiser is the beta with beta = -weight phi'(q + p beta), which a `JointLoss` finds.
+classes, and the minimizer is the beta with beta = -weight phi'(q + p beta), which a `JointLoss` finds.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class JointLoss(Component):
     kinked: ClassVar[bool] = True
     #: Whether exp(-phi) is the probability of the class.
     is_probability: ClassVar[bool] = False
+    #: Values count as they are, see `fiol.Loss`: scores are margins.
+    value_unit: ClassVar[float] = 1.0
     #: Steps have no unit: scores are margins.
     has_step_scale: ClassVar[bool] = False
 

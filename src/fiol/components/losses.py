@@ -48,17 +48,31 @@ MARGIN = 4.0
 #: `even_logistic_root` is for scores and slopes of at most this sum, and for margins of at most this if every digit of
 #: the smallest roots counts.
 EVEN, UNFINISHED = 1e6, 690.0
-#: -log(1 - c) is about so many times c, for c up to a half.
+#: -log(1 - c) is about this many times c, for c up to a half.
 AHEAD = 1.3
 #: Coefficients of 1, x, x^2, x^3 in the polynomial nearest to the Wright omega function for -3 <= x <= 10.
 COEF0, COEF1, COEF2, COEF3 = 0.5867, 0.37642, 0.060677, -0.0025004
-#: What a score says about the target, by the name of the link; see `Loss.link`.
+#: The prediction as a function of the score, by the name of the link; see `Loss.link`.
 LINKS: dict[str, Callable[[float], float]] = {
     "identity": lambda z: z,
     "sign": lambda z: copysign(1.0, z),
     "logit": sigmoid,
     "log": safe_exp,
 }
+
+
+#: The methods that an ensemble calls with SIMD lanes.
+LANE_METHODS: tuple[str, ...] = (
+    "value",
+    "grad",
+    "hess",
+    "dual",
+    "curvature",
+    "scale_statistic",
+    "square_slope_unit",
+    "step_unit",
+)
+LANE_METHODS += ("lane_step", "lane_exact")
 
 
 class Loss(Component):
@@ -74,7 +88,7 @@ class Loss(Component):
     | `guess(q, p, y)` | a rough `dual` to start from, where that is much cheaper; the default is `dual` |
     | `conjugate_grad(beta, y)` | derivative of beta -> phi*(-beta), infinite outside its domain |
     | `flat_interval(y)` | (a, b), for piecewise linear losses: phi is 0 from a to b, and linear on both sides |
-    | `predict(z)` | what the score says about y: the mean, the probability of +1, or the label |
+    | `predict(z)` | the prediction of y from the score: the mean, the probability of +1, or the label |
     | `accepts(y)` | whether y is a valid target |
     | `lower(y)` | infimum of phi(.; y) |
     | `square_slope_unit(slopes, t)` | the square of the unit of its derivatives, for `fiol.ScaleFree` |
@@ -89,12 +103,12 @@ class Loss(Component):
     | `convexity` | the largest known gamma with phi(z) - gamma z^2 / 2 convex |
     | `value_unit` | 1 if values count as they are, as those of margins do; 0, the default, if targets have units |
     | `is_probability` | whether exp(-phi) is the probability of the target |
-    | `called` | the name of the loss, with its defaults, in estimators and in other libraries |
+    | `alias` | the name of the loss, with its defaults, in estimators and in other libraries |
     | `lanes` | True if all methods are written for SIMD lanes, too: see docs/components.md |
 
     All that follows from a derivative belongs to it. A subclass with a `grad` of its own therefore inherits no `hess`,
-    `dual`, `guess`, `flow`, `conjugate_grad`, `flat_interval`, `dispersion`, `convexity`, `is_probability` or `called`
-    (`Loss.of_grad`), and has the defaults unless it defines them. A subclass with a `predict` of its own says its
+    `dual`, `guess`, `flow`, `conjugate_grad`, `flat_interval`, `dispersion`, `convexity`, `is_probability` or `alias`
+    (`defaults_of_grad`), and has the defaults unless it defines them. A subclass with a `predict` of its own sets its
     `link`, or has no ONNX graph; one with another link than its base has a `predict` of its own.
 
     >>> class LogCosh(Loss):
@@ -138,7 +152,7 @@ class Loss(Component):
     value_unit: ClassVar[float] = 0.0
     #: Whether its steps have a unit: whether a loss defines `step_unit`.
     has_step_scale: ClassVar[bool] = False
-    #: Whether all methods that `lane_methods` names are for lanes, too (`fiol.components.simd`).
+    #: Whether the methods in `LANE_METHODS` are for lanes, too (`fiol.components.simd`).
     lanes: ClassVar[bool] = False
     #: Whether exp(-phi) is the probability of the target: the sum over all targets is 1, whatever the score.
     is_probability: ClassVar[bool] = False
@@ -157,7 +171,7 @@ class Loss(Component):
         super().__init_subclass__(**kwargs)
         own, base = vars(cls), next(kind for kind in cls.__mro__[1:] if issubclass(kind, Loss))
         if "grad" in own:
-            for name, default in Loss.of_grad().items():
+            for name, default in defaults_of_grad().items():
                 if name not in own and getattr(cls, name, None) is not default:
                     setattr(cls, name, default)
         cls.kinked = not callable(getattr(cls, "hess", None))
@@ -165,7 +179,7 @@ class Loss(Component):
             cls.dual = Loss.newton_dual  # type: ignore[method-assign]
         if cls.curvature is Loss.curvature and not cls.kinked:
             cls.curvature = Loss.smooth_curvature  # type: ignore[method-assign]
-        if "lanes" not in own and any(name in own for name in Loss.lane_methods()):
+        if "lanes" not in own and any(name in own for name in LANE_METHODS):
             cls.lanes = False
         cls.has_step_scale = cls.step_unit is not Loss.step_unit
         if own.get("lanes") and cls.dual in (Loss.dual, Loss.newton_dual) and cls.lane_step is Loss.lane_step:
@@ -175,28 +189,15 @@ class Loss(Component):
         if cls.link not in LINKS:
             raise TypeError(f"{cls.__name__}.link must be one of {', '.join(LINKS)}, got {cls.link!r}")
         if "predict" not in own and (cls.link, cls.link_factor) != (base.link, base.link_factor):
-            raise TypeError(f"{cls.__name__} says its link, but its predict is that of {base.__name__}: define predict")
-
-    @staticmethod
-    def of_grad() -> dict[str, Any]:
-        """All that belongs to a derivative, with what a class has that defines `grad` and nothing else."""
-        defaults = {"dual": Loss.dual, "guess": Loss.guess, "convexity": 0.0, "alias": ""}
-        defaults |= {"curvature": Loss.curvature, "is_probability": False}
-        return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "flat_interval", "dispersion"))
-
-    @staticmethod
-    def lane_methods() -> tuple[str, ...]:
-        """What an ensemble asks a loss for where its members are lanes."""
-        derived = "grad", "hess", "dual", "curvature", "scale_statistic", "square_slope_unit", "step_unit"
-        return "value", *derived, "lane_step", "lane_exact"
+            raise TypeError(f"{cls.__name__} sets its link, but its predict is that of {base.__name__}: define predict")
 
     def says_link(self) -> bool:
-        """Whether `link` tells what `predict` does: not if a subclass has redefined `predict` alone."""
+        """Return whether `link` describes `predict`: not if a subclass has redefined `predict` alone."""
         kinds = (vars(kind) for kind in type(self).__mro__)
         return "link" in next(names for names in kinds if "predict" in names or "link" in names)
 
     def dual(self, q: float, p: float, y: float) -> float:
-        """Root of beta + phi'(q + p beta) = 0 by bisection between 0 and -phi'(q)."""
+        """Return the root of beta + phi'(q + p beta) = 0 by bisection between 0 and -phi'(q)."""
         start, end = 0.0, -self.grad(q, y)
         if p == 0.0:
             return end
@@ -214,7 +215,7 @@ class Loss(Component):
         return end
 
     def newton_dual(self, q: float, p: float, y: float) -> float:
-        """The same root by Newton's method, kept inside the shrinking bracket."""
+        """Return the root of beta + phi'(q + p beta) = 0 by Newton's method, kept inside the shrinking bracket."""
         start, end = 0.0, -self.grad(q, y)
         beta = end / (1.0 + p * self.hess(q, y))
         last = abs(end)
@@ -250,7 +251,7 @@ class Loss(Component):
         return 0.0
 
     def least_grad(self, z: float, tolerance: float, y: float) -> float:
-        """The derivative nearest to 0 among those at scores within `tolerance` of z; of a smooth loss, the one at z.
+        """Return the derivative nearest to 0 at scores within `tolerance` of z; of a smooth loss, the one at z.
 
         An exact step lands on a kink but for the last digit, and that digit must not choose the derivative.
         """
@@ -259,16 +260,16 @@ class Loss(Component):
         return clamp(0.0, self.grad(z - tolerance, y), self.grad(z + tolerance, y))
 
     def least_slope(self, z: float, tolerance: float, y: float) -> float:
-        """The size of `least_grad`."""
+        """Return abs(`least_grad`)."""
         return abs(self.least_grad(z, tolerance, y))
 
     def curvature(
         self, z: float, after: float, beta: float, tolerance: float, reach: float, y: float, weight: float
     ) -> float:
-        """The curvature that a step from the score z to `after` has met, with the pull beta: the slope of weight phi'.
+        """Return the curvature of weight phi on the step from the score z to `after`, with the pull beta.
 
-        That is the slope over the step, or over `reach`, a unit of scores, if the step is shorter: a short step that
-        meets a kink says little about the rows to come.
+        That is the slope of the derivative over the step, or over `reach`, a unit of scores, if the step is shorter: a
+        short step across a kink is no estimate for other rows.
         """
         met = abs(-beta - weight * self.least_grad(z, tolerance, y))
         over = larger(abs(after - z), choose(reach > 0.0, reach, 1.0))
@@ -277,7 +278,7 @@ class Loss(Component):
     def smooth_curvature(
         self, z: float, after: float, beta: float, tolerance: float, reach: float, y: float, weight: float
     ) -> float:
-        """weight phi'' at the score after the step."""
+        """Return weight phi'' at the score after the step."""
         return weight * self.hess(after, y)
 
     def scale_statistic(self, z: float, y: float) -> float:
@@ -294,11 +295,11 @@ class Loss(Component):
     def lane_step(
         self, z: float, p: float, tolerance: float, reach: float, y: float, weight: float
     ) -> tuple[float, float]:
-        """`exact_step` without a branch on a score: for lanes, where `lane_exact` allows it."""
+        """Return `exact_step` without a branch on a score: for lanes, where `lane_exact` allows it."""
         return self.exact_step(z, p, tolerance, reach, y, weight)
 
     def lane_exact(self, z: float, p: float) -> bool:
-        """Whether `lane_step` is exact in all lanes, for a sample weight of 1."""
+        """Return whether `lane_step` is exact in all lanes, for a sample weight of 1."""
         return True
 
     def step_unit(self, slopes: float, t: float) -> float:
@@ -306,8 +307,15 @@ class Loss(Component):
         return 1.0
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
-        """Targets have units: twice the root of the mean of `slopes`, which are the squared derivatives of t rounds."""
+        """Return 4 slopes / t, where `slopes` is the sum of squared derivatives of t rounds: targets have units."""
         return 4.0 * slopes / t
+
+
+def defaults_of_grad() -> dict[str, Any]:
+    """Return the attributes that belong to a derivative, with their values in a class that defines `grad` alone."""
+    defaults = {"dual": Loss.dual, "guess": Loss.guess, "convexity": 0.0, "alias": ""}
+    defaults |= {"curvature": Loss.curvature, "is_probability": False}
+    return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "flat_interval", "dispersion"))
 
 
 class Binary(Loss):
@@ -324,7 +332,7 @@ class Binary(Loss):
         return abs(y) == 1.0
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
-        """Margins have none: scores of a few units tell two classes apart, whatever the data."""
+        """Return a constant: margins have no unit."""
         return MARGIN * MARGIN
 
 
@@ -371,7 +379,7 @@ class Straight(Loss):
     """
 
     def slope_unit(self) -> float:
-        """The size of derivatives."""
+        """Return the size of derivatives."""
         return 1.0
 
     def scale_statistic(self, z: float, y: float) -> float:
@@ -387,8 +395,15 @@ class Straight(Loss):
 class Quantile(Straight):
     """Pinball loss: phi(z; y) = tau (y - z) below the target, (1 - tau) (z - y) above it.
 
-    Its minimiser is the tau-quantile of y. `Quantile(0.5)` is half the absolute error.
+    Its minimizer is the tau-quantile of y. `Quantile(0.5)` is half the absolute error.
 
+    Parameters
+    ----------
+    tau : float
+        The quantile, from 0 to 1.
+
+    Examples
+    --------
     >>> Quantile(0.9).value(0.0, 10.0), Quantile(0.9).dual(0.0, 1.0, 10.0)
     (9.0, 0.9)
     """
@@ -454,6 +469,13 @@ class Absolute(Straight):
 class EpsilonInsensitive(Straight):
     """Absolute error beyond a tube: phi(z; y) = max(0, |z - y| - epsilon).
 
+    Parameters
+    ----------
+    epsilon : float
+        Half the width of the tube, in units of targets.
+
+    Examples
+    --------
     >>> EpsilonInsensitive(0.5).value(1.0, 3.0), EpsilonInsensitive(0.5).dual(2.8, 1.0, 3.0)
     (1.5, 0.0)
     """
@@ -488,6 +510,13 @@ class EpsilonInsensitive(Straight):
 class SquaredEpsilonInsensitive(Loss):
     """Squared error beyond a tube: phi(z; y) = max(0, |z - y| - epsilon)^2 / 2.
 
+    Parameters
+    ----------
+    epsilon : float
+        Half the width of the tube, in units of targets.
+
+    Examples
+    --------
     >>> SquaredEpsilonInsensitive(1.0).value(0.0, 3.0), SquaredEpsilonInsensitive(1.0).dual(0.0, 1.0, 3.0)
     (2.0, 1.0)
     """
@@ -525,6 +554,13 @@ class Huber(Loss):
 
     flow: the score moves at speed delta until it is within delta of y, then as for the squared error.
 
+    Parameters
+    ----------
+    delta : float
+        The error beyond which the loss is linear, in units of targets.
+
+    Examples
+    --------
     >>> Huber(1.0).value(0.0, 3.0), Huber(1.0).dual(0.0, 1.0, 3.0), Huber(1.0).flow(0.0, 1.0, 3.0)
     (2.5, 1.0, 1.0)
     """
@@ -755,7 +791,7 @@ class Poisson(Loss):
         return 4.0 * (slopes / t) ** 2
 
     def step_unit(self, slopes: float, t: float) -> float:
-        """Derivatives have the unit of targets, scores have none: one over the mean target."""
+        """Return one over the mean target: derivatives have the unit of targets, scores have none."""
         return t / slopes if slopes > 0.0 else 1.0
 
     def grad(self, z: float, y: float) -> float:
@@ -813,32 +849,32 @@ class Poisson(Loss):
 
 
 def slope_to(e: float, p: float, low: float, high: float) -> float:
-    """e / p kept in [low, high], for any p >= 0: how hard to pull a score over the distance e."""
+    """Return e / p kept in [low, high], for any p >= 0: how hard to pull a score over the distance e."""
     inside = choose(p > 0.0, e / choose(p > 0.0, p, 1.0), 0.0)
     return choose(e > high * p, high, choose(e < low * p, low, inside))  # type: ignore[no-any-return]
 
 
 def beyond(e: float, epsilon: float) -> float:
-    """The part of e outside [-epsilon, epsilon]."""
+    """Return the part of e outside [-epsilon, epsilon]."""
     return e - clamp(e, -epsilon, epsilon)
 
 
 def mean_decay(p: float) -> float:
-    """(1 - exp(-p)) / p, and 1 at p = 0: the mean of exp(-t) over 0 <= t <= p."""
+    """Return (1 - exp(-p)) / p, and 1 at p = 0: the mean of exp(-t) over 0 <= t <= p."""
     return -expm1(-p) / p if p > 0.0 else 1.0
 
 
 def barrier(beta: float, low: float, high: float) -> float:
-    """0 inside [low, high], infinite outside: the edge of a conjugate's domain."""
+    """Return 0 inside [low, high], infinite outside: the edge of a conjugate's domain."""
     return -inf if beta < low else (inf if beta > high else 0.0)
 
 
 def even_logistic_root(margin: float, p: float) -> tuple[float, float]:
-    """c and c (1 - c) with c = sigmoid(-(margin + p c)), to 1e-15 without branch or loop.
+    """Return c and c (1 - c) with c = sigmoid(-(margin + p c)), to 1e-15 without branch or loop.
 
     That is so where abs(margin) + p is at most EVEN, and c at least 1e-303.
 
-    Where c would exceed a half, 1 - c is looked for: the same equation, reflected. Then the new margin u is at least 0,
+    Where c would exceed a half, the equation is solved for 1 - c, by symmetry. Then the new margin u is at least 0,
     and the root of f(u) = (u - margin) (1 + exp(-u)) - p exp(-u). The first guess solves the equation with log(1 - c)
     replaced by -1.3 c, by a rough Wright omega function, and is good to 0.13; Householder's step of third order makes
     that 1e-6, and Halley's the rest, with no other exponential.
@@ -867,12 +903,12 @@ def even_logistic_root(margin: float, p: float) -> tuple[float, float]:
 
 
 def rough_log(x: float) -> float:
-    """log(x) to 0.03."""
+    """Return log(x) to 0.03."""
     return LN2 * rough_log2(x) + 0.0298  # type: ignore[no-any-return]
 
 
 def rough_omega(x: float) -> float:
-    """The solution w > 0 of w + log(w) = x, to 0.1 or so. Few x are large, and a polynomial is there soonest."""
+    """Return the solution w > 0 of w + log(w) = x, to 0.1 or so. A polynomial is fastest, and few x are large."""
     small = larger(x, -3.0)
     w = (COEF0 + COEF1 * small) + small * small * (COEF2 + COEF3 * small)
     if anywhere(x > 10.0):
@@ -882,7 +918,7 @@ def rough_omega(x: float) -> float:
 
 
 def far_logistic_root(margin: float, p: float) -> float:
-    """The c with c = sigmoid(-(margin + p c)) of any size, by Newton's method on log(c / (1 - c)) + margin + p c.
+    """Return the c with c = sigmoid(-(margin + p c)), by Newton's method on log(c / (1 - c)) + margin + p c.
 
     The start solves the same equation with log(1 - c) replaced by -c.
     """
@@ -901,7 +937,7 @@ def far_logistic_root(margin: float, p: float) -> float:
 
 
 def logistic_flow(margin: float, p: float) -> float:
-    """d / p for the d >= 0 with d + exp(margin) (exp(d) - 1) = p.
+    """Return d / p for the d >= 0 with d + exp(margin) (exp(d) - 1) = p.
 
     d lies between log(1 + p c) and p c, c = sigmoid(-margin).
     """

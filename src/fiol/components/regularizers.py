@@ -91,28 +91,28 @@ class Regularizer(Component):
         return m * u + b
 
     def share(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
-        """(a, b) with x prox(w + step beta x) = step a beta + b around beta: what Newton sums over a row."""
+        """Return (a, b) with x prox(w + step beta x) = step a beta + b around beta: what Newton sums over a row."""
         m, b = self.piece(w + step * beta * x, step, i)
         return m * x * x, x * (m * w + b)
 
     def value_and_slope(self, x: float, w: float, beta: float, step: float, i: int) -> tuple[float, float]:
-        """(v, a): v = prox(w + step beta x), and x v moves by step a per unit of beta there."""
+        """Return (v, a): v = prox(w + step beta x), and x v moves by step a per unit of beta there."""
         m, b = self.piece(w + step * beta * x, step, i)
         return m * (w + step * beta * x) + b, m * x * x
 
     def slope_for(self, w: float, step: float, i: int) -> float:
-        """The slope at w that a linearized step goes by: a ridge takes no more than all of w, however long the step."""
+        """Return the slope at w for a linearized step: a ridge takes at most all of w, however long the step."""
         return self.slope(w, 0, i)
 
     def excess(self, w: float, push: float, step: float, i: int) -> float:
-        """How far w + step push lies beyond what the penalty takes from it, where both may be large.
+        """Return how far w + step push lies beyond what the penalty takes from it, where both may be large.
 
-        All of it by default: a penalty of unknown form may take anything.
+        All of it by default: the form of the penalty is unknown.
         """
         return w + step * push
 
     def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
-        """The prox of a number not far from u, given by its excess."""
+        """Return the prox of a number not far from u, given by its excess."""
         return self.prox(excess, step, i)
 
     def catch_up(self, w: float, step: float, n: float, i: int) -> float:
@@ -121,7 +121,7 @@ class Regularizer(Component):
         return w
 
     def catch_up_row(self, feature: Indices, steps: Floats, n: Floats, w: Floats) -> None:
-        """`catch_up` for the weights of a row, in place; `steps` and `n` are used up."""
+        """Apply `catch_up` to the weights of a row in place; `steps` and `n` are overwritten."""
         for k in range(feature.shape[0]):
             w[k] = self.catch_up(w[k], steps[k], n[k], nth(feature, k))
 
@@ -131,53 +131,42 @@ class Regularizer(Component):
     def clip(self, w: float) -> float:
         return w
 
-    # Questions asked before the first round.
+    # Properties that decide, before the first round, how an update is made.
 
     def strengths(self) -> tuple[PerFeature, PerFeature] | None:
-        """The strengths of the l1 and ridge parts, if the penalty has no other; None for a penalty of unknown form."""
+        """Return the strengths of the l1 and ridge parts, if the penalty has no other; None if its form is unknown."""
         return None
 
     def has_l1(self) -> bool:
-        """Whether there may be an l1 part: a penalty of unknown form may have one."""
+        """Return whether there may be an l1 part: a penalty of unknown form may have one."""
         parts = self.strengths()
         return parts is None or bool(np.any(parts[0]))
 
     def has_ridge(self) -> bool:
-        """Whether there may be a ridge part: a penalty of unknown form may have one."""
+        """Return whether there may be a ridge part: a penalty of unknown form may have one."""
         parts = self.strengths()
         return parts is None or bool(np.any(parts[1]))
 
     def ridge_is_common(self) -> bool:
-        """Whether the ridge, 0 included, has one strength for all features."""
+        """Return whether the ridge, 0 included, has one strength for all features."""
         parts = self.strengths()
         return parts is not None and isinstance(parts[1], float)
 
     def bounds(self) -> tuple[float, float]:
-        """The set Omega = [lo, hi] that every weight is kept in; all numbers by default."""
+        """Return the set Omega = [lo, hi] that every weight is kept in; all numbers by default."""
         return -inf, inf
 
     def is_bounded(self) -> bool:
-        """Whether Omega leaves any number out."""
+        """Return whether Omega leaves any number out."""
         return self.bounds() != (-inf, inf)
 
     def omega(self) -> Regularizer:
-        """The set Omega alone: this regularizer without its penalty.
+        """Return the set Omega alone: this regularizer without its penalty.
 
         >>> Box(L1(0.1), 0.0, 1.0).omega(), L1(0.1).omega()
         (Box(regularizer=Unregularized(), lo=0.0, hi=1.0), Unregularized())
         """
         return Unregularized()
-
-    def without_l1(self) -> Regularizer:
-        """What is left of the penalty without its l1 part; a penalty of unknown form has none that could be told.
-
-        >>> L1(0.1).without_l1(), ElasticNet(0.1, 0.2).without_l1(), non_negative(L1(0.1)).without_l1()
-        (Unregularized(), Ridge(lam=0.2), Box(regularizer=Unregularized(), lo=0.0, hi=inf))
-        """
-        parts = self.strengths()
-        if parts is None:
-            return self
-        return Ridge(parts[1]) if np.any(parts[1]) else Unregularized()
 
 
 class Elastic(Regularizer):
@@ -255,7 +244,7 @@ class Elastic(Regularizer):
         return self.decayed(w, step, n, kept, lost, i)
 
     def decayed(self, w: float, step: float, n: float, kept: float, lost: float, i: int) -> float:
-        """n rounds at once: soft(s w, l1 (1 - s) / l2) with s = kept = 1 - lost = (1 + step l2)^-n."""
+        """Return the weight after n rounds: soft(s w, l1 (1 - s) / l2) with s = kept = 1 - lost = (1 + step l2)^-n."""
         l1, l2 = self.l1(i), self.l2(i)
         if l1 == 0.0:
             return kept * w
@@ -266,13 +255,13 @@ class Elastic(Regularizer):
             i = nth(feature, k)
             if not is_mild(steps[k] * self.l2(i), 1.0, n[k]):
                 w[k], steps[k], n[k] = self.catch_up(w[k], steps[k], n[k], i), 0.0, 0.0
-        for k in range(feature.shape[0]):  # all the others: without calls, this vectorises
+        for k in range(feature.shape[0]):  # without calls, this loop vectorizes
             i = nth(feature, k)
             kept, lost = mild_decay(steps[k] * self.l2(i), 1.0, n[k])
             w[k] = self.decayed(w[k], steps[k], n[k], kept, lost, i)
 
     def catch_up_sum(self, w: float, step: float, n: float, i: int) -> float:
-        """The sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, up to the last before w meets 0."""
+        """Return the sum over j of |w| s_j - l1 (1 - s_j) / l2, s_j = (1 + step l2)^-j, until w is 0."""
         tau, rate, last = step * self.l1(i), step * self.l2(i), n
         if tau > 0.0:
             last = min(n, floor(log1p(abs(w) * rate / tau) / log1p(rate) if rate > 0.0 else abs(w) / tau))
@@ -309,6 +298,13 @@ class Unregularized(Elastic):
 class L1(Elastic):
     """The lasso penalty: r(w) = lam |w|. Its prox sets small weights to exactly 0.
 
+    Parameters
+    ----------
+    lam : float or array
+        The strength, one for all features or one per feature.
+
+    Examples
+    --------
     >>> L1(0.1).prox(0.3, 1.0, 0), L1(0.1).prox(0.05, 1.0, 0), L1(0.1).catch_up(1.0, 1.0, 4, 0)
     (0.19999999999999998, 0.0, 0.6)
     >>> L1([0.1, 0.0]).prox(0.3, 1.0, 1)  # one strength per feature
@@ -330,6 +326,13 @@ class L1(Elastic):
 class Ridge(Elastic):
     """The ridge penalty: r(w) = lam w^2 / 2.
 
+    Parameters
+    ----------
+    lam : float or array
+        The strength, one for all features or one per feature.
+
+    Examples
+    --------
     >>> Ridge(1.0).prox(0.5, 1.0, 0), round(Ridge(1.0).catch_up(1.0, 1.0, 3, 0), 12)
     (0.25, 0.125)
     """
@@ -364,6 +367,13 @@ class Ridge(Elastic):
 class ElasticNet(Elastic):
     """Lasso and ridge together: r(w) = lam1 |w| + lam2 w^2 / 2.
 
+    Parameters
+    ----------
+    lam1, lam2 : float or array
+        The strengths of the two parts, each one for all features or one per feature.
+
+    Examples
+    --------
     >>> ElasticNet(0.5, 1.0).prox(2.5, 1.0, 0), ElasticNet(0.5, 1.0).prox(0.4, 1.0, 0)
     (1.0, 0.0)
     """
@@ -388,6 +398,15 @@ class ElasticNet(Elastic):
 class Box(Regularizer):
     """A penalty on the set Omega = [lo, hi]: infinite outside it.
 
+    Parameters
+    ----------
+    regularizer : Regularizer
+        The penalty inside the box; `Unregularized()` for bounds alone.
+    lo, hi : float
+        The least and the largest weight.
+
+    Examples
+    --------
     >>> Box(L1(0.1), 0.0, 1.0).prox(0.3, 1.0, 0), Box(L1(0.1), 0.0, 1.0).prox(-0.3, 1.0, 0)
     (0.19999999999999998, 0.0)
     """
@@ -472,12 +491,9 @@ class Box(Regularizer):
     def omega(self) -> Regularizer:
         return self.replace(regularizer=self.regularizer.omega())
 
-    def without_l1(self) -> Regularizer:
-        return self.replace(regularizer=self.regularizer.without_l1())
-
 
 def non_negative(regularizer: Regularizer) -> Box:
-    """The penalty with weights kept at 0 or above.
+    """Return the penalty with weights kept at 0 or above.
 
     >>> non_negative(L1(0.1))
     Box(regularizer=L1(lam=0.1), lo=0.0, hi=inf)
@@ -486,9 +502,22 @@ def non_negative(regularizer: Regularizer) -> Box:
 
 
 def prox_sum(regularizer: Regularizer, w: float, step: float, n: float, i: int) -> float:
-    """The sum of n proxes, each of the one before: what `catch_up_sum` has a shortcut for, or not."""
+    """Return the sum of n proxes, each of the one before, by a loop."""
     total = 0.0
     for _ in range(int(n)):
         w = regularizer.prox(w, step, i)
         total += w
     return total
+
+
+def without_l1(regularizer: Regularizer) -> Regularizer:
+    """Return the regularizer without its l1 part, or unchanged if its form is unknown.
+
+    >>> without_l1(L1(0.1)), without_l1(ElasticNet(0.1, 0.2)), without_l1(non_negative(L1(0.1)))
+    (Unregularized(), Ridge(lam=0.2), Box(regularizer=Unregularized(), lo=0.0, hi=inf))
+    """
+    parts, bounds = regularizer.strengths(), regularizer.bounds()
+    if parts is None:
+        return regularizer
+    left = Ridge(parts[1]) if np.any(parts[1]) else Unregularized()
+    return left if bounds == (-inf, inf) else Box(left, *bounds)

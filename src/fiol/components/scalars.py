@@ -1,4 +1,4 @@
-"""Scalar functions that stay finite: what the losses, geometries and solvers compute with."""
+"""Scalar functions that stay finite, for losses, geometries and solvers."""
 
 from math import copysign, exp, inf, log, sqrt
 
@@ -11,12 +11,12 @@ LOG_HUGE = 709.782712893384
 TINY = 2.2250738585072014e-308
 #: The distance from 1 to the next double.
 EPS = 2.220446049250313e-16
-#: Slopes of scores beyond this leave a score too few digits: what is added to it, or taken away, is so much larger.
+#: Slopes of scores beyond this leave a score too few digits, since the terms of its sum are much larger.
 STEEP = 1e4
 
 
 def safe_exp(x: float) -> float:
-    """exp(x), with the largest double standing for anything larger.
+    """Return exp(x), with the largest double standing for anything larger.
 
     >>> safe_exp(0.0), safe_exp(1e6) < float("inf")
     (1.0, True)
@@ -25,12 +25,12 @@ def safe_exp(x: float) -> float:
 
 
 def safe_log(x: float) -> float:
-    """log(x) for x >= 0, minus infinity at 0."""
+    """Return log(x) for x >= 0, minus infinity at 0."""
     return log(x) if x > 0.0 else -inf
 
 
 def sigmoid(z: float) -> float:
-    """1 / (1 + exp(-z)), to full relative precision in both tails.
+    """Return 1 / (1 + exp(-z)), to full relative precision in both tails.
 
     >>> sigmoid(0.0), sigmoid(-1e6), sigmoid(1e6)
     (0.5, 0.0, 1.0)
@@ -40,7 +40,7 @@ def sigmoid(z: float) -> float:
 
 
 def softplus(z: float) -> float:
-    """log(1 + exp(z)) without overflow.
+    """Return log(1 + exp(z)) without overflow.
 
     >>> softplus(1e6), softplus(-1e6)
     (1000000.0, 0.0)
@@ -49,12 +49,12 @@ def softplus(z: float) -> float:
 
 
 def clamp(x: float, low: float, high: float) -> float:
-    """The point of [low, high] nearest to x."""
+    """Return the point of [low, high] nearest to x."""
     return smaller(larger(x, low), high)  # type: ignore[no-any-return]
 
 
 def soft_threshold(u: float, tau: float) -> float:
-    """u moved towards 0 by tau, and 0 if it is nearer: the prox of tau |w|.
+    """Return u moved towards 0 by tau, and 0 if it is nearer: the prox of tau |w|.
 
     >>> soft_threshold(3.0, 1.0), soft_threshold(-0.5, 1.0)
     (2.0, 0.0)
@@ -63,9 +63,9 @@ def soft_threshold(u: float, tau: float) -> float:
 
 
 def between(a: float, b: float) -> float:
-    """A point between two numbers: 0 if they differ in sign, else their mean, geometric if far apart.
+    """Return a point between two numbers: 0 if they differ in sign, else their mean, geometric if far apart.
 
-    Halving an interval this way reaches neighbouring doubles in about 70 steps from any start,
+    Halving an interval this way reaches neighboring doubles in about 70 steps from any start,
     where plain halving needs over a thousand to come down from 1e150 to 1e-150.
 
     >>> between(2.0, 4.0), between(-1.0, 1.0), between(0.0, -1e300) < -1e-20
@@ -81,7 +81,7 @@ def between(a: float, b: float) -> float:
 
 
 def power_sums(rate: float, n: float) -> tuple[float, float]:
-    """Sums over j = 1..n of s_j = (1 + rate)^-j, and of (1 - s_j) / rate, for rate >= 0.
+    """Return sums over j = 1..n of s_j = (1 + rate)^-j, and of (1 - s_j) / rate, for rate >= 0.
 
     >>> power_sums(1.0, 2.0), power_sums(0.0, 3.0)
     ((0.75, 1.25), (3.0, 6.0))
@@ -100,7 +100,7 @@ def power_sums(rate: float, n: float) -> tuple[float, float]:
 
 
 def wright_omega(x: float) -> float:
-    """The solution w > 0 of w + log(w) = x, that is W(exp(x)) without forming exp(x).
+    """Return the solution w > 0 of w + log(w) = x, that is W(exp(x)) without forming exp(x).
 
     Two fourth-order steps from a guess good to a tenth; see Lawrence, Corless and Jeffrey,
     "Algorithm 917: complex double-precision evaluation of the Wright omega function", 2012.

@@ -1,8 +1,8 @@
-"""Several numbers in step: plain functions that mean the obvious for a number, and the same in every lane.
+"""Operations that mean the same for a number and in every SIMD lane.
 
-Lanes are what a processor's vector registers hold: several numbers, to all of which every operation applies at once.
-What is written with operators, `abs` and the functions below, and without a branch on a score, works for a number and
-for lanes. In the interpreter lanes are an array; compiled, they are a value of their own (`fiol.compiler.lanes`), and
+A processor's vector register holds several numbers, its lanes, and applies an operation to all of them at once. A
+function written with operators, `abs` and the functions below, without a branch on a score, works for a number and for
+lanes. In the interpreter lanes are an array; compiled, they are a value of their own (`fiol.compiler.lanes`), and
 these functions have compiled forms (`fiol.compiler.compiled`).
 """
 
@@ -21,7 +21,7 @@ LOWEST = -700.0
 
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
-    """a where the condition holds, b elsewhere.
+    """Return a where the condition holds, b elsewhere.
 
     >>> choose(True, 1.0, 2.0), choose(np.array([True, False]), 1.0, 2.0)
     (1.0, array([1., 2.]))
@@ -30,22 +30,22 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
 
 
 def larger(a: Any, b: Any) -> Any:
-    """The larger of two numbers, as `max` finds it."""
+    """Return the larger of two numbers, as `max` finds it."""
     return choose(b > a, b, a)
 
 
 def smaller(a: Any, b: Any) -> Any:
-    """The smaller of two numbers, as `min` finds it."""
+    """Return the smaller of two numbers, as `min` finds it."""
     return choose(b < a, b, a)
 
 
 def anywhere(condition: Any) -> bool:
-    """Whether a condition holds in any lane."""
+    """Return whether a condition holds in any lane."""
     return bool(np.any(condition))
 
 
 def square_root(x: Any) -> Any:
-    """The root of numbers that are not negative."""
+    """Return the root of numbers that are not negative."""
     return np.sqrt(x) if isinstance(x, np.ndarray) else sqrt(x)
 
 
@@ -53,7 +53,7 @@ def square_root(x: Any) -> Any:
 
 
 def lanes(numbers: tuple[float, ...]) -> Any:
-    """A lane per number.
+    """Return a lane per number.
 
     >>> total(2.0 * lanes((1.0, 2.0, 3.0, 4.0)))
     20.0
@@ -62,44 +62,44 @@ def lanes(numbers: tuple[float, ...]) -> Any:
 
 
 def like_lanes(values: Any, like: Any) -> Any:
-    """The same numbers with as many digits as `like` has."""
+    """Return the numbers in the precision of `like`."""
     return values.astype(like.dtype)
 
 
 def is_short(like: Any) -> bool:
-    """Whether numbers in lanes like these have the digits of a float."""
+    """Return whether lanes like these are float32."""
     return bool(like.dtype.itemsize == 4)
 
 
 def load_lanes(values: Any, place: Any, like: Any) -> Any:
-    """As many numbers of an array of one axis as `like` has lanes, from a place on."""
+    """Return as many numbers of a vector as `like` has lanes, from a place on."""
     return values[int(place) : int(place) + len(like)].astype(like.dtype)
 
 
 def store(values: Any, place: Any, new: Any) -> None:
-    """Write lanes into an array of one axis, from a place on."""
+    """Write lanes into a vector, from a place on."""
     values[int(place) : int(place) + len(new)] = new
 
 
 def lane(values: Any, k: Any) -> float:
-    """The number in lane k."""
+    """Return the number in lane k."""
     return float(values[k])
 
 
 def with_lane(values: Any, k: Any, x: float) -> Any:
-    """The same lanes but for lane k, which is x."""
+    """Return the lanes with x in lane k."""
     new = np.array(values)
     new[k] = x
     return new
 
 
 def first_lanes(values: Any, like: Any) -> Any:
-    """The first lanes, as many as `like` has, with as many digits."""
+    """Return the first lanes, as many as `like` has, in its precision."""
     return values[: len(like)].astype(like.dtype)
 
 
 def with_first(values: Any, first: Any) -> Any:
-    """The same lanes but for the first, which are these.
+    """Return the lanes with the first ones replaced.
 
     >>> with_first(np.zeros(4), np.ones(2))
     array([1., 1., 0., 0.])
@@ -110,7 +110,7 @@ def with_first(values: Any, first: Any) -> Any:
 
 
 def both_lanes(a: Any, b: Any) -> Any:
-    """Twice as many lanes as a has: its own, then those of b, again and again.
+    """Return twice as many lanes as a has: those of a, then those of b, repeated.
 
     >>> both_lanes(np.zeros(4), np.array([1.0, 2.0]))
     array([0., 0., 0., 0., 1., 2., 1., 2.])
@@ -119,12 +119,12 @@ def both_lanes(a: Any, b: Any) -> Any:
 
 
 def second_of_both(values: Any, like: Any) -> Any:
-    """The second of `both_lanes`: as many lanes as `like` has, from the middle on."""
+    """Return the second of `both_lanes`: as many lanes as `like` has, from the middle on."""
     return values[len(values) // 2 :][: len(like)]
 
 
 def total(values: Any) -> float:
-    """The sum of all lanes: of the first half and the second, and so on."""
+    """Return the sum of all lanes: of the first half and the second, and so on."""
     while len(values) > 1:
         half = len(values) // 2
         values = values[:half] + values[half:]
@@ -132,7 +132,7 @@ def total(values: Any) -> float:
 
 
 def totals(a: Any, b: Any, c: Any, d: Any) -> Any:
-    """The `total` of each of four, in four lanes, in the time of two.
+    """Return the `total` of each of four, in four lanes, in the time of two.
 
     >>> totals(*(k * lanes((1.0, 2.0)) for k in (0.0, 1.0, 2.0, 3.0)))
     array([0., 3., 6., 9.])
@@ -144,7 +144,7 @@ def totals(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 def whole_power(x: Any) -> Any:
-    """The whole number n nearest to x, one of the two if x is between, and 2^n, for abs(x) <= 1022.
+    """Return the integer n nearest to x, and 2^n, for abs(x) <= 1022.
 
     >>> whole_power(2.7), whole_power(-1.0)
     ((3.0, 8.0), (-1.0, 0.5))
@@ -156,7 +156,7 @@ def whole_power(x: Any) -> Any:
 
 
 def rough_log2(x: Any) -> Any:
-    """log2 of a number x > 0, to 0.09 and never too much: exact at powers of 2, and a straight line between two.
+    """Return log2 of a number x > 0, to 0.09 and never too much: exact at powers of 2, and a straight line between two.
 
     >>> rough_log2(8.0), rough_log2(0.75)
     (3.0, -0.5)
@@ -168,7 +168,7 @@ def rough_log2(x: Any) -> Any:
 
 
 def exponential(x: Any) -> Any:
-    """exp(x); of lanes by `lane_exponential`, which is for numbers of at most 700.
+    """Return exp(x); of lanes by `lane_exponential`, which is for numbers of at most 700.
 
     >>> exponential(0.0), exponential(np.array([0.0]))
     (1.0, array([1.]))
@@ -177,18 +177,18 @@ def exponential(x: Any) -> Any:
 
 
 def lane_exponential(x: Any) -> Any:
-    """exp(x) without a branch, for x <= 700: to 2.3e-16 down to exp(-700), which stands for all below."""
+    """Return exp(x) without a branch, for x <= 700: to 2.3e-16 down to exp(-700), which stands for all below."""
     n, power = whole_power(larger(x, LOWEST) * LOG2E)
     return power * near_one((larger(x, LOWEST) - n * LN2_HIGH) - n * LN2_LOW)
 
 
 def near_one(r: Any) -> Any:
-    """exp(r) for abs(r) <= log(2) / 2, good to 2e-17."""
+    """Return exp(r) for abs(r) <= log(2) / 2, good to 2e-17."""
     return 1.0 + small_expm1(r)
 
 
 def small_expm1(r: Any) -> Any:
-    """exp(r) - 1 for abs(r) <= log(2) / 2: a polynomial, its terms added so that few wait for others."""
+    """Return exp(r) - 1 for abs(r) <= log(2) / 2: a polynomial, its terms added so that few wait for others."""
     r2 = r * r
     r4 = r2 * r2
     high = (A6 + A7 * r) + r2 * (A8 + A9 * r) + r4 * (A10 + A11 * r)
@@ -196,22 +196,22 @@ def small_expm1(r: Any) -> Any:
 
 
 def roughly_near_one(r: Any) -> Any:
-    """`near_one`, but good to 4e-7, and sooner."""
+    """Return exp(r) for abs(r) <= log(2) / 2, good to 4e-7, faster than `near_one`."""
     return (1.0 + r) + r * r * ((B2 + B3 * r) + r * r * (B4 + B5 * r))
 
 
 def log_one_plus(x: Any) -> Any:
-    """log(1 + x); of lanes by `lane_log_one_plus`, which is for numbers from 0 to 1."""
+    """Return log(1 + x); of lanes by `lane_log_one_plus`, which is for numbers from 0 to 1."""
     return lane_log_one_plus(x) if isinstance(x, np.ndarray) else log1p(x)
 
 
 def lane_log_one_plus(x: Any) -> Any:
-    """log(1 + x) without a branch, for 0 <= x <= 1, to 4e-16."""
+    """Return log(1 + x) without a branch, for 0 <= x <= 1, to 4e-16."""
     return log_of_ratio(x / (2.0 + x))
 
 
 def log_of_ratio(t: Any) -> Any:
-    """log((1 + t) / (1 - t)) without a branch, for 0 <= t <= 1/3, to 4e-16: twice the inverse hyperbolic tangent."""
+    """Return log((1 + t) / (1 - t)) = 2 atanh(t) without a branch, for 0 <= t <= 1/3, to 4e-16."""
     s = t * t
     s2 = s * s
     s4 = s2 * s2
@@ -221,11 +221,11 @@ def log_of_ratio(t: Any) -> Any:
 
 
 def decay(pull: Any, h: Any, n: Any) -> Any:
-    """The parts of a weight that n rounds of a ridge leave and take: s = (1 + pull / h)^-n and 1 - s.
+    """Return the parts of a weight that n rounds of a ridge leave and take: s = (1 + pull / h)^-n and 1 - s.
 
     For pull >= 0, h > 0 and a whole number n, one for all lanes. Both parts have an error of 1e-15 of the weight; the
-    part that is taken has all digits, and so has the part that is left where a round takes half or more. What a lane
-    has does not depend on others. `mild_decay` has the same numbers where few terms of the series suffice.
+    part that is taken has all digits, and so has the part that is left where a round takes half or more. The result of
+    a lane does not depend on other lanes. `mild_decay` has the same numbers where few terms of the series suffice.
 
     >>> decay(3.0, 1.0, 2.0)
     (0.0625, 0.9375)
@@ -244,12 +244,12 @@ def decay(pull: Any, h: Any, n: Any) -> Any:
 
 
 def is_mild(pull: float, h: float, n: float) -> bool:
-    """Whether `mild_decay` is exact, as it is for most of what happens while a feature is absent."""
+    """Return whether `mild_decay` is exact, as it is for most of what happens while a feature is absent."""
     return pull <= 2.0**-6 * h and n * pull <= NEAR_ONE * h
 
 
 def mild_decay(pull: float, h: float, n: float) -> tuple[float, float]:
-    """Return `decay(pull, h, n)` without a branch or a call, so that loops over rows vectorise.
+    """Return `decay(pull, h, n)` without a branch or a call, so that loops over rows vectorize.
 
     >>> mild_decay(0.0001, 1.0, 2.0) == decay(0.0001, 1.0, 2.0)
     True
@@ -259,13 +259,13 @@ def mild_decay(pull: float, h: float, n: float) -> tuple[float, float]:
 
 
 def log_of_small_ratio(t: Any) -> Any:
-    """log((1 + t) / (1 - t)) for 0 <= t <= FEW_TERMS, to 4e-16."""
+    """Return log((1 + t) / (1 - t)) for 0 <= t <= FEW_TERMS, to 4e-16."""
     s = t * t
     return 2.0 * (t + t * s * ((D0 + D1 * s) + s * s * D2))
 
 
 def repeated(part: Any, n: Any) -> Any:
-    """part^n by products, for a part of at most a half, of which a thousand leave nothing."""
+    """Return part^n by products, for a part of at most a half: 0 for n above `MOST_HALVES`."""
     left, found = int(min(n, MOST_HALVES)), 0.0 * part + 1.0
     while left > 0:
         if left % 2 == 1:

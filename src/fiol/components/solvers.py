@@ -52,6 +52,13 @@ class Newton(Solver):
     g is monotone, so every solve also shows on which side the root lies. A step that leaves this bracket, or that
     does not shrink in the long run, is replaced by halving the bracket.
 
+    Parameters
+    ----------
+    passes : int
+        The largest number of passes over the row.
+
+    Examples
+    --------
     >>> Newton()
     Newton(passes=200)
     """
@@ -133,6 +140,13 @@ class ClosedForm(Solver):
 class Bisection(Solver):
     """Alg. 1: halve a bracket until its ends agree to `tol`, relative to beta.
 
+    Parameters
+    ----------
+    tol : float
+        The relative tolerance of beta; 0 goes on to neighboring doubles.
+
+    Examples
+    --------
     >>> Bisection(1e-6)
     Bisection(tol=1e-06)
     """

@@ -48,7 +48,7 @@ class Problem(Component):
     solver: Solver
 
     def step(self, row: Row, out: Floats) -> tuple[float, float, int]:
-        """Write the minimiser into `out`; return (beta, its score, passes over the row)."""
+        """Write the minimizer into `out`; return (beta, its score, passes over the row)."""
         return self.solver.solve(self, row, out)
 
     def row(
@@ -296,7 +296,7 @@ class JointProblem(Component):
         )
 
     def step(self, row: JointRow, out: Any) -> tuple[Any, Any, int]:
-        """Write the minimiser into `out`; return (beta, the scores without any pull, passes over the row)."""
+        """Write the minimizer into `out`; return (beta, the scores without any pull, passes over the row)."""
         return self.solver.solve(self, row, out)
 
     def explicit(self, row: JointRow, z: Floats) -> Floats:

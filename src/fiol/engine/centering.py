@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.features.chunk import Chunk
 
 #: After this many rows it is decided which features are centered:
 WINDOW = 32
@@ -71,21 +70,11 @@ class Centering(NamedTuple):
         return self.sums / self.rows
 
     def in_random_order(self) -> Centering:
-        """The centering of rows in random order; unchanged after the first row, whose order was another."""
+        """Return the centering of rows in random order; unchanged after the first row, whose order was another."""
         return self if self.rows else self._replace(far=np.array([FAR_IN_RANDOM_ORDER]))
 
-    def watched(self, chunk: Chunk) -> Centering:
-        """The statistics after some more of the first rows."""
-        rows, found = self.rows + chunk.rows, united_windows([self], chunk.indices)
-        place = np.searchsorted(found[:, 0], chunk.indices)
-        np.add.at(found[:, 1], place, 1.0)  # one by one: sums do not depend on how rows are cut into chunks
-        np.add.at(found[:, 2], place, chunk.data)
-        np.minimum.at(found[:, 3], place, chunk.data)
-        np.maximum.at(found[:, 4], place, chunk.data)
-        return after_first(found, rows, self.far)
-
     def decided(self) -> tuple[Centering, Floats]:
-        """The centering with the centered features decided, and the largest distance of each from its mean."""
+        """Return the centering with the centered features decided, and the largest distance of each from its mean."""
         feature, number, total, low, high = self.window.T
         absent = number < self.rows
         low, high = np.where(absent, np.minimum(low, 0.0), low), np.where(absent, np.maximum(high, 0.0), high)
@@ -96,7 +85,7 @@ class Centering(NamedTuple):
         return new, distance[chosen]
 
     def placed(self, places: Any) -> Centering:
-        """The centering where places[i] is the old feature i; features with a place below 0 are dropped."""
+        """Return the centering where places[i] is the old feature i; features with a place below 0 are dropped."""
         places = np.asarray(places, np.int64)
         new, seen = places[self.features], places[self.window[:, 0].astype(np.int64)]
         order, rank = (np.argsort(p, kind="stable")[np.count_nonzero(p < 0) :] for p in (new, seen))
@@ -104,7 +93,7 @@ class Centering(NamedTuple):
         return self._replace(window=window, features=new[order].astype(np.int32), sums=self.sums[order])
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays, by name."""
+        """Return the arrays, by name."""
         parts = self._replace(features=self.features.astype(np.float64))._asdict()  # type: ignore[arg-type]
         return {f"centring.{name}": array for name, array in parts.items()}
 
@@ -118,13 +107,13 @@ AS_THEY_ARE = NO_ROWS._replace(so_far=np.array([float(WINDOW)]))
 
 
 def own_centering(centering: Centering) -> Centering:
-    """A copy with its own arrays: the single-row fast path adds to sums in place."""
+    """Return a copy with its own arrays: the single-row fast path adds to sums in place."""
     return Centering._make(array.copy() for array in centering)
 
 
-def united_windows(parts: list[Centering], more: Any = ()) -> Floats:
-    """The `window` of several parts of the first rows together, with lines for `more` features."""
-    feature = np.unique(np.concatenate([more, *(part.window[:, 0] for part in parts)]))
+def united_windows(parts: list[Centering]) -> Floats:
+    """The `window` of several parts of the first rows together."""
+    feature = np.unique(np.concatenate([part.window[:, 0] for part in parts]))
     found = np.tile([0.0, 0.0, 0.0, np.inf, -np.inf], (len(feature), 1))
     found[:, 0] = feature
     for part in parts:
@@ -137,12 +126,17 @@ def united_windows(parts: list[Centering], more: Any = ()) -> Floats:
 
 def after_first(window: Floats, rows: float, far: Floats) -> Centering:
     """The centering with this `window`, without features that can no longer be in nearly all of the first rows."""
-    possible = window[:, 1] >= rows - (1.0 - NEARLY_ALL) * max(rows, WINDOW)
+    possible = window[:, 1] >= fewest_rows(rows)
     return NO_ROWS._replace(so_far=np.array([rows]), window=window[possible], far=far)
 
 
+def fewest_rows(rows: float) -> float:
+    """Return in how many of the first `rows` rows a feature must be to be in nearly all of the window in the end."""
+    return rows - (1.0 - NEARLY_ALL) * max(rows, WINDOW)
+
+
 def centering_from(arrays: dict[str, Any], features: int) -> Centering:
-    """The centering with these `arrays`, of this many features; ValueError if they do not fit."""
+    """Return the centering with these `arrays`, of this many features; ValueError if they do not fit."""
     for name, own in NO_ROWS.arrays().items():
         array = arrays.get(name)
         if array is None or array.dtype != np.float64 or array.ndim != own.ndim or not np.isfinite(array).all():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from math import nan
 from typing import Any, Protocol
 
@@ -12,15 +13,16 @@ import numpy as np
 from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
-from fiol.engine.centering import WINDOW, Centering
+from fiol.engine.centering import WINDOW, Centering, fewest_rows
 from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
 from fiol.engine.interrupts import paced
-from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, fallback
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, compile_fast_path
 from fiol.features.chunk import SMALLEST, Chunk
+from fiol.features.numbered_rows import NumberedRow
 from fiol.features.transaction import Transaction
 
 #: Entries of centered rows that are learned from at a time.
-CENTRED_AT_ONCE = 2**18
+CENTERED_AT_ONCE = 2**18
 #: An `order` of rows that stands for all rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -82,7 +84,7 @@ class Engine(ABC):
     #: Makes the rounds instead of the engine, if there is one.
     observer: Observer | None = None
     #: Buffers of centered rows.
-    centred_rows: Chunk | None = None
+    centered_rows: Chunk | None = None
 
     def __init__(self, plan: Plan, intercept_plan: Plan, compiled: bool) -> None:
         self.plan, self.intercept_plan, self.compiled = plan, intercept_plan, compiled
@@ -155,17 +157,17 @@ class Engine(ABC):
         """Make a round per row, or for the rows in `order`; return the score of each before its round, 0 for others."""
         before, rounds = self.storage_in_use(), self.rounds
         try:
-            with self.kernels_expected(), overflow_guard(self, chunk, y, sample_weights), Transaction(*self.revocable):
+            with overflow_guard(self, chunk, y, sample_weights), Transaction(*self.revocable):
                 if self.centering is None or self.centering.idle:
                     return self.learn_in_parts(chunk, y, sample_weights, order)
-                return self.learn_centred(chunk, y, sample_weights, order)
+                return self.learn_centered(chunk, y, sample_weights, order)
         except BaseException:
             if self.compiled and self.rounds == rounds:
                 self.undo_growth(before)
             raise
 
     def learn_in_parts(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
-        """`learn` for rows that are centered, by the observer if there is one; an error keeps the rounds before it."""
+        """Learn from centered rows, by the observer if there is one; an error keeps the rounds before it."""
         self.fit_in(chunk)
         if self.observer is None:
             return self.learn_plainly(chunk, y, sample_weights, order)
@@ -180,7 +182,7 @@ class Engine(ABC):
 
     @abstractmethod
     def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
-        """`learn` for rows that fit the arrays, unobserved; an interrupt keeps the rounds that the clock counts."""
+        """Learn from rows that fit the arrays, unobserved; an interrupt keeps the rounds that the clock counts."""
 
     def fit_in(self, chunk: Chunk) -> None:
         """Allocate memory for the features and the longest row of a chunk."""
@@ -198,7 +200,7 @@ class Engine(ABC):
         self.make_place(features, 0)
 
     def freeze_stack(self) -> AbstractContextManager[None]:
-        """`with engine.freeze_stack():` freezes the stack of an ensemble, for rows that were learned from before.
+        """Return a context that freezes the stack of an ensemble, for rows that were learned from before.
 
         Repeated rows favor members that overfit.
         """
@@ -228,13 +230,13 @@ class Engine(ABC):
 
     # --- centering ----------------------------------------------------------------------------
 
-    def learn_centred(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
-        """`learn` that subtracts the running means from the rows; the means include the rows of all rounds made."""
+    def learn_centered(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
+        """Learn from rows less their running means; the means include the rows of all rounds made."""
         rows, start, scores = len(order) or chunk.rows, 0, np.zeros((chunk.rows, *self.trailing))
         per_row = chunk.data.shape[0] / max(chunk.rows, 1) + 1.0
         while start < rows:
             known: Any = self.centering
-            most = WINDOW - int(known.rows) if known.watches else max(int(CENTRED_AT_ONCE / per_row), 1)
+            most = WINDOW - int(known.rows) if known.watches else max(int(CENTERED_AT_ONCE / per_row), 1)
             if self.observer is not None and known.features.shape[0]:
                 self.observer.centre(known)
                 most = 1  # the comparator is moved with every row
@@ -243,9 +245,9 @@ class Engine(ABC):
             some = order[some] if len(order) else some
             block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
             before, old = self.rounds, known
-            centred, known = self.subtract_means(block, old)
+            centered, known = self.subtract_means(block, old)
             try:
-                scores[some] = self.learn_in_parts(centred, y[some], sample_weights[some], IN_ORDER)
+                scores[some] = self.learn_in_parts(centered, y[some], sample_weights[some], IN_ORDER)
                 self.set_means(known)
             except BaseException:
                 if self.rounds > before and self.centering is old:  # interrupted: the means follow the rounds made
@@ -256,7 +258,10 @@ class Engine(ABC):
 
     def set_means(self, means: Centering) -> None:
         """Subtract these means from now on, and decide which features are centered, if it is time: all at once."""
-        if means.watches or not means.window.shape[0]:
+        if means.watches:
+            self.storage = self.storage._replace(centering=means)  # which the fast path does not point to
+            return
+        if not means.window.shape[0]:
             self.replace(centering=means)
             return
         new, distances = means.decided()
@@ -268,23 +273,35 @@ class Engine(ABC):
 
         Rows that are learned from are in buffers, until the next call.
         """
-        from fiol.engine.round.center_rows import centre_rows  # imported here: `import fiol` loads no compiler
+        from fiol.engine.round.center_rows import center_rows  # imported here: `import fiol` loads no compiler
 
         if centering.watches:
-            return chunk, centering.watched(chunk) if learning else centering
+            return chunk, self.watched(centering, chunk) if learning else centering
         if centering.idle:
             return chunk, centering
         size, sums = chunk.data.shape[0] + chunk.rows * centering.features.shape[0] + 1, centering.sums.copy()
-        new = self.centred_rows if learning else None
+        new = self.centered_rows if learning else None
         if new is None or new.data.shape[0] < size or new.indptr.shape[0] <= chunk.rows:
             new = Chunk(aligned(chunk.rows + 1, np.int64), aligned(size, np.int32), aligned(size, np.float64))
-            self.centred_rows = new if learning else self.centred_rows
+            self.centered_rows = new if learning else self.centered_rows
         least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
         arguments = centering.features, sums, centering.rows, learning, least, *new
-        n = self.call(centre_rows, tuple(chunk), *arguments)
+        n = self.call(center_rows, tuple(chunk), *arguments)
         count = centering.so_far + chunk.rows * learning
         found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
         return found, centering._replace(so_far=count, sums=sums)
+
+    def watched(self, centering: Centering, chunk: Chunk) -> Centering:
+        """Return the statistics of features after some more of the first rows."""
+        from fiol.engine.round.center_rows import watch_row
+
+        for start, stop in pairwise(chunk.indptr.tolist()):
+            window, rows = np.zeros((len(centering.window) + stop - start, 5)), centering.rows + 1.0
+            row = chunk.indices[start:stop], chunk.data[start:stop]
+            self.call(watch_row, *row, centering.window, fewest_rows(rows), window)
+            lines = np.count_nonzero(window[:, 1])  # every feature was in some row
+            centering = centering._replace(so_far=np.array([rows]), window=window[:lines])
+        return centering
 
     def centred(self, chunk: Chunk) -> Chunk:
         """Return rows to be scored, centered."""
@@ -297,11 +314,6 @@ class Engine(ABC):
         if self.centering is not None:
             self.replace(centering=self.centering.in_random_order())
 
-    def end_window(self) -> None:
-        """Decide which features are centered from now on, if it is time, and convert what is stored of them."""
-        if self.centering is not None:
-            self.set_means(self.centering)
-
     @abstractmethod
     def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Any:
         """Return the storage after `means` are subtracted from values of `features`, with `distances` the largest left.
@@ -309,7 +321,7 @@ class Engine(ABC):
         The intercept takes over the scores of the means; weights that are computed from sums are reset.
         """
 
-    def uncentred(self, intercept: Any, averaged: bool) -> Any:
+    def uncentered(self, intercept: Any, averaged: bool) -> Any:
         """Return the intercept of rows as they come, given that of centered rows."""
         if self.centering is None or not self.centering.features.shape[0]:
             return intercept
@@ -318,12 +330,12 @@ class Engine(ABC):
         shift = self.centering.means @ w
         return intercept - (shift if self.trailing else float(shift))
 
-    def centring_arrays(self) -> dict[str, Any]:
-        """The arrays of the means, by name."""
+    def centering_arrays(self) -> dict[str, Any]:
+        """Return the arrays of the means, by name."""
         return {} if self.centering is None else self.centering.arrays()
 
     def selected_means(self, kept: Any) -> Centering | None:
-        """The means if only these features are kept, in this order."""
+        """Return the means if only these features are kept, in this order."""
         centering = self.centering
         if centering is None or centering.idle:
             return centering
@@ -334,60 +346,67 @@ class Engine(ABC):
 
     # --- single rows --------------------------------------------------------------------------
 
-    def prepare_fast_path(
-        self, entries: int, spaces: tuple[Any, ...], learning: bool, grows: bool = True, lock: Any = None
-    ) -> FastPath:
-        """Return the fast path for single rows of up to `entries` entries, whose names the first of `spaces` numbers.
-
-        All `spaces` are updated when a new name gets a number; none does unless the row `grows`. A caller that reads
-        without taking a lock passes that lock as `lock`: the one of the model that the first feature space belongs to.
-        """
-        space, found = spaces[0], self.fast_path
-        if found.space is not space or found.encoder is not space.encoder or entries > found.entries:
-            found = FastPath(space, max(2 * entries, self.longest_row))
-        watches = self.centering is not None and self.centering.watches
-        if self.trailing or not self.compiled or watches or (learning and self.observer is not None):
-            return found
-        if (found.learn if learning else found.score) is fallback:
-            self.compile_fast_path(found, spaces, learning, grows, lock)
-        self.fast_path = found
-        return found
+    def prepare_fast_path(self, learning: bool) -> FastPath:
+        """Return the fast path for single rows, compiled for scoring or learning; `NO_FAST_PATH` if there is none."""
+        path = self.fast_path
+        if (path.learn if learning else path.score) is not None:
+            return path
+        if not self.compiled or self.trailing or (learning and self.observer is not None):
+            return NO_FAST_PATH
+        self.fast_path = prepared = compile_fast_path(self, path, learning)
+        return prepared
 
     @abstractmethod
-    def compile_fast_path(
-        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
-    ) -> None:
-        """Compile the functions of a fast path, if Python's objects have the expected layout."""
+    def event_kernels(self) -> tuple[Any, Any, Any] | None:
+        """Return the kernels that score a single row and make its round, and the values they take of this engine.
 
-    @property
-    @abstractmethod
-    def longest_row(self) -> int:
-        """The number of entries of a row that the buffers hold."""
-
-    def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
-        """Make a round for one row and return the score before; None, and no round, if the row needs `learn`.
-
-        That is the case for a row with a feature beyond the first `features`.
+        None if single rows go the way of chunks.
         """
-        return None
+
+    def score_numbered(self, row: NumberedRow, limit: int, predicting: bool) -> float | None:
+        """Return the score of a row with features below `limit`, or its prediction; None if that needs `scores`."""
+        path = self.prepare_fast_path(learning=False)
+        return None if path is NO_FAST_PATH else path.score_row(row, limit, predicting)
+
+    def learn_numbered(self, row: NumberedRow, y: float, sample_weight: float, limit: int) -> float | None:
+        """Make the round of a row with features below `limit` and return its score before.
+
+        None, and no round, if that needs `learn`. Memory for new features is allocated.
+        """
+        path = self.prepare_fast_path(learning=True)
+        if path is NO_FAST_PATH:
+            return None
+        before, rounds, grown, means = self.storage_in_use(), self.rounds, False, self.centering
+        watched = self.watched(means, row.chunk()) if means is not None and means.watches else None
+        try:
+            z = path.learn_row(row, limit, y, sample_weight)
+            if z is None and self.make_place(row.features, len(row.values) + path.pack.centered):
+                grown, path = True, self.prepare_fast_path(learning=True)
+                z = path.learn_row(row, limit, y, sample_weight)
+        finally:
+            if self.rounds > rounds and watched is not None:
+                self.set_means(watched)
+            elif self.rounds == rounds and grown:
+                self.undo_growth(before)
+        return z
 
     # --- reading ------------------------------------------------------------------------------
 
     @abstractmethod
     def scores(self, chunk: Chunk) -> Floats:
-        """The scores of rows, by the averages if they are kept."""
+        """Return the scores of rows, by the averages if they are kept."""
 
     @abstractmethod
     def variances(self, chunk: Chunk) -> Floats:
-        """The variances of the scores of rows, times the dispersion of the loss."""
+        """Return the variances of the scores of rows, times the dispersion of the loss."""
 
     @abstractmethod
     def weights(self, features: int, averaged: bool) -> Floats:
-        """The first `features` weights, or their averages; features beyond the arrays have that of an unseen one."""
+        """Return the first `features` weights, or their averages; beyond the arrays those of an unseen feature."""
 
     @abstractmethod
     def stiffness(self, features: int) -> Floats:
-        """For each of the first features, the cost of a squared change of its weight, if step sizes store it; else 1.
+        """Return the cost of a squared change of each of the first weights, if step sizes store it; else 1.
 
         That is the curvature of the loss along the weight.
         """
@@ -399,15 +418,15 @@ class Engine(ABC):
 
     @abstractmethod
     def scales(self, features: int) -> Floats:
-        """For each of the first features, the size of its values, 0 if it was never seen; 1 if that is not stored."""
+        """Return the size of the values of each of the first features, 0 if never seen; 1 if that is not stored."""
 
     def intercept_weight(self, averaged: bool) -> Any:
-        """The intercept of every score, or its average, of rows as they come; 0 without one."""
-        return self.uncentred(self.working_intercept(averaged), averaged)
+        """Return the intercept of every score, or its average, of rows as they come; 0 without one."""
+        return self.uncentered(self.working_intercept(averaged), averaged)
 
     @abstractmethod
     def working_intercept(self, averaged: bool) -> Any:
-        """The intercept of every score, or its average, of centered rows; 0 without one."""
+        """Return the intercept of every score, or its average, of centered rows; 0 without one."""
 
     def predictions(self, scores: Floats) -> Floats:
         """Replace scores by the predictions that the loss makes from them, in place."""
@@ -417,22 +436,22 @@ class Engine(ABC):
         return scores
 
     def mean_loss(self, scores: Floats, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> float:
-        """The weighted mean of the losses of scores, all or those in `order`; 0 if no row has weight."""
+        """Return the weighted mean of the losses of scores, all or those in `order`; 0 if no row has weight."""
         from fiol.engine.round.reading import total_loss
 
         total, mass = self.call(total_loss, self.plan.problem.loss, scores, order, y, sample_weights)
         return total / mass if mass > 0.0 else 0.0
 
     def weighed(self, features: int) -> Any:
-        """Which of the first features have a weight other than 0 with any live member of an ensemble."""
+        """Return which of the first features have a weight other than 0 with any live member of an ensemble."""
         raise NotImplementedError  # an update has no members
 
     def report(self, features: int) -> list[Any]:
-        """The members of an ensemble with their weights and losses, see `EnsembleEngine.report`; [] for an update."""
+        """Return the members of an ensemble with weights and losses, see `EnsembleEngine.report`; [] for an update."""
         return []
 
     def alone(self, k: int) -> Engine:
-        """A copy of the engine of member k of an ensemble."""
+        """Return a copy of the engine of member k of an ensemble."""
         raise NotImplementedError  # an update has no members
 
     @property
@@ -456,7 +475,7 @@ class Engine(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, Any]:
-        """Everything that changes while learning, by name."""
+        """Return everything that changes while learning, by name."""
 
     @property
     @abstractmethod
@@ -464,7 +483,7 @@ class Engine(ABC):
         """Arrays that every model file has; arrays that were added later have a default."""
 
     def snapshot(self) -> dict[str, Any]:
-        """Copies of `arrays`, and the observer's mark: what `restore` needs to take rounds back."""
+        """Return copies of `arrays`, and the observer's mark: what `restore` needs to take rounds back."""
         mark = None if self.observer is None else self.observer.mark()
         return {**{name: a.copy() for name, a in self.arrays().items()}, "mark": mark}
 
@@ -496,11 +515,11 @@ class Engine(ABC):
 
     @abstractmethod
     def copy(self) -> Engine:
-        """An engine with its own copy of the state."""
+        """Return an engine with its own copy of the state."""
 
     @abstractmethod
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> Engine:
-        """A copy, brought up to date, with this many features, of which places[i] is the old feature i.
+        """Return a copy, brought up to date, with this many features, of which places[i] is the old feature i.
 
         The others are as a feature never seen. With `scores`, the same for scores: see `add_scores`.
         """
@@ -520,29 +539,16 @@ class Engine(ABC):
         return bound(*arguments)
 
     def call_for_intercept(self, kernel: Any, *arguments: Any) -> Any:
-        """`call` of a kernel that is called for features, too: the plan of the intercept has another type."""
+        """Call a kernel for the intercept, whose plan has another type than that of features."""
         key = kernel, "intercept"
         bound = self.bound.get(key)
         if bound is None:
             bound = self.bound[key] = bound_kernel(kernel, arguments, self.compiled)
         return bound(*arguments)
 
-    def unbind_kernels(self) -> None:
-        """Look up every kernel again at its next call."""
-        self.bound = {}
-
-    def kernels_expected(self) -> AbstractContextManager[None]:
-        """`with engine.kernels_expected():` compiles the kernels needed next in the background, at the first call."""
-        if not self.compiled or self.bound:
-            return nullcontext()
-        from fiol.compiler.helping import expecting
-        from fiol.engine.rehearsing import rehearse
-
-        return expecting(lambda: rehearse(self))
-
 
 def bound_kernel(kernel: Any, arguments: tuple[Any, ...], compiled: bool) -> Any:
-    """A kernel compiled for arguments of these types; or the plain Python function."""
+    """Return a kernel compiled for arguments of these types; or the plain Python function."""
     from fiol.compiler import compiled as compiler
 
     if compiled and hasattr(kernel, "py_func"):

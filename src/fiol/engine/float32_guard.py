@@ -29,20 +29,20 @@ ORDINARY = 1e12
 
 
 def longest_step(plan: Any) -> float:
-    """The largest Euclidean step of the first round."""
+    """Return the largest Euclidean step of the first round."""
     geometry = plan.problem.geometry
     return plan.step_size.eta(1.0) / float(np.min(getattr(geometry, "h", 1.0)))  # type: ignore[no-any-return]
 
 
 def limits(dtype: Any, step: float) -> tuple[float, float, float]:
-    """Least and largest value and target, and largest sample weight, of a row that needs no overflow check."""
+    """Return least and largest value and target, and largest sample weight, of a row that needs no check."""
     if dtype.itemsize == 4:
         return 1e-4, 1e4, 1e4
     return SMALLEST, LARGEST if step <= LONG else (REACH / step / HEAVIEST) ** 0.5, HEAVIEST
 
 
 def overflow_guard(engine: Any, chunk: Chunk, y: Any, sample_weights: Floats) -> AbstractContextManager[None]:
-    """`with overflow_guard(engine, chunk, y, sample_weights):` rolls rounds of the chunk back if the state overflows.
+    """Return a context in which rounds of the chunk are rolled back if the state overflows.
 
     Raises OverflowError then, or if a value is out of its range.
     """

@@ -52,10 +52,10 @@ def paced(chunk: Chunk, order: Any, row_cost: float = 1.0) -> Iterator[tuple[int
 
 
 def cost_up_to(indptr: Any, row_cost: float, start: int, last: int) -> float:
-    """The cost of rows `start` to `last`, the last one included."""
+    """Return the cost of rows `start` to `last`, the last one included."""
     return float(indptr[last + 1] - indptr[start] + row_cost * (last + 1 - start))
 
 
 def piece_of(chunk: Chunk, start: int, stop: int) -> Chunk:
-    """Rows `start` to `stop` for a kernel: `Chunk.row_block` that shares all arrays, the entries whole."""
+    """Return rows `start` to `stop` for a kernel: a `Chunk.row_block` that shares all entries."""
     return Chunk(chunk.indptr[start : stop + 1], chunk.indices, chunk.data)

@@ -26,9 +26,8 @@ from fiol.engine.centering import Centering, centering_from
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.float32_guard import limits, longest_step
 from fiol.engine.interrupts import paced, piece_of
-from fiol.engine.single_row.fast_path import FastPath
+from fiol.engine.single_row.fast_path import means_of_events
 from fiol.features.chunk import Chunk
-from fiol.features.transaction import Transaction
 
 #: Statistics that estimate the curvature of the loss along a weight, the best first: sums of second derivatives times
 #: x^2, of squared gradients; the largest value, squared.
@@ -41,8 +40,8 @@ class Storage(NamedTuple):
     """The arrays of an `UpdateEngine`."""
 
     state: State  #: weights and records of all features
-    intercept: State  #: the same of the intercept, empty without one
-    fresh: State  #: the same of one feature that was never seen
+    intercept: State  #: weight and record of the intercept, empty without one
+    fresh: State  #: weight and record of one feature that was never seen
     ticks: Any  #: a `Clock`
     uncounted: Any  #: an `Uncounted`
     buffers: Any  #: buffers for the entries of one row
@@ -152,28 +151,12 @@ class UpdateEngine(Engine):
     def row_cost(self) -> float:
         return float(self.state.w.size) if self.plan.lazy_update.everywhere else 1.0
 
-    def compile_fast_path(
-        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
-    ) -> None:
-        from fiol.engine.single_row.events import functions_for
+    def event_kernels(self) -> tuple[Any, Any, Any]:
+        from fiol.engine.single_row.events import Means, UpdateValues, learn_event, score_event
 
-        functions_for(self, fast_path, spaces, learning, grows, lock)
-
-    @property
-    def longest_row(self) -> int:
-        return int(self.buffers.shape[1])
-
-    def learn_one(self, feature: Indices, x: Floats, y: float, sample_weight: float, features: int) -> float | None:
-        from fiol.engine.round.rounds import row_in_order
-
-        if self.observer is not None or self.trailing or not (self.centering is None or self.centering.idle):
-            return None
-        sizes = min(features, self.state.w.shape[0]), self.buffers.shape[1], *self.limits
-        if not self.call(row_in_order, self.plan.problem.loss, feature, x, y, sample_weight, *sizes):
-            return None
-        row = Chunk(np.array([0, len(x)]), feature, x)
-        with Transaction(*self.revocable):
-            return float(self.learn_plainly(row, np.array([y]), np.array([sample_weight]))[0])
+        known = *self.plans, *self.scoring, self.buffers, self.storage.intercept_buffers
+        values = *known, self.limits, Means._make(means_of_events(self))
+        return score_event, learn_event, UpdateValues._make(values)
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         from fiol.engine.round.reading import store_weights
@@ -214,8 +197,9 @@ class UpdateEngine(Engine):
             intercept.w[0] += means @ state.w[features].astype(np.float64)
             if state.total.shape[0]:
                 intercept.total[0] += means @ state.total[features]
-        for i, distance in zip(features.tolist(), distances.tolist(), strict=True):
-            self.plan.step_size.restart(state.statistics[i], distance)
+        if self.knows_scales:  # the record starts again, with distances from the mean instead of values
+            peak = self.plan.step_size.statistics().index("peak")
+            state.statistics[features, :peak], state.statistics[features, peak] = 0.0, distances
         return self.storage._replace(state=state, intercept=intercept)
 
     # --- reading ------------------------------------------------------------------------------
@@ -326,11 +310,11 @@ class UpdateEngine(Engine):
         return before is not self.storage
 
     def make_row_buffers(self, entries: int, trailing: tuple[int, ...]) -> Any:
-        """Buffers for rows of this many entries."""
+        """Return buffers for rows of this many entries."""
         return make_row_buffers(entries, self.plan.step_size.width(), trailing)
 
     def add_scores(self, places: Any, scores: int) -> None:
-        # Weights that share a lazy factor (`ByScale`) are stored divided by it, so they are brought up to date first.
+        # Weights with a common lazy factor (`ScaledWeights`) are stored divided by it: bring them up to date first.
         self.settle()
         first, old = self.plan.first_entry(self.state.w.shape[0]), self.storage
         self.replace(
@@ -344,7 +328,7 @@ class UpdateEngine(Engine):
     def arrays(self) -> dict[str, Any]:
         kept, parts = self.plan.step_size.statistics(), (self.state, self.intercept, self.fresh)
         found = {f"{p}.{n}": a for p, s in zip(STATES, parts, strict=True) for n, a in arrays_by_name(s, kept).items()}
-        return {**found, "clock": self.ticks, "uncounted": self.uncounted, **self.centring_arrays()}
+        return {**found, "clock": self.ticks, "uncounted": self.uncounted, **self.centering_arrays()}
 
     @property
     def needed_arrays(self) -> tuple[str, ...]:
@@ -381,7 +365,7 @@ class UpdateEngine(Engine):
 
     def copy(self) -> UpdateEngine:
         new = copy.copy(self)
-        new.centred_rows, new.observer = None, None
+        new.centered_rows, new.observer = None, None
         new.restore(self.arrays())
         new_buffers = new.make_row_buffers(self.buffers.shape[1], self.trailing), new.make_row_buffers(1, self.trailing)
         new.replace(buffers=new_buffers[0], intercept_buffers=new_buffers[1])
@@ -399,7 +383,7 @@ class UpdateEngine(Engine):
         return new
 
     def without_features(self) -> UpdateEngine:
-        """A copy before its first round, with no features, and the rows that its clock does not count."""
+        """Return a copy before its first round, with no features, and the rows that its clock does not count."""
         new = copy.copy(self)
         new.observer = None
         new.replace(

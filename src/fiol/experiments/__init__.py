@@ -1,4 +1,4 @@
-"""The paper's experiments, which `fiol reproduce` runs: one file each, and what they share.
+"""The paper's experiments, which `fiol reproduce` runs: one file each, and shared helpers.
 
 | file | holds |
 |---|---|
@@ -6,7 +6,7 @@
 | `table3.py` | all algorithms for the same time on that problem |
 | `stability.py` | loss and weights over twenty decades of step sizes |
 | `regret.py` | measured regret beside its bounds |
-| `solvers.py`, `timing.py` | time per step; turns and fits |
-| `algorithms.py`, `parallel.py` | engines that learn from prebuilt chunks; generators in processes of their own |
-| `report.py`, `page.py` | what was found as JSON, Markdown, figures; all of it as one HTML page |
+| `solvers.py`, `timing.py` | time per step; interleaved timing and fits |
+| `algorithms.py`, `parallel.py` | engines that learn from prebuilt chunks; generators in several processes |
+| `report.py`, `page.py` | results as JSON, Markdown and figures; all of them as one HTML page |
 """

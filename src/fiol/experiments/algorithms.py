@@ -1,4 +1,4 @@
-"""Algorithms that learn from prebuilt chunks, in one framework: the same kernels, the same rows, the same clock."""
+"""Algorithms that learn from prebuilt chunks, with the same kernels, rows and clock."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ class Algorithm(NamedTuple):
 
     name: str
     preset: Callable[..., Update]
-    power: float | None = 0.0  #: None for the preset's own steps, of which there is nothing to choose
-    average: bool = False  #: whether the average of all iterates is what counts, not the last one
+    power: float | None = 0.0  #: None for the preset's own steps
+    average: bool = False  #: whether to evaluate the average of all iterates
 
     def update(self, eta: float) -> Update:
-        """The update with steps eta t^-power."""
+        """Return the update with steps eta t^-power."""
         return self.preset() if self.power is None else self.preset(step_size=Polynomial(eta, self.power))
 
     def etas(self, etas: Sequence[float]) -> list[float]:
-        """Those step sizes, or NaN if there is nothing to choose."""
+        """Return these step sizes, or NaN if the preset has its own steps."""
         return list(etas) if self.power is not None else [float("nan")]
 
     def engine(self, eta: float, d: int, compiled: bool = True) -> UpdateEngine:
-        """A fresh learner of d weights, without an intercept."""
+        """Return an engine of d weights before its first round, without an intercept."""
         plan = make_plan(self.update(eta), self.average)
         return UpdateEngine(plan, d, plan.first_entry(d), False, self.average, float, compiled)
 
     def weights(self, engine: UpdateEngine, d: int) -> Floats:
-        """The weights that count."""
+        """Return the weights to evaluate, averaged if `average`."""
         return engine.weights(d, self.average)
 
 
 def compilations(algorithms: Sequence[Algorithm]) -> list[Task]:
-    """Tasks that leave the compiled code of all algorithms on disk, each kind of code once."""
+    """Return tasks that compile the code of all algorithms to disk, each kind of code once."""
     kinds = {kind(make_plan(a.update(1.0), a.average)): a for a in reversed(algorithms)}
     return [partial(compile_algorithm, algorithm) for algorithm in reversed(kinds.values())]
 
 
 def compile_algorithm(algorithm: Algorithm) -> Iterator[str]:
-    """A task: learn from one row, read the weights."""
+    """Compile an algorithm: learn from one row and read the weights; yield its name."""
     engine = algorithm.engine(1.0, 1)
     engine.learn(to_chunk([[1.0]]), np.ones(1), np.ones(1))
     algorithm.weights(engine, 1)
@@ -67,7 +67,7 @@ def compile_algorithm(algorithm: Algorithm) -> Iterator[str]:
 
 
 def kind(value: Any) -> Any:
-    """What decides which compiled code a component needs: all its types, none of its numbers.
+    """Return the types of a component and its fields, which decide about compiled code, without their values.
 
     >>> from fiol import L1, Ridge
     >>> kind(L1(0.1)) == kind(L1(0.2)), kind(L1(0.1)) == kind(Ridge(0.1))

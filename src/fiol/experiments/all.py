@@ -11,19 +11,19 @@ from fiol.experiments.report import Report
 
 
 class Experiment(Protocol):
-    """The methods that all experiments have."""
+    """The interface of all experiments."""
 
     name: str
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """Run the experiment; yields the share that is done, and what is being done."""
+        """Run the experiment; yield the share that is done, and a description."""
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the results so far."""
 
 
 def make_experiment(name: str, quick: bool, seconds: float | None, seed: int, workers: int) -> Experiment:
-    """An experiment by name, ready to run; `seconds` is the time of a run of table3."""
+    """Return an experiment by name, ready to run; `seconds` is the time of a run of table3."""
     common: dict[str, Any] = {"seed": seed, "workers": workers}
     makers: dict[str, Callable[[], Experiment]] = {
         "table3": lambda: table3.Table3(

@@ -22,7 +22,7 @@ from fiol.features.chunk import Chunk
 
 
 class Optimum(NamedTuple):
-    """The best weights, their objective, and how far from the least objective that can be."""
+    """The best weights, their objective, and a bound on its error."""
 
     w: Floats
     value: float
@@ -31,7 +31,7 @@ class Optimum(NamedTuple):
 
 @dataclass(frozen=True)
 class Lasso:
-    """The problem, by default as the paper has it.
+    """The problem, by default that of the paper.
 
     >>> problem = Lasso()
     >>> round(problem.objective(np.zeros(1000)), 4), round(problem.optimum.value, 4)
@@ -47,26 +47,26 @@ class Lasso:
 
     @property
     def delta(self) -> float:
-        """How much of the common factor every feature has."""
+        """The coefficient of the common factor in every feature."""
         return sqrt(self.rho / (1.0 - self.rho))
 
     @cached_property
     def true(self) -> Floats:
-        """The weights v that made the targets: alternating in sign, vanishing exponentially."""
+        """The true weights v: alternating in sign, exponentially decreasing."""
         j = np.arange(1, self.d + 1)
         return (-1.0) ** j * np.exp(-2.0 * (j - 1) / 20.0)
 
     # The stream.
 
     def rows(self, rng: np.random.Generator, n: int, out: Floats | None = None) -> tuple[Floats, Floats]:
-        """The next n rows and targets; the rows are written to `out` if it is given."""
+        """Return the next n rows and targets; the rows are written to `out` if it is given."""
         x = rng.standard_normal((n, self.d), out=out)
         if self.rho:
             x += self.delta * rng.standard_normal((n, 1))
         return x, x @ self.true + self.tau * rng.standard_normal(n)
 
     def chunks(self, n: int, seed: int) -> Iterator[tuple[Chunk, Floats]]:
-        """The stream in chunks of n rows, without end. Every chunk is written over the one before."""
+        """Yield the endless stream in chunks of n rows. Every chunk overwrites the one before."""
         rng, x = np.random.default_rng(seed), np.empty((n, self.d))
         indptr = np.arange(0, n * self.d + 1, self.d, dtype=np.int64)
         chunk = Chunk(indptr, np.tile(np.arange(self.d, dtype=np.int32), n), x.reshape(-1))
@@ -76,7 +76,7 @@ class Lasso:
     # The exact objective and optimum.
 
     def objective(self, w: Floats) -> float:
-        """F(w), exactly, in O(d); infinite for weights that are not finite."""
+        """Return F(w) exactly, in O(d); infinite for weights that are not finite."""
         with np.errstate(all="ignore"):
             miss = w - self.true
             value = 0.5 * (miss @ miss + (self.delta * miss.sum()) ** 2) + 0.5 * self.tau**2 + self.lam * norm1(w)
@@ -84,11 +84,11 @@ class Lasso:
 
     @cached_property
     def optimum(self) -> Optimum:
-        """The minimiser of F.
+        """The minimizer of F.
 
-        Given s = 1'(w - v) the weights are soft(v - delta^2 s, lam), whose own s falls as s rises: one scalar
-        equation, halved to the last bit. Sigma has no eigenvalue below 1, so F is 1-strongly convex and
-        F(w) - F* <= |g|^2 / 2 for every subgradient g at w; the smallest one gives the error.
+        Given s = 1'(w - v) the weights are soft(v - delta^2 s, lam), whose own s falls as s rises: one scalar equation,
+        solved by bisection to the last bit. Sigma has no eigenvalue below 1, so F is 1-strongly convex and F(w) - F* <=
+        |g|^2 / 2 for every subgradient g at w; the smallest one gives the error.
         """
         low = high = 0.0
         if self.delta:  # at s = 0 and beyond |v|_1 the sums lie on either side
@@ -102,12 +102,12 @@ class Lasso:
         return Optimum(w, self.objective(w), 0.5 * float(np.sum(self.smallest_subgradient(w) ** 2)))
 
     def given(self, s: float) -> Floats:
-        """The minimiser of F if 1'(w - v) were s."""
+        """Return the minimizer of F if 1'(w - v) were s."""
         u = self.true - self.delta**2 * s
         return np.sign(u) * np.maximum(np.abs(u) - self.lam, 0.0)
 
     def smallest_subgradient(self, w: Floats) -> Floats:
-        """The subgradient of F at w nearest to 0; all zeros at the optimum."""
+        """Return the subgradient of F at w nearest to 0; all zeros at the optimum."""
         miss = w - self.true
         smooth = miss + self.delta**2 * miss.sum()
         at_zero = np.sign(smooth) * np.maximum(np.abs(smooth) - self.lam, 0.0)
@@ -115,5 +115,5 @@ class Lasso:
 
 
 def norm1(w: Floats) -> float:
-    """|w|_1."""
+    """Return |w|_1."""
     return float(np.abs(w).sum())

@@ -1,4 +1,4 @@
-"""All reports as one HTML page that needs nothing else: tables, claims, and figures inside it."""
+"""All reports as one HTML page without dependencies: tables, claims and figures."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ figure img { display: block; width: 100%; height: auto; background: #fff; border
 .partial { border-left: 4px solid var(--bad); padding-left: .8rem; font-weight: 600; }
 nav a { margin-right: 1rem; } a { color: inherit; }
 """
-#: What stands for a power in tables of text.
+#: A power in the text of tables.
 POWER = re.compile(r"\^(-?[0-9.]*[0-9])")
 TONE = {True: "good", False: "bad", None: "soft"}
 
 
 def page(reports: Sequence[Report], folder: Path) -> str:
-    """The page; the figures are taken from the folder they were written to."""
+    """Return the page; the figures are read from the folder."""
     links = "".join(f'<a href="#{r.name}">{escape(r.title.partition(":")[0])}</a>' for r in reports)
     machine = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
     parts = [
@@ -51,7 +51,7 @@ def page(reports: Sequence[Report], folder: Path) -> str:
         "<h1>Fully implicit online learning: the paper, reproduced</h1>",
         "<p>Written by <code>fiol reproduce</code>. Every algorithm is a preset of the library,",
         "every stream is seeded. Times, and whatever was reached within a time, depend on the machine;",
-        "the claims are judged by the numbers below.</p>",
+        "the claims are checked against the numbers below.</p>",
         f"<nav>{links}</nav>",
         *(section(report, folder) for report in reports),
         f'<h2>Machine</h2><p class="soft">{escape(machine)}</p></body></html>',
@@ -60,7 +60,7 @@ def page(reports: Sequence[Report], folder: Path) -> str:
 
 
 def section(report: Report, folder: Path) -> str:
-    """One experiment."""
+    """Return the section of one experiment."""
     claims = "".join(
         f"<tr>{cells('td', [c.text])}<td class={TONE[c.holds]}>{VERDICTS[c.holds]}</td>{cells('td', [c.measured])}</tr>"
         for c in report.claims
@@ -84,7 +84,7 @@ def section(report: Report, folder: Path) -> str:
 
 
 def titled_table(table: Table) -> str:
-    """A table with its title and note."""
+    """Return a table with its title and note."""
     head = cells("th", table.head)
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
     note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
@@ -93,7 +93,7 @@ def titled_table(table: Table) -> str:
 
 
 def cells(tag: str, texts: Iterable[str]) -> str:
-    """Cells of one row; a power is written as one.
+    """Return the cells of one row; a power such as T^0.48 becomes a superscript.
 
     >>> cells("td", ["T^0.48 < 1"])
     '<td>T<sup>0.48</sup> &lt; 1</td>'
@@ -103,7 +103,7 @@ def cells(tag: str, texts: Iterable[str]) -> str:
 
 
 def paragraph(text: str) -> str:
-    """A paragraph; what is between two asterisks on each side is bold.
+    """Return a paragraph; text between double asterisks is bold.
 
     >>> paragraph("**Yes** & no")
     '<p><b>Yes</b> &amp; no</p>'

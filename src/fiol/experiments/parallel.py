@@ -1,4 +1,4 @@
-"""Generators that run in processes of their own, so that two cores measure two things."""
+"""Run generators in several processes, so that two cores measure two things."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-#: Something to do, which says how far it is as it goes. To run elsewhere it must pickle.
+#: A task that yields its results; it must pickle to run in another process.
 Task = Callable[[], Iterator[Any]]
 
 
 def run_parallel(tasks: Sequence[Task], workers: int = 1) -> Iterator[tuple[int, Any]]:
-    """Run all tasks, and yield (number of the task, what it yields) as it comes.
+    """Run all tasks, and yield (number of the task, its next result) as results come.
 
-    With one worker they run here, one after the other; with more, in as many processes. Whoever stops listening
-    (an interrupt, say) stops them too, and keeps what has been yielded. What a task raises is raised here.
+    With one worker tasks run here, one after the other; with more, in as many processes. Closing the generator, for
+    example by an interrupt, stops all tasks. An exception of a task is raised here.
 
     >>> list(run_parallel([lambda: iter("ab"), lambda: iter("c")]))
     [(0, 'a'), (0, 'b'), (1, 'c')]
@@ -30,8 +30,8 @@ def run_parallel(tasks: Sequence[Task], workers: int = 1) -> Iterator[tuple[int,
 
 
 def run_in_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Any]]:
-    """The same in processes; each takes the next task when it is done with one."""
-    context = multiprocessing.get_context("spawn")  # a copy of a process with threads could hang
+    """Run tasks in processes, each of which takes the next task when it has finished one; see `run_parallel`."""
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads could hang
     todo, found = context.Queue(), context.Queue()
     for numbered in (*enumerate(tasks), *[None] * workers):
         todo.put(numbered)
@@ -60,11 +60,11 @@ def run_in_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int,
                 process.join()
         for pipe in (todo, found):
             pipe.close()
-            pipe.cancel_join_thread()  # what nobody will read need not be sent
+            pipe.cancel_join_thread()  # unread results are dropped
 
 
 def run_worker(todo: Any, found: Any) -> None:
-    """The work of one process, which leaves interrupts to the one that started it."""
+    """Run tasks from a queue in one process; the parent process handles interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for k, task in iter(todo.get, None):
         try:

@@ -1,7 +1,7 @@
-"""Regret: what was measured beside what theory allows: convex and strongly convex problems, over-large steps.
+"""Measured regret and its bounds: convex and strongly convex problems, over-large steps.
 
-The measurements and the bounds are those of `fiol.regret`. Regret after T rounds is against the weights that are best
-for these T rounds; every horizon is a run of its own.
+`fiol.regret` measures and bounds. Regret after T rounds is against the best weights for these T rounds; every horizon
+is a run of its own.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from fiol.regret import audit
 LOSSES: dict[str, Loss] = {"squared": Squared(), "hinge": Hinge(), "logistic": Logistic()}
 STREAMS = ("random", "adversarial")
 HORIZON, ANYTIME, INVERSE = "fixed horizon", "anytime", "1/(sigma t)"
-#: Of the penalties: l1 in the convex cases, ridge in the strongly convex ones.
+#: Strength of the penalty: l1 in the convex cases, ridge in the strongly convex ones.
 LAM, SIGMA = 0.01, 0.1
-#: What the steps of Theorem 1 are told about distances and gradients; the bounds use the measured ones.
+#: Distance and gradient for the steps of Theorem 1; the bounds use measured ones.
 DIAMETER, GRADIENT = 2.0, 1.5
 #: Rounds with one constant step, at most.
 ROUNDS_OVERLARGE = 1000
@@ -41,7 +41,7 @@ ROUNDS_OVERLARGE = 1000
 
 @dataclass(frozen=True)
 class Settings:
-    """How much to run."""
+    """Sizes of the experiment."""
 
     seed: int = 1
     d: int = 20
@@ -52,16 +52,16 @@ class Settings:
     compiled: bool = True
 
     def times(self) -> list[int]:
-        """The horizons, evenly spaced on a logarithmic scale."""
+        """Return the horizons, evenly spaced on a logarithmic scale."""
         return sorted({round(t) for t in np.geomspace(min(20, self.rounds), self.rounds, self.horizons)})
 
 
-#: Short enough for the interpreter, which needs no time to compile.
+#: Short enough to run in the interpreter.
 QUICK = Settings(d=10, rounds=600, horizons=10, etas=tuple(10.0**k for k in range(-4, 9, 2)), compiled=False)
 
 
 class Case(NamedTuple):
-    """One line of the pictures: a loss, steps and a stream."""
+    """One line of the figures: a loss, steps and a stream."""
 
     loss: str
     steps: str
@@ -73,7 +73,7 @@ class Case(NamedTuple):
         return "theorem 2" if self.steps == INVERSE else "theorem 1"
 
     def update(self, rounds: int) -> Update:
-        """The update for so many rounds."""
+        """Return the update for this number of rounds."""
         loss = LOSSES[self.loss]
         if self.steps == INVERSE:
             return FIOL(loss, Ridge(SIGMA), Inverse(SIGMA))
@@ -87,7 +87,7 @@ CASES = [Case(loss, steps, stream) for steps in (HORIZON, ANYTIME, INVERSE) for 
 
 
 def rows(s: Settings, loss: str, adversary: Update | None = None) -> tuple[Floats, Floats]:
-    """Rows of length 1; targets of a linear model with noise, or such as to contradict an adversary's scores."""
+    """Return rows of length 1, with targets of a linear model with noise, or of an adversary."""
     rng = np.random.default_rng(s.seed)
     x = rng.standard_normal((s.rounds, s.d))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -103,12 +103,12 @@ def rows(s: Settings, loss: str, adversary: Update | None = None) -> tuple[Float
 
 
 class Curve(NamedTuple):
-    """Regret of a case by rounds, beside its bound with and without the sum of what exact steps gained."""
+    """Regret of a case by rounds, and its bound with and without the gain of exact steps."""
 
     case: Case
     t: list[int]
     regret: list[float]
-    error: list[float]  #: how much larger the regret may be, since the best weights are known only so well
+    error: list[float]  #: largest error of the regret, from that of the best weights
     bound: list[float]
     without: list[float]  #: the bound without the improvement of exact steps
 
@@ -136,7 +136,7 @@ Finding = Union[Curve, Overlarge]
 
 
 def growth(t: Sequence[float], values: Sequence[float]) -> float:
-    """The b of value = a t^b, over the positive and finite values; NaN if there are fewer than three.
+    """Return the b of value = a t^b, over the positive and finite values; NaN if there are fewer than three.
 
     >>> round(growth([1, 10, 100], [2, 20, 200]), 6)
     1.0
@@ -146,7 +146,7 @@ def growth(t: Sequence[float], values: Sequence[float]) -> float:
 
 
 def measure_curve(s: Settings, case: Case) -> Iterator[Curve]:
-    """A task: the regret of a case at all horizons."""
+    """Measure the regret of a case at all horizons, as a task."""
     x, y = rows(s, case.loss, case.update(s.rounds) if case.stream == "adversarial" else None)
     found = audit(case.update, x, y, horizons=s.times(), compiled=s.compiled)
     bound = found.bounds[case.theorem]
@@ -155,7 +155,7 @@ def measure_curve(s: Settings, case: Case) -> Iterator[Curve]:
 
 
 def measure_overlarge(s: Settings, algorithm: str, eta: float) -> Iterator[Overlarge]:
-    """A task: the regret of one constant step."""
+    """Measure the regret of one constant step, as a task."""
     x, y = rows(s, "squared")
     n = min(s.rounds, ROUNDS_OVERLARGE)
     preset, bound = (FIOL, "proposition 1") if algorithm == "FIOL" else (COMID, "linearized")
@@ -166,12 +166,12 @@ def measure_overlarge(s: Settings, algorithm: str, eta: float) -> Iterator[Overl
 
 
 def finite_or_inf(value: float) -> float:
-    """The value, or infinity for what is no number."""
+    """Return the value, infinity instead of NaN."""
     return float(value) if np.isfinite(value) else float("inf")
 
 
 class Regret:
-    """The experiment: `run` it, ask for its `report` at any time."""
+    """The experiment: `run` it; `report` works at any time."""
 
     name = "regret"
 
@@ -181,13 +181,13 @@ class Regret:
         self.overlarge: list[Overlarge] = []
 
     def tasks(self) -> list[Task]:
-        """Everything there is to measure."""
+        """Return all tasks."""
         s = self.settings
         curves: list[Task] = [partial(measure_curve, s, case) for case in CASES]
         return curves + [partial(measure_overlarge, s, name, eta) for name in ("FIOL", "COMID") for eta in s.etas]
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """The whole experiment; yields the share that is done, and what is being done."""
+        """Run the experiment; yield the share that is done, and a description."""
         tasks = self.tasks()
         for done, (_, found) in enumerate(run_parallel(tasks, self.settings.workers)):
             if isinstance(found, Curve):
@@ -199,7 +199,7 @@ class Regret:
             yield (done + 1) / len(tasks), text
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the results so far."""
         curves = sorted(self.curves, key=lambda c: CASES.index(c.case))
         overlarge = sorted(self.overlarge, key=lambda o: (o.algorithm != "FIOL", o.eta))
         return Report(
@@ -220,7 +220,7 @@ class Regret:
 
 
 def summary(s: Settings) -> list[str]:
-    """How the experiment was done, in a paragraph or two."""
+    """Return a description of the experiment."""
     return prose(
         f"""Rows of {s.d} features and length 1. Random targets come from a linear model with noise; adversarial
         ones contradict, in every round, the score of the very learner that is measured. Regret after T rounds is
@@ -239,7 +239,7 @@ REMARKS = prose(
 
 
 def tables(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Table]:
-    """The last horizon of every case, and all constant steps."""
+    """Return the last horizon of every case, and all constant steps."""
     found = []
     if curves:
         head = [
@@ -271,7 +271,7 @@ def tables(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Tabl
 
 
 def claims(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Claim]:
-    """The statements of the theorems, as claims."""
+    """Return the statements of the theorems as claims."""
     found = []
     for theorem in ("theorem 1", "theorem 2"):
         mine = [c for c in curves if c.case.theorem == theorem]
@@ -310,7 +310,7 @@ COLORS = {HORIZON: ORANGE, ANYTIME: BLUE, INVERSE: GREEN}
 
 
 def pictures(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Picture]:
-    """One per theorem, and one for Proposition 1."""
+    """Return a figure per theorem, and one for Proposition 1."""
     found = []
     for theorem, name, convexity in (("theorem 1", "convex", "convex"), ("theorem 2", "strong", "strongly convex")):
         mine = [c for c in curves if c.case.theorem == theorem]
@@ -328,21 +328,21 @@ def pictures(curves: Sequence[Curve], overlarge: Sequence[Overlarge]) -> list[Pi
 
 
 def overlarge_title(found: Sequence[Overlarge]) -> str:
-    """What steps of any size do to the regret.
+    """Return the effect of large steps on the regret.
 
     >>> overlarge_title([Overlarge("FIOL", 1e4, 30.0, 50.0), Overlarge("COMID", 1e4, 1e9, 1e12)])
     'Steps of any size: the regret is at most 30 with FIOL, up to 1e+09 with COMID'
     """
-    told = []
+    parts = []
     for name, within in (("FIOL", "at most"), ("COMID", "up to")):
         most = max((o.regret for o in found if o.algorithm == name), default=math.nan)
         if not math.isnan(most):
-            told.append(f"that of {name} overflows" if math.isinf(most) else f"{within} {number(most)} with {name}")
-    return f"Steps of any size: the regret is {', '.join(told)}"
+            parts.append(f"that of {name} overflows" if math.isinf(most) else f"{within} {number(most)} with {name}")
+    return f"Steps of any size: the regret is {', '.join(parts)}"
 
 
 def draw_curves(figure: Any, curves: Sequence[Curve]) -> None:
-    """Regret and bounds by rounds, a panel for every loss and stream."""
+    """Draw regret and bounds by rounds, a panel for every loss and stream."""
     panels = figure.subplots(len(STREAMS), len(LOSSES), sharex=True, sharey=True)
     shown = [n for k in range(1, 7) for n in (10**k, 3 * 10**k) if curves[0].t[0] <= n <= curves[0].t[-1]]
     ticks = shown if len(shown) < 5 else [n for n in shown if str(n).startswith("1")]
@@ -352,7 +352,7 @@ def draw_curves(figure: Any, curves: Sequence[Curve]) -> None:
                 color, steps = COLORS[c.case.steps], c.case.steps
                 ax.plot(c.t, np.maximum(c.regret, 1e-3), color=color, marker="o", ms=4, label=f"regret, {steps}")
                 ax.plot(c.t, c.bound, color=color, ls="--", label=f"bound, {steps}")
-                # broad and pale: it is often the bound itself, and is to be seen below it then
+                # broad and pale, to be visible below the bound
                 ax.plot(c.t, c.without, color=color, lw=6, alpha=0.25, label=f"without improvement, {steps}", zorder=1)
             ax.set(xscale="log", yscale="log", title=f"{loss}, {stream}")
             ax.set_xticks(ticks, [f"{n:,}" for n in ticks])
@@ -368,7 +368,7 @@ def draw_curves(figure: Any, curves: Sequence[Curve]) -> None:
 
 
 def draw_overlarge(figure: Any, found: Sequence[Overlarge]) -> None:
-    """Regret and bounds by step size."""
+    """Draw regret and bounds by step size."""
     ax = figure.subplots()
     top = 1e3 * max(o.bound for o in found if o.algorithm == "FIOL")
     for name, color, bound in (("FIOL", BLUE, "Proposition 1"), ("COMID", RED, "its bound")):

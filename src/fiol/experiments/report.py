@@ -1,4 +1,4 @@
-"""What an experiment found: numbers as JSON, tables and claims as Markdown, figures as PNG and SVG."""
+"""Results of an experiment: numbers as JSON, tables and claims as Markdown, figures as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import numpy as np
 
 from fiol.plots import STYLE, load_matplotlib, save_figure
 
-#: What is said of a claim, by whether it holds; None where there is not enough to judge it.
-VERDICTS = {True: "holds", False: "does NOT hold", None: "not judged"}
+#: Verdict on a claim by whether it holds; None without enough results.
+VERDICTS = {True: "holds", False: "does NOT hold", None: "not enough results"}
 
 
 class Claim(NamedTuple):
-    """Something said beforehand, whether the numbers bear it out, and which ones."""
+    """A statement, whether the numbers support it, and these numbers."""
 
     text: str
     holds: bool | None
@@ -30,7 +30,7 @@ class Claim(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table with a title; the first column is text, the others are numbers, all as they are to be printed."""
+    """A table with a title; the first column is text, the others are formatted numbers."""
 
     title: str
     head: Sequence[str]
@@ -43,28 +43,28 @@ class Picture(NamedTuple):
 
     name: str
     title: str
-    alt: str  #: a description for those who do not see the figure
+    alt: str  #: alternative text
     draw: Callable[[Any], None]
     size: tuple[float, float] = (7.0, 4.2)
 
 
 @dataclass
 class Report:
-    """Everything an experiment found, ready to be written."""
+    """All results of an experiment."""
 
     name: str
     title: str
-    summary: list[str]  #: paragraphs: what was done
+    summary: list[str]  #: paragraphs about the method
     settings: dict[str, Any]
-    results: Any  #: whatever `as_json` understands
+    results: Any  #: values for `as_json`
     tables: list[Table] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)  #: paragraphs: how to read the numbers
+    remarks: list[str] = field(default_factory=list)  #: paragraphs about the numbers
     partial: bool = False  #: whether the experiment was cut short
 
     def document(self) -> dict[str, Any]:
-        """Every number, and what is needed to read them later."""
+        """Return all numbers as JSON, with what is needed to read them later."""
         return {
             "experiment": self.name,
             "title": self.title,
@@ -76,7 +76,7 @@ class Report:
         }
 
     def markdown(self) -> str:
-        """The tables and claims, with the text around them."""
+        """Return the tables and claims, with the text around them."""
         parts = [f"# {self.title}"]
         if self.partial:
             parts.append("**Cut short: these are the numbers up to then.**")
@@ -92,7 +92,7 @@ class Report:
         return "\n\n".join([*parts, *self.remarks]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
-        """Write everything to a folder; returns the files. A picture that cannot be drawn yet is left out."""
+        """Write everything to a folder and return the files. A figure that cannot be drawn yet is left out."""
         folder.mkdir(parents=True, exist_ok=True)
         json_file, markdown_file = folder / f"{self.name}.json", folder / f"{self.name}.md"
         json_file.write_text(json.dumps(self.document(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -101,7 +101,7 @@ class Report:
 
 
 def draw(picture: Picture, folder: Path) -> list[Path]:
-    """One picture as PNG and as SVG."""
+    """Return one figure as PNG and as SVG."""
     matplotlib = load_matplotlib()
     from matplotlib.figure import Figure
 
@@ -115,7 +115,7 @@ def draw(picture: Picture, folder: Path) -> list[Path]:
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table with its first column to the left and the others to the right.
+    """Return a table with its first column to the left and the others to the right.
 
     >>> print(markdown_table(["", "gap"], [["SGD", "0.1"]]))
     |  | gap |
@@ -129,7 +129,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """Named tuples, arrays and numbers as JSON knows them; what is not finite becomes null.
+    """Return named tuples, arrays and numbers as JSON values, null if they are not finite.
 
     >>> as_json({"gap": np.float64(np.inf), "claim": Claim("a", True, "b"), "t": np.arange(2)})
     {'gap': None, 'claim': {'text': 'a', 'holds': True, 'measured': 'b'}, 't': [0, 1]}
@@ -148,7 +148,7 @@ def as_json(value: Any) -> Any:
 
 
 def environment() -> dict[str, Any]:
-    """What ran the experiment: versions, and the kind of machine."""
+    """Return versions and the kind of machine."""
     return {
         "python": platform.python_version(),
         **{name: installed(name) for name in ("fiol", "numpy", "numba", "scipy", "matplotlib")},
@@ -160,7 +160,7 @@ def environment() -> dict[str, Any]:
 
 
 def installed(name: str) -> str | None:
-    """The version of a package, if it is there."""
+    """Return the version of a package, if it is installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -168,7 +168,7 @@ def installed(name: str) -> str | None:
 
 
 def cpu_name() -> str:
-    """What the processor calls itself; `platform` does not know on Linux."""
+    """Return the name of the processor, which `platform` lacks on Linux."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -179,7 +179,7 @@ def cpu_name() -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with few digits; what overflowed says so.
+    """Return a number with few digits, in words if it overflowed.
 
     >>> number(0.012345), number(float("inf")), number(1.5e-5), number(1234567.0)
     ('0.0123', 'overflow', '1.5e-05', '1.23e+06')
@@ -188,7 +188,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def power_of_ten(eta: float) -> str:
-    """A step size, for tables.
+    """Return a step size, for tables.
 
     >>> power_of_ten(1e-4), power_of_ten(100.0), power_of_ten(float("nan"))
     ('1e-4', '1e2', 'none')
@@ -197,7 +197,7 @@ def power_of_ten(eta: float) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """The paragraphs of a text, each on one line.
+    """Return the paragraphs of a text, each on one line.
 
     >>> prose("One\\n  line.\\n\\n  Another.")
     ['One line.', 'Another.']

@@ -45,7 +45,7 @@ SOLVERS = {
 
 
 def implicit_dense(problem: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any, a: Any, b: Any) -> Any:
-    """Exact steps on rows that hold every feature; the new weights go to the other buffer, not back."""
+    """Make exact steps on dense rows; the new weights go to the other buffer."""
     features, rows, old, new = borrowed(feature), borrowed(x), borrowed(w), borrowed(a)
     passes = 0
     for t in range(x.shape[0]):
@@ -57,7 +57,7 @@ def implicit_dense(problem: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any,
 
 
 def implicit_sparse(problem: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any, a: Any, b: Any) -> Any:
-    """Exact steps on the weights a row touches, gathered before and scattered after."""
+    """Make exact steps on the weights of a row, gathered before and scattered after."""
     features, rows, old, new = borrowed(feature), borrowed(x), borrowed(a), borrowed(b)
     passes = 0
     for t in range(x.shape[0]):
@@ -71,7 +71,7 @@ def implicit_sparse(problem: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any
 
 
 def explicit_dense(sgd: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any, a: Any, b: Any) -> Any:
-    """w <- w - eta (phi'(<x, w>) x + r'(w)), in place."""
+    """Make explicit steps w <- w - eta (phi'(<x, w>) x + r'(w)) in place."""
     for t in range(x.shape[0]):
         z = 0.0
         for k in range(x.shape[1]):
@@ -83,7 +83,7 @@ def explicit_dense(sgd: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any, a: 
 
 
 def explicit_sparse(sgd: Any, feature: Any, x: Any, y: Any, eta: Any, w: Any, a: Any, b: Any) -> Any:
-    """The same for the weights a row touches, without the detour over scratch rows."""
+    """Make explicit steps on the weights of a row, in place."""
     for t in range(x.shape[0]):
         z = 0.0
         for k in range(x.shape[1]):
@@ -105,7 +105,7 @@ class LinearizedL1(Component):
 
 
 class NoPenalty(Component):
-    """The cheapest step there is."""
+    """No penalty: the cheapest step."""
 
     def penalty(self, w: float, eta: float) -> float:
         return 0.0
@@ -115,7 +115,7 @@ class NoPenalty(Component):
 
 
 class Stream(NamedTuple):
-    """Rows of one length, their targets, and the step size to learn them with."""
+    """Rows of one length, their targets, and the step size."""
 
     layout: str  #: dense or sparse
     d: int
@@ -126,18 +126,18 @@ class Stream(NamedTuple):
     y: Floats
 
     def title(self) -> str:
-        """The name in reports."""
+        """Return the name in reports."""
         return f"{self.layout}, {self.x.shape[1]} non-zeros, rho {self.rho:g}, eta {self.eta:g}"
 
 
 def paper_stream(d: int, rows: int, rho: float, eta: float, seed: int = 1) -> Stream:
-    """The paper's data: equally correlated features, alternating and vanishing true weights, noise 0.2."""
+    """Return the paper's data: equally correlated features, alternating and vanishing true weights, noise 0.2."""
     x, y = Lasso(d, rho).rows(np.random.default_rng(seed), rows)
     return Stream("dense", d, rho, eta, np.arange(d, dtype=np.int32)[None, :], x, y)
 
 
 def sparse_stream(d: int, nnz: int, rows: int, eta: float, seed: int = 1) -> Stream:
-    """Rows with one feature drawn from each of `nnz` equal ranges, so no feature is likelier to be in cache."""
+    """Return rows with one feature from each of `nnz` equal ranges, so that no feature is likelier in cache."""
     rng = np.random.default_rng(seed)
     room = d // nnz
     feature = (np.arange(nnz) * room + rng.integers(0, room, (rows, nnz))).astype(np.int32)
@@ -151,7 +151,7 @@ def sparse_stream(d: int, nnz: int, rows: int, eta: float, seed: int = 1) -> Str
 
 
 class Result(NamedTuple):
-    """What one setting gave: microseconds and passes per step of every contestant."""
+    """The result of one setting: microseconds and passes per step of every contestant."""
 
     section: str
     layout: str
@@ -165,7 +165,7 @@ class Result(NamedTuple):
 
 
 class Run(Contestant):
-    """A contestant on a stream, with the arrays all contestants share."""
+    """A contestant on a stream, with the arrays that all contestants share."""
 
     def __init__(self, stream: Stream, w: Floats, a: Floats, b: Floats, loop: Callable[..., Any], method: Any) -> None:
         data = stream.feature, stream.x, stream.y, stream.eta
@@ -178,7 +178,7 @@ class Run(Contestant):
 
 
 def contestants(stream: Stream) -> dict[str, Run]:
-    """Explicit steps, and exact ones by every solver."""
+    """Return explicit steps, and exact steps by every solver."""
     loops = {"dense": (explicit_dense, implicit_dense), "sparse": (explicit_sparse, implicit_sparse)}
     explicit, implicit = loops[stream.layout]
     nnz = stream.x.shape[1]
@@ -190,14 +190,14 @@ def contestants(stream: Stream) -> dict[str, Run]:
 
 
 def cache_line_zeros(n: int) -> Floats:
-    """Zeros that begin on a cache line: where malloc happens to put weights is worth 20 % of a step."""
+    """Return zeros that begin on a cache line: the alignment of weights changes the time of a step by 20 %."""
     room = np.zeros(n + 8)
     first = -room.__array_interface__["data"][0] % 64 // 8
     return room[first : first + n]
 
 
 def measure(section: str, stream: Stream, rounds: int) -> Result:
-    """Every contestant's best time; AssertionError unless all solvers first agree on the weights."""
+    """Return the best time of every contestant; raise AssertionError unless all solvers find the same weights."""
     runs = contestants(stream)
     rows, nnz = stream.x.shape
     passes, expected = dict[str, float](), np.empty(0)
@@ -216,7 +216,7 @@ def measure(section: str, stream: Stream, rounds: int) -> Result:
 
 
 def fits_of(results: Sequence[Result], name: str) -> list[float]:
-    """The exponents of a contestant's time, one for each range of sizes."""
+    """Return the exponents of a contestant's time, one for each range of sizes."""
     sizes = [r.nnz for r in results]
     return [exponent(sizes, [r.us[name] for r in results], first) for first in fit_ranges(sizes)]
 
@@ -224,9 +224,9 @@ def fits_of(results: Sequence[Result], name: str) -> list[float]:
 def scaling_streams(
     dense: Sequence[int], sparse: Sequence[int], width: int, volume: int, seed: int = 1
 ) -> Iterator[Stream]:
-    """Dense rows of all sizes, then sparse ones. The step shrinks with the row, as eta |x|^2 is what counts.
+    """Return dense rows of all sizes, then sparse ones; the step shrinks with the row, since eta |x|^2 matters.
 
-    `volume` is how many non-zeros a stream has, for as many rows as that makes.
+    `volume` is the number of non-zeros of a stream.
     """
     for d in dense:
         yield paper_stream(d, rows_for(volume, d), 0.0, 1.0 / d, seed)
@@ -235,7 +235,7 @@ def scaling_streams(
 
 
 def rows_for(volume: int, nnz: int) -> int:
-    """How many rows of so many non-zeros to run."""
+    """Return the number of rows of this many non-zeros."""
     return min(max(volume // nnz, 4), 20_000)
 
 
@@ -244,7 +244,7 @@ def rows_for(volume: int, nnz: int) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """How much to run."""
+    """Sizes of the experiment."""
 
     seed: int = 1
     dense: tuple[int, ...] = decades(1, 5)
@@ -256,7 +256,7 @@ class Settings:
     compiled: bool = True
 
     def streams(self) -> Iterator[Stream]:
-        """All settings."""
+        """Return all settings."""
         return scaling_streams(self.dense, self.sparse, self.width, self.volume, self.seed)
 
 
@@ -264,14 +264,14 @@ QUICK = Settings(dense=(10, 100, 1000, 10_000), sparse=(10, 100, 1000), width=10
 
 
 def compile_loop(layout: str, name: str) -> Iterator[str]:
-    """A task: compile what one contestant runs."""
+    """Compile the loop of one contestant, as a task."""
     stream = paper_stream(4, 2, 0.0, 0.1) if layout == "dense" else sparse_stream(8, 4, 2, 0.1)
     contestants(stream)[name].once()
     yield f"{name}, {layout} rows"
 
 
 class Solvers:
-    """The experiment: `run` it, ask for its `report` at any time."""
+    """The experiment: `run` it; `report` works at any time."""
 
     name = "solvers"
 
@@ -280,7 +280,7 @@ class Solvers:
         self.results: list[Result] = []
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """The whole experiment; yields the share that is done, and what is being done. Measures in one process."""
+        """Run the experiment in one process; yield the share that is done, and a description."""
         s, compiling = self.settings, 0.5
         if s.compiled:
             names = [EXPLICIT, PLAIN, *SOLVERS]
@@ -294,7 +294,7 @@ class Solvers:
         yield 1.0, "measured"
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the results so far."""
         s, results = self.settings, self.results
         return Report(
             self.name,
@@ -321,7 +321,7 @@ class Solvers:
 
 
 def tables(results: Sequence[Result]) -> list[Table]:
-    """Times by length, and their growth."""
+    """Return times by length, and their growth."""
     found = []
     for layout in ("dense", "sparse"):
         rows = [r for r in results if r.section == layout]
@@ -336,7 +336,7 @@ def tables(results: Sequence[Result]) -> list[Table]:
 
 
 def claims(results: Sequence[Result]) -> list[Claim]:
-    """How the solvers compare, at the length where the claim is hardest to meet."""
+    """Return comparisons of the solvers, at the length that is hardest for each claim."""
     long = [r for r in results if r.nnz >= 1000]
     if not long:
         return []
@@ -384,7 +384,7 @@ STYLES = {
 
 
 def draw(figure: Any, results: Sequence[Result]) -> None:
-    """Time per step against non-zeros, dense and sparse, with slopes to compare with."""
+    """Draw time per step against non-zeros, dense and sparse, with slopes for comparison."""
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     for layout, ax in zip(("dense", "sparse"), panels, strict=True):
         rows = [r for r in results if r.section == layout]

@@ -1,7 +1,7 @@
 """Stability: loss and weights against step size, over twenty decades, for all algorithms.
 
-Every algorithm learns the same rows from zero weights, once with every step size. Its loss is that of each row before
-it is learned, relative to that of w = 0: a run that ends above 1 has learned less than nothing.
+Every algorithm learns the same rows from zero weights, once with every step size. Its progressive loss is relative to
+that of w = 0: a run that ends above 1 is worse than no learning.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fiol.features.containers import to_chunk
 from fiol.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from fiol.presets import COMID, FIOL, IOL, ISGD, RDA, SGD, FTRLProximal, ImplicitFTRL
 
-#: A run survives if its loss is below so many times that of w = 0.
+#: A run survives if its loss is at most this multiple of that of w = 0.
 LIMIT = 10.0
 DEFAULT = "FIOL, default steps"
 EXPLICIT = ("SGD", "COMID")
@@ -32,7 +32,7 @@ IMPLICIT = ("PA-I", "IOL", "FIOL", "implicit FTRL")
 
 
 class Lesson(NamedTuple):
-    """A stream and what to learn from it."""
+    """A stream and its loss."""
 
     name: str
     loss: Loss
@@ -40,12 +40,12 @@ class Lesson(NamedTuple):
     passive: Loss  #: the loss of passive-aggressive algorithms
 
     def rows(self, s: Settings) -> tuple[Floats, Floats]:
-        """Correlated features; the target is the paper's, or its sign."""
+        """Return correlated features, and the paper's target or its sign."""
         x, y = Lasso(s.d, rho=0.5).rows(np.random.default_rng(s.seed), s.rows)
         return x, np.where(y > 0.0, 1.0, -1.0) if self.name == "classification" else y
 
     def algorithms(self) -> list[Algorithm]:
-        """All of them: constant steps for those that stay near the last weights, eta/sqrt(t) for the others."""
+        """Return all algorithms: constant steps for those anchored at the last weights, eta/sqrt(t) for the others."""
         parts = self.loss, self.regularizer
         return [
             Algorithm("SGD", partial(SGD, *parts)),
@@ -69,7 +69,7 @@ PROBLEMS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """How much to run."""
+    """Sizes of the experiment."""
 
     seed: int = 1
     d: int = 300
@@ -80,7 +80,7 @@ class Settings:
 
     @property
     def etas(self) -> list[float]:
-        """From 1e-10 to 1e10."""
+        """Step sizes from 1e-10 to 1e10."""
         return [10.0 ** (k / self.per_decade) for k in range(-10 * self.per_decade, 10 * self.per_decade + 1)]
 
 
@@ -96,7 +96,7 @@ class Point(NamedTuple):
 
     @property
     def survived(self) -> bool:
-        """Whether the run ended in the same range as doing nothing."""
+        """Whether the loss at the end is in the range of that of w = 0."""
         return self.loss < LIMIT
 
 
@@ -109,7 +109,7 @@ class Sweep(NamedTuple):
 
 
 def try_step_sizes(s: Settings, problem: Lesson, algorithm: Algorithm) -> Iterator[Sweep]:
-    """A task: learn the stream with every step size."""
+    """Learn the stream with every step size, as a task."""
     x, y = problem.rows(s)
     chunk, ones, points = to_chunk(x), np.ones(s.rows), []
     idle = sum(problem.loss.value(0.0, target) for target in y.tolist())
@@ -128,7 +128,7 @@ def try_step_sizes(s: Settings, problem: Lesson, algorithm: Algorithm) -> Iterat
 
 
 class Stability:
-    """The experiment: `run` it, ask for its `report` at any time."""
+    """The experiment: `run` it; `report` works at any time."""
 
     name = "stability"
 
@@ -138,14 +138,14 @@ class Stability:
         self.all = [(problem, a) for problem in PROBLEMS for a in problem.algorithms()]
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """The whole experiment; yields the share that is done, and what is being done."""
+        """Run the experiment; yield the share that is done, and a description."""
         tasks = [partial(try_step_sizes, self.settings, *pair) for pair in self.all]
         for _, found in run_parallel(tasks, self.settings.workers):
             self.sweeps.append(found)
             yield len(self.sweeps) / len(tasks), f"{found.algorithm}, {found.problem}"
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the results so far."""
         order = [(problem.name, a.name) for problem, a in self.all]
         sweeps = sorted(self.sweeps, key=lambda w: order.index((w.problem, w.algorithm)))
         return Report(
@@ -166,7 +166,7 @@ class Stability:
 
 
 def summary(s: Settings) -> list[str]:
-    """How the experiment was done, in a paragraph or two."""
+    """Return a description of the experiment."""
     return prose(
         f"""{s.rows:,} rows of {s.d} features with correlation 0.5, learned from w = 0 with each of {len(s.etas)}
         step sizes from 1e-10 to 1e10. Lasso: the paper's targets, squared loss, L1(0.1). Classification: their
@@ -184,7 +184,7 @@ REMARKS = prose(
 
 
 def tables(sweeps: Sequence[Sweep]) -> list[Table]:
-    """One table per problem."""
+    """Return one table per problem."""
     head = ["", "survived", "best loss", "at step", "worst loss", "largest |w|"]
     found = []
     for problem in PROBLEMS:
@@ -201,7 +201,7 @@ def tables(sweeps: Sequence[Sweep]) -> list[Table]:
 
 
 def claims(sweeps: Sequence[Sweep]) -> list[Claim]:
-    """What the paper's Proposition 1 leads one to expect."""
+    """Return the expectations that follow from the paper's Proposition 1."""
     found = []
     for problem in PROBLEMS:
         points = {w.algorithm: w.points for w in sweeps if w.problem == problem.name}
@@ -238,7 +238,7 @@ TOP = {"loss": 1e4, "norm": 1e8}
 
 
 def pictures(sweeps: Sequence[Sweep]) -> list[Picture]:
-    """One picture of all."""
+    """Return one figure of all problems."""
     alt = "Explicit updates leave the top of the picture as steps grow; implicit ones level off."
     return [
         Picture(
@@ -252,7 +252,7 @@ def pictures(sweeps: Sequence[Sweep]) -> list[Picture]:
 
 
 def draw(figure: Any, sweeps: Sequence[Sweep]) -> None:
-    """Loss above, weights below; a mark where a curve leaves the picture."""
+    """Draw losses above and weights below, with a mark where a curve leaves the figure."""
     panels = figure.subplots(2, len(PROBLEMS), sharex=True, sharey="row", squeeze=False)
     for row, quantity in enumerate(("loss", "norm")):
         top = TOP[quantity]

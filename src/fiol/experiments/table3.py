@@ -31,7 +31,7 @@ PARTS = Squared(), L1(Lasso.lam)
 SORTING, PARTITION, NEWTON = "FIOL by sorting (Alg. 2)", "FIOL by partition (Alg. 3)", "FIOL by Newton"
 DEFAULT, LEADER = "FIOL, default steps", "implicit FTRL, eta/sqrt(t)"
 RIVALS = ("SGD", "COMID", "I-SGD")
-#: The paper's protocol: constant steps, and the last iterate counts.
+#: The paper's protocol: constant steps, last iterate.
 MAIN = (
     Algorithm("SGD", partial(SGD, *PARTS)),
     Algorithm("COMID", partial(COMID, *PARTS)),
@@ -43,7 +43,7 @@ MAIN = (
     Algorithm(DEFAULT, partial(FIOL, *PARTS), power=None),
 )
 SIMPLE = {"SGD": SGD, "COMID": COMID, "I-SGD": ISGD, "FIOL": FIOL}
-#: What may close the gap that constant steps leave, for everyone alike.
+#: Variants that may close the gap of constant steps.
 VARIANTS = (
     *(Algorithm(f"{name}, eta/sqrt(t)", partial(preset, *PARTS), 0.5) for name, preset in SIMPLE.items()),
     *(Algorithm(f"{name}, eta/t", partial(preset, *PARTS), 1.0) for name, preset in SIMPLE.items()),
@@ -83,7 +83,7 @@ PRINTED = {
 
 @dataclass(frozen=True)
 class Settings:
-    """How much to run."""
+    """Sizes of the experiment."""
 
     seconds: float = 2.0
     seed: int = 1
@@ -116,7 +116,7 @@ class Outcome(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How far a race is: the share of its time that is used up, and all outcomes so far."""
+    """Progress of a race: the share of its time that is used up, and all outcomes so far."""
 
     share: float
     outcomes: list[Outcome]
@@ -131,12 +131,12 @@ class Run:
         self.steps, self.seconds, self.loss, self.penalty, self.overflowed = 0, 0.0, 0.0, 0.0, False
 
     def warm_up(self, chunk: Chunk) -> None:
-        """Get hold of the compiled code, and learn nothing."""
+        """Load the compiled code without learning."""
         self.engine.learn(chunk.row_block(0, 0), np.empty(0), np.empty(0))
         self.algorithm.weights(self.engine, self.problem.d)
 
     def learn(self, chunk: Chunk, y: Floats, ones: Floats) -> None:
-        """One chunk, on the clock."""
+        """Learn from one chunk, and measure the time."""
         w = self.engine.weights(self.problem.d, False)
         start = time.process_time()
         scores = self.engine.learn(chunk, y, ones)
@@ -148,7 +148,7 @@ class Run:
         self.overflowed = not np.isfinite(self.loss + self.penalty)
 
     def outcome(self) -> Outcome:
-        """The outcome of the run so far."""
+        """Return the outcome of the run so far."""
         w = self.algorithm.weights(self.engine, self.problem.d)
         objective = np.inf if self.overflowed else self.problem.objective(w)
         zero, n, best = w == 0.0, max(self.steps, 1), self.problem.optimum
@@ -168,27 +168,27 @@ class Run:
 
 
 def race(settings: Settings, rho: float, algorithms: Sequence[Algorithm] = ALGORITHMS) -> Iterator[Standing]:
-    """All runs on one stream, in turns; yields a snapshot every now and then, and at the end."""
+    """Let all runs learn from one stream in turns; yield a `Standing` from time to time, and at the end."""
     problem = Lasso(settings.d, rho)
     stream = problem.chunks(settings.rows, settings.seed)
     runs = [Run(problem, a, eta, settings.compiled) for a in algorithms for eta in a.etas(settings.etas)]
     chunk, _ = next(problem.chunks(settings.rows, settings.seed))
     for run in runs:
         run.warm_up(chunk)
-    ones, running, told = np.ones(settings.rows), runs, time.monotonic()
+    ones, running, reported = np.ones(settings.rows), runs, time.monotonic()
     while running:
         chunk, y = next(stream)
         for run in running:
             run.learn(chunk, y, ones)
         running = [run for run in running if run.seconds < settings.seconds and not run.overflowed]
-        if time.monotonic() - told > 0.3 or not running:
-            told = time.monotonic()
+        if time.monotonic() - reported > 0.3 or not running:
+            reported = time.monotonic()
             share = np.mean([1.0 if r.overflowed else min(1.0, r.seconds / settings.seconds) for r in runs])
             yield Standing(float(share), [run.outcome() for run in runs])
 
 
 class Table3:
-    """The experiment: `run` it, ask for its `report` at any time."""
+    """The experiment: `run` it; `report` works at any time."""
 
     name = "table3"
 
@@ -197,8 +197,8 @@ class Table3:
         self.found = {rho: Standing(0.0, []) for rho in settings.rhos}
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """The whole experiment; yields the share that is done, and what is being done."""
-        compiling = 0.2  # a guess, for the progress bar
+        """Run the experiment; yield the share that is done, and a description."""
+        compiling = 0.2  # estimated share, for the progress bar
         if self.settings.compiled:
             tasks = compilations(ALGORITHMS)
             for done, (_, name) in enumerate(run_parallel(tasks, self.settings.workers)):
@@ -210,7 +210,7 @@ class Table3:
             yield compiling + (1.0 - compiling) * share, "all algorithms learn in turns"
 
     def report(self) -> Report:
-        """The findings so far."""
+        """Return the results so far."""
         s = self.settings
         found = {rho: snapshot.outcomes for rho, snapshot in self.found.items() if snapshot.outcomes}
         return Report(
@@ -231,7 +231,7 @@ class Table3:
 
 
 def best_of(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
-    """The outcome of every algorithm at its best step size: the one with the smallest final objective."""
+    """Return the outcome of every algorithm at its best step size: the one with the smallest final objective."""
     best: dict[str, Outcome] = {}
     for o in outcomes:
         if o.algorithm not in best or o.objective < best[o.algorithm].objective:
@@ -240,7 +240,7 @@ def best_of(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
 
 
 def summary(s: Settings) -> list[str]:
-    """How the experiment was done, in a paragraph or two."""
+    """Return a description of the experiment."""
     return prose(
         f"""min E[1/2 (<a, w> - b)^2] + {Lasso.lam:g} |w|_1 over {s.d:,} weights, from a stream of rows whose
         features have the correlation rho; noise {Lasso.tau:g}, first weights 0. Every algorithm gets {s.seconds:g}
@@ -257,7 +257,7 @@ def summary(s: Settings) -> list[str]:
 
 
 def tables(s: Settings, rho: float, outcomes: Sequence[Outcome]) -> list[Table]:
-    """The paper's protocol beside its printed table, and the variants."""
+    """Return the results with the paper's protocol beside its printed table, and variants."""
     optimum = Lasso(s.d, rho).optimum
     best, printed = best_of(outcomes), PRINTED.get(rho, {}) if s.d == Lasso.d else {}
     head = ["", "best step", "progressive", "objective", "gap", "zeros", "true zeros", "steps", "us/step"]
@@ -278,14 +278,14 @@ def tables(s: Settings, rho: float, outcomes: Sequence[Outcome]) -> list[Table]:
 
 
 def line(o: Outcome) -> list[str]:
-    """One line of a table."""
+    """Return one line of a table."""
     each = 1e6 * o.seconds / max(o.steps, 1)
     values = f"{number(o.progressive, 4)} ({number(o.loss, 3)})", number(o.objective, 5), number(o.gap, 2)
     return [o.algorithm, power_of_ten(o.eta), *values, f"{o.zeros}", f"{o.true_zeros}", f"{o.steps:,}", f"{each:.2f}"]
 
 
 def claims(s: Settings, rho: float, outcomes: Sequence[Outcome]) -> list[Claim]:
-    """What the paper says, and what the project says, each with its numbers."""
+    """Return the claims of the paper and of this project, with their numbers."""
     at, best = f"rho = {rho:g}", best_of(outcomes)
     if not all(name in best and best[name].steps for name in (*RIVALS, SORTING, PARTITION, NEWTON, LEADER)):
         return []
@@ -385,7 +385,7 @@ LINES = {
 
 
 def pictures(s: Settings, found: dict[float, list[Outcome]]) -> list[Picture]:
-    """All step sizes, and the best ones."""
+    """Return a figure of all step sizes, and one of the best."""
     return [
         Picture(
             "table3-steps",
@@ -405,7 +405,7 @@ def pictures(s: Settings, found: dict[float, list[Outcome]]) -> list[Picture]:
 
 
 def draw_steps(figure: Any, s: Settings, found: dict[float, list[Outcome]]) -> None:
-    """Gap against step size; what overflowed has a mark above."""
+    """Draw the gap against step size, with a mark for runs that overflowed."""
     panels = np.atleast_1d(figure.subplots(1, len(found), sharey=True))
     top = 1e5
     for ax, (rho, outcomes) in zip(panels, found.items(), strict=True):
@@ -438,7 +438,7 @@ def draw_steps(figure: Any, s: Settings, found: dict[float, list[Outcome]]) -> N
 
 
 def draw_best(figure: Any, s: Settings, found: dict[float, list[Outcome]]) -> None:
-    """The gap of every algorithm at its best step size."""
+    """Draw the gap of every algorithm at its best step size."""
     panels = np.atleast_1d(figure.subplots(1, len(found), sharey=True, sharex=True))
     names = [a.name for a in ALGORITHMS][::-1]
     for ax, (rho, outcomes) in zip(panels, found.items(), strict=True):
@@ -466,7 +466,7 @@ def draw_best(figure: Any, s: Settings, found: dict[float, list[Outcome]]) -> No
 
 
 def color_of(name: str) -> str:
-    """A colour that says which parts of a step are exact."""
+    """Return the color for which parts of a step are exact."""
     if name == LEADER:
         return GREEN
     return BLUE if name.startswith("FIOL") else SKY if name.startswith("I-SGD") else RED

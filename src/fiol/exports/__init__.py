@@ -1,1 +1,1 @@
-"""Models as others read them: JSON, SQL, Python, scikit-learn, ONNX, Vowpal Wabbit's text. One file a format."""
+"""Models in other formats: JSON, SQL, Python source, scikit-learn and ONNX; `formats` lists them."""

@@ -1,19 +1,20 @@
-"""A model as JSON, and back: for people to read, to keep in version control, and to carry between versions.
+"""Models as JSON, and back: to read, to keep in version control, and to move between versions.
 
 An object with these keys; numbers have all their digits:
 
-| key | what |
+| key | contents |
 |---|---|
-| `fiol_json` | 1, the version of this form |
-| `learner`, `labels`, `link` | for people: what learned, the labels, and what predictions are made of scores |
+| `fiol_json` | 1, the version of the format |
+| `kind` | the kind of model, as in model files; `"learner"` if it is absent |
+| `learner`, `labels`, `link` | for readers: the algorithm, the labels, and the link between scores and predictions |
 | `intercept` | a number, or one per class |
-| `weights` | a list of [name or number, weight], or [name, [weight of every class]]; those that are 0 are left out |
-| `meta` | how data are read, the history, and whatever the user keeps with the model |
+| `weights` | a list of [name or number, weight], or [name, [weight of every class]]; weights of 0 are left out |
+| `meta` | how data are read, the history, and what the user stores with the model |
 | `model` | update, options, names, classes: the header of a model file (`fiol.persistence.model`) |
 | `state` | all arrays that change while learning, or null |
 
-With its state a model goes on learning, and predicts, to the same bits. Without, it is one to predict with, up to the
-last digits, by the weights that stand there, which may have been edited by hand; it would learn anew, from these.
+With its state a model predicts and continues learning to the same bits. Without, a `Learner` predicts, up to the last
+digits, by the weights in the file, which may have been edited by hand; it would learn anew, from these.
 """
 
 from __future__ import annotations
@@ -26,84 +27,109 @@ from typing import Any
 
 import numpy as np
 
+import fiol.public  # noqa: F401 - registers the classes of estimators
 from fiol.algorithms.update import Update
 from fiol.exports.linear import NoExportError, linear_model
 from fiol.features.file_header import check_header, classes_in
 from fiol.learner import Learner
+from fiol.learner.model import Model
 from fiol.persistence import component_json, records
-from fiol.persistence.model import Path, StoredModel, build_model, with_encoding_in_meta, without_repeated_encoding
+from fiol.persistence.model import (
+    BUILDERS,
+    Path,
+    StoredModel,
+    build_model,
+    with_encoding_in_meta,
+    without_repeated_encoding,
+)
 from fiol.persistence.model_file import ModelFileError, Selected
 
-#: The version of the form.
-JSON_FORM = 1
-#: The keys that every such file has.
+#: The version of the format.
+JSON_VERSION = 1
+#: Keys that every file has.
 JSON_KEYS = ("intercept", "weights", "meta", "model", "state")
-#: Numbers that JSON does not have.
+#: Numbers that JSON cannot express.
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
-def model_to_json(learner: Any, state: bool = True) -> dict[str, Any]:
-    """A learner as plain JSON values; without `state` for predicting alone.
+def model_to_json(model: Any, state: bool = True) -> dict[str, Any]:
+    """Return a model as plain JSON values; without `state`, which only a `Learner` can do, for predicting alone.
 
     >>> from fiol import FIOL, Learner, Squared
     >>> learner = Learner(FIOL(Squared()), compiled=False)
     >>> score = learner.learn_named({"age": 2.0, "city": "Rome"}, y=1.0)
-    >>> told = model_to_json(learner)
-    >>> told["weights"] == [["age", learner.weights[0]], ["city=Rome", learner.weights[1]]]
+    >>> value = model_to_json(learner)
+    >>> value["weights"] == [["age", learner.weights[0]], ["city=Rome", learner.weights[1]]]
     True
-    >>> model_from_json(told, compiled=False).score_named({"age": 3.0}) == learner.score_named({"age": 3.0})
+    >>> model_from_json(value, compiled=False).score_named({"age": 3.0}) == learner.score_named({"age": 3.0})
     True
     """
-    if not isinstance(learner, Learner):
-        raise NoExportError(f"only a Learner is exported, got {type(learner).__name__}")
-    learner = learner.copy()
-    linear = linear_model(learner)
-    header = without_repeated_encoding(learner.core.header(), learner.meta)
+    model = model.copy() if isinstance(model, Model) else model
+    linear = linear_model(model)
+    kind, header, arrays = parts_of_model(model)
+    meta = getattr(model, "meta", {})
+    header = without_repeated_encoding(header, meta)
     if not state:
-        update = Update(learner.update.loss)
+        if not isinstance(model, Learner):
+            raise NoExportError(f"a {type(model).__name__} has no JSON without its state: leave state True")
+        update = Update(model.update.loss)
         header = {**header, "update": component_json.to_json(update), "statistics": list(update.statistics())}
     return {
-        "fiol_json": JSON_FORM,
-        "learner": learner.update.brief(),
+        "fiol_json": JSON_VERSION,
+        "kind": kind,
+        "learner": model.update.brief() if isinstance(model, Model) else type(model).__name__,
         "labels": linear.labels,
         "link": linear.link,
-        "intercept": one_or_all(linear.intercepts.tolist(), linear.joint),
-        "weights": [[name, one_or_all(weights, linear.joint)] for name, weights in linear.entries()],
-        "meta": learner.meta,
+        "intercept": one_or_all(linear.intercepts.tolist(), linear.per_class),
+        "weights": [[name, one_or_all(weights, linear.per_class)] for name, weights in linear.entries()],
+        "meta": meta,
         "model": header,
-        "state": {name: array_to_json(a) for name, a in records.pack(learner.core.arrays()).items()} if state else None,
+        "state": {name: array_to_json(a) for name, a in records.pack(arrays).items()} if state else None,
     }
 
 
-def model_from_json(value: Any, compiled: bool = True) -> Learner:
-    """The learner that `model_to_json` told; ValueError if it makes no sense."""
-    if not isinstance(value, dict) or value.get("fiol_json") != JSON_FORM:
-        raise ValueError(f'it is no model: an object with "fiol_json": {JSON_FORM}')
+def parts_of_model(model: Any) -> tuple[str, dict[str, Any], Any]:
+    """Return the kind, the header and the arrays that a model file would have."""
+    if isinstance(model, Model):
+        if model.core.labels is not None:
+            model.core.labels.check_storable()
+        return model.KIND, model.core.header(), model.core.arrays()
+    return (model._kind, *model._parts())
+
+
+def model_from_json(value: Any, compiled: bool = True) -> Any:
+    """Return the model of `model_to_json`; ValueError for anything else."""
+    if not isinstance(value, dict) or value.get("fiol_json") != JSON_VERSION:
+        raise ValueError(f'it is no model: an object with "fiol_json": {JSON_VERSION}')
     for key in JSON_KEYS:
         if key not in value:
             raise ValueError(f"its {key!r} is missing")
-    header, meta, state = value["model"], value["meta"], value["state"]
+    header, meta, state, kind = value["model"], value["meta"], value["state"], value.get("kind", Learner.KIND)
     if not isinstance(header, dict) or not isinstance(meta, dict):
         raise ValueError("its model or its meta is no object")
+    if kind not in BUILDERS:
+        raise ValueError(f"its kind must be one of {', '.join(sorted(BUILDERS))}, got {kind!r}")
     header = with_encoding_in_meta(header, meta)
     if state is None:
-        learner = learner_of_weights({**value, "model": header}, compiled)
-        learner.meta = meta
-        return learner
+        if kind != Learner.KIND:
+            raise ValueError(f"its state is null, and a {kind} needs one")
+        model: Any = learner_of_weights({**value, "model": header}, compiled)
+        model.meta = meta
+        return model
     if not isinstance(state, dict):
         raise ValueError("its state is no object")
-    arrays = records.unpack({name: array_from(name, told) for name, told in state.items()})
-    learner = Learner.from_parts(header, arrays, compiled)
-    learner.meta = meta
-    if dict(model_to_json(learner)["weights"]) != dict(told_weights(value)):
+    arrays = records.unpack({name: array_from(name, stored) for name, stored in state.items()})
+    model = BUILDERS[kind](header, arrays, compiled)
+    model.meta = meta
+    if dict(model_to_json(model)["weights"]) != dict(weights_in(value)):
         raise ValueError(
-            'its weights are not those of its state: with "state": null it predicts by the weights as they stand there'
+            'its weights are not those of its state: with "state": null it predicts by the weights in the file'
         )
-    return learner
+    return model
 
 
 def learner_of_weights(value: dict[str, Any], compiled: bool) -> Learner:
-    """The learner that begins with weights as they are told."""
+    """Return the learner that begins with the weights of a JSON object."""
     header = value["model"]
     check_header(header)
     update: Any = component_json.from_json(header["update"])
@@ -115,7 +141,7 @@ def learner_of_weights(value: dict[str, Any], compiled: bool) -> Learner:
     places = {name: i for i, name in enumerate(range(features) if names is None else names)}
     many = () if learner.classes is None else (len(learner.classes),)
     weights = np.zeros((*many, features))
-    for name, weight in told_weights(value):
+    for name, weight in weights_in(value):
         if name not in places:
             raise ValueError(f"its weights have {name!r}, which is none of its features")
         weights[..., places[name]] = weight
@@ -123,8 +149,8 @@ def learner_of_weights(value: dict[str, Any], compiled: bool) -> Learner:
     return learner
 
 
-def told_weights(value: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Names, or numbers, and weights."""
+def weights_in(value: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the name or number of every feature and its weight, or its weights."""
     if not isinstance(value["weights"], list):
         raise ValueError("its weights are no list")
     for entry in value["weights"]:
@@ -134,12 +160,12 @@ def told_weights(value: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def one_or_all(values: list[float], joint: bool) -> Any:
-    """The only value, or one per class."""
+    """Return the only value, or all of them, one per class."""
     return values if joint else values[0]
 
 
 def array_to_json(array: Any) -> dict[str, Any]:
-    """An array as JSON values that `array_from` turns into the same bits, all NaN being one.
+    """Return an array as JSON values, which `array_from` reads back to the same bits; all NaN are one.
 
     >>> array_to_json(np.array([[0.1, -0.0], [np.inf, 1.0]]))
     {'dtype': 'float64', 'shape': [2, 2], 'values': [0.1, -0.0, 'inf', 1.0]}
@@ -151,51 +177,57 @@ def array_to_json(array: Any) -> dict[str, Any]:
     return {"dtype": whole.dtype.name, "shape": list(whole.shape), "values": values}
 
 
-def array_from(name: str, told: Any) -> Any:
-    """The array that `array_to_json` told; ValueError if it makes no sense."""
-    if not isinstance(told, dict) or told.keys() != {"dtype", "shape", "values"}:
+def array_from(name: str, stored: Any) -> Any:
+    """Return the array of `array_to_json`; ValueError for anything else."""
+    if not isinstance(stored, dict) or stored.keys() != {"dtype", "shape", "values"}:
         raise ValueError(f"its state {name!r} has not a dtype, a shape and values")
-    values = [NOT_FINITE.get(number, number) if isinstance(number, str) else number for number in told["values"]]
+    values = [NOT_FINITE.get(number, number) if isinstance(number, str) else number for number in stored["values"]]
     try:
-        dtype = np.dtype(told["dtype"])
+        dtype = np.dtype(stored["dtype"])
         if dtype.kind not in "biuf":
             raise ValueError(f"{dtype} is no type of numbers")
-        return np.array(values, dtype).reshape(told["shape"])
+        return np.array(values, dtype).reshape(stored["shape"])
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"its state {name!r} is no array: {error}") from None
 
 
-def model_as_json(learner: Any, state: bool = True) -> str:
-    """A learner as text: one weight a line, so that two models can be compared line by line."""
+def model_as_json(model: Any, state: bool = True) -> str:
+    """Return a model as JSON text with one weight on a line, so that two models can be compared line by line."""
     parts = []
-    for key, value in model_to_json(learner, state).items():
+    for key, value in model_to_json(model, state).items():
         if key == "weights":
-            lines = ",\n  ".join(in_a_line(entry) for entry in value)
+            lines = ",\n  ".join(on_one_line(entry) for entry in value)
             parts.append(f'"weights": [\n  {lines}\n ]' if value else '"weights": []')
         elif key == "state" and value is not None:
-            lines = ",\n  ".join(f"{in_a_line(name)}: {in_a_line(array)}" for name, array in value.items())
+            lines = ",\n  ".join(f"{on_one_line(name)}: {on_one_line(array)}" for name, array in value.items())
             parts.append(f'"state": {{\n  {lines}\n }}')
         else:
-            parts.append(f"{in_a_line(key)}: {in_a_line(value)}")
+            parts.append(f"{on_one_line(key)}: {on_one_line(value)}")
     return "{\n " + ",\n ".join(parts) + "\n}\n"
 
 
-def in_a_line(value: Any) -> str:
-    """A JSON value in a line."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False)
+def on_one_line(value: Any) -> str:
+    """Return a JSON value on one line; where it has characters that are not printable, all beyond ASCII are escaped.
+
+    >>> on_one_line("Zürich"), on_one_line("Z\x9b1m")
+    ('"Zürich"', '"Z\\\\u009b1m"')
+    """
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value, allow_nan=False)
 
 
-def load_json(path: Path, compiled: bool = True) -> Learner:
-    """The learner in a file of JSON, as `fiol export --to json` and `fiol.exports.json_model.model_as_json` write it.
+def load_json(path: Path, compiled: bool = True) -> Any:
+    """Return the model in a JSON file that `fiol export --to json` or `model.to_json()` wrote.
 
-    With its state it goes on, and predicts, to the same bits as the learner that was exported; without, it predicts up
-    to the last digits. Nothing in the file is run or imported. ModelFileError if it makes no sense.
+    With its state the model predicts and continues learning to the same bits as the model that was exported; without,
+    it predicts the same except for the last digits. Nothing in the file is run or imported. ModelFileError for a file
+    that is no such model.
 
     >>> import pathlib, tempfile, fiol
     >>> learner = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
     >>> score = learner.learn_named({"age": 2.0}, y=1.0)
     >>> path = pathlib.Path(tempfile.mkdtemp(), "model.json")
-    >>> _ = path.write_text(model_as_json(learner), encoding="utf-8")
+    >>> _ = path.write_text(learner.to_json(), encoding="utf-8")
     >>> fiol.load_json(path, compiled=False).weights == learner.weights
     array([ True])
     """
@@ -204,5 +236,5 @@ def load_json(path: Path, compiled: bool = True) -> Learner:
             value = json.load(file)
         except (ValueError, RecursionError) as error:
             raise ModelFileError(f"{os.fspath(path)} is no JSON: {error}") from None
-    stored = StoredModel(Learner.KIND, {}, {}, value.get("meta", {}) if isinstance(value, dict) else {})
-    return build_model(path, stored, lambda *_: model_from_json(value, compiled), compiled)  # type: ignore[no-any-return]
+    stored = StoredModel("", {}, {}, value.get("meta", {}) if isinstance(value, dict) else {})
+    return build_model(path, stored, lambda *_: model_from_json(value, compiled), compiled)

@@ -1,4 +1,4 @@
-"""What an exported model is: weights of features with names, numbers or hashes, and how rows get these features."""
+"""`ExportedModel`: the linear model that is exported, whatever kind of model it comes from."""
 
 from __future__ import annotations
 
@@ -12,33 +12,41 @@ from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.losses import Binary, Loss
 from fiol.components.row import Floats
 from fiol.features.hashing import Hashing
+from fiol.features.labels import plain_label
 from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
+from fiol.models.one_vs_rest import OneVsRest
 from fiol.readers.columns import coding_of
 from fiol.readers.reading import Reading
-from fiol.training.checkpoint_schema import check_two_labels
+from fiol.training.checkpoint_schema import check_stored_labels
+
+#: Labels of a binary loss where the model has none of its own: the targets it learned from.
+BINARY_LABELS = [-1, 1]
+#: Modules of estimators that can be exported.
+ESTIMATORS = {"fiol.integrations.estimators", "fiol.integrations.passive_aggressive"}
 
 
 class NoExportError(TypeError):
-    """A model that a format has no words for: the reason, and what has them."""
+    """A model that a format cannot express; the message has the reason, and a format that can."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ExportedModel:
-    """The linear model that a learner is at one moment: score k of a row x is <weights[k], x> + intercepts[k].
+    """A linear model at one moment: score k of a row x is <weights[k], x> + intercepts[k].
 
     Parameters
     ----------
     weights : of shape (scores, features); one score, or one per class.
     intercepts : one per score.
-    names : what the features are called; None if they are numbers.
-    plain_columns : whether these are the columns of frames, which have plain numbers alone.
-    hashing : how names became numbers, where they are hashed.
-    coding : how columns become features with names; None where rows have features.
+    names : names of the features; None if they are numbers.
+    plain_columns : whether the names are columns of numbers in a frame.
+    hashing : how names become numbers, where they are hashed.
+    coding : how columns become named features; None where rows have features.
     pairs : columns or namespaces that are multiplied.
-    reading : how files with such rows are read; None if the learner does not say.
+    reading : how files with such rows are read; None if the model does not store it.
     labels : [negative, positive] of one score, or one label per score; None where numbers are predicted.
-    loss : what the scores were learned by, which says what predictions they make.
+    per_class : whether there is one score per label.
+    loss : the loss of the scores, which has the link; None for the identity.
     """
 
     weights: Floats
@@ -50,17 +58,30 @@ class ExportedModel:
     pairs: tuple[tuple[str, ...], ...]
     reading: Reading | None
     labels: list[Any] | None
-    loss: AnyLoss
-
-    @property
-    def joint(self) -> bool:
-        """Whether there is a score per class."""
-        return isinstance(self.loss, JointLoss)
+    per_class: bool
+    loss: AnyLoss | None
 
     @property
     def link(self) -> str:
-        """What predictions are made of scores: see `fiol.Loss`."""
-        return self.loss.link
+        """The link between scores and predictions: see `fiol.Loss`."""
+        return "identity" if self.loss is None else self.loss.link
+
+    @property
+    def link_factor(self) -> float:
+        """The factor of scores inside the link."""
+        return 1.0 if self.loss is None else self.loss.link_factor
+
+    @property
+    def probability(self) -> str | None:
+        """How scores become probabilities of labels; None if they do not.
+
+        "sigmoid" of the one score, "softmax" of all, or "shares": the sigmoid of every score, divided by their sum.
+        """
+        if self.labels is None or self.link != "logit":
+            return None
+        if not self.per_class:
+            return "sigmoid"
+        return "softmax" if isinstance(self.loss, JointLoss) else "shares"
 
     @property
     def kind(self) -> str:
@@ -71,17 +92,24 @@ class ExportedModel:
             return "hashes"
         return "numbers" if self.names is None else "names"
 
+    def score_name(self, k: int) -> str:
+        """The name of score k: `score`, or `score of LABEL` where there is one per class."""
+        return f"score of {self.labels[k]}" if self.per_class and self.labels is not None else "score"
+
     def entries(self) -> Iterator[tuple[str | int, list[float]]]:
         """The name or number of every feature with a weight other than 0, and its weights, one per score."""
         for i in np.flatnonzero(self.weights.any(axis=0)).tolist():
             yield i if self.names is None else self.names[i], self.weights[:, i].tolist()
 
 
-def linear_model(learner: Any) -> ExportedModel:
-    """The linear model that a learner is now; NoExportError if it is none.
+def linear_model(model: Any) -> ExportedModel:
+    """Return the linear model that a `Learner`, a `OneVsRest` or a fitted estimator is now.
 
-    Scores of a learner are those of its linear model but for the last digits: rows may be centred before they are
-    multiplied.
+    Scores are those of the model except for the last digits: rows may be centered before they are multiplied.
+
+    Raises
+    ------
+    TypeError : the object is no such model, or predicts by more than weights.
 
     >>> from fiol import FIOL, Learner, Squared
     >>> learner = Learner(FIOL(Squared()), compiled=False)
@@ -90,33 +118,79 @@ def linear_model(learner: Any) -> ExportedModel:
     >>> model.kind, [name for name, weight in model.entries()]
     ('names', ['age', 'city=Rome'])
     """
-    if not isinstance(learner, Learner):
-        raise NoExportError(f"only a Learner is exported, got {type(learner).__name__}")
-    learner = learner.copy()  # one moment of it
-    if learner.core.counts_unseen:
+    found = of_model(model.copy()) if isinstance(model, (Learner, OneVsRest)) else of_estimator(model)
+    if isinstance(found.loss, Loss) and not found.loss.says_link():
+        raise NoExportError(f"{type(found.loss).__name__} has a predict of its own, which has no graph, SQL or source")
+    if not (np.isfinite(found.weights).all() and np.isfinite(found.intercepts).all()):
+        raise NoExportError("the weights of this model are not finite")
+    return found
+
+
+def of_model(model: Learner | OneVsRest) -> ExportedModel:
+    """Return the linear model of a `Learner` or `OneVsRest`."""
+    if model.core.space.counts_unseen:
         raise NoExportError(
             "features never seen have a weight in this model's geometry: no list of weights is complete"
         )
-    loss = learner.update.loss
-    if isinstance(loss, Loss) and not loss.says_link():
-        raise NoExportError(f"{type(loss).__name__} has a predict of its own, which cannot be written in another way")
-    weights, intercepts = np.atleast_2d(learner.weights), np.atleast_1d(learner.intercept)
-    if not (np.isfinite(weights).all() and np.isfinite(intercepts).all()):
-        raise NoExportError("the weights of this model are not finite")
-    told = learner.meta.get("reading")
-    reading = None if told is None else Reading.from_json(told)
-    coding = learner.table_encoding if reading is None or reading.coding is None else coding_of(reading)
+    loss = model.update.loss
+    stored = model.meta.get("reading")
+    reading = None if stored is None else Reading.from_json(stored)
+    coding = model.table_encoding if reading is None or reading.coding is None else coding_of(reading)
     pairs = coding.pairs if coding is not None else reading.pairs if reading is not None else ()
-    bits = learner.bits
-    hashing = None if bits is None else Hashing(bits, learner.core.header()["hash"])
-    labels = learner.classes if isinstance(loss, JointLoss) else None
-    if isinstance(loss, Binary):
-        labels = check_two_labels(learner.meta, loss)
-    plain = learner.core.space.columns is not None
-    return ExportedModel(weights, intercepts, learner.names, plain, hashing, coding, pairs, reading, labels, loss)
+    hashing = None if model.bits is None else Hashing(model.bits, model.core.header()["hash"])
+    labels = None if model.classes is None else [plain_label(label) for label in model.classes]
+    if isinstance(model, Learner) and isinstance(loss, Binary):
+        labels = check_stored_labels(model.meta, loss) or BINARY_LABELS
+    weights, intercepts = np.atleast_2d(model.weights), np.atleast_1d(model.intercept)
+    plain = model.core.space.columns is not None  # `columns` of a trained model are those of its data
+    per_class = model.classes is not None
+    return ExportedModel(
+        weights, intercepts, model.names, plain, hashing, coding, pairs, reading, labels, per_class, loss
+    )
 
 
-def joint_labels(model: ExportedModel) -> list[Any]:
-    """The label of every score."""
-    assert model.labels is not None
-    return model.labels
+def of_estimator(estimator: Any) -> ExportedModel:
+    """Return the linear model of a fitted estimator; TypeError for any other object."""
+    check_is_ours(estimator)
+    coef = estimator.coef_
+    weights = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
+    intercepts = np.atleast_1d(estimator.intercept_)
+    loss = estimator._fitted_loss() if hasattr(estimator, "_fitted_loss") else None  # passive-aggressive: no link
+    coding = estimator._inside().table_encoding if getattr(estimator, "_coded", False) else None
+    columns = getattr(estimator, "feature_names_in_", None)
+    names: list[str | int] | None = None if columns is None else [str(name) for name in columns]
+    if coding is not None:
+        names = list(estimator.coef_names_)
+    labels = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
+    plain = names is not None and coding is None
+    pairs = () if coding is None else coding.pairs
+    per_class = labels is not None and (len(intercepts) > 1 or len(labels) == 1)
+    return ExportedModel(weights, intercepts, names, plain, None, coding, pairs, None, labels, per_class, loss)
+
+
+def check_is_ours(model: Any) -> None:
+    """TypeError unless a model is an estimator of fiol, and scikit-learn's NotFittedError unless that is fitted."""
+    name, modules = type(model).__name__, {kind.__module__ for kind in type(model).__mro__}
+    if modules & ESTIMATORS:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(model)
+    elif "fiol.integrations.river" in modules:
+        raise NoExportError(
+            f"{name} of fiol.river takes dicts, and is not exported: fit a fiol.{name}, or export a Learner of "
+            "this one (model.learner, model.learners), whose columns are the features in the order they appeared"
+        )
+    elif "sklearn.pipeline" in modules:
+        raise NoExportError(f"{name} is no single model: convert the last step: to_onnx(pipeline[-1])")
+    elif any(module.startswith("sklearn.") for module in modules):
+        raise NoExportError(f"{name} is no model of fiol: skl2onnx converts those of scikit-learn")
+    else:
+        raise NoExportError(f"model must be a fitted estimator or a Learner, got {name}")
+
+
+def two_or_more_labels(model: ExportedModel) -> list[Any]:
+    """Return the labels of a model that has some; NoExportError if there are fewer than two."""
+    labels = model.labels or []
+    if len(labels) < 2:
+        raise NoExportError("a model that has seen a single class predicts nothing else: learn from two classes first")
+    return labels

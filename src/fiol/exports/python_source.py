@@ -1,47 +1,50 @@
-"""A model as a Python module that scores and predicts a row, a dict, without any library.
+"""Models as the source of a Python module that scores and predicts one row without any library.
 
-The module has `score(row)` and `predict(row)`, and needs nothing but Python 3.8 and `math`. Rows are
+The module needs Python 3.8 and `math`. It has `score(row)`, and `label(row)` and `probability(row)` for labels, or
+`prediction(row)` for numbers. A row is
 
-- dicts of columns, such as {"age": 30, "city": "Rome", "when": "2024-03-01"}, where the model has a coding: what is
-  missing is None; a column that is left out is an error (a row of JSON lines may leave out any);
-- dicts of names of features and their values, where it has learned from such (a text as value is part of the name), or
-  from Vowpal Wabbit's text: {"space^feature": 2.0};
-- dicts of numbers of features and their values, or lists of numbers, otherwise.
+- a dict of columns, such as {"age": 30, "city": "Rome", "when": "2024-03-01"}, where the model has a coding: a missing
+  value is None; a column that is left out is an error (a row of JSON lines may leave out any);
+- a dict of names of features and their values, where the model has learned from dicts (text as a value is part of the
+  name) or from Vowpal Wabbit's text: {"space^feature": 2.0};
+- a dict of numbers of features and their values, or a list of numbers, otherwise.
 
-Scores are those of `Learner.scores` up to the last digits; with a score per class, dicts of them by label. Predictions
-are the probability of the positive label (the second of LABELS), numbers, or -1 and +1, as `Learner.predict` has them;
-of several classes the dict of probabilities, or the label of the highest score.
+`score` is that of `Learner.scores` except for the last digits; `probability` is that of the positive label, the second
+of LABELS. With a score per class both are dicts by label.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
+import math
 import re
 from typing import Any
 
 from fiol.components.scalars import LOG_HUGE
 from fiol.exports import row_features
-from fiol.exports.linear import ExportedModel, NoExportError, joint_labels, linear_model
+from fiol.exports.linear import ExportedModel, NoExportError, linear_model, two_or_more_labels
 from fiol.features.hashing import MURMUR3
 
 #: The functions of rows that each kind of model needs.
-OF_COLUMNS = ("is_absent", "value_text", "words_of_text", "day_number", "moment_of_value", "time_of_value",
-              "date_features", "column_features", "flat_row", "features_of_columns")  # fmt: skip
+OF_COLUMNS = ("is_absent", "value_text", "cell_text", "words_of_text", "number_of_text", "number_of_value",
+              "day_number", "moment_of_value", "time_of_value", "date_features", "column_features", "flat_row",
+              "features_of_columns")  # fmt: skip
 OF_HASHES = ("murmur3_number", "hashed_number")
 
 
 class Bare(ast.NodeTransformer):
-    """Leaves out the annotations of variables."""
+    """Removes the annotations of variables."""
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        """An assignment without its annotation."""
+        """Return an assignment without its annotation."""
         assert node.value is not None
         return ast.copy_location(ast.Assign([node.target], node.value), node)
 
 
-def python_source(learner: Any) -> str:
-    """The module as text.
+def python_source(model: Any) -> str:
+    """Return the source of the module.
 
     >>> from fiol import FIOL, Learner, Squared
     >>> learner = Learner(FIOL(Squared()), compiled=False)
@@ -51,41 +54,64 @@ def python_source(learner: Any) -> str:
     >>> abs(scope["score"]({"age": 3.0, "city": "Rome"}) - learner.score_named({"age": 3.0, "city": "Rome"})) < 1e-15
     True
     """
-    model = linear_model(learner)
-    if model.hashing is not None and model.hashing.function != MURMUR3:
-        raise NoExportError(f"names are hashed by {model.hashing.function}, which Python has only in libraries")
-    needed, rows = features_source(model)
+    linear = linear_model(model)
+    if linear.hashing is not None and linear.hashing.function != MURMUR3:
+        raise NoExportError(f"names are hashed by {linear.hashing.function}, which needs a library: export to json")
+    needed, rows = features_source(linear)
+    predicts = numbers_source(linear) if linear.labels is None else labels_source(linear)
     parts = [
-        f'"""{what_it_is(model)}"""',
+        python_literal(about(linear)),
         "import math",
-        constants_source(model),
+        constants_source(linear),
         *(plain_source(name) for name in needed),
         rows,
-        score_source(model),
-        predict_source(model),
+        score_source(linear),
+        *predicts,
     ]
     return "\n\n".join(part.strip("\n") + "\n" for part in parts)
 
 
-def what_it_is(model: ExportedModel) -> str:
-    """The first line of the module."""
-    return f"A linear model with {type(model.loss).__name__} loss, written by fiol: score(row) and predict(row)."
+def about(model: ExportedModel) -> str:
+    """Return the docstring of the module."""
+    loss = "" if model.loss is None else f" with {type(model.loss).__name__} loss"
+    return f"A linear model{loss}, exported by fiol."
+
+
+def python_literal(value: Any) -> str:
+    """Return plain values, and tuples and lists of them, as Python source; NoExportError for any other object.
+
+    >>> python_literal(["a\\"b", 2, (0.5, None)])
+    '[\\'a"b\\', 2, (0.5, None)]'
+    """
+    if isinstance(value, (list, tuple)):
+        inside = ", ".join(map(python_literal, value))
+        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(value) == 1 else ''})"
+    for kind in (bool, str, int, float):  # a subclass may have another repr, which could be any code
+        if isinstance(value, kind) and value == value and value not in (math.inf, -math.inf):  # noqa: PLR0124
+            return kind.__repr__(value)
+    if value is None:
+        return "None"
+    raise NoExportError(f"a {type(value).__name__} has no place in Python source: {value!r}")
 
 
 def constants_source(model: ExportedModel) -> str:
-    """Labels, intercepts and weights."""
-    lines = [f"LABELS = {model.labels!r}"]
-    if model.joint:
-        lines.append(f"INTERCEPT = {tuple(model.intercepts.tolist())!r}")
-        pairs = (f"    {name!r}: {tuple(weights)!r},\n" for name, weights in model.entries())
-    else:
-        lines.append(f"INTERCEPT = {float(model.intercepts[0])!r}")
-        pairs = (f"    {name!r}: {weights[0]!r},\n" for name, weights in model.entries())
-    return "\n".join([*lines, f"WEIGHTS = {{\n{''.join(pairs)}}}"])
+    """Return the assignments of LABELS, INTERCEPT and WEIGHTS."""
+    intercepts = tuple(model.intercepts.tolist())
+    entries = (
+        f"    {python_literal(name)}: {python_literal(tuple(weights) if model.per_class else weights[0])},\n"
+        for name, weights in model.entries()
+    )
+    lines = [
+        *([] if model.labels is None else [f"LABELS = {python_literal(model.labels)}"]),
+        f"INTERCEPT = {python_literal(intercepts if model.per_class else intercepts[0])}",
+        f"WEIGHTS = {{\n{''.join(entries)}}}",
+    ]
+    return "\n".join(lines)
 
 
+@functools.cache
 def plain_source(name: str) -> str:
-    """The source of a function of `fiol.exports.row_features`, without annotations, examples and notes to linters."""
+    """Return the source of a function of `fiol.exports.row_features` without annotations, examples and comments."""
     tree = Bare().visit(ast.parse(inspect.getsource(getattr(row_features, name))))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -98,7 +124,7 @@ def plain_source(name: str) -> str:
 
 
 def features_source(model: ExportedModel) -> tuple[list[str], str]:
-    """Which functions are needed, and one that gives the features of a row: names, or numbers, and values."""
+    """Return the names of the functions that are needed, and the source of `features(row)`."""
     needed: list[str] = []
     if model.kind == "columns":
         assert model.coding is not None
@@ -106,11 +132,11 @@ def features_source(model: ExportedModel) -> tuple[list[str], str]:
         columns = [(c.name, c.kind, c.ngrams, c.parts) for c in model.coding.columns if c.kind != "skip"]
         optional = model.reading is not None and model.reading.format == "json"
         skipped = [c.name for c in model.coding.columns if c.kind == "skip"] if optional else []
-        listed = "".join(f"    {column!r},\n" for column in columns)
+        listed = "".join(f"    {python_literal(column)},\n" for column in columns)
         start = f"COLUMNS = [\n{listed}]\n\n\n"
         body = f"features_of_columns(row, COLUMNS, {optional})"
         if skipped:
-            own = f"{{k: v for k, v in flat_row(row).items() if k not in {skipped!r}}}"
+            own = f"{{k: v for k, v in flat_row(row).items() if k not in {python_literal(skipped)}}}"
             body = f"features_of_columns({own}, COLUMNS, True)"
     elif model.kind == "numbers":
         start = ""
@@ -120,51 +146,77 @@ def features_source(model: ExportedModel) -> tuple[list[str], str]:
         start, body = "", "features_of_names(row)"
     if model.pairs:
         needed.append("products")
-        body = f"products({body}, {model.pairs!r})"
+        body = f"products({body}, {python_literal(model.pairs)})"
     entries = f"[(name, value) for name, value, _ in {body}]"
     if model.hashing is not None:
         needed += OF_HASHES
         entries = f"[(hashed_number(name, {model.hashing.size}), value) for name, value, _ in {body}]"
-    doc = '    """The features of a row: names, or numbers, and values."""\n'
+    doc = '    """Return the features of a row: names, or numbers, and values."""\n'
     return needed, f"{start}def features(row):\n{doc}    return {entries}\n"
 
 
 def score_source(model: ExportedModel) -> str:
-    """The function `score`."""
-    if not model.joint:
+    """Return the function `score`."""
+    if not model.per_class:
         return (
-            'def score(row):\n    """The score of a row."""\n'
+            'def score(row):\n    """Return the score of a row."""\n'
             "    return math.fsum([INTERCEPT, *(WEIGHTS.get(name, 0.0) * value for name, value in features(row))])\n"
         )
     return (
-        'def score(row):\n    """The score of a row for every label."""\n'
+        'def score(row):\n    """Return the score of a row for every label."""\n'
         "    found = [(WEIGHTS[name], value) for name, value in features(row) if name in WEIGHTS]\n"
         "    return {label: math.fsum([INTERCEPT[k], *(w[k] * value for w, value in found)])"
         " for k, label in enumerate(LABELS)}\n"
     )
 
 
-def predict_source(model: ExportedModel) -> str:
-    """The function `predict`."""
-    factor = "" if model.loss.link_factor == 1.0 else f"{model.loss.link_factor!r} * "
-    if model.joint:
-        joint_labels(model)
-        if model.link != "logit":
-            return 'def predict(row):\n    """The label of the highest score."""\n' + (
-                "    scores = score(row)\n    return max(scores, key=scores.get)\n"
-            )
-        return 'def predict(row):\n    """The probability of every label."""\n' + (
+#: The inverse of every link as Python source, of a score z times the factor of the link.
+INVERSE_LINKS = {
+    "logit": "1.0 / (1.0 + math.exp(-z)) if z >= 0.0 else math.exp(z) / (1.0 + math.exp(z))",
+    "log": f"math.exp(min(z, {LOG_HUGE!r}))",
+    "sign": "math.copysign(1.0, z)",
+    "identity": "z",
+}
+
+
+def numbers_source(model: ExportedModel) -> list[str]:
+    """Return the functions `mean` and `prediction` of a model that predicts numbers."""
+    prediction = 'def prediction(row):\n    """Return the predicted number."""\n    return mean(score(row))\n'
+    return [mean_source(model), prediction]
+
+
+def labels_source(model: ExportedModel) -> list[str]:
+    """Return the functions `label`, and `probability` where there is one, of a model that predicts labels."""
+    two_or_more_labels(model)
+    if not model.per_class:
+        label = '    """Return the label: the second of LABELS if the score is above 0."""\n'
+        label += "    return LABELS[1] if score(row) > 0.0 else LABELS[0]\n"
+    else:
+        label = '    """Return the label of the highest score."""\n'
+        label += "    scores = score(row)\n    return max(scores, key=scores.get)\n"
+    found = [f"def label(row):\n{label}"]
+    if model.probability == "sigmoid":
+        doc = '    """Return the probability of the second of LABELS."""\n'
+        found += [mean_source(model), f"def probability(row):\n{doc}    return mean(score(row))\n"]
+    elif model.probability == "softmax":
+        found.append(
+            'def probability(row):\n    """Return the probability of every label."""\n'
             "    scores = score(row)\n    top = max(scores.values())\n"
-            f"    found = {{label: math.exp({factor}(z - top)) for label, z in scores.items()}}\n"
+            f"    found = {{label: math.exp({model.link_factor!r} * (z - top)) for label, z in scores.items()}}\n"
             "    return {label: p / sum(found.values()) for label, p in found.items()}\n"
         )
-    what, body = {
-        "logit": (
-            "The probability of the positive label",
-            "    z = {f}score(row)\n    e = math.exp(-abs(z))\n    return (1.0 if z >= 0.0 else e) / (1.0 + e)\n",
-        ),
-        "log": ("The mean", f"    return math.exp(min({{f}}score(row), {LOG_HUGE!r}))\n"),
-        "sign": ("-1.0 or +1.0", "    return math.copysign(1.0, score(row))\n"),
-        "identity": ("The mean", "    return {f}score(row)\n"),
-    }[model.link]
-    return f'def predict(row):\n    """{what}."""\n{body.format(f=factor)}'
+    elif model.probability == "shares":
+        found += [
+            mean_source(model),
+            'def probability(row):\n    """Return the probability of every label."""\n'
+            "    found = {label: mean(z) for label, z in score(row).items()}\n    mass = sum(found.values())\n"
+            "    return {label: p / mass if mass > 0.0 else 1.0 / len(found) for label, p in found.items()}\n",
+        ]
+    return found
+
+
+def mean_source(model: ExportedModel) -> str:
+    """Return the function `mean`, which is the inverse of the link."""
+    scaled = "" if model.link_factor == 1.0 else f"    z = {model.link_factor!r} * z\n"
+    doc = f'    """Return the inverse of the link {model.link} at a score."""\n'
+    return f"def mean(z):\n{doc}{scaled}    return {INVERSE_LINKS[model.link]}\n"

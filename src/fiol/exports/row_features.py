@@ -1,7 +1,8 @@
-"""The features of one row, in plain Python that needs nothing: exported models consist of these functions.
+"""Features of one row in plain Python: the functions that exported modules consist of.
 
-They do for a dict what `fiol.features.table_encoding` does for columns; the tests compare the two.
-Functions here call one another and `math` alone, and their annotations are left out where they are copied.
+They do for a dict what `fiol.features.table_encoding` and `fiol.features.interactions` do for whole columns; tests
+compare the two on made-up tables. Functions here call one another and `math` alone, and are copied without their
+annotations.
 """
 
 from __future__ import annotations
@@ -10,27 +11,46 @@ from typing import Any
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a value is missing: None, or not a number.
+    """Return whether a value is missing: None, NaN, or the missing value of pandas.
 
     >>> is_absent(None), is_absent(float("nan")), is_absent("")
     (True, True, False)
     """
-    return value is None or bool(value != value)  # noqa: PLR0124
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return not hasattr(value, "__len__") and bool(value != value)  # noqa: PLR0124
 
 
 def value_text(value: Any) -> str:
-    """A value as part of a feature's name; a whole number has no point.
+    """Return an entry of a list as part of a feature's name; a whole number has no point.
 
     >>> value_text("red"), value_text(2.0), value_text(2.5), value_text(True)
     ('red', '2', '2.5', 'True')
     """
+    value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and value == value and abs(value) != float("inf") and value == int(value):  # noqa: PLR0124
         return str(int(value))
     return str(value)
 
 
+def cell_text(value: Any) -> str:
+    """Return a category as part of a feature's name: a boolean is a number, a date is in ISO form.
+
+    >>> cell_text(True), cell_text(2.0), cell_text("red")
+    ('1', '2', 'red')
+    """
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, bool):
+        return str(int(value))
+    if hasattr(value, "year"):
+        moment = value.isoformat()[:26]
+        clock = (value.hour, value.minute, value.second, value.microsecond) if hasattr(value, "hour") else (0,)
+        return moment[:10] if not any(clock) else f"{moment[:19]}.{value.microsecond:06d}"
+    return value.isoformat() if hasattr(value, "isoformat") else value_text(value)
+
+
 def words_of_text(text: str, most: int) -> list[str]:
-    """The words of a text in lower case, and up to `most` in a row.
+    """Return the words of a text in lower case, and up to `most` in a row.
 
     >>> words_of_text("In New_York, 1999!", 2)
     ['in', 'new_york', '1999', 'in new_york', 'new_york 1999']
@@ -43,8 +63,32 @@ def words_of_text(text: str, most: int) -> list[str]:
     return found
 
 
+def number_of_text(text: str) -> Any:
+    """Return the number that a text is, None if it is empty or nan; ValueError if it is none.
+
+    >>> number_of_text(" -1.5e3 "), number_of_text("NaN")
+    (-1500.0, None)
+    """
+    plain = text.strip().lower()
+    if plain in ("", "nan"):
+        return None
+    if (not plain[-1].isdigit() and plain[-1] != ".") or any(c not in "+-.e" and not c.isdigit() for c in plain):
+        raise ValueError(f"a number is expected, got {text!r}")
+    return float(plain)
+
+
+def number_of_value(value: Any) -> float:
+    """Return the number that a value is; a duration is in days.
+
+    >>> import datetime
+    >>> number_of_value(True), number_of_value(datetime.timedelta(hours=12))
+    (1.0, 0.5)
+    """
+    return value.total_seconds() / 86400.0 if hasattr(value, "total_seconds") else float(value)
+
+
 def day_number(year: int, month: int, day: int) -> int:
-    """Days since 1970 of a date; ValueError if there is no such day.
+    """Return the days since 1970 of a date; ValueError if there is no such day.
 
     >>> day_number(1970, 1, 2), day_number(2000, 2, 29)
     (1, 11016)
@@ -59,31 +103,33 @@ def day_number(year: int, month: int, day: int) -> int:
 
 
 def moment_of_value(value: Any) -> tuple[int, int, int]:
-    """Days since 1970, month, and microseconds since midnight of a date, a time, or an ISO text; zones are read over.
+    """Return days since 1970, month, and microseconds since midnight of a date or an ISO text; time zones are ignored.
 
     >>> moment_of_value("1970-01-02 00:00:01+02:00"), moment_of_value("2024-03-01")
     ((1, 1, 1000000), (19783, 3, 0))
     """
     if not isinstance(value, str):
-        clock = 0
+        micros = 0
         if hasattr(value, "hour"):
-            clock = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000000 + value.microsecond
-        return day_number(value.year, value.month, value.day), value.month, clock
+            micros = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000000 + value.microsecond
+        return day_number(value.year, value.month, value.day), value.month, micros
     text = value.strip()
-    date, rest = text[:10], text[10:].rstrip("Z")
-    for sign in "+-":
-        rest = rest.partition(sign)[0]
-    rest, _, fraction = rest.partition(".")
-    fields = date.split("-") + (rest[1:].split(":") if rest else [])
-    sizes = [len(field) for field in fields]
-    fine = sizes in ([4, 2, 2], [4, 2, 2, 2, 2], [4, 2, 2, 2, 2, 2]) and rest[:1] in ("", "T", " ")
-    if not fine or not ("".join(fields) + fraction).isdigit() or (fraction and len(fields) < 6):
+    shape = "".join("0" if c in "0123456789" else c for c in text)
+    clock = shape[10:]
+    for zone in ("Z", "+00:00", "-00:00", "+0000", "-0000", "+00", "-00"):
+        if clock.endswith(zone):
+            clock = clock[: -len(zone)]
+            break
+    clock, point, fraction = clock.partition(".")
+    fine = shape[:10] == "0000-00-00" and clock.replace(" ", "T", 1) in ("", "T00:00", "T00:00:00")
+    if not fine or (point and (len(clock) < 9 or fraction not in "000000000" or not fraction)):
         raise ValueError(f"a date must be as 2024-03-01 or 2024-03-01T07:30, got {value!r}")
-    year, month, day, hour, minute, second = [int(field) for field in fields] + [0] * (6 - len(fields))
+    hour, minute, second = [int(text[k : k + 2] if len(clock) > k - 10 else 0) for k in (11, 14, 17)]
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"there is no time {rest[1:]}")
-    clock = ((hour * 60 + minute) * 60 + second) * 1000000 + int((fraction + "000000")[:6])
-    return day_number(year, month, day), month, clock
+        raise ValueError(f"there is no time {text[11:]}")
+    micros = int((text[20 : 20 + len(fraction)] + "000000")[:6])
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    return day_number(year, month, day), month, ((hour * 60 + minute) * 60 + second) * 1000000 + micros
 
 
 def time_of_value(value: Any) -> tuple[int, int, int]:
@@ -97,7 +143,7 @@ def time_of_value(value: Any) -> tuple[int, int, int]:
 
 
 def date_features(name: str, value: Any, parts: Any, is_time: bool = False) -> list[tuple[str, float, str]]:
-    """The features of a date, or of a time of day: name, value and group of each.
+    """Return name, value and group of the features of a date, or of a time of day.
 
     >>> [feature for feature, value, group in date_features("day", "2000-01-03T07:00", ("days", "weekday", "hour"))]
     ['day', 'day.weekday=Mon', 'day.hour=7']
@@ -106,18 +152,18 @@ def date_features(name: str, value: Any, parts: Any, is_time: bool = False) -> l
         return [(f"{name} is missing", 1.0, name)]
     days, month, clock = time_of_value(value) if is_time else moment_of_value(value)
     weekday = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[(days + 3) % 7]
-    told = {"month": month, "weekday": weekday, "hour": clock // 3600000000}
+    values = {"month": month, "weekday": weekday, "hour": clock // 3600000000}
     found = []
     if "days" in parts:
         found.append((name, ((days - 10957) * 86400000000 + clock) / 86400000000, name))
     for part in ("month", "weekday", "hour"):
         if part in parts:
-            found.append((f"{name}.{part}={told[part]}", 1.0, f"{name}.{part}"))
+            found.append((f"{name}.{part}={values[part]}", 1.0, f"{name}.{part}"))
     return found
 
 
 def column_features(name: str, kind: str, ngrams: int, parts: Any, value: Any) -> list[tuple[str, float, str]]:
-    """The features of a column's value, by its kind: name, value and group of each.
+    """Return name, value and group of the features of a column's value, by the kind of the column.
 
     >>> column_features("city", "category", 1, (), "Rome"), column_features("age", "number", 1, (), None)
     ([('city=Rome', 1.0, 'city')], [('age is missing', 1.0, 'age')])
@@ -125,23 +171,24 @@ def column_features(name: str, kind: str, ngrams: int, parts: Any, value: Any) -
     if kind in ("date", "time"):
         return date_features(name, value, parts, kind == "time")
     if kind == "numeric_text" and isinstance(value, str):
-        value = None if value.strip().lower() in ("", "nan") else float(value)
+        value = number_of_text(value)
     if is_absent(value):
         return [(f"{name} is missing", 1.0, name)]
     if kind in ("number", "numeric_text"):
         if isinstance(value, str):
             raise TypeError(f"column {name!r} must be a number, got {value!r}")
-        return [(name, float(value), name)]
+        return [(name, number_of_value(value), name)]
     if kind == "words":
-        return [(f"{name}:{word}", 1.0, name) for word in words_of_text(value_text(value), ngrams)]
+        return [(f"{name}:{word}", 1.0, name) for word in words_of_text(cell_text(value), ngrams)]
     if kind == "tags":
+        value = value.tolist() if hasattr(value, "tolist") else value
         entries = value if isinstance(value, (list, tuple)) else [value]
         return [(f"{name}={value_text(entry)}", 1.0, name) for entry in entries if not is_absent(entry)]
-    return [(f"{name}={value_text(value)}", 1.0, name)]
+    return [(f"{name}={cell_text(value)}", 1.0, name)]
 
 
 def flat_row(row: Any, before: str = "") -> dict[str, Any]:
-    """A row whose dicts within have dotted names.
+    """Return a row in which nested dicts have dotted names.
 
     >>> flat_row({"user": {"age": 30}})
     {'user.age': 30}
@@ -153,9 +200,9 @@ def flat_row(row: Any, before: str = "") -> dict[str, Any]:
 
 
 def features_of_columns(row: Any, columns: Any, optional: bool) -> list[tuple[str, float, str]]:
-    """The features of a dict of columns, each (name, kind, ngrams, parts).
+    """Return the features of a dict of columns, each (name, kind, ngrams, parts).
 
-    If columns are `optional`, one that is not there has no feature, and one nobody told of is what its value is.
+    If columns are `optional`, an absent column has no feature, and the kind of an unknown one is that of its value.
 
     >>> features_of_columns({"age": 30}, [("age", "number", 1, ())], False)
     [('age', 30.0, 'age')]
@@ -166,7 +213,7 @@ def features_of_columns(row: Any, columns: Any, optional: bool) -> list[tuple[st
         if name in row:
             found += column_features(name, kind, ngrams, parts, row[name])
         elif not optional:
-            raise KeyError(f"the column {name!r} is not there: give None if its value is not known")
+            raise KeyError(f"the column {name!r} is not there: give None if its value is missing")
     known = {column[0] for column in columns}
     for name, value in row.items() if optional else ():
         if name not in known:
@@ -177,7 +224,7 @@ def features_of_columns(row: Any, columns: Any, optional: bool) -> list[tuple[st
 
 
 def features_of_names(row: Any, space: str = "^") -> list[tuple[str, float, str]]:
-    """The features of a dict of names and values, where a text is part of the name; groups are namespaces.
+    """Return the features of a dict of names and values, where text is part of the name; groups are namespaces.
 
     >>> features_of_names({"age": 30, "a^color": "red"})
     [('age', 30.0, ''), ('a^color=red', 1.0, 'a')]
@@ -191,7 +238,7 @@ def features_of_names(row: Any, space: str = "^") -> list[tuple[str, float, str]
 
 
 def products(found: list[tuple[str, float, str]], pairs: Any) -> list[tuple[str, float, str]]:
-    """Features, those of one name added up, and the products that pairs and triples of groups add.
+    """Return features, those of one name added up, and the products of pairs and triples of groups.
 
     >>> [name for name, value, group in products([("a", 2.0, "x"), ("b", 3.0, "y")], [("x", "y"), ("x", "x")])]
     ['a', 'b', 'a*b', 'a*a']
@@ -224,13 +271,13 @@ def products(found: list[tuple[str, float, str]], pairs: Any) -> list[tuple[str,
     return made
 
 
-def murmur3_number(data: bytes, seed: int = 0) -> int:
-    """Murmur3 of bytes, with 32 bits.
+def murmur3_number(data: bytes) -> int:
+    """Return the 32-bit murmur3 hash of bytes.
 
     >>> murmur3_number(b"hello"), murmur3_number(b"")
     (613153351, 0)
     """
-    mask, h, whole = 0xFFFFFFFF, seed, len(data) // 4 * 4
+    mask, h, whole = 0xFFFFFFFF, 0, len(data) // 4 * 4
     for p in range(0, len(data), 4):
         k = int.from_bytes(data[p : p + 4], "little")
         k = (k * 0xCC9E2D51) & mask
@@ -246,7 +293,7 @@ def murmur3_number(data: bytes, seed: int = 0) -> int:
 
 
 def hashed_number(name: Any, size: int) -> int:
-    """The number of a feature among so many.
+    """Return the number of a feature among `size`.
 
     >>> hashed_number("age", 2**18), hashed_number(2**18 + 7, 2**18)
     (165201, 7)

@@ -1,15 +1,16 @@
-"""A model as one of scikit-learn's own, fitted: whoever loads it needs no fiol, as a rule.
+"""Models as fitted estimators of scikit-learn, which need no fiol to load unless rows are text, dates or hashed names.
 
-| link of the loss | estimator |
+| predictions | estimator |
 |---|---|
-| logit | `LogisticRegression`, for softmax with a row of `coef_` per class |
-| identity | `LinearRegression` |
-| sign | `LinearSVC`: hinges, and Crammer and Singer's loss |
-| log | `PoissonRegressor` |
+| labels, probabilities by the sigmoid or the softmax | `LogisticRegression`, softmax with a `coef_` row per class |
+| labels, probabilities of one class against the rest | `SGDClassifier(loss="log_loss")` |
+| labels without probabilities | `LinearSVC` |
+| numbers | `LinearRegression` |
+| counts, link log | `PoissonRegressor` |
 
 Numbered features are the columns of a matrix. Where features have names the estimator is the last step of a pipeline,
-whose first one makes a matrix of rows: a `DictVectorizer`, for dicts; for frames of columns with a coding, and for
-hashed names, a `RowVectorizer`, which is fiol's, so that fiol has to be there to load it.
+whose first step makes a matrix of rows: a `DictVectorizer` for dicts; a `RowVectorizer`, a class of fiol, for frames
+with a coding and for hashed names. Where a loss has a factor inside its link, weights are multiplied by that factor.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fiol.features.vocabulary import Encoder, Vocabulary
 
 
 class RowVectorizer:
-    """Frames, or dicts, as a sparse matrix with a column per feature of a model: its coding, and names or hashes.
+    """Turns frames or dicts into a sparse matrix with a column per feature of a model.
 
     Features that the model does not know are left out. `fit` does nothing.
     """
@@ -36,15 +37,15 @@ class RowVectorizer:
         self.coding, self.names, self.bits, self.function = coding, names, bits, function
 
     def fit(self, X: Any, y: Any = None) -> RowVectorizer:
-        """Nothing is learned."""
+        """Return the vectorizer itself."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        """It always is."""
+        """Return True: there is nothing to fit."""
         return True
 
     def transform(self, X: Any) -> Any:
-        """The rows as a matrix in CSR form."""
+        """Return the rows as a matrix in CSR form."""
         import scipy.sparse
 
         hashed = self.bits is not None
@@ -61,18 +62,18 @@ class RowVectorizer:
         return self.transform(X)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """What it was made of."""
+        """Return the arguments of the constructor by name."""
         return {"coding": self.coding, "names": self.names, "bits": self.bits, "function": self.function}
 
     def set_params(self, **given: Any) -> RowVectorizer:
-        """Take other values."""
+        """Set arguments of the constructor by name."""
         for name, value in given.items():
             setattr(self, name, value)
         return self
 
 
-def to_sklearn(learner: Any) -> Any:
-    """The fitted estimator, or a pipeline that ends with it; scores are those of the learner up to the last digits.
+def to_sklearn(model: Any) -> Any:
+    """Return the fitted estimator, or a pipeline that ends with it.
 
     >>> from fiol import FIOL, Learner, Logistic
     >>> learner = Learner(FIOL(Logistic()), compiled=False)
@@ -81,25 +82,26 @@ def to_sklearn(learner: Any) -> Any:
     >>> type(model).__name__, model.classes_, bool(np.allclose(model.decision_function(X), learner.scores(X)))
     ('LogisticRegression', array([-1,  1]), True)
     """
-    model = linear_model(learner)
-    estimator = fitted_estimator(model)
-    if model.kind == "numbers" or model.plain_columns:
-        if model.names is not None:
-            estimator.feature_names_in_ = np.array(model.names, object)
+    linear = linear_model(model)
+    estimator = fitted_regressor(linear) if linear.labels is None else fitted_classifier(linear)
+    estimator.n_features_in_ = linear.weights.shape[1]
+    if linear.kind == "numbers" or linear.plain_columns:
+        if linear.names is not None:
+            estimator.feature_names_in_ = np.array(linear.names, object)
         return estimator
     from sklearn.pipeline import make_pipeline
 
-    if model.pairs and model.coding is None:
-        raise NoExportError("products of namespaces are made while files are read: export to python or json")
-    if model.kind == "names" and all(isinstance(name, str) for name in model.names or ()):
-        return make_pipeline(dict_vectorizer(model), estimator)
-    bits = None if model.hashing is None else model.hashing.bits
-    function = None if model.hashing is None else model.hashing.function
-    return make_pipeline(RowVectorizer(model.coding, model.names, bits, function), estimator)
+    if linear.pairs and linear.coding is None:
+        raise NoExportError("interactions of namespaces are made while files are read: export to python or json")
+    if linear.kind == "names" and all(isinstance(name, str) for name in linear.names or ()):
+        return make_pipeline(dict_vectorizer(linear), estimator)
+    bits = None if linear.hashing is None else linear.hashing.bits
+    function = None if linear.hashing is None else linear.hashing.function
+    return make_pipeline(RowVectorizer(linear.coding, linear.names, bits, function), estimator)
 
 
 def dict_vectorizer(model: ExportedModel) -> Any:
-    """A fitted `DictVectorizer` with the features of a model, in their order."""
+    """Return a fitted `DictVectorizer` with the features of a model, in their order."""
     from sklearn.feature_extraction import DictVectorizer
 
     found = DictVectorizer(sort=False)
@@ -108,33 +110,39 @@ def dict_vectorizer(model: ExportedModel) -> Any:
     return found
 
 
-def fitted_estimator(model: ExportedModel) -> Any:
-    """The estimator with these weights."""
-    from sklearn import linear_model as theirs
+def fitted_classifier(model: ExportedModel) -> Any:
+    """Return the classifier with the weights of a model."""
+    from sklearn.linear_model import LogisticRegression, SGDClassifier
     from sklearn.svm import LinearSVC
 
-    kinds = {
-        "logit": theirs.LogisticRegression,
-        "identity": theirs.LinearRegression,
-        "sign": LinearSVC,
-        "log": theirs.PoissonRegressor,
-    }
-    estimator = kinds[model.link]()
-    factor = model.loss.link_factor
-    weights, intercepts = factor * model.weights, factor * model.intercepts
-    if model.link in ("logit", "sign"):
-        labels = list(model.labels or [-1, 1])
-        if len(labels) < 2:
-            raise NoExportError("a model that knows a single class has nothing to tell apart")
-        if model.joint and len(labels) == 2:  # one score there: the difference of the two
-            weights, intercepts = weights[1:] - weights[:1], intercepts[1:] - intercepts[:1]
-        estimator.classes_ = np.array(labels, object if len({type(label) for label in labels}) > 1 else None)
-        estimator.coef_, estimator.intercept_ = weights.copy(), intercepts.copy()
-        estimator.n_iter_ = np.array([1], np.int32)
+    labels = model.labels or []
+    if len(labels) < 2:
+        only = f": {labels[0]!r} is the only one so far" if labels else ""
+        raise ValueError(f"no model of scikit-learn knows a single class{only}")
+    weights, intercepts = model.link_factor * model.weights, model.link_factor * model.intercepts
+    if model.probability in ("sigmoid", "softmax"):
+        estimator = LogisticRegression()
     else:
-        estimator.coef_, estimator.intercept_ = weights[0].copy(), float(intercepts[0])
-        if model.link == "log":
-            estimator.n_iter_ = 1
-            estimator._base_loss = estimator._get_loss()
-    estimator.n_features_in_ = weights.shape[1]
+        shares = model.probability == "shares" and len(labels) > 2
+        estimator = SGDClassifier(loss="log_loss") if shares else LinearSVC()
+    if model.per_class and len(labels) == 2:  # scikit-learn has one score: the difference of the two
+        weights, intercepts = weights[1:] - weights[:1], intercepts[1:] - intercepts[:1]
+    estimator.classes_ = np.array(labels, object if len({type(label) for label in labels}) > 1 else None)
+    estimator.coef_, estimator.intercept_ = weights.copy(), intercepts.copy()
+    estimator.n_iter_ = np.array([1], np.int32)
+    return estimator
+
+
+def fitted_regressor(model: ExportedModel) -> Any:
+    """Return the regressor with the weights of a model."""
+    from sklearn.linear_model import LinearRegression, PoissonRegressor
+
+    if model.link not in ("identity", "log"):
+        raise NoExportError(f"no regressor of scikit-learn has the link {model.link}: export to python")
+    estimator = PoissonRegressor() if model.link == "log" else LinearRegression()
+    estimator.coef_ = model.link_factor * model.weights[0]
+    estimator.intercept_ = float(model.link_factor * model.intercepts[0])
+    if model.link == "log":
+        estimator.n_iter_ = 1
+        estimator._base_loss = estimator._get_loss()
     return estimator

@@ -1,4 +1,4 @@
-"""Rows block by block: those of a generator, chunk after chunk, or those an order names; and their scores together."""
+"""Learn from rows block by block: rows of a generator, chunks, or rows in a given order; and join their scores."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fiol.features.feature_space import counted
 from fiol.features.targets import check_sample_weights
 from fiol.features.transaction import rows_learned, say_learned
 
-#: So many rows of a generator are read at a time.
+#: Rows of a generator that are read at a time.
 BLOCK = 4096
 #: Learns from rows with checked targets and sample weights, and returns their scores.
 Learn = Callable[[Any, Any, Floats], Floats]
 
 
 def blocks_of(rows: Iterator[Any]) -> Iterator[list[Any]]:
-    """The rows of a generator, `BLOCK` at a time; one empty block if there are none."""
+    """Yield the rows of a generator, `BLOCK` at a time; one empty block if there are none."""
     block = list(itertools.islice(rows, BLOCK))
     while True:
         yield block
@@ -31,7 +31,7 @@ def blocks_of(rows: Iterator[Any]) -> Iterator[list[Any]]:
 
 
 def learned_in_blocks(learn: Learn, X: Iterator[Any], y: Any, sample_weight: Any) -> list[Floats]:
-    """The scores of rows that are made as they are asked for, of `BLOCK` at a time; `learn` is all or nothing."""
+    """Learn from a generator of rows, `BLOCK` at a time, and return the scores of each block; `learn` is atomic."""
     sample_weights = check_sample_weights(sample_weight, len(y))
     scores, start = list[Floats](), 0
     try:
@@ -50,7 +50,7 @@ def learned_in_blocks(learn: Learn, X: Iterator[Any], y: Any, sample_weight: Any
 
 
 def learned_in_chunks(learn: Callable[..., Floats], chunks: Iterable[Any]) -> list[Floats]:
-    """The scores of one pair (X, y), or triple (X, y, sample_weight), after another; `learn` is all or nothing."""
+    """Learn from pairs (X, y) or triples (X, y, sample_weight), and return the scores of each; `learn` is atomic."""
     scores = list[Floats]()
     try:
         for chunk in chunks:
@@ -64,9 +64,9 @@ def learned_in_chunks(learn: Callable[..., Floats], chunks: Iterable[Any]) -> li
 
 
 def padded(scores: list[Floats], labels: Sized) -> Floats:
-    """The scores of one block of rows after another; classes that a block did not know have 0 there.
+    """Return the scores of all blocks in one array; classes that a block did not have are 0 there.
 
-    The classes are those of the last block: other threads may have learned of more since. Without blocks, they are all.
+    The classes are those of the last block, since other threads may have added more. Without blocks, they are `labels`.
     """
     classes = scores[-1].shape[1] if scores else len(labels)
     whole, stop = np.zeros((sum(map(len, scores)), classes)), 0
@@ -77,14 +77,14 @@ def padded(scores: list[Floats], labels: Sized) -> Floats:
 
 
 def scattered(values: Any, order: Any, rows: int) -> Any:
-    """Values of the rows that `order` names, one after the other, by row; 0 for the others."""
+    """Return an array with one value per row: those of the rows that `order` names, 0 for all others."""
     whole = np.zeros((rows, *values.shape[1:]), values.dtype)
     whole[order] = values
     return whole
 
 
 def check_order(order: Any, rows: int) -> Any:
-    """Numbers of rows."""
+    """Return row numbers as int64; raise TypeError or ValueError if one is no row."""
     found = np.ascontiguousarray(order)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise TypeError(f"order must be numbers of rows, got {found.dtype} of shape {found.shape}")

@@ -1,17 +1,17 @@
-"""The compiled loops that check rows and bring them into one form. Arrays come in one type each."""
+"""Compiled loops that check rows and bring them into canonical form."""
 
 import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 
-#: Digits of indices by which long rows are sorted: as many as keep their counts few beside the entries of a row.
+#: Bits per digit for sorting long rows: few, so that counting is cheap beside the entries of a row.
 DIGIT_BITS = 7
 DIGIT_VALUES = 1 << DIGIT_BITS
 
 
 @jit
 def survey(data, low, high):
-    """How many values are 0, and how many others leave [low, high] in size."""
+    """Return how many values are 0, and how many others are not in [low, high] in size."""
     zeros, fits = 0, 0
     for k in range(data.shape[0]):
         zeros += data[k] == 0.0
@@ -21,16 +21,16 @@ def survey(data, low, high):
 
 @jit
 def flaws(indptr, indices, data, low, high):
-    """How many indices do not rise within their row, how many values are 0, how many others leave [low, high] in size.
+    """Return how many indices do not ascend within their row, and the results of `survey`.
 
-    The first loop compares neighbours across rows too, so that it vectorises; the last takes those back.
+    The first loop compares neighbors across rows too, so that it vectorizes; the second one subtracts these.
     """
     falls, last, n = 0, 0, data.shape[0]
     for k in range(1, n):
         falls += indices[k] <= indices[k - 1]
     for r in range(1, indptr.shape[0] - 1):
         k = indptr[r]
-        if last < k < n:  # a start that several rows share is one place
+        if last < k < n:  # several empty rows share a start
             falls -= indices[k] <= indices[k - 1]
         last = k
     zeros, wrong = survey(data, low, high)
@@ -39,7 +39,7 @@ def flaws(indptr, indices, data, low, high):
 
 @jit
 def compact(indptr, indices, data, new_indptr, new_indices, new_data):
-    """Rows with rising indices: add up equal ones in their order, drop zeros; return how many entries are left."""
+    """Add up duplicates, drop zeros of rows with ascending indices, and return the number of entries left."""
     n = 0
     new_indptr[0] = 0
     for r in range(indptr.shape[0] - 1):
@@ -50,7 +50,7 @@ def compact(indptr, indices, data, new_indptr, new_indices, new_data):
             if n > start and new_indices[n - 1] == indices[k]:
                 new_data[n - 1] += data[k]
                 continue
-            if n > start and new_data[n - 1] == 0.0:  # the ones before have cancelled
+            if n > start and new_data[n - 1] == 0.0:  # the sum before is 0
                 n -= 1
             new_indices[n], new_data[n] = indices[k], data[k]
             n += 1
@@ -62,7 +62,7 @@ def compact(indptr, indices, data, new_indptr, new_indices, new_data):
 
 @jit
 def count(x, indptr):
-    """Where the rows of the dense `x` start without their zeros."""
+    """Write the starts of the rows of the dense `x` without zeros."""
     indptr[0] = 0
     for r in range(x.shape[0]):
         zeros = 0
@@ -73,7 +73,7 @@ def count(x, indptr):
 
 @jit
 def fill(x, indices, data):
-    """The entries of the dense `x` that are not 0, row by row; one place more than they need is there."""
+    """Write the entries of the dense `x` that are not 0, row by row; the arrays have one place more."""
     n = 0
     for r in range(x.shape[0]):
         for i in range(x.shape[1]):
@@ -83,7 +83,7 @@ def fill(x, indices, data):
 
 @jit
 def take(indptr, indices, data, order, new_indptr, new_indices, new_data):
-    """The rows that `order` names, in that order; where each starts must be known."""
+    """Write the rows that `order` names, in that order, to the starts in `new_indptr`."""
     for r in range(order.shape[0]):
         n, start = new_indptr[r], indptr[order[r]]
         for k in range(new_indptr[r + 1] - n):
@@ -92,7 +92,7 @@ def take(indptr, indices, data, order, new_indptr, new_indices, new_data):
 
 @jit
 def shuffle(order, seed):
-    """Shuffle in place as scikit-learn's stochastic gradient does: Fisher-Yates with a 32-bit xorshift generator."""
+    """Shuffle in place as scikit-learn's SGD does: Fisher-Yates with a 32-bit xorshift generator."""
     word = 0xFFFFFFFF
     state = seed if seed != 0 else 1
     for r in range(order.shape[0] - 1):
@@ -115,12 +115,12 @@ def sort_by_insertion(indices, data, n):
 
 
 @inlined
-def sort_by_digits(indices, data, start, n, top, room):
+def sort_by_digits(indices, data, start, n, top, buffers):
     """Sort n entries by index, stably, by the digits of indices up to `top`: faster than insertion for long rows.
 
-    Of `room` the first two hold the index and the place of every entry as one number, the third the values.
+    Of `buffers` the first two hold index and position of every entry as one number, the third the values.
     """
-    a, b, values, starts = room
+    a, b, values, starts = buffers
     for k in range(n):
         a[k] = (np.int64(indices[start + k]) << 32) | k
         values[k] = data[start + k]
@@ -144,10 +144,7 @@ def sort_by_digits(indices, data, start, n, top, room):
 
 @jit
 def arrange(indices, data, low, high):
-    """One row in place: drop zeros, sort, add up equal indices in their order; return how many entries are left.
-
-    -1 if a value leaves [low, high] in size.
-    """
+    """Make one row canonical in place, and return the number of entries left; -1 if a value is out of range."""
     n, falls, top = 0, 0, 0
     for k in range(data.shape[0]):
         if data[k] != 0.0:
@@ -160,8 +157,8 @@ def arrange(indices, data, low, high):
     if falls == 0:
         return n
     if n > 32:
-        room = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(DIGIT_VALUES + 1, np.int64)
-        sort_by_digits(indices, data, 0, n, top, room)
+        buffers = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(DIGIT_VALUES + 1, np.int64)
+        sort_by_digits(indices, data, 0, n, top, buffers)
     else:
         sort_by_insertion(indices, data, n)
     left, k = 0, 0
@@ -181,11 +178,11 @@ def arrange(indices, data, low, high):
 
 @jit
 def sort_rows(indptr, indices, data):
-    """Sort the entries of every row by index in place, stably; return how many have the index of the one before."""
+    """Sort the entries of every row by index in place, stably, and return the number of duplicates."""
     longest, twins = 0, 0
     for r in range(indptr.shape[0] - 1):
         longest = max(longest, indptr[r + 1] - indptr[r])
-    room = (
+    buffers = (
         np.empty(longest, np.int64),
         np.empty(longest, np.int64),
         np.empty(longest),
@@ -198,7 +195,7 @@ def sort_rows(indptr, indices, data):
             top = max(top, indices[k])
         if falls > 0:
             if n > 32:
-                sort_by_digits(indices, data, start, n, top, room)
+                sort_by_digits(indices, data, start, n, top, buffers)
             else:
                 sort_by_insertion(indices[start : start + n], data[start : start + n], n)
         for k in range(start + 1, start + n):
@@ -208,7 +205,7 @@ def sort_rows(indptr, indices, data):
 
 @jit
 def refused(loss, y, high):
-    """The first target beyond `high` in size or not accepted by the loss, or the number of targets."""
+    """Return the first target beyond `high` in size or not accepted by the loss; without one, the number of targets."""
     for k in range(y.shape[0]):
         if not (abs(y[k]) <= high and loss.accepts(y[k])):
             return k

@@ -1,6 +1,6 @@
-"""A chunk: rows as CSR with rising indices, no zeros, and nothing a step could overflow on.
+"""`Chunk`: rows as CSR with ascending indices, without zeros and with values that cannot overflow a step.
 
-Every container becomes one (`fiol.features.containers`), and every learner learns from nothing else.
+Every container becomes a chunk (`fiol.features.containers`); learners learn from chunks only.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from fiol.components.row import Floats, Indices
 Pointers = np.ndarray[Any, np.dtype[np.int64]]
 Names = tuple[str, ...]
 
-#: Values are 0 or in this range: exact steps, which multiply them with each other, do not overflow there.
+#: Range of values other than 0: products of two of them do not overflow.
 SMALLEST, LARGEST = 1e-100, 1e100
 #: One more than the largest index.
 MOST_FEATURES = 2**31 - 1
 #: The largest sample weight.
 HEAVIEST = 1e30
-#: So many entries are looked at, sorted or moved in one call of compiled code.
+#: Entries per call of compiled code.
 AT_ONCE = 2**20
-#: What the bytes of a chunk begin with; then the checksum, the number of rows and the number of entries.
+#: First bytes of a stored chunk; checksum, number of rows and number of entries follow.
 CHUNK_MAGIC = b"FIOLROWS"
 HEADER = struct.Struct("<8sQQQ")
 
 
 class Chunk(NamedTuple):
-    """Rows as CSR, canonical: indices rise within a row and no value is 0. Contiguous, aligned, writeable arrays.
+    """Rows as canonical CSR: indices ascend within a row and no value is 0. Arrays are contiguous and writeable.
 
     >>> from fiol import to_chunk
     >>> chunk = to_chunk([[0.0, 2.0, 3.0], [0.0, 0.0, 0.0], [4.0, 0.0, 0.0]])
@@ -40,9 +40,9 @@ class Chunk(NamedTuple):
     (3, array([0, 2, 2, 3]), array([1, 2, 0], dtype=int32), array([2., 3., 4.]))
     """
 
-    indptr: Pointers  #: where each row starts, from 0, and where the last one ends
-    indices: Indices  #: which feature each entry is
-    data: Floats  #: its value
+    indptr: Pointers  #: start of each row, and the end of the last one
+    indices: Indices  #: the feature of each entry
+    data: Floats  #: the value of each entry
 
     @property
     def rows(self) -> int:
@@ -50,7 +50,7 @@ class Chunk(NamedTuple):
         return self.indptr.shape[0] - 1
 
     def row_block(self, start: int, stop: int) -> Chunk:
-        """Rows `start` to `stop`, as a slice has them, sharing the entries.
+        """Return rows `start` to `stop`, as a slice; the entries are shared.
 
         >>> from fiol import to_chunk
         >>> to_chunk([[0.0, 2.0], [3.0, 0.0]]).row_block(1, 2)
@@ -62,7 +62,7 @@ class Chunk(NamedTuple):
         return Chunk(indptr - indptr[0], self.indices[entries], self.data[entries])
 
     def take(self, order: Any) -> Chunk:
-        """Copies of these rows, in this order.
+        """Return copies of these rows, in this order.
 
         >>> from fiol import to_chunk
         >>> to_chunk([[0.0, 2.0], [3.0, 0.0]]).take([1, 0, 1]).data
@@ -76,11 +76,11 @@ class Chunk(NamedTuple):
         return new
 
     def to_bytes(self) -> bytes:
-        """The chunk as bytes, for another process or machine: see `from_bytes`.
+        """Return the chunk as bytes for another process or machine; see `from_bytes`.
 
-        Little-endian, without gaps: the 8 bytes FIOLROWS; the CRC-32 of all that follows it, the number of rows and the
-        number of entries, 8 bytes each; then indptr (rows + 1 times 8 bytes, signed), data (8 bytes each, IEEE double)
-        and indices (4 bytes each, signed).
+        Little-endian, without gaps: the 8 bytes FIOLROWS; the CRC-32 of the rest, the number of rows and the number of
+        entries, 8 bytes each; then indptr (rows + 1 times 8 bytes, signed), data (8 bytes each, IEEE double) and
+        indices (4 bytes each, signed).
 
         >>> from fiol import Chunk, to_chunk
         >>> data = to_chunk([[0.0, 2.0], [3.0, 0.0]]).to_bytes()
@@ -95,10 +95,9 @@ class Chunk(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: Any) -> Chunk:
-        """The chunk in these bytes; ValueError, with the reason, if they are damaged or no canonical chunk.
+        """Return the chunk in these bytes; raise ValueError if they are damaged or not canonical.
 
-        Arrays share the memory of a buffer that can be written to, such as a bytearray; `bytes` are copied, as kernels
-        take arrays of one type.
+        Arrays share the memory of a writeable buffer, such as a bytearray; `bytes` are copied.
 
         >>> from fiol import Chunk, to_chunk
         >>> Chunk.from_bytes(to_chunk([[1.0]]).to_bytes()[:-1])
@@ -113,7 +112,7 @@ class Chunk(NamedTuple):
         if len(view) != wanted:
             raise ValueError(f"the bytes of a chunk of {rows} rows and {entries} entries are {wanted}, got {len(view)}")
         if zlib.crc32(view[16:]) != checksum:
-            raise ValueError("the bytes of a chunk are damaged: their checksum is another")
+            raise ValueError("the bytes of a chunk are damaged: the checksum does not match")
         middle = HEADER.size + 8 * (rows + 1)
         places = (HEADER.size, rows + 1), (middle + 8 * entries, entries), (middle, entries)
         types = zip(cls.layout(), (np.int64, np.int32, np.float64), places, strict=True)
@@ -125,14 +124,13 @@ class Chunk(NamedTuple):
 
     @staticmethod
     def layout() -> tuple[str, str, str]:
-        """How the arrays are stored as bytes."""
+        """Return the types of the arrays in bytes."""
         return "<i8", "<i4", "<f8"
 
     def checked(self, n_features: int | None = None) -> Chunk:
-        """This chunk, if a kernel can take it without reading what is not there; TypeError or ValueError otherwise.
+        """Return this chunk if kernels can read it safely; raise TypeError or ValueError otherwise.
 
-        Cheap beside learning: that indices rise and values are in range is not looked at, since `to_chunk`,
-        `from_bytes` and an `FeatureSpace` make no others.
+        Order and range of the entries are not checked: `to_chunk`, `from_bytes` and `FeatureSpace` guarantee them.
         """
         for name, array, dtype in zip(self._fields, self, (np.int64, np.int32, np.float64), strict=True):
             if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != 1 or not array.flags.carray:
@@ -150,14 +148,14 @@ class Chunk(NamedTuple):
 
 @functools.cache
 def loops() -> Any:
-    """The compiled loops."""
+    """Return the module of compiled loops."""
     from fiol.features import canonicalize  # imported here: `import fiol` loads no compiler
 
     return canonicalize
 
 
 def kernel_array(array: Any, dtype: Any) -> Any:
-    """Return an array, or a copy if need be, as the one array type that kernels are compiled for."""
+    """Return an array, or a copy, of the one array type that kernels are compiled for."""
     new = np.asarray(array, dtype, order="C")
     return new if new.flags.carray else new.copy()
 
@@ -166,7 +164,7 @@ def kernel_array(array: Any, dtype: Any) -> Any:
 
 
 def from_csr(X: Chunk, rows: int, width: int, names: Names | None, n_features: int | None) -> Chunk:
-    """The arrays of a CSR matrix, in whatever state, as a chunk."""
+    """Return the arrays of any CSR matrix as a chunk."""
     check_indptr(X.indptr, rows, min(X.indices.shape[0], X.data.shape[0]))
     indptr = kernel_array(X.indptr, np.int64)
     indices, data = X.indices[: indptr[-1]], X.data[: indptr[-1]]
@@ -178,12 +176,12 @@ def from_csr(X: Chunk, rows: int, width: int, names: Names | None, n_features: i
 
 
 def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
-    """Return a chunk itself if it is canonical, otherwise its rows sorted, added up and without zeros.
+    """Return the chunk if it is canonical, else a copy with rows sorted, duplicates added up and zeros removed.
 
-    `where(row, index)` is how an error calls an entry.
+    `where(row, index)` names an entry in error messages.
     """
     indptr, indices, data = chunk
-    if data.shape[0] <= AT_ONCE:  # as a rule
+    if data.shape[0] <= AT_ONCE:  # usually
         falls, zeros, wrong = loops().flaws(*chunk, SMALLEST, LARGEST)
     else:
         found = [loops().flaws(*piece, SMALLEST, LARGEST) for piece in pieces(chunk)]
@@ -210,7 +208,7 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
 
 
 def sorted_rows(chunk: Chunk) -> tuple[Indices, Floats, int]:
-    """Indices and values with the indices of every row in order, equal ones in theirs; and how many are equal.
+    """Return indices and values with every row sorted by index, stably, and the number of duplicates.
 
     >>> sorted_rows(Chunk(np.array([0, 1, 3]), np.array([5, 2, 1], np.int32), np.array([1.0, 2.0, 3.0])))
     (array([5, 1, 2], dtype=int32), array([1., 3., 2.]), 0)
@@ -221,7 +219,7 @@ def sorted_rows(chunk: Chunk) -> tuple[Indices, Floats, int]:
 
 
 def pieces(chunk: Chunk) -> Iterator[Chunk]:
-    """The rows, some at a time, so that an interrupt need not wait until all are looked at.
+    """Yield the rows in pieces, so that interrupts are handled between them.
 
     >>> rows = Chunk(np.array([0, 1, 3]), np.array([5, 2, 1], np.int32), np.array([1.0, 2.0, 3.0]))
     >>> [piece.rows for piece in pieces(rows)]
@@ -238,26 +236,31 @@ def pieces(chunk: Chunk) -> Iterator[Chunk]:
 
 
 def row_of(indptr: Pointers, k: int) -> int:
-    """The row that holds entry `k`."""
+    """Return the row of entry `k`."""
     return int(np.searchsorted(indptr, k, side="right")) - 1
 
 
 def first_wrong(values: Floats) -> int:
-    """The first of `values` that is neither 0 nor in range."""
+    """Return the index of the first value that is neither 0 nor in range."""
+    return int(np.argmin(allowed(values)))
+
+
+def allowed(values: Floats) -> Any:
+    """Return a mask of the values that are 0 or in range."""
     size = np.abs(values)
-    return int(np.argmin((values == 0.0) | ((size >= SMALLEST) & (size <= LARGEST))))
+    return (values == 0.0) | ((size >= SMALLEST) & (size <= LARGEST))
 
 
-# --- errors, each naming the place that is wrong ----------------------------------------------
+# --- errors -----------------------------------------------------------------------------------
 
 
 def spot(row: int, column: int, names: Names | None = None) -> str:
-    """How an error calls an entry of X: by the name of its column if there is one."""
+    """Return the name of an entry of X for error messages, with the name of its column if it has one."""
     return f"X[{row}, {column_label(column, names)}]"
 
 
 def column_label(column: int, names: Names | None) -> str:
-    """The name of a column, or its number."""
+    """Return the name of a column, or its number."""
     return repr(names[column]) if names is not None and 0 <= column < len(names) else str(column)
 
 
@@ -297,5 +300,10 @@ def check_indices(indptr: Pointers, indices: Any, limit: int) -> None:
 
 def refuse_value(where: str, value: float) -> NoReturn:
     """Raise the ValueError of a value that is out of range."""
+    raise ValueError(f"{where} {range_reason(value)}")
+
+
+def range_reason(value: float) -> str:
+    """Return why a value that is not allowed is refused, for an error message."""
     wanted = f"0 or between {SMALLEST:g} and {LARGEST:g} in size" if np.isfinite(value) else "finite"
-    raise ValueError(f"{where} must be {wanted}, got {value:g}")
+    return f"must be {wanted}, got {value:g}"

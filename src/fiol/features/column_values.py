@@ -1,6 +1,6 @@
 """Columns of frames of any library as plain arrays: numbers, numbered texts, moments, lists of texts.
 
-What is missing is NaN, number -1, NaT: null, and NaN in a column of floats. Errors name the place, by `BadValueError`.
+Missing values (null, and NaN in a column of floats) are NaN, -1 or NaT. A `BadValueError` names row and column.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.features.chunk import LARGEST, SMALLEST
+from fiol.features.chunk import allowed, range_reason
 from fiol.features.frames import narwhals, pandas, present_values
 
 #: A date, or a date and a time, as ISO 8601 writes them; a zone is read over, so that hours are those that are written.
-ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?")
+ISO_DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
+)
 #: Ways to write a date without a zone, by their lengths; 0 stands for a digit, and a blank will do for T.
 ISO_LAYOUTS = {10: b"0000-00-00", 16: b"0000-00-00T00:00", 19: b"0000-00-00T00:00:00"}
-#: Days are counted from here, so that they are no large numbers.
+#: Days are counted from here, so that they are small numbers.
 FIRST_DAY = np.datetime64("2000-01-01", "us")
 #: A time of day.
 CLOCK_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,9}))?)?")
-#: A number as texts have it: nothing that Python alone understands.
-NUMERAL = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
+#: A number in text, without forms that only Python knows.
+NUMERIC_TEXT = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
 
 #: Types of numbers.
 NUMBERS = (numbers.Real, decimal.Decimal)
-#: What Python's objects are.
+#: `ColumnValues.holds` of Python objects.
 HELD: dict[Any, str] = {
     NUMBERS: "numbers",
     str: "texts",
@@ -45,7 +47,7 @@ HELD: dict[Any, str] = {
 class BadValueError(ValueError):
     """A value that a column cannot have: its row, from 0, the name of the column, and the reason.
 
-    `others` are the rows of that column that are known to be wrong, too, and the reason for each.
+    `others` are more rows of that column that are wrong, and the reason for each.
 
     >>> str(BadValueError(3, "age", "must be a number, got 'old'"))
     "X[3, 'age'] must be a number, got 'old'"
@@ -60,19 +62,19 @@ class BadValueError(ValueError):
 
 
 class Texts(NamedTuple):
-    """Texts of a column: row k has `texts[codes[k]]`, or nothing if that code is -1. Texts are all different."""
+    """Text values of a column: row k has `texts[codes[k]]`, and no value if its code is -1. Texts are distinct."""
 
     codes: Any
     texts: list[str]
 
     def bad(self, code: int, column: str, reason: str) -> BadValueError:
-        """The error of all rows with this text."""
+        """Return the error for all rows with this text."""
         first, *others = np.flatnonzero(self.codes == code).tolist()
         return BadValueError(first, column, reason, [(row, reason) for row in others])
 
 
 class ColumnValues:
-    """One column of a frame: what it holds, and its values as the arrays that a table encoding wants.
+    """One column of a frame: the type of its values, and the values as arrays for a table encoding.
 
     >>> import pandas as pd
     >>> from fiol.features.frames import as_frame
@@ -89,7 +91,7 @@ class ColumnValues:
 
     @functools.cached_property
     def holds(self) -> str:
-        """What the column holds: numbers, texts, dates, times, lists, or nothing; TypeError if it is none of these."""
+        """The type of the values: "numbers", "texts", "dates", "times", "lists" or "nothing"."""
         nw, kind = narwhals(), self.series.dtype
         if kind.is_numeric() or kind in (nw.Boolean, nw.Duration):
             return "numbers"
@@ -106,7 +108,7 @@ class ColumnValues:
         raise TypeError(f"column {self.name!r} holds {type(kind).__name__}: convert it, or leave it out by kind 'skip'")
 
     def held_by_objects(self) -> str:
-        """Return what a column of Python's objects holds, such as "texts"; TypeError for objects of other types."""
+        """Return `holds` of a column of Python objects."""
         present = [value for value in self.objects if not is_missing(value)]
         for kind, what in HELD.items():
             if present and all(isinstance(value, kind) for value in present):
@@ -119,16 +121,16 @@ class ColumnValues:
 
     @functools.cached_property
     def objects(self) -> list[Any]:
-        """The values as Python has them."""
+        """The values as Python objects."""
         return list(self.series.to_list())
 
     def numbers(self) -> Floats:
-        """The values as float64, NaN where they are missing; durations in days."""
+        """Return the values as float64, NaN where they are missing; durations in days."""
         if self.holds == "nothing":
             return np.full(len(self), np.nan)
         if self.holds != "numbers":
             row = next(k for k, value in enumerate(self.objects) if not is_missing(value))
-            hint = "; kind 'numeric_text' reads texts that are numbers" if self.holds == "texts" else ""
+            hint = "; kind 'numeric_text' parses text" if self.holds == "texts" else ""
             raise BadValueError(row, self.name, f"must be a number, got {value_shown(self.objects[row])}{hint}")
         values, missing = self.present()
         if values.dtype.kind == "m":
@@ -144,37 +146,32 @@ class ColumnValues:
         return self.in_range(found)
 
     def present(self) -> tuple[Any, Any]:
-        """The values that are there, and which are not, if any; NaN is there."""
+        """Return the values that are not null, and a mask of the others, None if there are none; NaN is a value."""
         return present_values(self.series)
 
     def numeric_texts(self) -> Floats:
-        """Texts that are numbers as float64, NaN where they are missing, empty, or say "nan"."""
+        """Return texts that are numbers as float64, NaN where they are missing, empty or "nan"."""
         if self.holds in ("numbers", "nothing"):
             return self.numbers()
-        codes, texts = told = self.texts()
-        known = np.full(len(texts) + 1, np.nan)
-        for code, text in enumerate(texts):
-            if NUMERAL.fullmatch(text):
+        values = self.texts()
+        known = np.full(len(values.texts) + 1, np.nan)
+        for code, text in enumerate(values.texts):
+            if NUMERIC_TEXT.fullmatch(text):
                 known[code] = float(text)
             elif text.strip().lower() not in ("", "nan"):
-                raise told.bad(code, self.name, f"must be a number, got {value_shown(text)}")
-        return self.in_range(known[codes])
+                raise values.bad(code, self.name, f"must be a number, got {value_shown(text)}")
+        return self.in_range(known[values.codes])
 
     def in_range(self, values: Floats) -> Floats:
-        """These values, if all are 0, NaN, or of a size that learners take; an error names the first other."""
-        size = np.abs(values)
-        wrong = ~((size >= SMALLEST) & (size <= LARGEST)) & (values != 0.0) & ~np.isnan(values)
+        """Return the values if all are 0, NaN or in range; raise BadValueError otherwise."""
+        wrong = ~(allowed(values) | np.isnan(values))
         if wrong.any():
-            sizes = f"0 or between {SMALLEST:g} and {LARGEST:g} in size"
-            reasons = [
-                (row, f"must be {sizes if np.isfinite(values[row]) else 'finite'}, got {values[row]:g}")
-                for row in np.flatnonzero(wrong).tolist()
-            ]
-            raise BadValueError(reasons[0][0], self.name, reasons[0][1], reasons[1:])
+            (row, reason), *others = [(row, range_reason(values[row])) for row in np.flatnonzero(wrong).tolist()]
+            raise BadValueError(row, self.name, reason, others)
         return values
 
     def texts(self) -> Texts:
-        """The values as texts: whole numbers without a point, dates in ISO's form."""
+        """Return the values as texts: whole numbers without a decimal point, dates in ISO format."""
         if self.holds == "nothing":
             return Texts(np.full(len(self), -1), [])
         if self.holds == "lists":
@@ -185,8 +182,8 @@ class ColumnValues:
             shown_as = moments.astype("datetime64[D]" if whole_days else "datetime64[us]").astype(str)
             return Texts(*numbered_texts(None if text == "NaT" else text for text in shown_as.tolist()))
         if self.holds == "times":
-            told = (None if is_missing(value) else value.isoformat() for value in self.objects)
-            return Texts(*numbered_texts(told))
+            clock_times = (None if is_missing(value) else value.isoformat() for value in self.objects)
+            return Texts(*numbered_texts(clock_times))
         if self.holds == "numbers":
             values = self.numbers()
             known, codes = np.unique(values, return_inverse=True)  # all NaN are one
@@ -195,7 +192,7 @@ class ColumnValues:
         return Texts(*self.numbered())
 
     def numbered(self) -> tuple[Any, list[str]]:
-        """Return texts as numbers, and the texts in the order of their numbers, by the fastest way of the library."""
+        """Return a code for every text, and the texts in the order of their codes, by the library's own function."""
         native = self.series.to_native()
         library = type(native).__module__.partition(".")[0]
         if library == "pandas":
@@ -208,7 +205,7 @@ class ColumnValues:
         return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
 
     def moments(self) -> Any:
-        """Dates as datetime64[us], NaT where they are missing: clock times where they were told, whatever the zone."""
+        """Return dates as datetime64[us], NaT where they are missing; time zones are dropped, not converted."""
         if self.holds == "nothing":
             return np.full(len(self), np.datetime64("NaT", "us"))
         if self.holds == "texts":
@@ -224,40 +221,35 @@ class ColumnValues:
         return np.asarray(series.to_numpy()).astype("datetime64[us]")
 
     def times(self) -> Any:
-        """Times of day as moments of the first day, NaT where they are missing; zones are not converted."""
+        """Return times of day as moments of the first day, NaT where they are missing; zones are dropped."""
         if self.holds not in ("times", "texts", "nothing"):
             raise BadValueError(0, self.name, f"must be a time of day, got {value_shown(self.objects[0])}")
-        codes, texts = told = self.texts()
-        known = np.full(len(texts) + 1, np.datetime64("NaT", "us"))
-        for code, text in enumerate(texts):
-            micros = micros_of(text)
-            if micros is None and text.strip():
-                raise told.bad(code, self.name, f"must be a time of day such as 13:45, got {value_shown(text)}")
-            known[code] = np.datetime64("NaT", "us") if micros is None else FIRST_DAY + np.timedelta64(micros, "us")
-        return known[codes]
+        return self.parsed(self.texts(), time_of, "a time of day such as 13:45")
 
     def parsed_moments(self) -> Any:
-        """Texts as moments."""
+        """Return texts as moments."""
         native = None if isinstance(self.series, list) else self.series.to_native()
         if type(native).__module__.partition(".")[0] == "pyarrow":
             found = alike_in_arrow(native)
             if found is not None:
                 return found
-        codes, texts = told = self.texts()
-        known = np.full(len(texts) + 1, np.datetime64("NaT", "us"))
-        alike = moments_alike(texts)
+        values = self.texts()
+        alike = moments_alike(values.texts)
         if alike is not None:
-            known[:-1] = alike
-            return known[codes]
-        for code, text in enumerate(texts):
-            moment = moment_of(text)
-            if moment is None and text.strip():
-                raise told.bad(code, self.name, f"must be an ISO date, got {value_shown(text)}")
-            known[code] = moment
-        return known[codes]
+            return np.append(alike, np.datetime64("NaT", "us"))[values.codes]
+        return self.parsed(values, moment_of, "an ISO date")
+
+    def parsed(self, values: Texts, parse: Callable[[str], Any], what: str) -> Any:
+        """Return texts as moments, NaT for missing and empty ones; raise BadValueError if `parse` returns None."""
+        known = np.full(len(values.texts) + 1, np.datetime64("NaT", "us"))
+        for code, text in enumerate(values.texts):
+            known[code] = parse(text)
+            if np.isnat(known[code]) and text.strip():
+                raise values.bad(code, self.name, f"must be {what}, got {value_shown(text)}")
+        return known[values.codes]
 
     def lists(self) -> tuple[Any, Texts]:
-        """The rows that have a list, and every entry of all lists: how many each row has (-1: missing), and texts."""
+        """Return the length of each row's list, -1 if it is missing, and the entries of all lists as texts."""
         counts, entries = np.zeros(len(self), np.int64), list[str]()
         for row, value in enumerate(self.objects):
             if is_missing(value):
@@ -273,7 +265,7 @@ class ColumnValues:
 
 
 class ListedValues(ColumnValues):
-    """A column of values as JSON has them, of which None is missing.
+    """A column of JSON values, of which None is missing.
 
     >>> ListedValues("age", [30, None, 31.5]).numbers()
     array([30. ,  nan, 31.5])
@@ -285,38 +277,38 @@ class ListedValues(ColumnValues):
 
     @functools.cached_property
     def types(self) -> set[type]:
-        """The types of the values that are there."""
+        """The types of the values that are not None."""
         return {*map(type, self.objects)} - {type(None)}
 
     @functools.cached_property
     def holds(self) -> str:
-        """What the values are."""
+        """The type of the values."""
         if self.types and self.types <= {int, float, bool}:
             return "numbers"
         return "texts" if self.types == {str} else self.held_by_objects()
 
     def present(self) -> tuple[Any, Any]:
-        """The values, of which none are left out."""
+        """Return the values and None: none are left out."""
         try:
             return np.array(self.objects, np.float64), None
         except (OverflowError, TypeError):
             return np.array(self.objects, object), None
 
     def numbered(self) -> tuple[Any, list[str]]:
-        """Return texts as numbers, -1 for missing ones, and the texts in the order of their numbers."""
+        """Return a code for every text, -1 for missing ones, and the texts in the order of their codes."""
         if self.types == {str}:
             return numbered_texts(self.objects)
         return numbered_texts(None if is_missing(value) else text_of(value) for value in self.objects)
 
 
 def columns_of(frame: Any, order: Iterable[int] | None = None) -> list[ColumnValues]:
-    """The columns of a `Frame`, in this order."""
+    """Return the columns of a `Frame`, in this order."""
     chosen = range(frame.shape[1]) if order is None else order
     return [ColumnValues(str(frame.column_labels[i]), frame.wrapped[:, i]) for i in chosen]
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is none: None, NaN, NaT or pandas' NA.
+    """Return whether a value is missing: None, NaN, NaT or the NA of pandas.
 
     >>> is_missing(None), is_missing(float("nan")), is_missing(""), is_missing(np.datetime64("NaT"))
     (True, True, False, True)
@@ -329,7 +321,7 @@ def is_missing(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """A value as part of a feature's name; a whole number has no point, whatever type its column has.
+    """Return a value as text, for the name of a feature; a whole number has no decimal point, whatever its type.
 
     >>> text_of("red"), text_of(2.0), text_of(2.5), text_of(True)
     ('red', '2', '2.5', 'True')
@@ -342,13 +334,13 @@ def text_of(value: Any) -> str:
 
 
 def value_shown(value: Any) -> str:
-    """A value for an error message, not too long."""
+    """Return a value for an error message, at most 40 characters long."""
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def numbered_texts(values: Iterable[str | None]) -> tuple[Any, list[str]]:
-    """Texts numbered as they appear, -1 for None; and the texts, in the order of their numbers.
+    """Return texts numbered as they appear, -1 for None, and the texts in the order of their numbers.
 
     >>> numbered_texts(["b", None, "a", "b"])
     (array([ 0, -1,  1,  0]), ['b', 'a'])
@@ -370,7 +362,7 @@ def numbered_by_arrow(array: Any) -> tuple[Any, list[str]]:
 
 
 def arrow_whole(array: Any) -> Any:
-    """An array of Arrow in one piece."""
+    """Return an Arrow array in one piece, without a dictionary."""
     import pyarrow
 
     whole = array.combine_chunks() if isinstance(array, pyarrow.ChunkedArray) else array
@@ -380,7 +372,7 @@ def arrow_whole(array: Any) -> Any:
 
 
 def alike_in_arrow(array: Any) -> Any:
-    """Moments of an Arrow array of texts that are all written in one way, NaT for nulls; None if they are not."""
+    """Return the moments of an Arrow array of texts of one layout, NaT for nulls; None if layouts differ."""
     import pyarrow
 
     whole = arrow_whole(array)
@@ -397,15 +389,15 @@ def alike_in_arrow(array: Any) -> Any:
     if width not in ISO_LAYOUTS or (np.diff(ends) != width).any():
         return None
     text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].reshape(-1, width)
-    told = moments_in(text)
-    if told is None:
+    moments = moments_in(text)
+    if moments is None:
         return None
-    found[~missing] = told
+    found[~missing] = moments
     return found
 
 
 def moments_alike(texts: Sequence[str]) -> Any:
-    """Moments of texts that are all written in one way, without a zone; None if they are not, or one is no date.
+    """Return the moments of texts that all have one layout without a zone; None if they do not, or one is no date.
 
     >>> moments_alike(["2024-03-01 07:30", "2024-02-29T23:59"])
     array(['2024-03-01T07:30:00.000000', '2024-02-29T23:59:00.000000'],
@@ -421,7 +413,7 @@ def moments_alike(texts: Sequence[str]) -> Any:
 
 
 def moments_in(text: Any) -> Any:
-    """Moments of texts that are the rows of a matrix of bytes; None if one of them is no date."""
+    """Return the moments of texts given as the rows of a matrix of bytes; None if one of them is no date."""
     layout = np.frombuffer(ISO_LAYOUTS[text.shape[1]], np.uint8)
     is_digit = layout == ord("0")
     digits, marks = text[:, is_digit] - np.uint8(ord("0")), text[:, ~is_digit]
@@ -442,7 +434,7 @@ def moments_in(text: Any) -> Any:
 
 
 def moment_of(text: str) -> Any:
-    """The moment that a text in ISO's form tells, without its zone; None if it tells none.
+    """Return the moment in a text of ISO format, without its zone; None if it is no date.
 
     >>> moment_of("2024-03-01 07:30+02:00"), moment_of("2024-02-30"), moment_of("7")
     (np.datetime64('2024-03-01T07:30:00.000000'), None, None)
@@ -451,44 +443,50 @@ def moment_of(text: str) -> Any:
     if found is None:
         return None
     try:
-        return np.datetime64(found[1].replace(" ", "T")).astype("datetime64[us]")
+        # with more than six digits of a second numpy counts nanoseconds, which overflow beyond 2262
+        return np.datetime64(found[1][:26].replace(" ", "T")).astype("datetime64[us]")
     except ValueError:  # no such day
         return None
 
 
 def wall_clock(value: Any) -> Any:
-    """A date or a time of Python's without its zone."""
+    """Return a date or time without its zone."""
     return value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
 
 
 def are_dates(texts: Sequence[str]) -> bool:
-    """Whether texts are all dates in ISO's form, empty ones aside.
+    """Return whether all texts that are not empty are dates in ISO format.
 
     >>> are_dates(["2024-03-01", ""]), are_dates(["2024-03-01", "soon"]), are_dates([""])
     (True, False, False)
     """
-    told = [text for text in texts if text.strip()]
-    return bool(told) and all(moment_of(text) is not None for text in told)
+    return all_parsed(texts, moment_of)
 
 
-def micros_of(text: str) -> int | None:
-    """Microseconds since midnight of a time of day; None if it is none.
+def time_of(text: str) -> Any:
+    """Return a time of day as a moment of the first day; None if the text is none.
 
-    >>> micros_of("0:00:01.5"), micros_of("24:00"), micros_of("noon")
-    (1500000, None, None)
+    >>> time_of("0:00:01.5") - FIRST_DAY, time_of("24:00"), time_of("noon")
+    (np.timedelta64(1500000,'us'), None, None)
     """
     found = CLOCK_TIME.fullmatch(text.strip())
     if found is None:
         return None
     hour, minute, second, fraction = (part or "0" for part in found.groups())
-    return ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1000000 + int((fraction + "00000")[:6])
+    micros = ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1000000 + int((fraction + "00000")[:6])
+    return FIRST_DAY + np.timedelta64(micros, "us")
 
 
 def are_times(texts: Sequence[str]) -> bool:
-    """Whether texts are all times of day, empty ones aside.
+    """Return whether all texts that are not empty are times of day.
 
     >>> are_times(["13:45", "7:00:30", ""]), are_times(["13:45", "later"]), are_times([""])
     (True, False, False)
     """
-    told = [text for text in texts if text.strip()]
-    return bool(told) and all(micros_of(text) is not None for text in told)
+    return all_parsed(texts, time_of)
+
+
+def all_parsed(texts: Sequence[str], parse: Callable[[str], Any]) -> bool:
+    """Return whether `parse` returns a value for all texts that are not empty, and there are any."""
+    present = [text for text in texts if text.strip()]
+    return bool(present) and all(parse(text) is not None for text in present)

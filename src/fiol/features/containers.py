@@ -1,7 +1,7 @@
-"""Rows in any container as one chunk: scipy matrices, arrays, frames, and chunks in whatever state.
+"""Convert rows in any container to a chunk: scipy matrices, arrays, frames, and chunks that are not canonical.
 
-Whatever held a matrix, its chunk is the same to the bit. The caller's arrays are shared where they are canonical
-already, and never written to. To add a container, see `fiol.features.frames.register`.
+The chunk has the same bits for every container of a matrix. Canonical arrays of the caller are shared, never written
+to. `fiol.features.frames.register` adds containers.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ ENCODE = "encode it, or pass dicts"
 
 
 def to_chunk(X: Any, columns: Sequence[str] | None = None, n_features: int | None = None) -> Chunk:
-    """The rows of `X` as a chunk; errors name the place in `X`.
+    """Return the rows of `X` as a chunk; errors name the place in `X`.
 
     Parameters
     ----------
     X : a scipy sparse matrix, a two-dimensional array or nested list of numbers, a frame of pandas, polars, arrow or of
-        any other library that narwhals knows, a Chunk in whatever state, or what `fiol.features.frames.register` knows.
+        any other library that narwhals supports, any Chunk, or a container of `fiol.features.frames.register`.
         Duplicates in sparse rows are added up in their order.
-    columns : what the columns are called. A frame with names must have exactly these and is read in this order;
+    columns : names of the columns. A frame with names must have exactly these and is read in this order;
         other containers are read by position.
-    n_features : how many there are: dense rows must have as many, indices must be below it.
+    n_features : number of features: dense rows must have as many columns, indices must be smaller.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def to_chunk(X: Any, columns: Sequence[str] | None = None, n_features: int | Non
 
 
 def from_sparse(X: Any, names: Names | None, n_features: int | None) -> Chunk:
-    """A scipy sparse matrix of any format as a chunk."""
+    """Return a scipy sparse matrix of any format as a chunk."""
     check_two_dimensional(X.shape)
     rows, width = X.shape
     form = getattr(X, "format", "")
@@ -88,7 +88,7 @@ def from_sparse(X: Any, names: Names | None, n_features: int | None) -> Chunk:
         X = X.tocoo()
         check_rows("row", X.row, rows)
         return from_entries(X.row, X.col, X.data, rows, width, names, n_features)
-    if form == "csc":  # scipy does not look where it writes
+    if form == "csc":  # scipy does not check indices
         check_indptr(X.indptr, width, min(X.indices.shape[0], X.data.shape[0]))
         check_rows("indices", X.indices[: X.indptr[-1]], rows)
     X = X.tocsr()
@@ -98,7 +98,7 @@ def from_sparse(X: Any, names: Names | None, n_features: int | None) -> Chunk:
 def from_entries(
     row: Any, indices: Any, data: Any, rows: int, width: int, names: Names | None, n_features: int | None
 ) -> Chunk:
-    """Entries in any order as a chunk."""
+    """Return entries in any order as a chunk."""
     order = np.argsort(row, kind="stable")
     indptr = np.zeros(rows + 1, np.int64)
     np.cumsum(np.bincount(row, minlength=rows), out=indptr[1:])
@@ -109,7 +109,7 @@ def from_entries(
 
 
 def as_matrix(X: Any) -> Any:
-    """A two-dimensional array of numbers."""
+    """Return a two-dimensional array of numbers."""
     if np.ma.is_masked(X):
         row, column = np.argwhere(np.ma.getmaskarray(X))[0]
         raise ValueError(f"X[{row}, {column}] is missing")
@@ -135,13 +135,13 @@ def as_matrix(X: Any) -> Any:
 
 
 def from_dense(array: Any, names: Names | None, n_features: int | None) -> Chunk:
-    """A two-dimensional array of numbers as a chunk."""
+    """Return a two-dimensional array of numbers as a chunk."""
     rows, width = array.shape
     check_width(width, n_features)
-    if array.size <= AT_ONCE:  # as a rule
+    if array.size <= AT_ONCE:  # usually
         x = doubles(array)
         return write_entries([x], rows, width, count_zeros(x, 0, names))
-    some = AT_ONCE // width or 1  # at a time, so that an interrupt need not wait for all
+    some = AT_ONCE // width or 1  # interrupts are handled between pieces
     zeros = sum(count_zeros(doubles(array[k : k + some]), k, names) for k in range(0, rows, some))
     return write_entries((doubles(array[k : k + some]) for k in range(0, rows, some)), rows, width, zeros)
 
@@ -149,12 +149,12 @@ def from_dense(array: Any, names: Names | None, n_features: int | None) -> Chunk
 def doubles(array: Any) -> Any:
     """Return an array as doubles in C order that kernels may read."""
     x = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED", "ENSUREARRAY"]).view()
-    x.flags.writeable = False  # so that kernels see one type
+    x.flags.writeable = False  # kernels are compiled for one type
     return x
 
 
 def count_zeros(x: Any, start: int, names: Names | None) -> int:
-    """How many values of the rows from `start` on are 0; an error names the first that is out of range."""
+    """Return how many values of the rows from `start` on are 0; an error names the first that is out of range."""
     zeros, wrong = loops().survey(x.reshape(-1), SMALLEST, LARGEST)
     if wrong:
         row, column = divmod(first_wrong(x), x.shape[1])
@@ -163,7 +163,7 @@ def count_zeros(x: Any, start: int, names: Names | None) -> int:
 
 
 def write_entries(pieces: Iterable[Any], rows: int, width: int, zeros: int) -> Chunk:
-    """The chunk of dense pieces that have so many rows together, of which so many values are 0."""
+    """Return the chunk of dense pieces with `rows` rows in all, of which `zeros` values are 0."""
     entries, row, n = rows * width - zeros, 0, 0
     indptr = np.zeros(rows + 1, np.int64)
     indices, data = np.empty(entries + 1, np.int32), np.empty(entries + 1)  # `fill` needs one place more
@@ -186,7 +186,7 @@ def write_entries(pieces: Iterable[Any], rows: int, width: int, zeros: int) -> C
 
 
 def from_frame(frame: Frame, names: Names | None, n_features: int | None) -> Chunk:
-    """A frame as a chunk, its columns matched by name where there are names."""
+    """Return a frame as a chunk, its columns matched by name where there are names."""
     own, (rows, width) = frame.names, frame.shape
     order = match_columns(own, names) if own is not None and names is not None else None
     names = own if order is None and own is not None else names
@@ -205,7 +205,7 @@ def from_frame(frame: Frame, names: Names | None, n_features: int | None) -> Chu
 def from_columns(
     columns: list[Any], entries: list[Any], rows: int, names: Names | None, n_features: int | None
 ) -> Chunk:
-    """Columns of which some are sparse as a chunk, without making those dense."""
+    """Return columns of which some are sparse as a chunk, without making those dense."""
     check_width(len(columns), n_features)
     for i, column in enumerate(columns):
         if entries[i] is None:
@@ -219,11 +219,11 @@ def from_columns(
 
 
 def frame_column(column: Any, i: int, names: Names | None) -> Any:
-    """One column of a frame as an array of numbers."""
+    """Return one column of a frame as an array of numbers."""
     return as_numbers(column, lambda row: spot(row, i, names), f"column {column_label(i, names)}", ENCODE)
 
 
-# --- errors, each naming the place that is wrong ----------------------------------------------
+# --- errors -----------------------------------------------------------------------------------
 
 
 def check_two_dimensional(shape: tuple[int, ...]) -> None:
@@ -249,7 +249,7 @@ def check_rows(name: str, row: Any, rows: int) -> None:
 
 
 def refuse_ragged(X: Any) -> NoReturn:
-    """Raise the error of a nested list that is no matrix."""
+    """Raise the error for a nested list that is not a matrix."""
     lengths = [len(row) if isinstance(row, (list, tuple, np.ndarray)) else None for row in X]
     k = next((k for k, length in enumerate(lengths) if length != lengths[0]), 0)
     if k == 0 or None in (lengths[0], lengths[k]):

@@ -12,13 +12,13 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.features.chunk import Chunk
-from fiol.features.named_rows import NamedRows
+from fiol.features.named_rows import NamedRows, number_by_appearance
 
 
 class FeatureColumn(NamedTuple):
-    """Entries in the order of rows: the row of each, the number of its name in `names`, and its value, which is not 0.
+    """Entries in the order of rows: the row of each, the number of its name in `names`, and its value, not 0.
 
-    `groups[i]` is the column, or namespace, of `names[i]`.
+    `groups[i]` is the column or namespace of `names[i]`.
     """
 
     rows: Any
@@ -26,6 +26,11 @@ class FeatureColumn(NamedTuple):
     data: Floats
     names: list[str]
     groups: list[str]
+
+
+def indicators(rows: Any, codes: Any, names: list[str], group: str) -> FeatureColumn:
+    """Return a feature column whose values are 1, with names of one group."""
+    return FeatureColumn(rows, codes, np.ones(len(rows)), names, [group] * len(names))
 
 
 def interleave(columns: Sequence[FeatureColumn], rows: int) -> tuple[NamedRows, list[str]]:
@@ -48,32 +53,26 @@ def interleave(columns: Sequence[FeatureColumn], rows: int) -> tuple[NamedRows, 
         base += len(column.names)
     names = [name for column in columns for name in column.names]
     groups = [group for column in columns for group in column.groups]
-    return numbered_as_they_appear(Chunk(indptr, codes, data), names, groups)
+    return join_equal_names(Chunk(indptr, codes, data), names, groups)
 
 
 def ranks(rows: Any, count: Any) -> Any:
-    """How many entries of its row come before each, where rows do not fall and `count` is how many each row has."""
+    """Return the number of entries of its row before each entry; rows ascend, and `count` is the length of each."""
     if not len(count) or count.max() <= 1:
         return 0
     return np.arange(len(rows)) - (np.cumsum(count) - count)[rows]
 
 
-def numbered_as_they_appear(chunk: Chunk, names: list[str], groups: list[str]) -> tuple[NamedRows, list[str]]:
-    """Rows whose names are numbered as they first appear, those that do not appear left out, those that are one joined.
+def join_equal_names(chunk: Chunk, names: list[str], groups: list[str]) -> tuple[NamedRows, list[str]]:
+    """Return rows with names numbered as they first appear, and the group of every name.
 
-    Names of different columns may be one; then the group is that of the first.
+    Columns may have a name in common; its group is that of the first one.
     """
-    first = np.full(len(names), -1, np.int64)
-    first[chunk.indices[::-1]] = np.arange(len(chunk.indices))[::-1]  # the first of a name is written last
-    seen = np.flatnonzero(first >= 0)
-    seen = seen[np.argsort(first[seen])]
-    numbers = np.empty(len(names), np.int32)
-    numbers[seen] = np.arange(len(seen))
-    called = [names[i] for i in seen.tolist()]
-    known = dict.fromkeys(called)
-    if len(known) < len(called):  # two columns have made one name
+    rows, order = number_by_appearance(chunk, names)
+    known, kept = dict.fromkeys(rows.names), [groups[i] for i in order.tolist()]
+    if len(known) < len(rows.names):
         places = {name: k for k, name in enumerate(known)}
-        numbers[seen] = [places[name] for name in called]
-        seen = seen[np.unique(numbers[seen], return_index=True)[1]]
-    kept = [groups[i] for i in seen.tolist()]
-    return NamedRows(chunk._replace(indices=numbers[chunk.indices]), list(known)), kept
+        numbers = np.array([places[name] for name in rows.names], np.int32)
+        kept = [kept[i] for i in np.unique(numbers, return_index=True)[1]]
+        rows = NamedRows(chunk._replace(indices=numbers[rows.chunk.indices]), list(known))
+    return rows, kept

@@ -16,32 +16,31 @@ from fiol.features.hashing import CRC32, Hashing
 from fiol.features.labels import Labels
 from fiol.features.max_features import renumbered, rows_that_fit
 from fiol.features.named_rows import NamedRows
+from fiol.features.numbered_rows import NOTHING, NumberedRow, number_dict
 from fiol.features.table_encoding import Column, TableEncoding, needs_encoding
 from fiol.features.transaction import Counting, Rewindable, Transaction
 from fiol.features.vocabulary import NAME_TYPES, Vocabulary
 
-#: No rows.
-NOTHING = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 #: After features had to be dropped, so many rows at first are looked at to find which of them fit.
 ROWS_AFTER_PRUNING = 16
 
 
 class FeatureSpace:
-    """Rows in any container as canonical chunks, and what is remembered of their features and labels.
+    """Encode rows in any container as canonical chunks, with one number per feature and one code per label.
 
     Parameters
     ----------
-    n_features : how many features there are, if that is known.
-    bits : fold all features, named or numbered, into 2**bits by hashing.
-    max_features : hold at most so many.
-    counts_unseen : whether a feature that was never seen has a weight, so that it counts when rows are read.
-    any_names : rows are dicts or frames, and what is neither str nor int is called by its repr.
+    n_features : number of features, if it is fixed.
+    bits : hash all features, named or numbered, into 2**bits.
+    max_features : largest number of features to store.
+    counts_unseen : whether a feature that was never seen has a weight other than 0, so that it is read.
+    any_names : rows are dicts or frames, and a name that is neither str nor int is replaced by its repr.
     table_encoding : how columns of frames become features; kinds that are not given are inferred from the first frame.
         Without one, frames of numbers have a feature per column, and a frame with text, dates or missing values infers
         one.
 
-    Learning (`encode_rows`, `encode_row`, `blocks`) remembers what is new, inside `transaction()`; reading (`read`,
-    `read_row`) changes nothing.
+    `encode_rows`, `encode_row` and `blocks` add new features; call them inside `transaction()`. `read` and `read_row`
+    change nothing.
 
     >>> space = FeatureSpace()
     >>> with space.transaction():
@@ -66,47 +65,44 @@ class FeatureSpace:
         table_encoding: TableEncoding | None = None,
     ) -> None:
         self.bits, self.max_features, self.counts_unseen, self.any_names = bits, max_features, counts_unseen, any_names
-        #: How names become numbers; None for features that are numbers already.
+        #: Numbers names; None if features are numbers already.
         self.encoder: Vocabulary | Hashing | None = None if bits is None else Hashing(bits)
         if bits is None and (any_names or max_features is not None):
             self.encoder = Vocabulary()
-        #: How many features there are, if that was known from the start.
+        #: The number of features, if it is fixed.
         self.width = n_features if bits is None else Hashing(bits).size
-        #: Features there are, or were seen so far.
+        #: The number of features so far.
         self.features = self.width or 0
-        #: Names of the columns, if the first rows had any.
+        #: Names of columns, if the first rows had any.
         self.columns: tuple[str, ...] | None = None
-        #: How many columns dense rows have, once some were learned from; sparse rows may have features beyond them.
+        #: The number of columns of the dense rows learned from; sparse rows may have more features.
         self.dense_columns: int | None = None
-        #: How columns become features with names, once there is a frame that is more than plain numbers.
+        #: How columns become features, once a frame with more than numbers was learned from.
         self.table_encoding = table_encoding
-        #: The classes there are, in a model that has any.
+        #: The classes of a model that has classes.
         self.labels: Labels | None = None
 
     @property
     def names(self) -> list[str | int] | None:
-        """The names of the features, in the order of their numbers; None if they are numbers."""
+        """The names of the features, in the order of their numbers; None if features have no names."""
         if isinstance(self.encoder, Vocabulary):
             return list(self.encoder.names)
         return None if self.columns is None else list(self.columns)
 
-    # --- all or nothing -----------------------------------------------------------------------
+    # --- transactions -------------------------------------------------------------------------
 
     def transaction(self, *others: Rewindable, learner: Counting | None = None) -> Transaction:
-        """`with space.transaction():` whatever is raised inside, this space, and the others, are as they were.
-
-        They stay as they are if the `learner` has learned from rows inside: see `Transaction`.
-        """
+        """Return a `Transaction` that restores this space and `others` if an exception leaves it."""
         return Transaction(self, *others, learner=learner)
 
     def mark(self) -> Any:
-        """A token for `rewind`."""
+        """Return a token for `rewind`."""
         encoder, labels = self.encoder, self.labels
         marks = None if encoder is None else encoder.mark(), None if labels is None else labels.mark()
         return encoder, self.columns, self.dense_columns, self.table_encoding, self.features, labels, marks
 
     def rewind(self, mark: Any) -> None:
-        """Take back all names, columns, features and labels since the mark."""
+        """Remove all names, columns, features and labels added since the mark."""
         self.encoder, self.columns, self.dense_columns, self.table_encoding, self.features, self.labels, marks = mark
         if self.encoder is not None:
             self.encoder.rewind(marks[0])
@@ -116,7 +112,7 @@ class FeatureSpace:
     # --- files --------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any]:
-        """The features and labels that are remembered, as a file's header has them."""
+        """Return features, columns and labels, as the header of a file stores them."""
         vocabulary = self.encoder if isinstance(self.encoder, Vocabulary) else None
         return {
             "features": self.features,
@@ -129,7 +125,7 @@ class FeatureSpace:
         }
 
     def restore(self, header: Mapping[str, Any]) -> None:
-        """Take over the features and labels of a header."""
+        """Replace features, columns and labels by those of a header."""
         self.features = header["features"]
         self.columns = None if header["columns"] is None else tuple(header["columns"])
         self.dense_columns = header.get("dense_columns")
@@ -144,20 +140,26 @@ class FeatureSpace:
     # --- learning -----------------------------------------------------------------------------
 
     def encode_rows(self, X: Any) -> Chunk:
-        """The rows as a chunk, their features taken in; call it inside a transaction."""
-        if X is NOTHING:
-            return X
+        """Return the rows as a chunk, and add their new features; call it inside a transaction."""
+        return X if X is NOTHING else self.encode_by(self.encode_plain, X, self.encoded, self.fixed)
+
+    def encode_by(
+        self, encode: Callable[[Any, Any], Any], X: Any, table_rows: Callable[[Frame], Any], plain: bool
+    ) -> Any:
+        """Return `encode(X, frame)`; for a frame that needs a table encoding, `encode(table_rows(frame), None)`.
+
+        `plain` features never need one.
+        """
         frame = as_frame(X)
         if frame is None or self.any_names:
-            return self.encode_plain(X, frame)
-        if self.encodes_all_frames:
-            return self.encode_plain(self.encoded(frame), None)
-        try:
-            return self.encode_plain(X, frame)
-        except (TypeError, ValueError):
-            if self.fixed or not needs_encoding(frame):
-                raise
-        return self.encode_plain(self.encoded(frame), None)
+            return encode(X, frame)
+        if not self.encodes_all_frames:
+            try:
+                return encode(X, frame)
+            except (TypeError, ValueError):
+                if plain or not needs_encoding(frame):
+                    raise
+        return encode(table_rows(frame), None)
 
     def encode_plain(self, X: Any, frame: Frame | None) -> Chunk:
         """Return rows that need no table encoding as a chunk, and add their new features."""
@@ -179,41 +181,47 @@ class FeatureSpace:
         return chunk
 
     def encode_chunk(self, chunk: Chunk) -> Chunk:
-        """A canonical chunk of numbered features, which are taken in; TypeError or ValueError unless it is one."""
+        """Return a canonical chunk of numbered features, and add new ones; raise as `read_chunk` does."""
         found = self.read_chunk(chunk)
         if self.width is None:
             self.features = max(self.features, int(found.indices.max(initial=-1)) + 1)
         return found
 
     def encode_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
-        """Indices, which rise, and values of a dict, its names taken in; call it inside a transaction."""
+        """Return the indices (ascending) and values of a dict, and add its new names; call it inside a transaction."""
         encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
         found = encoder.encode_one(self.with_names(row))
         if isinstance(encoder, Vocabulary):
             self.encoder, self.features = encoder, encoder.size
         return found
 
-    def known_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Indices and values of a dict whose names are all known; None if it needs a second look."""
-        return None if self.encoder is None else self.encoder.look_up(row)
+    def number_dict(self, row: Any, learning: bool) -> NumberedRow | None:
+        """Return a dict as a numbered row, with new names numbered if it is learned from; None if it needs `read_row`.
 
-    # --- reading: nothing is remembered -------------------------------------------------------
+        Call it inside a transaction to learn from the row.
+        """
+        encoder = self.encoder
+        if encoder is None or not isinstance(row, dict):
+            return None
+        plain = isinstance(encoder, Vocabulary) and self.max_features is None
+        found = number_dict(
+            encoder,
+            row,
+            grow=learning and plain and self.width is None,
+            leave_out=not learning and plain and not self.counts_unseen,
+        )
+        if learning and plain:
+            self.features = encoder.size
+        return found
+
+    # --- reading: no features are added -------------------------------------------------------
 
     def read(self, X: Any) -> Chunk:
-        """The rows as a chunk. Features never seen are left out, or, if they count, all number `features`."""
+        """Return the rows as a chunk, without features never seen; if `counts_unseen`, these get number `features`."""
         if X is NOTHING:
             return X
-        frame = as_frame(X)
-        if frame is None or self.any_names:
-            return self.read_plain(X, frame)
-        if not self.encodes_all_frames:
-            try:
-                return self.read_plain(X, frame)
-            except (TypeError, ValueError):
-                if self.fixed or self.columns is not None or not needs_encoding(frame):
-                    raise
-        table_encoding = TableEncoding.from_spec() if self.table_encoding is None else self.table_encoding
-        return self.read_plain(table_encoding.completed(frame).named_rows(frame), None)
+        plain = self.fixed or self.columns is not None
+        return self.encode_by(self.read_plain, X, lambda frame: self.completed(frame).named_rows(frame), plain)
 
     def read_plain(self, X: Any, frame: Frame | None) -> Chunk:
         """Return rows that need no table encoding as a chunk, and add no features."""
@@ -232,7 +240,7 @@ class FeatureSpace:
         return self.numbered(X, frame)[2]
 
     def read_chunk(self, chunk: Chunk) -> Chunk:
-        """A canonical chunk of numbered features, folded if features are; TypeError or ValueError unless it is one."""
+        """Return a canonical chunk of numbered features, hashed if `bits` are given; raise TypeError or ValueError."""
         if not isinstance(chunk, Chunk):
             raise TypeError(f"chunk must be a fiol.Chunk, got {type(chunk).__name__}: use to_chunk")
         if isinstance(self.encoder, Hashing):
@@ -242,12 +250,12 @@ class FeatureSpace:
         return chunk.checked(self.width if self.columns is None else len(self.columns))
 
     def read_row(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats]:
-        """Indices, which rise, and values of a dict, as `read` has them."""
+        """Return the indices (ascending) and values of a dict; see `read`."""
         encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
         return encoder.encode_one(self.with_names(row), None, False, self.unseen)
 
     def moments(self, X: Any) -> tuple[Floats, Floats]:
-        """Mean and mean square of every feature in some rows, as `read` has them."""
+        """Return the mean and mean square of every feature in some rows."""
         X, rows = counted(X, "a list of such dicts")
         chunk = self.read(list(X) if rows is None else X)
         known = chunk.indices < self.features
@@ -257,39 +265,25 @@ class FeatureSpace:
 
     @property
     def unseen(self) -> int | None:
-        """The number of all features that were never seen; None if they do not count."""
+        """The number that features never seen get; None if they are left out."""
         return self.features if self.counts_unseen else None
-
-    @property
-    def leaves_new_names_out(self) -> bool:
-        """Whether names never seen are left out when rows are read, with no more ado."""
-        return isinstance(self.encoder, Vocabulary) and not self.counts_unseen and self.max_features is None
-
-    @property
-    def numbers_new_names(self) -> bool:
-        """Whether names never seen get the next numbers when rows are learned from, with no more ado."""
-        return isinstance(self.encoder, Vocabulary) and self.width is None and self.max_features is None
 
     # --- bounded memory -----------------------------------------------------------------------
 
     def blocks(self, X: Any, prune: Callable[[], int]) -> Iterator[tuple[int, Chunk]]:
-        """Rows that fit into `max_features` beside what is held, block by block, and where each block starts.
+        """Yield blocks of rows whose new features fit into `max_features`, each with the row where it starts.
 
-        Before a row that does not fit, `prune` drops features by `keep` and says how many; ValueError if there are none
-        to drop. The features of a block are held when it is handed out.
+        Before a row that does not fit, `prune` drops features by `keep` and returns how many. Raise ValueError if there
+        are none to drop. The features of a block are added before it is yielded.
         """
         assert self.max_features is not None
-        frame = as_frame(X)
-        if frame is not None and self.encodes_all_frames:
-            X, frame = self.encoded(frame), None
-        try:
-            chunk, names = self.chunk_and_names(X, frame)
-        except (TypeError, ValueError):
-            if frame is None or not needs_encoding(frame):
-                raise
-            X, frame = self.encoded(frame), None
-            chunk, names = self.chunk_and_names(X, frame)
-        self.remember_width(X, frame)
+
+        def numbered(X: Any, frame: Frame | None) -> tuple[Chunk, list[str | int]]:
+            found = self.chunk_and_names(X, frame)
+            self.remember_width(X, frame)
+            return found
+
+        chunk, names = self.encode_by(numbered, X, self.encoded, False)
         numbers, start, ahead, pruned = self.numbers(names), 0, chunk.rows, False
         while start < chunk.rows:
             block = chunk.row_block(start, start + ahead)
@@ -302,19 +296,19 @@ class FeatureSpace:
                 start, ahead, pruned = start + fit, 2 * ahead, False
             elif pruned or not prune():
                 raise ValueError(
-                    f"row {start} brings more features than max_features={self.max_features} leaves room for: "
-                    "all others have weights that are not 0; raise max_features or the strength of l1"
+                    f"row {start} brings more features than max_features={self.max_features} has place for: "
+                    "the weights of all others are not 0; raise max_features or the strength of l1"
                 )
             else:
                 numbers, ahead, pruned = self.numbers(names), ROWS_AFTER_PRUNING, True
 
     def keep(self, kept: Any) -> None:
-        """Hold these features only, numbered anew in this order."""
+        """Drop all features but these, and number them in this order."""
         names = self.vocabulary().names
         self.encoder, self.features = Vocabulary([names[i] for i in kept]), len(kept)
 
     def chunk_and_names(self, X: Any, frame: Frame | None) -> tuple[Chunk, list[str | int]]:
-        """Rows with features numbered for these rows only, in the order of their names; and these names."""
+        """Return rows with features numbered within these rows, in the order of their names, and the names."""
         names: list[str | int]
         if is_named(X):
             vocabulary = Vocabulary()
@@ -330,20 +324,20 @@ class FeatureSpace:
         return renumbered(chunk, np.argsort(order)), [names[i] for i in order]
 
     def numbers(self, names: list[str | int]) -> Any:
-        """The features of these names, -1 for those not held."""
+        """Return the numbers of these names, -1 for those that are not stored."""
         vocabulary = self.vocabulary()
         return np.array([vocabulary.number(name) if vocabulary.knows(name) else -1 for name in names], np.int64)
 
-    # --- columns that are more than numbers ---------------------------------------------------
+    # --- frames with text, dates and missing values -------------------------------------------
 
     @property
     def fixed(self) -> bool:
-        """Whether features are so many numbers, whatever comes."""
+        """Whether the number of features is fixed, so that there are no names."""
         return self.width is not None and self.bits is None
 
     @property
     def encodes_all_frames(self) -> bool:
-        """Whether all frames go by a table_encoding: there is one, or features have got names from dicts."""
+        """Whether the table encoding applies to all frames: there is one, or features have names from dicts."""
         named = isinstance(self.encoder, Vocabulary) and self.max_features is None
         return self.table_encoding is not None or (named and self.features > 0)
 
@@ -351,9 +345,12 @@ class FeatureSpace:
         """Return the encoded rows of a frame, and infer the table encoding if it is not complete."""
         if self.table_encoding is None and self.encoder is None and self.features:
             self.name_columns(frame)
-        table_encoding = TableEncoding.from_spec() if self.table_encoding is None else self.table_encoding
-        self.table_encoding = table_encoding.completed(frame)
+        self.table_encoding = self.completed(frame)
         return self.table_encoding.named_rows(frame)
+
+    def completed(self, frame: Frame) -> TableEncoding:
+        """Return the table encoding, with kinds that are not given inferred from a frame."""
+        return (TableEncoding.from_spec() if self.table_encoding is None else self.table_encoding).completed(frame)
 
     def name_columns(self, frame: Frame) -> None:
         """Turn features that were columns of numbers into names, and make a table encoding with these columns."""
@@ -361,13 +358,13 @@ class FeatureSpace:
         if names is None and self.dense_columns == self.features == frame.shape[1]:
             names = frame.names
         if names is None:
-            self.vocabulary()  # says why not
+            self.vocabulary()  # raises TypeError
             return
         self.table_encoding = TableEncoding(tuple(Column(name, "number") for name in names))
         self.encoder, self.columns, self.dense_columns = Vocabulary(names), None, None
 
     def share_features(self, other: FeatureSpace) -> None:
-        """Know the features that another feature space knows, by copies of its names."""
+        """Replace the features by copies of those of another feature space; keep the labels."""
         labels = self.labels
         self.restore(other.header())
         self.labels = labels
@@ -375,7 +372,7 @@ class FeatureSpace:
     # --- parts --------------------------------------------------------------------------------
 
     def vocabulary(self) -> Vocabulary:
-        """The names of the features, none yet if there may still be some; TypeError if they are numbers."""
+        """Return the vocabulary, an empty one if there are no features yet; raise TypeError if features are numbers."""
         if isinstance(self.encoder, Vocabulary):
             return self.encoder
         if self.columns is not None:
@@ -385,7 +382,7 @@ class FeatureSpace:
         return Vocabulary()
 
     def numbered(self, X: Any, frame: Frame | None) -> tuple[Any, tuple[str, ...] | None, Chunk]:
-        """Rows whose features are numbers or columns: as a frame if they are one, its names, and the chunk."""
+        """Return rows of numbers or columns, as a frame if X is one, the names of its columns, and the chunk."""
         if isinstance(self.encoder, Vocabulary):
             raise TypeError("this learner has named features: pass dicts, or frames with names of columns")
         names, held = (None, X) if frame is None else (frame.names, frame)
@@ -394,19 +391,19 @@ class FeatureSpace:
         return held, names, chunk
 
     def check_width(self, X: Any, frame: Frame | None) -> None:
-        """ValueError if rows of an array, which has all columns of its table, are others than those learned from."""
+        """Raise ValueError if a dense array has another number of columns than the rows learned from."""
         width = dense_width(X, frame)
         if width is not None and self.dense_columns not in (None, width):
             raise ValueError(f"X has {width} columns, but the rows learned from have {self.dense_columns}")
 
     def remember_width(self, X: Any, frame: Frame | None) -> None:
-        """Expect as many columns of later arrays as these rows have, if they are of an array."""
+        """Store the number of columns of a dense array, which later arrays must have."""
         width = dense_width(X, frame)
         if width and self.dense_columns is None:
             self.dense_columns = width
 
     def hashed(self, X: Any) -> Chunk:
-        """Rows whose features, named or numbered, are folded; the columns of a frame are names."""
+        """Return rows with hashed features; the columns of a frame are names."""
         hashing = self.encoder
         assert isinstance(hashing, Hashing)
         if is_named(X):
@@ -418,28 +415,28 @@ class FeatureSpace:
     def with_numbers(
         self, X: Any, encoder: Vocabulary | Hashing, grow: bool = True, unseen: int | None = None
     ) -> Chunk:
-        """Dicts, or rows with names of a reader, with the numbers that an encoder has for their names."""
+        """Return dicts, or `NamedRows` of a reader, encoded by an encoder."""
         if isinstance(X, NamedRows):
             return X.encoded(encoder, grow, unseen)
         return encoder.encode(self.named(X), grow, unseen)
 
     def with_names(self, row: Any) -> Any:
-        """A row whose keys are names."""
+        """Return a row with str or int keys."""
         if self.any_names and isinstance(row, Mapping) and not NAME_TYPES.issuperset(map(type, row)):
             return {name_of(key): value for key, value in row.items()}
         return row
 
     def named(self, rows: Iterable[Any]) -> Iterable[Any]:
-        """Rows whose keys are names."""
+        """Return rows with str or int keys."""
         return map(self.with_names, rows) if self.any_names else rows
 
 
 def named_columns(encoder: Vocabulary | Hashing, frame: Frame, grow: bool = True, unseen: int | None = None) -> Chunk:
-    """The rows of a frame, to the bit as `encoder.encode` has them as dicts."""
+    """Return the rows of a frame, encoded to the same bits as if they were dicts."""
     names = [name_of(label) for label in frame.column_labels]
     try:
         chunk = to_chunk(frame)
-    except TypeError:  # texts, perhaps
+    except TypeError:  # text, perhaps
         return encoder.encode((dict(zip(names, row, strict=True)) for row in frame.rows()), grow, unseen)
     seen, first = np.unique(chunk.indices, return_index=True)
     numbers = np.full(len(names), -1 if unseen is None else unseen, np.int64)
@@ -450,7 +447,7 @@ def named_columns(encoder: Vocabulary | Hashing, frame: Frame, grow: bool = True
 
 
 def name_of(key: Any) -> str | int:
-    """The name of a feature: River allows any hashable, such as the pairs of words of a `BagOfWords`.
+    """Return the name of a feature; River allows any hashable, such as the pairs of words of a `BagOfWords`.
 
     >>> name_of("age"), name_of(7), name_of(("new", "york"))
     ('age', 7, "('new', 'york')")
@@ -459,7 +456,7 @@ def name_of(key: Any) -> str | int:
 
 
 def dense_width(X: Any, frame: Frame | None) -> int | None:
-    """How many columns the rows of an array, or of a frame without names, have; None for all other rows."""
+    """Return the number of columns of an array, or of a frame without names; None for any other container."""
     if frame is not None:
         return frame.shape[1] if frame.names is None and len(frame) else None
     if isinstance(X, (Chunk, NamedRows)) or hasattr(X, "tocsr") or not hasattr(X, "shape") or not X.shape[0]:
@@ -471,9 +468,9 @@ def dense_width(X: Any, frame: Frame | None) -> int | None:
 
 
 def counted(X: Any, of_one: str = "learn_named") -> tuple[Any, int | None]:
-    """X and its number of rows, None for a generator; nested lists become a matrix.
+    """Return X, nested lists as a matrix, and its number of rows, None for a generator.
 
-    `of_one` is what takes a single dict, for an error message.
+    `of_one` names the method for a single dict in the error message.
     """
     X = converted(X)
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # scipy's dok_matrix is a dict as well
@@ -496,17 +493,17 @@ def counted(X: Any, of_one: str = "learn_named") -> tuple[Any, int | None]:
 
 
 def is_named(X: Any) -> bool:
-    """Whether the features of the rows have names that are no columns: dicts, and rows of a reader."""
+    """Return whether rows are dicts or `NamedRows` of a reader."""
     return isinstance(X, NamedRows) or is_dicts(X)
 
 
 def is_dicts(X: Any) -> bool:
-    """Whether the rows are dicts."""
+    """Return whether the rows are dicts."""
     return isinstance(X, (list, tuple)) and not isinstance(X, Chunk) and len(X) > 0 and isinstance(X[0], Mapping)
 
 
 def one_row(indices: Any, values: Any) -> Chunk:
-    """One row given by indices and values, in whatever state."""
+    """Return one row as a chunk, which need not be canonical."""
     index, data = np.asarray(indices), np.asarray(values)
     if index.size == 0:
         index = index.astype(np.int32)

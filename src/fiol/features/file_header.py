@@ -1,4 +1,4 @@
-"""The header of a model's file: the options, features and classes that it names, checked."""
+"""Check the options, features and classes in the header of a model file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fiol.features.hashing import FUNCTIONS, Hashing
 from fiol.features.labels import AnyLabels
 from fiol.features.table_encoding import TableEncoding
 
-#: What every header has; all that is added later has a value for files without it.
+#: Keys of every header; later keys are optional.
 NEEDED_KEYS = ("update", "options", "features", "columns", "names")
-#: Options that every header has.
+#: Options of every header.
 NEEDED_OPTIONS = ("n_features", "bits", "intercept", "average")
 #: The types of options in a file; those that are integers may also be null.
 OPTION_TYPES = {
@@ -23,7 +23,7 @@ OPTION_TYPES = {
 
 
 def check_header(header: dict[str, Any]) -> None:
-    """Raise ValueError if the options, features and names in a file's header make no sense."""
+    """Raise ValueError if the options, features and names in the header of a file are invalid."""
     for key in NEEDED_KEYS:
         if key not in header:
             raise ValueError(f"{key!r} is missing from its header")
@@ -34,7 +34,7 @@ def check_header(header: dict[str, Any]) -> None:
         if name not in options:
             raise ValueError(f"{name!r} is missing from its options")
     for name, value in options.items():
-        kind, wanted = OPTION_TYPES.get(name, (object, "anything"))  # the constructor refuses those it does not know
+        kind, wanted = OPTION_TYPES.get(name, (object, "anything"))  # the constructor refuses unknown options
         if type(value) is not kind and kind is not object and not (value is None and kind is int):
             raise ValueError(f"its {name} must be {wanted}, got {value!r}")
     if type(features) is not int or not 0 <= features <= MOST_FEATURES:
@@ -55,7 +55,7 @@ def check_header(header: dict[str, Any]) -> None:
         raise ValueError(f"its hash must be one of {', '.join(FUNCTIONS)}, got {header['hash']!r}")
     hashed, bounded = options.get("bits") is not None, options.get("max_features") is not None
     fixed = Hashing(options["bits"]).size if hashed else options.get("n_features")
-    if fixed not in (None, features):  # found out before there is room for so many
+    if fixed not in (None, features):  # before memory for them is allocated
         raise ValueError(f"it has {features} features, but its options say {fixed}")
     if (names is None and bounded) or (names is not None and fixed is not None):
         raise ValueError("its names do not go with its options")
@@ -64,5 +64,5 @@ def check_header(header: dict[str, Any]) -> None:
 
 
 def classes_in(labels: Mapping[str, Any] | None) -> list[Any] | None:
-    """The classes that a header names, None if there are none yet."""
+    """Return the classes in a header, None if there are none yet."""
     return None if labels is None or not labels["classes"] else AnyLabels(labels["classes"])

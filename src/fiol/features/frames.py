@@ -1,6 +1,6 @@
-"""Frames and series of any library, in and out, through narwhals, which is imported when one of them comes.
+"""Read and make frames and series of any library through narwhals, which is imported on first use.
 
-A library that narwhals does not know becomes known by one line: see `register`.
+`register` adds a library that narwhals does not support.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.features.chunk import Names
 
-#: How to turn containers that nothing here knows into ones that are known, by class or by "library.Class".
+#: Conversions of other containers to supported ones, by class or by "library.Class".
 CONVERSIONS: dict[type | str, Callable[[Any], Any]] = {
     "pyarrow.RecordBatch": lambda batch: arrow().Table.from_batches([batch]),
     "pyarrow.Array": lambda array: arrow().chunked_array([array]),
     "pandas.ExtensionArray": lambda array: pandas().Series(array),
 }
-#: Types that need no narwhals.
+#: Types that are neither frames nor series.
 NO_FRAMES = (np.ndarray, list, tuple, str, bytes, type(None))
 
 
 def register(container: type | str, convert: Callable[[Any], Any]) -> None:
-    """Let rows, targets and sample weights come in one more container: `convert` turns it into a known one.
+    """Accept rows, targets and sample weights in one more container, which `convert` turns into a supported one.
 
-    `container` is a class, or "library.Class" for one that is not imported yet; subclasses follow. `convert` may give
-    a frame or series that narwhals knows, an array, a scipy sparse matrix, a list of dicts or a `fiol.Chunk`. Names of
-    columns, errors that name their place and everything else follow from what it gives.
+    `container` is a class, or "library.Class" for one that is not imported yet; subclasses are included. `convert` may
+    return a frame or series that narwhals supports, an array, a scipy sparse matrix, a list of dicts or a `fiol.Chunk`.
 
     >>> from fiol import to_chunk
     >>> class Columns:
@@ -50,7 +49,7 @@ def register(container: type | str, convert: Callable[[Any], Any]) -> None:
 
 
 def converted(values: Any) -> Any:
-    """A container that `register` was told about as one that is known; any other as it is."""
+    """Return a registered container as a supported one; any other object unchanged."""
     kind: Any = type(values)
     convert = None if isinstance(values, NO_FRAMES) else conversion_of(kind)
     return values if convert is None else convert(values)
@@ -58,27 +57,27 @@ def converted(values: Any) -> Any:
 
 @functools.cache
 def conversion_of(kind: type) -> Callable[[Any], Any] | None:
-    """How to convert objects of a class; None if nothing is registered for it."""
+    """Return the registered conversion of a class; None if there is none."""
     keys = ((cls, f"{cls.__module__.partition('.')[0]}.{cls.__name__}") for cls in kind.__mro__)
     return next((CONVERSIONS[key] for pair in keys for key in pair if key in CONVERSIONS), None)
 
 
 def narwhals() -> Any:
-    """The library that knows the others."""
+    """Return the module narwhals, imported on first use."""
     import narwhals.stable.v1 as known  # imported here: `import fiol` loads no frames
 
     return known
 
 
 def arrow() -> Any:
-    """Arrow, which is there if one of its objects is."""
+    """Return pyarrow, which is installed if one of its objects is used."""
     import pyarrow
 
     return pyarrow
 
 
 def pandas() -> Any:
-    """pandas, which is there if one of its objects is."""
+    """Return pandas, which is installed if one of its objects is used."""
     import pandas
 
     return pandas
@@ -88,16 +87,16 @@ def pandas() -> Any:
 
 
 class Frame:
-    """A frame of any library: its column labels, its rows, its columns.
+    """A frame of any library: its column labels, rows and columns.
 
-    pandas is asked itself for what narwhals does not pass on: one block of numbers, sparse columns, the index.
+    pandas is used directly where narwhals lacks a function: a block of numbers, sparse columns, the index.
     """
 
     def __init__(self, native: Any, wrapped: Any) -> None:
-        self.native = native  #: what came in
-        self._wrapped = wrapped  # by narwhals; None for pandas until it is needed
+        self.native = native  #: the frame of its own library
+        self._wrapped = wrapped  # None for pandas until it is needed
         self.shape: tuple[int, int] = native.shape if wrapped is None else wrapped.shape
-        #: What the columns are called, str as a rule.
+        #: The labels of the columns, usually str.
         self.column_labels: list[Any] = list(native.columns if wrapped is None else wrapped.columns)
 
     def __len__(self) -> int:
@@ -105,12 +104,12 @@ class Frame:
 
     @functools.cached_property
     def wrapped(self) -> Any:
-        """The frame as narwhals sees it."""
+        """The frame wrapped by narwhals."""
         return narwhals().from_native(self.native, eager_only=True) if self._wrapped is None else self._wrapped
 
     @functools.cached_property
     def names(self) -> Names | None:
-        """The column labels if they are names, all different; None if they are numbers."""
+        """The column labels if they are distinct strings; None if they are numbers."""
         strings = [label for label in self.column_labels if isinstance(label, str)]
         if strings and len(strings) < len(self.column_labels):
             other = next(label for label in self.column_labels if not isinstance(label, str))
@@ -120,17 +119,17 @@ class Frame:
         return tuple(map(str, strings)) or None
 
     def matrix(self, order: list[int] | None) -> Any:
-        """All columns, in this order, as one array; None if that has to be done column by column."""
+        """Return all columns, in this order, as one array; None if columns must be converted one by one."""
         if self._wrapped is None:
             X = self.native if order is None else self.native.iloc[:, order]
             if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes):
                 return X.to_numpy(dtype=np.float64)
             return None
         if not all(dtype.is_numeric() or dtype == narwhals().Boolean for dtype in self.wrapped.schema.values()):
-            return None  # a library may give the numbers behind dates
+            return None  # a library may convert dates to numbers
         try:
             array = self.wrapped.to_numpy()
-        except Exception:  # each library has its own for columns that are no numbers
+        except Exception:  # the type of the error depends on the library
             return None
         fine = array.dtype.kind in "iu" or (array.dtype.kind == "f" and not np.isnan(array).any())  # NaN may be a null
         if not fine or array.shape != self.shape:
@@ -138,21 +137,21 @@ class Frame:
         return array if order is None else array[:, order]
 
     def columns(self, order: list[int] | None) -> list[Any]:
-        """Every column, in this order, as a series of the frame's own library."""
+        """Return every column, in this order, as a series of the frame's library."""
         chosen = range(self.shape[1]) if order is None else order
         if self._wrapped is None:
             return [self.native.iloc[:, i] for i in chosen]
         return [self.wrapped[:, i].to_native() for i in chosen]
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """The values of every row."""
+        """Return an iterator over the rows."""
         if self._wrapped is None:
             return iter(self.native.itertuples(index=False, name=None))
         return iter(self.wrapped.iter_rows())
 
 
 def as_frame(X: Any) -> Frame | None:
-    """X as a frame; None if it is none that narwhals knows, or lazy."""
+    """Return X as a `Frame`; None if narwhals does not support it, or it is lazy."""
     X = converted(X)
     if isinstance(X, Frame):
         return X
@@ -169,28 +168,18 @@ def as_frame(X: Any) -> Frame | None:
 
 
 def eager(X: Any) -> str:
-    """Advice about a lazy frame, for the end of an error message; '' for anything else."""
+    """Return advice about a lazy frame, for the end of an error message; '' for anything else."""
     return ": collect() it first" if hasattr(X, "collect") else ""
 
 
-def refuse_twice(names: list[str]) -> NoReturn:
-    """Raise the error of two columns with one name."""
+def refuse_twice(names: Sequence[str]) -> NoReturn:
+    """Raise the error for two columns with one name."""
     twice = next((name for name in names if names.count(name) > 1), "")
-    raise ValueError(f"column {twice!r} is there more than once")
-
-
-def column_names(X: Any) -> Names | None:
-    """The names of the columns of a frame; None if they are numbers, or X is no frame.
-
-    >>> column_names([[1.0, 2.0]]) is None
-    True
-    """
-    frame = as_frame(X)
-    return None if frame is None else frame.names
+    raise ValueError(f"column {twice!r} occurs more than once")
 
 
 def match_columns(names: Sequence[str], expected: Sequence[str]) -> list[int] | None:
-    """Where in `names` each of the expected columns is; None if they are in order already.
+    """Return the position in `names` of each expected column; None if they are in order already.
 
     >>> match_columns(["b", "a"], ["a", "b"])
     [1, 0]
@@ -212,13 +201,13 @@ def match_columns(names: Sequence[str], expected: Sequence[str]) -> list[int] | 
 
 
 def enumeration(names: list[str]) -> str:
-    """The first five names, and how many more there are."""
+    """Return the first five names, and the number of the others."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(map(repr, names[:5])) + more
 
 
 def sparse_entries(column: Any) -> tuple[Any, Any] | None:
-    """Rows and values of a pandas sparse column whose other values are 0."""
+    """Return rows and values of a pandas sparse column whose other values are 0; None for any other column."""
     array: Any = getattr(column, "array", None)
     if not hasattr(array, "sp_index") or array.dtype.kind not in "biuf" or array.fill_value != 0:
         return None
@@ -229,7 +218,7 @@ def sparse_entries(column: Any) -> tuple[Any, Any] | None:
 
 
 def as_series(values: Any) -> Any:
-    """A series as narwhals sees it; None if it is of no library that narwhals knows."""
+    """Return a series wrapped by narwhals; None if narwhals does not support it."""
     if isinstance(values, NO_FRAMES):
         return None
     nw = narwhals()
@@ -238,8 +227,8 @@ def as_series(values: Any) -> Any:
 
 
 def as_numbers(values: Any, where: Callable[[int], str], what: str, advice: str) -> Any:
-    """A series of whatever library as an array of numbers; `where(k)` is how an error calls its k-th entry."""
-    if type(values) is np.ndarray and values.dtype.kind in "biuf":  # as a rule
+    """Return a series of any library as an array of numbers; `where(k)` names its k-th entry in errors."""
+    if type(values) is np.ndarray and values.dtype.kind in "biuf":  # usually
         return values
     values = converted(values)
     series = as_series(values)
@@ -260,7 +249,7 @@ def as_numbers(values: Any, where: Callable[[int], str], what: str, advice: str)
 
 
 def present_values(series: Any) -> tuple[Any, Any]:
-    """The values of a series of narwhals that are not null, and which are, if any; NaN in an array of numpy is none."""
+    """Return the values of a narwhals series that are not null, and a mask of nulls, None without any."""
     if isinstance(getattr(series.to_native(), "dtype", None), np.dtype):
         return series.to_numpy(), None
     missing = series.is_null().to_numpy()
@@ -282,7 +271,7 @@ def known_values(values: Any) -> tuple[Any, Any]:
 
 
 def first_odd(objects: Any, dtype: str) -> tuple[int, str]:
-    """The first object that is no number: its place and type, which is '' if it is missing."""
+    """Return position and type of the first object that is no number; the type is '' if it is missing."""
     for k, value in enumerate(objects.flat):
         if value is None or type(value).__name__ == "NAType":
             return k, ""
@@ -292,9 +281,9 @@ def first_odd(objects: Any, dtype: str) -> tuple[int, str]:
 
 
 def numbers_of_objects(objects: Any, where: Callable[[int], str]) -> Any:
-    """An array of objects as one of float64, if all of them are numbers; any other array as it is.
+    """Return an array of objects as float64 if all of them are numbers; any other array unchanged.
 
-    `where(k)` is how an error calls the k-th entry.
+    `where(k)` names the k-th entry in errors.
 
     >>> numbers_of_objects(np.array([1, 2.5, True], object), str), numbers_of_objects(np.array([1, "2"], object), str)
     (array([1. , 2.5, 1. ]), array([1, '2'], dtype=object))
@@ -309,7 +298,7 @@ def numbers_of_objects(objects: Any, where: Callable[[int], str]) -> Any:
 
 
 def as_list(values: Any) -> list[Any]:
-    """The values of a series of whatever library, as they are."""
+    """Return the values of a series of any library as a list."""
     values = converted(values)
     series = as_series(values)
     if series is not None:
@@ -318,15 +307,15 @@ def as_list(values: Any) -> list[Any]:
 
 
 def series_name(values: Any) -> Any:
-    """The name of a series; None if it has none."""
+    """Return the name of a series; None if it has none."""
     return getattr(values, "name", None)
 
 
-# --- out, as it came in -----------------------------------------------------------------------
+# --- results as series and frames ---------------------------------------------------------------
 
 
 def series_like(frame: Frame, values: Any, name: Any = None) -> Any:
-    """Values as a series of the library of a frame, with its index if it has one.
+    """Return values as a series of a frame's library, with the index of the frame if it has one.
 
     >>> import pandas as pd
     >>> series_like(as_frame(pd.DataFrame({"a": [1, 2]}, index=["x", "y"])), [0.5, 0.75]).to_dict()
@@ -340,7 +329,7 @@ def series_like(frame: Frame, values: Any, name: Any = None) -> Any:
 
 
 def labels_like(frame: Frame, labels: list[Any]) -> list[Any]:
-    """Labels as a series of the library of a frame holds them: outside pandas, texts if they are of several types.
+    """Return labels that a series of a frame's library can hold: outside pandas, text if types differ.
 
     >>> import pandas as pd, pyarrow as pa
     >>> labels_like(as_frame(pd.DataFrame({"a": [1]})), ["x", 2]), labels_like(as_frame(pa.table({"a": [1]})), ["x", 2])
@@ -350,7 +339,7 @@ def labels_like(frame: Frame, labels: list[Any]) -> list[Any]:
 
 
 def frame_like(frame: Frame, columns: dict[Any, Floats]) -> Any:
-    """Columns as a frame of the library of a frame; only in pandas may their names be anything but str.
+    """Return columns as a frame of another frame's library; only pandas allows names that are not str.
 
     >>> import pandas as pd
     >>> frame_like(as_frame(pd.DataFrame({"a": [1, 2]})), {True: [0.5, 0.75]}).columns.tolist()

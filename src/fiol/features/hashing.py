@@ -1,4 +1,4 @@
-"""Named features without a memory: dicts as rows, features numbered by a hash of their names."""
+"""Number named features by a hash of their names, without storing the names."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 from fiol.features.chunk import MOST_FEATURES, Chunk, canonical, spot
 from fiol.features.vocabulary import Encoder
 
-#: How many hashed names are remembered.
-REMEMBERED = 2**18
-#: The hashes there are: that of new models, and that of models from before it.
+#: Size of the cache of hashes.
+CACHE_SIZE = 2**18
+#: Names of hashes: of new models, and of older files.
 MURMUR3, CRC32 = "murmur3", "crc32"
 
 
 class Hashing(Encoder):
-    """Features numbered by a hash of their names, from 0 to 2**bits - 1; those that share a number add up.
+    """Number features by a hash of their names, from 0 to 2**bits - 1; values of features that share a number add up.
 
     The hash is murmur3 of the name in UTF-8, with 32 bits and seed 0, modulo 2**bits; an integer is its own number
-    modulo 2**bits. (2**31 - 1, the most features there are, stands for 2**31.) Files of models from before say nothing
-    of their hash, which is "crc32": the CRC-32 of the name, finished as murmur3 finishes.
+    modulo 2**bits. (For 31 bits, 2**31 - 1 replaces 2**31.) Model files without the name of a hash use "crc32": the
+    CRC-32 of the name, with the last steps of murmur3.
 
     >>> Hashing(18).encode_one({"age": 30, 7: 1.0})
     (array([     7, 165201], dtype=int32), array([ 1., 30.]))
@@ -40,10 +40,11 @@ class Hashing(Encoder):
         if not 1 <= self.bits <= 31:
             raise ValueError(f"bits must be from 1 to 31, got {bits}")
         self.size = min(2**self.bits, MOST_FEATURES)
-        self.known = Remembered(self.size, FUNCTIONS[function])
+        self.known = HashCache(self.size, FUNCTIONS[function])
+        self.find = self.known.__getitem__
 
     def number(self, name: str | int, owner: str = "x") -> int:
-        """The number of the feature `name`."""
+        """Return the number of the feature `name`."""
         if isinstance(name, str):
             return self.known[name]
         if name < 0:
@@ -51,14 +52,14 @@ class Hashing(Encoder):
         return name % self.size
 
     def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
-        """The numbers of many names, all at once; all names are known."""
+        """Return the numbers of many names at once."""
         data = [name.encode("utf-8", "surrogatepass") for name in names]
         ends = np.zeros(len(data) + 1, np.int64)
         np.cumsum([len(name) for name in data], out=ends[1:])
         return self.numbers_of(np.frombuffer(bytearray(b"".join(data)), np.uint8), ends)
 
     def numbers_of(self, text: Any, ends: Any) -> Any:
-        """The numbers of many names at once: name i is text[ends[i]:ends[i + 1]], bytes of UTF-8.
+        """Return the numbers of many names at once: name i is text[ends[i]:ends[i + 1]], in UTF-8.
 
         >>> Hashing(18).numbers_of(np.frombuffer(b"agecolor=red", np.uint8), np.array([0, 3, 12]))
         array([165201, 167982])
@@ -73,7 +74,7 @@ class Hashing(Encoder):
         return numbers
 
     def fold(self, chunk: Chunk) -> Chunk:
-        """The chunk with every index modulo 2**bits."""
+        """Return the chunk with every index modulo 2**bits."""
         if not chunk.indices.size or chunk.indices.max() < self.size:
             return chunk
         return canonical(chunk._replace(indices=chunk.indices % np.int32(self.size)), spot)
@@ -92,7 +93,7 @@ class Hashing(Encoder):
 
 
 def integer(name: str, value: Any) -> int:
-    """An integer, which True and False are not.
+    """Return an integer; raise TypeError for anything else, also for a bool.
 
     >>> integer("bits", True)
     Traceback (most recent call last):
@@ -106,14 +107,14 @@ def integer(name: str, value: Any) -> int:
     raise TypeError(f"{name} must be an integer, got {value!r}")
 
 
-class Remembered(dict[str, int]):
-    """Hashes of names, computed when they are looked up and kept for a while."""
+class HashCache(dict[str, int]):
+    """Cache of hashes by name; it is cleared when it is full."""
 
     def __init__(self, size: int, function: Any) -> None:
         self.size, self.function = size, function
 
     def __missing__(self, name: str) -> int:
-        if len(self) >= REMEMBERED:
+        if len(self) >= CACHE_SIZE:
             self.clear()
         number = self[name] = self.function(name.encode("utf-8", "surrogatepass")) % self.size
         return number
@@ -121,14 +122,14 @@ class Remembered(dict[str, int]):
 
 @functools.cache
 def hash_loops() -> Any:
-    """The compiled loops."""
+    """Return the module of compiled loops."""
     from fiol.features import murmur  # imported here: `import fiol` loads no compiler
 
     return murmur
 
 
 def murmur3(data: bytes) -> int:
-    """Murmur3 with 32 bits and seed 0.
+    """Return the 32-bit murmur3 hash with seed 0.
 
     >>> murmur3(b"hello"), murmur3(b"")
     (613153351, 0)
@@ -139,7 +140,7 @@ def murmur3(data: bytes) -> int:
 
 
 def finished_crc(data: bytes) -> int:
-    """CRC-32, and then the last steps of murmur3 with 32 bits: every bit reaches every bit of the result.
+    """Return the CRC-32 after the last steps of murmur3, so that every bit depends on every bit.
 
     >>> finished_crc(b"age") % 2**18
     186462
@@ -150,5 +151,5 @@ def finished_crc(data: bytes) -> int:
     return h ^ (h >> 16)
 
 
-#: Hashes of bytes, by what files call them.
+#: Hash functions of bytes, by name.
 FUNCTIONS = {MURMUR3: murmur3, CRC32: finished_crc}

@@ -1,27 +1,27 @@
-"""Pairs and triples: features of two or three columns, or namespaces, multiplied.
+"""Interactions: products of the features of two or three columns, or namespaces.
 
-For every row, a pair (A, B) adds a feature for each one of A's and each one of B's, with the product of their values.
+A pair (A, B) adds to every row a feature for each feature of A and each of B, with the product of their values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from fiol.components.row import Floats
-from fiol.features.chunk import LARGEST, SMALLEST
+from fiol.features.chunk import LARGEST, SMALLEST, Chunk, canonical, loops, spot
 from fiol.features.column_values import BadValueError
-from fiol.features.feature_columns import FeatureColumn, interleave, ranks
+from fiol.features.hashing import Hashing
 from fiol.features.named_rows import NamedRows
 
-#: What stands between the names of features that are multiplied.
+#: Joins the names of features that are multiplied.
 TIMES = "*"
 
 
 def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str]]) -> NamedRows:
-    """The rows, with the features of every pair (or triple) after their own, in the order of the pairs.
+    """Return the rows, with the features of every pair (or triple) after their own, in the order of the pairs.
 
     Parameters
     ----------
@@ -29,8 +29,9 @@ def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Seq
     groups : the column or namespace of every name of `rows`.
     pairs : tuples of two or three groups. "when" is the group "when" and all that begin with "when.".
 
-    A feature is called by the names of its factors, in the order of the pair, joined by `*`. Where a group is there
-    twice, every two of its features are multiplied once, each with itself, too, and stand in alphabetical order.
+    The name of a product joins the names of its factors by `*`, in the order of the pair. If a pair names a group
+    twice, every two of its features are multiplied once, each also with itself, and their names are in alphabetical
+    order.
 
     >>> from fiol import Chunk
     >>> entries = np.array([0, 1, 2], np.int32), np.array([2.0, 1.0, 1.0])
@@ -40,97 +41,147 @@ def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Seq
     (['city=Rome*when.hour=7', 'age*age'], array([2., 1., 1., 1., 4.]))
     """
     pairs = list(pairs)
-    if not pairs:
-        return rows
-    chunk, names = rows
-    row_of_entry = np.repeat(np.arange(chunk.rows), np.diff(chunk.indptr))
-    own = added_up(FeatureColumn(row_of_entry, chunk.indices, chunk.data, names, list(groups)))
-    return interleave([own, *(interaction_column(own, pair, chunk.rows) for pair in pairs)], chunk.rows)[0]
+    return Products(rows, groups, pairs).named(np.arange(rows.rows)) if pairs else rows
 
 
-def added_up(own: FeatureColumn) -> FeatureColumn:
-    """A feature_column whose rows have every feature once, where it was first, with the sum of its values.
+class Products:
+    """The products of the features of rows, made for some rows at a time.
 
-    >>> twice = FeatureColumn(np.array([0, 0, 0]), np.array([1, 0, 1]), np.array([1.0, 5.0, 2.0]), ["a", "b"], ["", ""])
-    >>> added_up(twice)[:3]
-    (array([0, 0]), array([1, 0]), array([3., 5.]))
+    Parameters
+    ----------
+    rows, groups, pairs : see `add_interactions`.
+    belongs : whether an element of a pair means a group: `belongs(group, element)`.
     """
-    keys = own.rows * len(own.names) + own.codes
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    if len(first) == len(keys):
-        return own
+
+    def __init__(
+        self,
+        rows: NamedRows,
+        groups: Sequence[str],
+        pairs: Sequence[Sequence[str]],
+        belongs: Callable[[str, str], bool] | None = None,
+    ) -> None:
+        self.names, self.chunk = rows.names, added_up(rows)
+        belongs = belongs_to if belongs is None else belongs
+        elements = list(dict.fromkeys(element for pair in pairs for element in pair))
+        known, which = {group: k for k, group in enumerate(dict.fromkeys(groups))}, np.zeros(len(groups), np.int64)
+        which[:] = [known[group] for group in groups]
+        means = np.array([[belongs(group, element) for group in known] for element in elements], np.int64)
+        self.belongs = np.ascontiguousarray(means.reshape(len(elements), len(known))[:, which])
+        self.elements = np.full((len(pairs), 3), -1, np.int64)
+        for k, pair in enumerate(pairs):
+            self.elements[k, : len(pair)] = [elements.index(element) for element in pair]
+        self.rank = np.zeros(len(self.names), np.int64)
+        if any(len(set(pair)) < len(pair) for pair in pairs):
+            self.rank[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names))
+        self.bounds = np.empty(self.chunk.rows, np.int64)
+        product_loops().bound_products(self.chunk.indptr, self.chunk.indices, self.belongs, self.elements, self.bounds)
+
+    def parts(self, most: int) -> Iterator[Any]:
+        """Yield the numbers of rows that have at most `most` entries and products together, or of a single row.
+
+        >>> from fiol import Chunk
+        >>> chunk = Chunk(np.arange(4), np.array([0, 0, 1], np.int32), np.ones(3))
+        >>> list(Products(NamedRows(chunk, ["a", "b"]), ["a", "b"], [("a", "a")]).parts(4))
+        [array([0, 1]), array([2])]
+        """
+        ends, start = np.cumsum(self.bounds), 0
+        while start < self.chunk.rows:
+            before = ends[start - 1] if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+            yield np.arange(start, stop)
+            start = stop
+
+    def named(self, order: Any) -> NamedRows:
+        """Return some rows with their products, by names; BadValueError for a product out of range."""
+        indptr, factors, data = self.multiplied(order)
+        indices, distinct = np.empty(len(data), np.int32), np.empty((len(data), 3), np.int32)
+        slots = np.zeros(1 << (2 * len(data) + 1).bit_length(), np.int32)
+        with np.errstate(over="ignore"):
+            count = product_loops().number_factors(factors, slots, distinct, indices)
+        names = self.names_of(distinct[:count])
+        known = dict.fromkeys(names)
+        if len(known) < count:  # two combinations of names have made one
+            places = {name: k for k, name in enumerate(known)}
+            indices = np.array([places[name] for name in names], np.int32)[indices]
+        return NamedRows(Chunk(indptr, indices, data), list(known) if len(known) < count else names)
+
+    def hashed(self, order: Any, hashing: Hashing) -> Chunk:
+        """Return some rows with their products, by the hashes of names; BadValueError for a product out of range."""
+        indptr, factors, data = self.multiplied(order)
+        indices = np.empty(len(data), np.int32)
+        with np.errstate(over="ignore"):
+            product_loops().hash_factors(factors, *self.name_hashes, hashing.size, indices)
+        return canonical(Chunk(indptr, indices, data), spot)
+
+    @functools.cached_property
+    def name_hashes(self) -> tuple[Any, ...]:
+        """The bytes of all names in words of four, where those of each start, their number, and hashes of the names."""
+        encoded = [name.encode("utf-8", "surrogatepass") for name in self.names]
+        sizes = np.array([len(name) for name in encoded], np.int64)
+        counts = -(-sizes // 4)
+        whole = b"".join(name.ljust(4 * count, b"\0") for name, count in zip(encoded, counts.tolist(), strict=True))
+        words = np.frombuffer(whole, "<u4").astype(np.uint64), np.cumsum(counts) - counts, sizes
+        hashes = (*(np.empty(len(sizes), np.uint64) for _ in range(3)), np.empty(len(sizes), np.int64))
+        with np.errstate(over="ignore"):
+            product_loops().hash_names_and_stars(*words, *hashes)
+        return (*words, *hashes)
+
+    def multiplied(self, order: Any) -> tuple[Any, Any, Any]:
+        """Return where rows start, and the factors and values of entries; BadValueError for a value out of range."""
+        chunk, most = self.chunk.take(order), int(self.bounds[order].sum())
+        longest = int(np.diff(chunk.indptr).max(initial=0))
+        room = np.empty((3, longest + 1), np.int64)
+        indptr, factors, data = np.empty(chunk.rows + 1, np.int64), np.empty((most, 3), np.int32), np.empty(most)
+        n = product_loops().multiply_entries(
+            *chunk, self.belongs, self.elements, self.rank, room, indptr, factors, data
+        )
+        factors, data = factors[:n], data[:n]
+        zeros, wrong = loops().survey(data, SMALLEST, LARGEST)
+        if zeros or wrong:
+            k = int(np.argmin((np.abs(data) >= SMALLEST) & (np.abs(data) <= LARGEST)))
+            reason = f"must be between {SMALLEST:g} and {LARGEST:g} in size, got {data[k]:g}"
+            row = int(np.searchsorted(indptr, k, side="right")) - 1
+            raise BadValueError(row, self.names_of(factors[k : k + 1])[0], reason)
+        return indptr, factors, data
+
+    def names_of(self, factors: Any) -> list[str]:
+        """Return the names of features by their factors."""
+        behind = ["", *(f"{TIMES}{name}" for name in self.names)]  # nothing behind for a factor that is not there
+        a, b, c = (factors[:, k].tolist() for k in range(3))
+        return [f"{self.names[i]}{behind[j + 1]}{behind[k + 1]}" for i, j, k in zip(a, b, c, strict=True)]
+
+
+@functools.cache
+def product_loops() -> Any:
+    """Return the compiled loops."""
+    from fiol.features import interaction_loops  # here: `import fiol` loads no compiler
+
+    return interaction_loops
+
+
+def added_up(rows: NamedRows) -> Chunk:
+    """Return rows that have every feature once, where it was first, with the sum of its values.
+
+    >>> indices = np.array([1, 0, 1], np.int32)
+    >>> added_up(NamedRows(Chunk(np.array([0, 3]), indices, np.array([1.0, 5.0, 2.0])), ["a", "b"]))[1:]
+    (array([1, 0], dtype=int32), array([3., 5.]))
+    """
+    chunk, names = rows
+    if not product_loops().count_twins(chunk.indptr, chunk.indices, np.full(len(names), -1, np.int64)):
+        return chunk
+    row = np.repeat(np.arange(chunk.rows), np.diff(chunk.indptr))
+    _, first, which = np.unique(row * len(names) + chunk.indices, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    sums = np.bincount(which, own.data)[order]
+    sums = np.bincount(which, chunk.data)[order]
     kept = first[order][sums != 0.0]
-    return own._replace(rows=own.rows[kept], codes=own.codes[kept], data=sums[sums != 0.0])
-
-
-def interaction_column(own: FeatureColumn, pair: Sequence[str], rows: int) -> FeatureColumn:
-    """The features that one pair or triple adds."""
-    factors, row = list[Any](), np.empty(0, np.int64)
-    for k, element in enumerate(pair):
-        belongs = np.array([belongs_to(group, element) for group in own.groups], bool)
-        entries = np.flatnonzero(belongs[own.codes]) if len(belongs) else np.empty(0, np.int64)
-        if k == 0:
-            row, factors = own.rows[entries], [entries]
-            continue
-        here = own.rows[entries]
-        count = np.bincount(here, minlength=rows)
-        start = np.cumsum(count) - count
-        times = count[row]  # how many partners each product so far has
-        which = np.repeat(np.arange(len(row)), times)
-        row = row[which]
-        new = entries[start[row] + ranks(which, times)]
-        factors = [*(factor[which] for factor in factors), new]
-        same = [j for j in range(k) if pair[j] == element]
-        if same:
-            once = new >= factors[same[-1]]
-            row, factors = row[once], [factor[once] for factor in factors]
-    data = multiplied([own.data[factor] for factor in factors])
-    codes, names = joined_names([own.codes[factor] for factor in factors], own.names, pair)
-    wrong = ~((np.abs(data) >= SMALLEST) & (np.abs(data) <= LARGEST))
-    if wrong.any():
-        k = int(wrong.argmax())
-        reason = f"must be between {SMALLEST:g} and {LARGEST:g} in size, got {data[k]:g}"
-        raise BadValueError(int(row[k]), names[codes[k]], reason)
-    return FeatureColumn(row, codes, data, names, [TIMES.join(pair)] * len(names))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row[kept], minlength=chunk.rows))])
+    return Chunk(indptr, chunk.indices[kept], sums[sums != 0.0])
 
 
 def belongs_to(group: str, element: str) -> bool:
-    """Whether an element of a pair means a group.
+    """Return whether an element of a pair names a group.
 
     >>> belongs_to("when.hour", "when"), belongs_to("whenever", "when")
     (True, False)
     """
     return group == element or group.startswith(f"{element}.")
-
-
-def multiplied(factors: list[Floats]) -> Floats:
-    """The products, from left to right."""
-    found = factors[0]
-    for factor in factors[1:]:
-        found = found * factor
-    return found
-
-
-def joined_names(codes: list[Any], names: Sequence[str], pair: Sequence[str]) -> tuple[Any, list[str]]:
-    """A number for every combination of names, and the name of each number."""
-    whole, table = codes[0].astype(np.int64), np.arange(len(names), dtype=np.int64)[:, None]
-    for more in codes[1:]:
-        keys, whole = np.unique(whole * len(names) + more, return_inverse=True)
-        before, last = np.divmod(keys, max(len(names), 1))
-        table = np.column_stack([table[before], last])
-    return whole, [joined([names[i] for i in row], pair) for row in table.tolist()]
-
-
-def joined(factors: list[str], pair: Sequence[str]) -> str:
-    """The name of a product.
-
-    >>> joined(["b", "x", "a"], ["words", "age", "words"])
-    'a*x*b'
-    """
-    for element in set(pair):
-        places = [k for k, other in enumerate(pair) if other == element]
-        for k, name in zip(places, sorted(factors[k] for k in places), strict=True):
-            factors[k] = name
-    return TIMES.join(factors)

@@ -1,4 +1,4 @@
-"""Labels of classes as codes: 0, 1, ... in the order of their appearance, or sorted."""
+"""Codes of class labels: 0, 1, ... in the order of their appearance, or sorted."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 
 from fiol.features.frames import as_list
 
-#: Classes are first looked for in so many rows.
+#: Rows in which classes are looked for first.
 ROWS_FOR_CLASSES = 256
-#: So few classes are compared with every label: sorting takes longer.
+#: Up to this number of classes, comparing every label with each is faster than sorting.
 FEW_CLASSES = 8
 
 
 class Labels:
-    """The classes there are, and the code of each.
+    """The classes of a model, and the code of each.
 
     Parameters
     ----------
-    classes : the labels there are from the start, in the order of their codes.
-    closed : whether there will never be others.
+    classes : the first labels, in the order of their codes.
+    closed : whether no classes can be added.
 
     >>> fruit = Labels()
     >>> fruit.add(["pear", "apple", "pear"]), fruit.codes_of(["apple", "pear"])
@@ -36,7 +36,7 @@ class Labels:
     """
 
     def __init__(self, classes: Iterable[Any] = (), closed: bool = False) -> None:
-        #: The code of every class, in the order of codes. Replaced when it changes, so that marks cost nothing.
+        #: The code of every class, in the order of codes. Replaced, not changed: a mark is a reference.
         self.codes: dict[Any, int] = {label: k for k, label in enumerate(classes)}
         self.closed = closed
 
@@ -45,11 +45,11 @@ class Labels:
 
     @property
     def classes(self) -> list[Any]:
-        """The classes there are, in the order of their codes."""
+        """The classes, in the order of their codes."""
         return list(self.codes)
 
     def add(self, labels: Iterable[Any]) -> list[Any]:
-        """Give codes to labels that are new, and return those; ValueError if the classes are closed."""
+        """Give codes to new labels and return these; raise ValueError if the classes are closed."""
         new = [label for label in dict.fromkeys(labels) if label not in self.codes]
         if new and self.closed:
             raise ValueError(f"{new[0]!r} is none of the classes {self.classes}")
@@ -58,11 +58,11 @@ class Labels:
         return new
 
     def codes_of(self, labels: Iterable[Any]) -> Any:
-        """The code of every label; KeyError if one is no class."""
+        """Return the code of every label; raise KeyError if one is no class."""
         return np.array([self.codes[label] for label in labels], np.int64)
 
     def code(self, labels: list[Any]) -> tuple[Any, Any]:
-        """The code of every row's label, new ones taken in; and the row in which each new class first appears.
+        """Return the code of every label, and the row in which each new class first appears; add new classes.
 
         >>> Labels(["pear"]).code(["pear", "fig", "pear", "kiwi"])
         (array([0, 1, 0, 2]), array([1, 3]))
@@ -77,7 +77,7 @@ class Labels:
         return codes, np.searchsorted(np.maximum.accumulate(codes), np.arange(before, before + len(new)))
 
     def array(self, first: int | None = None) -> Any:
-        """The classes, or so many of the first, as an array: of one type if they have one, else of objects."""
+        """Return the classes, or the `first` of them, as an array: of one type if they have one, else of objects."""
         classes = self.classes[:first]
         same = len({type(label) for label in classes}) == 1 and type(classes[0]) in LABEL_TYPES
         found = np.empty(len(classes), object)
@@ -85,38 +85,38 @@ class Labels:
         return np.array(classes) if same else found
 
     def header(self) -> dict[str, Any]:
-        """The classes, as a file's header has them."""
+        """Return the classes, as the header of a file stores them."""
         return {"classes": self.classes, "closed": self.closed}
 
     def check_storable(self) -> None:
-        """TypeError unless a file can hold all labels, and give them back as they are."""
+        """Raise TypeError if a label cannot be stored in a file."""
         for label in self.codes:
             if type(label) not in LABEL_TYPES:
-                raise TypeError(f"a file holds labels that are str, int or bool, got {label!r}")
+                raise TypeError(f"labels in a file must be str, int or bool, got {label!r}")
 
     def arrange(self, classes: Iterable[Any]) -> None:
-        """Give the classes, which are those there are, codes in this order."""
+        """Assign codes to the classes in this order."""
         self.codes = {label: k for k, label in enumerate(classes)}
 
     def mark(self) -> dict[Any, int]:
-        """A token for `rewind`."""
+        """Return a token for `rewind`."""
         return self.codes
 
     def rewind(self, mark: dict[Any, int]) -> None:
-        """Take back all classes since the mark."""
+        """Remove all classes added since the mark."""
         self.codes = mark
 
 
-#: Types of labels that a file holds.
+#: Types of labels that files store.
 LABEL_TYPES = (str, int, bool)
 
 
 class AnyLabels(list[Any]):
-    """Labels in a convention that is not ours, such as River's: anything hashable. No file holds all of them."""
+    """Labels of any hashable type, as in River. Files do not store all of them."""
 
 
 def check_kinds(labels: list[Any], name: str, known: Iterable[Any] = ()) -> None:
-    """TypeError unless labels are str, int or bool, and none is another's equal, as True and 1 are.
+    """Raise TypeError unless labels are str, int or bool, and none equals one of another type, as True and 1 do.
 
     >>> check_kinds(["pear", 1.5], "y")
     Traceback (most recent call last):
@@ -137,7 +137,7 @@ def check_kinds(labels: list[Any], name: str, known: Iterable[Any] = ()) -> None
 
 
 def check_classes(classes: Any) -> list[Any]:
-    """Labels without numpy around them, all different, at least one."""
+    """Return labels as plain Python values; raise if there are none, or two are equal."""
     if isinstance(classes, str):
         raise TypeError(f"classes must be a sequence of labels, got {classes!r}")
     found = [plain_label(label) for label in as_list(classes)]
@@ -151,7 +151,7 @@ def check_classes(classes: Any) -> list[Any]:
 
 
 def labels_from_header(value: Any) -> dict[str, Any] | None:
-    """The labels in a file's header, None if it has none; ValueError if they make no sense."""
+    """Return the labels in the header of a file, None if it has none; raise ValueError if they are invalid."""
     if value is None:
         return None
     if not isinstance(value, Mapping) or value.keys() != {"classes", "closed"} or type(value["closed"]) is not bool:
@@ -165,9 +165,10 @@ def labels_from_header(value: Any) -> dict[str, Any] | None:
 
 
 def labels_of_rows(y: Any, rows: int | None, known: Labels | None = None) -> list[Any]:
-    """One label per row, without numpy around it, from a list, an array or a series; None is any number of rows.
+    """Return one label per row as plain Python values, from a list, an array or a series.
 
-    Labels are str, int or bool, and go with the classes known; those in `AnyLabels` may be anything hashable.
+    Labels are str, int or bool, of types that go with the known classes; those in `AnyLabels` may be anything hashable.
+    `rows` is the number of rows, None for any.
 
     >>> labels_of_rows(np.array(["pear", "fig"]), 2)
     ['pear', 'fig']
@@ -198,7 +199,7 @@ def labels_of_rows(y: Any, rows: int | None, known: Labels | None = None) -> lis
 
 
 def plain_label(label: Any) -> Any:
-    """A label without numpy around it; ValueError if it is missing.
+    """Return a label as a plain Python value; raise ValueError if it is missing.
 
     >>> plain_label(np.bool_(True))
     True
@@ -211,7 +212,7 @@ def plain_label(label: Any) -> Any:
 
 
 def sorted_codes(labels: Any, classes: Any = None) -> tuple[Any, Any]:
-    """The sorted classes, those known before and others that there are, and the code of every label of an array.
+    """Return the sorted classes, known ones and those in `labels`, and the code of every label.
 
     >>> sorted_codes(np.array([7, 3, 5, 3]), np.array([3, 7]))
     (array([3, 5, 7]), array([2, 0, 1, 0], dtype=int8))
@@ -225,7 +226,7 @@ def sorted_codes(labels: Any, classes: Any = None) -> tuple[Any, Any]:
 
 
 def places(labels: Any, classes: Any) -> tuple[Any, Any]:
-    """The place of every label among the sorted classes, and whether it is there."""
+    """Return the position of every label among the sorted classes, and whether it is one of them."""
     if len(classes) > FEW_CLASSES:
         codes = np.searchsorted(classes[1:], labels, side="right")
         return codes, classes[codes] == labels

@@ -1,4 +1,4 @@
-"""Bounded memory: which rows of a chunk fit beside the features that are held already."""
+"""Bounded memory: find the rows of a chunk whose features fit beside those that are stored."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fiol.features.chunk import Chunk, canonical, spot
 
 
 def renumbered(chunk: Chunk, numbers: Any) -> Chunk:
-    """The chunk with feature i called numbers[i], and left out where that is -1.
+    """Return the chunk with feature i renamed to numbers[i], or left out if that is -1.
 
     >>> from fiol import to_chunk
     >>> renumbered(to_chunk([[1.0, 2.0, 3.0]]), np.array([5, -1, 0]))
     Chunk(indptr=array([0, 2]), indices=array([0, 5], dtype=int32), data=array([3., 1.]))
     """
-    if numbers.min(initial=0) >= 0:  # as a rule
+    if numbers.min(initial=0) >= 0:  # usually
         return canonical(chunk._replace(indices=numbers.astype(np.int32)[chunk.indices]), spot)
     new = numbers[chunk.indices]
     known = new >= 0
@@ -26,9 +26,9 @@ def renumbered(chunk: Chunk, numbers: Any) -> Chunk:
 
 
 def rows_that_fit(chunk: Chunk, numbers: Any, free: int) -> tuple[int, Indices]:
-    """How many rows, from the first, bring at most `free` new features; and these, in order.
+    """Return how many rows, from the first, have at most `free` new features, and these features in order.
 
-    New are the features with number -1.
+    A feature is new if its number is -1.
 
     >>> from fiol import to_chunk
     >>> rows_that_fit(to_chunk([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([0, -1, -1]), 1)

@@ -1,4 +1,4 @@
-"""The hash of names, murmur3 with 32 bits, as a compiled loop."""
+"""Compiled loops of the 32-bit murmur3 hash."""
 
 import numpy as np
 
@@ -7,12 +7,14 @@ from fiol.compiler.compiled import inlined_strictly, jit
 ALL_32, MURMUR_1, MURMUR_2, MURMUR_3, MURMUR_4, MURMUR_5 = (
     np.uint64(n) for n in (0xFFFFFFFF, 0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35)
 )
+#: An odd number without a pattern in its bits, which other hashes are multiplied with.
+MIXER = np.uint64(0x9E3779B97F4A7C15)
 BY_5, BY_13, BY_15, BY_16, BY_17, BY_19 = (np.uint64(n) for n in (5, 13, 15, 16, 17, 19))
 
 
 @inlined_strictly
 def scrambled(k):
-    """Four bytes as they enter the hash."""
+    """Return four bytes as they enter the hash."""
     k = (k * MURMUR_1) & ALL_32
     k = ((k << BY_15) | (k >> BY_17)) & ALL_32
     return (k * MURMUR_2) & ALL_32
@@ -20,7 +22,7 @@ def scrambled(k):
 
 @inlined_strictly
 def stirred(h, k):
-    """The hash h after four more bytes."""
+    """Return the hash h after four more bytes."""
     h = h ^ scrambled(k)
     h = ((h << BY_13) | (h >> BY_19)) & ALL_32
     return (BY_5 * h + MURMUR_3) & ALL_32
@@ -28,7 +30,7 @@ def stirred(h, k):
 
 @inlined_strictly
 def finished(h, k, size):
-    """The hash h of `size` bytes, of which the last ones, at most 3, are k."""
+    """Return the hash h of `size` bytes, of which the last ones, at most 3, are k."""
     h = h ^ scrambled(k) ^ size
     h = ((h ^ (h >> BY_16)) * MURMUR_4) & ALL_32
     h = ((h ^ (h >> BY_13)) * MURMUR_5) & ALL_32
@@ -37,7 +39,7 @@ def finished(h, k, size):
 
 @inlined_strictly
 def murmur3_of(data, start, end):
-    """Murmur3 with 32 bits of data[start:end], from the seed 0."""
+    """Return the 32-bit murmur3 hash of data[start:end] with seed 0."""
     h, k, p = np.uint64(0), np.uint64(0), start
     while p + 4 <= end:
         for j in range(4):
@@ -52,6 +54,6 @@ def murmur3_of(data, start, end):
 
 @jit
 def hash_names(text, ends, modulus, numbers):
-    """numbers[i] = murmur3 of text[ends[i]:ends[i + 1]], modulo `modulus`."""
+    """Set numbers[i] to the murmur3 hash of text[ends[i]:ends[i + 1]], modulo `modulus`."""
     for i in range(numbers.shape[0]):
         numbers[i] = murmur3_of(text, ends[i], ends[i + 1]) % np.uint64(modulus)

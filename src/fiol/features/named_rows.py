@@ -1,11 +1,12 @@
-"""Rows whose features have names, as readers hand them over: a chunk with numbers of its own, and the name of each.
+"""`NamedRows`: a chunk of a reader with its own feature numbers, and the name of each feature.
 
 A reader numbers the names of a batch as they appear; the feature space of a model looks every name up once per batch.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from fiol.features.vocabulary import Encoder
 
 
 class NamedRows(NamedTuple):
-    """Rows as CSR whose feature i is called `names[i]`, names numbered as they first appear.
+    """Rows as CSR whose feature i has the name `names[i]`, numbered as names first appear.
 
-    Values are not 0; a row's features may be in any order, and values of a feature that is there twice add up.
+    Values are not 0. The features of a row may be in any order, and values of a feature that occurs twice add up.
 
     >>> import fiol
     >>> from fiol import Chunk, NamedRows
@@ -41,20 +42,26 @@ class NamedRows(NamedTuple):
         return self.chunk.rows
 
     def encoded(self, encoder: Encoder, grow: bool = True, unseen: int | None = None) -> Chunk:
-        """The rows with the numbers that an encoder has for their names, canonical; see `Encoder.encode`."""
+        """Return the rows as a canonical chunk with the numbers of an encoder; see `Encoder.encode`."""
         return renumbered(self.chunk, encoder.numbers_of_names(self.names, grow, -1 if unseen is None else unseen))
 
     def part(self, start: int, stop: int) -> NamedRows:
-        """Rows `start` to `stop`, as a slice has them, and the names that these have.
+        """Return rows `start` to `stop`, as a slice, with the names that occur in them.
 
         >>> from fiol import NamedRows
         >>> rows = NamedRows(Chunk(np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([1.0, 2.0])), ["b", "a"])
         >>> rows.part(1, 2).names
         ['a']
         """
-        block = self.chunk.row_block(start, stop)
-        found, first, local = np.unique(block.indices, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        numbers = np.empty(len(found), np.int32)
-        numbers[order] = np.arange(len(found), dtype=np.int32)
-        return NamedRows(block._replace(indices=numbers[local]), [self.names[i] for i in found[order]])
+        return number_by_appearance(self.chunk.row_block(start, stop), self.names)[0]
+
+
+def number_by_appearance(chunk: Chunk, names: Sequence[str]) -> tuple[NamedRows, Any]:
+    """Return rows with the names that occur in them, numbered as they first appear, and the old number of each."""
+    first = np.full(len(names), -1, np.int64)
+    first[chunk.indices[::-1]] = np.arange(len(chunk.indices))[::-1]  # the first entry of a name is written last
+    order = np.flatnonzero(first >= 0)
+    order = order[np.argsort(first[order])]
+    numbers = np.empty(len(names), np.int32)
+    numbers[order] = np.arange(len(order))
+    return NamedRows(chunk._replace(indices=numbers[chunk.indices]), [names[i] for i in order.tolist()]), order

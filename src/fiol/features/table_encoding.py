@@ -1,18 +1,18 @@
-"""How the columns of a frame become features with names: numbers, categories, words, dates, what is missing.
+"""Table encodings: how the columns of a frame become features with names.
 
-| kind | a column `c` becomes |
+| kind | features of a column `c` |
 |---|---|
-| `number` | the feature `c` |
-| `numeric_text` | the same, from texts that are numbers |
+| `number` | `c` |
+| `numeric_text` | `c`, parsed from text |
 | `category` | `c=Rome`, which is 1, for every text (or number) |
-| `words` | `c:hello` for every word, as often as it is there; with `ngrams=2`, `c:new york` for every two, too |
+| `words` | `c:hello` for every word, with its count; with `ngrams=2`, also `c:new york` for every two in a row |
 | `tags` | `c=a`, `c=b` for a list of texts |
 | `date` | `c`, in days since 2000, and `c.month=3`, `c.weekday=Mon`, `c.hour=7` |
-| `time` | `c`, the share of the day that has passed, and `c.hour=7` |
-| `skip` | nothing |
+| `time` | `c`, the fraction of the day, and `c.hour=7` |
+| `skip` | none |
 
-A value that is missing is the feature `c is missing`, which is 1. Names are those that dicts have, so that a learner
-may see both: {"age": 30, "city": "Rome"} is a row of the columns age and city.
+A missing value is the feature `c is missing`, which is 1. Dicts have the same names, so that a learner may see both:
+{"age": 30, "city": "Rome"} is a row of the columns age and city.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ import numpy as np
 
 from fiol.features.chunk import Names
 from fiol.features.column_values import FIRST_DAY, BadValueError, ColumnValues, Texts, are_dates, are_times, columns_of
-from fiol.features.feature_columns import FeatureColumn, interleave, ranks
-from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, sparse_entries
+from fiol.features.feature_columns import FeatureColumn, indicators, interleave, ranks
+from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice, sparse_entries
 from fiol.features.interactions import add_interactions, belongs_to
 from fiol.features.named_rows import NamedRows
 
-#: What every kind does, for people.
+#: Kinds of columns in words.
 KINDS = {
     "number": "a number",
-    "numeric_text": "texts that are numbers",
+    "numeric_text": "a number, parsed from text",
     "category": "one feature for every value",
     "words": "one feature for every word",
     "tags": "one feature for every entry of a list",
@@ -44,24 +44,24 @@ KINDS = {
     "time": "the time of day:",
     "skip": "left out",
 }
-#: Parts of a date, in the order in which rows have them.
+#: Parts of a date, in the order of a row's features.
 PARTS = ("days", "month", "weekday", "hour")
-#: Parts of a time of day, which is a moment of the first day.
+#: Parts of a time of day.
 TIME_PARTS = ("days", "hour")
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: Kinds with parts.
 DATED = ("date", "time")
 #: A word: letters, digits and underscores, of any script.
 ONE_WORD = re.compile(r"\w+")
-#: Texts are words, not categories, where they have more words than that on average, and most are different.
+#: Texts with more words than that on average, most of them different, are words, not categories.
 SHORT_TEXT = 4.0
-#: The longest n-grams.
-MOST_IN_A_ROW = 8
+#: The largest `ngrams`.
+MAX_NGRAMS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """How one column becomes features: its kind, how many words stand together, which parts of a date there are.
+    """How one column becomes features: its kind, the length of n-grams, and the parts of a date.
 
     >>> Column("review", "words", ngrams=2).describe()
     'review: one feature for every word, and for up to 2 in a row (review:...)'
@@ -70,7 +70,7 @@ class Column:
     name: str
     kind: str
     ngrams: int = 1
-    parts: tuple[str, ...] = ()  #: of a date; none if the first frame is to tell
+    parts: tuple[str, ...] = ()  #: of a date; empty if the first frame decides
 
     def __post_init__(self) -> None:
         where = f"column {self.name!r}"
@@ -78,8 +78,8 @@ class Column:
             raise TypeError(f"the name of a column must be a str, got {self.name!r}")
         if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise ValueError(f"{where}: its kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
-        if type(self.ngrams) is not int or not 1 <= self.ngrams <= MOST_IN_A_ROW:
-            raise ValueError(f"{where}: ngrams must be from 1 to {MOST_IN_A_ROW}, got {self.ngrams!r}")
+        if type(self.ngrams) is not int or not 1 <= self.ngrams <= MAX_NGRAMS:
+            raise ValueError(f"{where}: ngrams must be from 1 to {MAX_NGRAMS}, got {self.ngrams!r}")
         if not isinstance(self.parts, (list, tuple)):
             raise ValueError(f"{where}: parts must be a list, got {self.parts!r}")
         object.__setattr__(self, "parts", tuple(self.parts))
@@ -88,7 +88,7 @@ class Column:
                 raise ValueError(f"{where}: parts must be of {', '.join(PARTS)}, got {part!r}")
 
     def describe(self) -> str:
-        """What becomes of the column, in a line."""
+        """Return the kind of the column in words."""
         ending = {"category": f" ({self.name}=...)", "tags": f" ({self.name}=...)", "words": f" ({self.name}:...)"}
         more = f", and for up to {self.ngrams} in a row" if self.kind == "words" and self.ngrams > 1 else ""
         named = {
@@ -99,7 +99,7 @@ class Column:
         return f"{self.name}: {KINDS[self.kind]}{more}{parts}{ending.get(self.kind, '')}"
 
     def feature_columns(self, values: ColumnValues) -> list[FeatureColumn]:
-        """The features of the column's values."""
+        """Return the features of the column's values."""
         if self.kind == "skip":
             return []
         if self.kind in DATED:
@@ -111,38 +111,37 @@ class Column:
         return [self.category_column(values.texts()) if self.kind == "category" else self.word_column(values.texts())]
 
     def number_column(self, values: Any) -> FeatureColumn:
-        """A number, or that it is missing."""
+        """Return a feature for the number, and one for missing values."""
         rows = np.flatnonzero(values)
         kept = values[rows]
         missing = np.isnan(kept)
         names = [self.name, f"{self.name} is missing"]
         return FeatureColumn(rows, missing.astype(np.int64), np.where(missing, 1.0, kept), names, [self.name] * 2)
 
-    def category_column(self, told: Texts) -> FeatureColumn:
-        """A feature per text, and one for those missing."""
-        n = len(told.codes)
-        names = [*(f"{self.name}={text}" for text in told.texts), f"{self.name} is missing"]
-        codes = np.where(told.codes < 0, len(told.texts), told.codes)
-        return FeatureColumn(np.arange(n), codes, np.ones(n), names, [self.name] * len(names))
+    def category_column(self, values: Texts) -> FeatureColumn:
+        """Return a feature per text, and one for missing values."""
+        names = [*(f"{self.name}={text}" for text in values.texts), f"{self.name} is missing"]
+        codes = np.where(values.codes < 0, len(values.texts), values.codes)
+        return indicators(np.arange(len(codes)), codes, names, self.name)
 
-    def word_column(self, told: Texts) -> FeatureColumn:
-        """A feature per word, and one for texts that are missing."""
+    def word_column(self, values: Texts) -> FeatureColumn:
+        """Return a feature per word, and one for missing values."""
         known: defaultdict[str, int] = defaultdict()
         known.default_factory = known.__len__
         counts, codes = list[int](), list[int]()
-        for text in told.texts:
+        for text in values.texts:
             words = grams(ONE_WORD.findall(text.lower()), self.ngrams)
             counts.append(len(words))
             codes += map(known.__getitem__, words)
         names = [*(f"{self.name}:{word}" for word in known), f"{self.name} is missing"]
-        return self.several(told.codes, [*counts, 1], [*codes, len(known)], names)
+        return self.several(values.codes, [*counts, 1], [*codes, len(known)], names)
 
-    def tag_column(self, counts: Any, told: Texts) -> FeatureColumn:
-        """A feature per entry, and one for lists that are missing."""
-        names = [*(f"{self.name}={text}" for text in told.texts), f"{self.name} is missing"]
+    def tag_column(self, counts: Any, values: Texts) -> FeatureColumn:
+        """Return a feature per entry, and one for missing lists."""
+        names = [*(f"{self.name}={text}" for text in values.texts), f"{self.name} is missing"]
         lengths = np.where(counts < 0, 1, counts)
-        codes = np.full(lengths.sum(), len(told.texts))
-        codes[np.repeat(counts >= 0, lengths)] = told.codes
+        codes = np.full(lengths.sum(), len(values.texts))
+        codes[np.repeat(counts >= 0, lengths)] = values.codes
         return self.several(np.arange(len(counts)), lengths, codes, names)
 
     def several(self, which: Any, counts: Any, codes: Any, names: list[str]) -> FeatureColumn:
@@ -151,11 +150,10 @@ class Column:
         lengths = counts[which]
         rows = np.repeat(np.arange(len(which)), lengths)
         entries = (np.cumsum(counts) - counts)[which][rows] + ranks(rows, lengths)
-        own = np.asarray(codes, np.int64)[entries]
-        return FeatureColumn(rows, own, np.ones(len(own)), names, [self.name] * len(names))
+        return indicators(rows, np.asarray(codes, np.int64)[entries], names, self.name)
 
     def date_columns(self, moments: Any) -> list[FeatureColumn]:
-        """The parts of dates, or that one is missing."""
+        """Return the parts of dates, and a feature for missing values."""
         known, feature_columns = ~np.isnat(moments), list[FeatureColumn]()
         rows = np.flatnonzero(known)
         kept = moments[rows]
@@ -166,26 +164,22 @@ class Column:
             feature_columns.append(self.number_column(values))
         elif len(rows) < len(moments):
             absent, names = np.flatnonzero(~known), [f"{self.name} is missing"]
-            feature_columns.append(
-                FeatureColumn(absent, np.zeros_like(absent), np.ones(len(absent)), names, [self.name])
-            )
+            feature_columns.append(indicators(absent, np.zeros_like(absent), names, self.name))
         for part in PARTS[1:]:
             if part not in self.parts:
                 continue
             if part == "month":
-                codes, called = kept.astype("datetime64[M]").astype(np.int64) % 12, [str(k) for k in range(1, 13)]
+                codes, labels = kept.astype("datetime64[M]").astype(np.int64) % 12, [str(k) for k in range(1, 13)]
             elif part == "weekday":
-                codes, called = (days.astype(np.int64) + 3) % 7, list(WEEKDAYS)
+                codes, labels = (days.astype(np.int64) + 3) % 7, list(WEEKDAYS)
             else:
-                codes, called = (kept - days).astype("timedelta64[h]").astype(np.int64), [str(k) for k in range(24)]
-            names = [f"{self.name}.{part}={value}" for value in called]
-            feature_columns.append(
-                FeatureColumn(rows, codes, np.ones(len(rows)), names, [f"{self.name}.{part}"] * len(names))
-            )
+                codes, labels = (kept - days).astype("timedelta64[h]").astype(np.int64), [str(k) for k in range(24)]
+            names = [f"{self.name}.{part}={value}" for value in labels]
+            feature_columns.append(indicators(rows, codes, names, f"{self.name}.{part}"))
         return feature_columns
 
     def with_parts(self, values: ColumnValues) -> Column:
-        """The column with the parts of its dates, if these are not told."""
+        """Return the column with the parts of its dates, inferred from the values if they are not given."""
         if self.kind not in DATED or self.parts:
             return self
         if self.kind == "time":
@@ -196,13 +190,13 @@ class Column:
         return dataclasses.replace(self, parts=PARTS[:-1] if whole else PARTS)
 
     def to_json(self) -> dict[str, Any]:
-        """The column as plain JSON; what is as by default is left out."""
+        """Return the column as plain JSON, without fields that have their defaults."""
         more: dict[str, Any] = {} if self.ngrams == 1 else {"ngrams": self.ngrams}
         return {"name": self.name, "kind": self.kind, **more, **({"parts": list(self.parts)} if self.parts else {})}
 
 
 def grams(words: list[str], most: int) -> list[str]:
-    """The words, and then every 2 in a row, every 3, and so on.
+    """Return the words, then every 2 in a row, every 3, and so on, up to `most`.
 
     >>> grams(["in", "new", "york"], 2)
     ['in', 'new', 'york', 'in new', 'new york']
@@ -219,9 +213,9 @@ class TableEncoding:
 
     Parameters
     ----------
-    columns : a `Column` each, in the order in which rows have their features.
+    columns : a `Column` each, in the order of the features of a row.
     pairs : columns to multiply, two or three at a time: see `fiol.features.interactions`.
-    complete : False if there are other columns, of which the first frame tells the kinds.
+    complete : False if the first frame decides about other columns.
 
     `TableEncoding.infer` takes the kinds from a first frame. Numbers and booleans are numbers. Text is a date if all
     values are ISO dates, a time if all are times of day such as 13:45 or 13:45:00, words if the values have more than 4
@@ -252,7 +246,7 @@ class TableEncoding:
         object.__setattr__(self, "pairs", tuple(map(tuple, self.pairs)))
         names = self.names
         if len(set(names)) < len(names):
-            raise ValueError(f"column {next(n for n in names if names.count(n) > 1)!r} is there more than once")
+            refuse_twice(names)
         for pair in self.pairs:
             if len(pair) not in (2, 3) or not all(isinstance(element, str) for element in pair):
                 raise ValueError(f"pairs must be tuples of two or three names of columns, got {pair!r}")
@@ -262,20 +256,20 @@ class TableEncoding:
 
     @property
     def names(self) -> Names:
-        """What the columns are called."""
+        """The names of the columns."""
         return tuple(column.name for column in self.columns)
 
     def groups(self) -> list[str]:
-        """What a pair may name: columns, and parts of dates."""
+        """Return the names that a pair may have: columns, and parts of dates."""
         return [
             name for column in self.columns for name in (column.name, *(f"{column.name}.{p}" for p in column.parts))
         ]
 
-    # --- made --------------------------------------------------------------------------------------
-
     @classmethod
     def from_spec(cls, kinds: Any = None, pairs: Sequence[Sequence[str]] = ()) -> TableEncoding:
-        """What is told by hand, the rest left to the first frame: a mapping from columns to kinds, or to their fields.
+        """Return an encoding with the kinds that are given; the first frame decides about all other columns.
+
+        `kinds` is a mapping from columns to kinds, or to fields of `Column`.
 
         >>> TableEncoding.from_spec({"zip": "category", "text": {"kind": "words", "ngrams": 2}}).columns
         (Column(name='zip', kind='category', ngrams=1, parts=()), Column(name='text', kind='words', ngrams=2, parts=()))
@@ -292,29 +286,27 @@ class TableEncoding:
 
     @classmethod
     def infer(cls, frame: Any, overrides: Any = None) -> TableEncoding:
-        """The table encoding that the columns of a first frame ask for, but for what `given` is told by hand."""
+        """Return the encoding with kinds inferred from a frame, except for those given in `overrides`."""
         return cls.from_spec(overrides).completed(frame)
 
     def completed(self, frame: Any) -> TableEncoding:
-        """The table encoding with a kind for every column of a frame."""
+        """Return the encoding with a kind for every column of a frame."""
         if self.complete:
             return self
         frame = known_frame(frame)
         return self.completed_by(columns_of(frame))
 
     def completed_by(self, columns: Sequence[ColumnValues]) -> TableEncoding:
-        """Return the table encoding with a kind for each of these columns."""
-        told, names = {column.name: column for column in self.columns}, [values.name for values in columns]
-        strange = [name for name in told if name not in names]
-        if strange:
-            raise ValueError(f"the table encoding names columns that are not there: {enumeration(strange)}")
-        found = (told[v.name].with_parts(v) if v.name in told else infer_column(v) for v in columns)
+        """Return the encoding with a kind for each of these columns."""
+        given, names = {column.name: column for column in self.columns}, [values.name for values in columns]
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(f"the table encoding names columns that are not there: {enumeration(unknown)}")
+        found = (given[v.name].with_parts(v) if v.name in given else infer_column(v) for v in columns)
         return TableEncoding(tuple(found), self.pairs)
 
-    # --- used --------------------------------------------------------------------------------------
-
     def named_rows(self, frame: Any) -> NamedRows:
-        """The rows of a frame with these columns, in any order; those that are left out may be missing."""
+        """Return the encoded rows of a frame with these columns, in any order; skipped ones may be absent."""
         frame = known_frame(frame)
         needed = [column for column in self.columns if column.kind != "skip"]
         skipped = {column.name for column in self.columns if column.kind == "skip"}
@@ -330,31 +322,29 @@ class TableEncoding:
         return self.rows_of(feature_columns, len(frame))
 
     def rows_of(self, feature_columns: Sequence[FeatureColumn], rows: int) -> NamedRows:
-        """The features of all columns, and their pairs, row by row."""
+        """Return the features of all columns, and their interactions, row by row."""
         rows_and_names, groups = interleave(feature_columns, rows)
         return add_interactions(rows_and_names, groups, self.pairs)
 
     def describe(self) -> list[str]:
-        """What becomes of every column, in a line each."""
+        """Return the kind of every column in words, one line each."""
         return [*(column.describe() for column in self.columns), *(" * ".join(pair) for pair in self.pairs)]
 
-    # --- files -------------------------------------------------------------------------------------
-
     def to_json(self) -> dict[str, Any]:
-        """The table encoding as plain JSON."""
+        """Return the encoding as plain JSON."""
         columns = [column.to_json() for column in self.columns]
         return {"columns": columns, "pairs": list(map(list, self.pairs)), "complete": self.complete}
 
     @classmethod
-    def from_json(cls, told: Any) -> TableEncoding:
+    def from_json(cls, stored: Any) -> TableEncoding:
         """Return the table encoding that `to_json` wrote; raise ValueError if a field is unknown or has a wrong value.
 
         >>> TableEncoding.from_json({"columns": [{"name": "age", "kind": "number", "unit": "years"}]})
         Traceback (most recent call last):
         ValueError: a column has the unknown field 'unit'
         """
-        check_fields("a table encoding", told, cls)
-        columns, pairs, complete = told.get("columns", []), told.get("pairs", []), told.get("complete", True)
+        check_fields("a table encoding", stored, cls)
+        columns, pairs, complete = stored.get("columns", []), stored.get("pairs", []), stored.get("complete", True)
         if not isinstance(columns, list) or not isinstance(pairs, list) or type(complete) is not bool:
             raise ValueError("the columns and pairs of a table encoding must be lists, and complete true or false")
         try:
@@ -372,28 +362,28 @@ def column_from_json(stored: Any) -> Column:
     return Column(**{**stored, "kind": kind})
 
 
-def check_fields(what: str, told: Any, kind: Any) -> None:
-    """ValueError unless something told as JSON is a mapping with fields of a dataclass."""
-    if not isinstance(told, dict):
-        raise ValueError(f"{what} must be a mapping, got {told!r}")
-    for name in told:
+def check_fields(what: str, stored: Any, kind: Any) -> None:
+    """Raise ValueError unless a stored value is a mapping whose keys are fields of a dataclass."""
+    if not isinstance(stored, dict):
+        raise ValueError(f"{what} must be a mapping, got {stored!r}")
+    for name in stored:
         if name not in kind.__dataclass_fields__:
             raise ValueError(f"{what} has the unknown field {name!r}")
 
 
 def column_from_spec(name: Any, kind: Any) -> Column:
-    """A column as it is told by hand: by its kind, by its fields, or as it is."""
+    """Return a column given by its kind, by a mapping of its fields, or as a `Column`."""
     if isinstance(kind, Column):
         return kind
     if isinstance(kind, Mapping):
-        told = {"name": name, **kind}
-        check_fields(f"the table encoding of column {name!r}", told, Column)
-        return Column(**told)
+        fields = {"name": name, **kind}
+        check_fields(f"the table encoding of column {name!r}", fields, Column)
+        return Column(**fields)
     return Column(name, kind)
 
 
 def known_frame(frame: Any) -> Frame:
-    """A frame of a library that narwhals knows; TypeError if it is none."""
+    """Return a `Frame`; raise TypeError if narwhals does not support the object."""
     found = as_frame(frame)
     if found is None:
         raise TypeError(f"a table encoding is for frames, got {type(frame).__name__}")
@@ -401,7 +391,7 @@ def known_frame(frame: Any) -> Frame:
 
 
 def needs_encoding(frame: Frame) -> bool:
-    """Whether a frame is more than plain numbers: it has texts, dates, lists, or a value that is missing.
+    """Return whether a frame has text, dates, lists or missing values.
 
     >>> import pandas as pd
     >>> frames = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1.0, None]}), pd.DataFrame({"a": ["x"]})
@@ -420,28 +410,28 @@ def needs_encoding(frame: Frame) -> bool:
 
 
 def infer_column(values: ColumnValues) -> Column:
-    """The kind that a column of a first frame seems to have."""
+    """Return the column with the kind that its values suggest."""
     holds = values.holds
     if holds == "texts":
         nw, series = narwhals(), values.series
         if not isinstance(series, list) and series.dtype in (nw.Categorical, nw.Enum):
             return Column(values.name, "category")
-        told = values.texts()
-        if are_dates(told.texts):
+        found = values.texts()
+        if are_dates(found.texts):
             return Column(values.name, "date").with_parts(values)
-        if are_times(told.texts):
+        if are_times(found.texts):
             return Column(values.name, "time").with_parts(values)
-        return Column(values.name, "words" if are_long(told) else "category")
+        return Column(values.name, "words" if are_long(found) else "category")
     kinds = {"numbers": "number", "dates": "date", "times": "time", "lists": "tags", "nothing": "category"}
     return Column(values.name, kinds[holds]).with_parts(values)
 
 
-def are_long(told: Texts) -> bool:
-    """Whether texts are to be taken word by word.
+def are_long(values: Texts) -> bool:
+    """Return whether texts are encoded word by word.
 
     >>> are_long(Texts(np.array([0, 1]), ["all happy families are alike", "call me Ishmael, and do not ask why"]))
     True
     """
-    present = told.codes[told.codes >= 0]
-    words = sum(len(told.texts[code].split()) for code in present.tolist())
-    return 2 * len(told.texts) > len(present) and words > SHORT_TEXT * len(present)
+    present = values.codes[values.codes >= 0]
+    words = sum(len(values.texts[code].split()) for code in present.tolist())
+    return 2 * len(values.texts) > len(present) and words > SHORT_TEXT * len(present)

@@ -12,12 +12,12 @@ from fiol.components.row import Floats
 from fiol.features.chunk import HEAVIEST, LARGEST, kernel_array, loops
 from fiol.features.frames import as_frame, as_numbers
 
-#: What to do about values that are no targets, for the end of an error message.
+#: Ends of error messages about values that are no targets.
 MUST_BE_NUMBERS, ANY_LABELS = "it must be numbers", "fiol.OneVsRest and fiol.FIOLClassifier take any labels"
 
 
 def check_targets(y: Any, rows: int | None, loss: Loss) -> Floats:
-    """One target per row that the loss accepts, as float64; None is any number of rows.
+    """Return one target per row that the loss accepts, as float64; `rows` is None for any number of rows.
 
     >>> from fiol import Logistic
     >>> check_targets([1, -1, -1], 3, Logistic())
@@ -44,7 +44,7 @@ def check_targets(y: Any, rows: int | None, loss: Loss) -> Floats:
 
 
 def recoding(y: Any) -> str:
-    """How targets that are codes of classes become -1 and +1, for the end of an error message; '' if they are none.
+    """Return how to turn codes of classes into -1 and +1, for the end of an error message; '' for other targets.
 
     >>> recoding(np.array([0, 1])), recoding(np.array([1.0, 2.0]))
     (': use 2*y - 1', ': use 2*y - 3; fiol.OneVsRest and fiol.FIOLClassifier take any labels')
@@ -56,7 +56,7 @@ def recoding(y: Any) -> str:
 
 
 def check_sample_weights(sample_weight: Any, rows: int) -> Floats:
-    """One weight per row as float64, 1 by default.
+    """Return one weight per row as float64, 1 by default.
 
     >>> check_sample_weights(None, 2), check_sample_weights([1, 0], 2)
     (array([1., 1.]), array([1., 0.]))
@@ -71,7 +71,7 @@ def check_sample_weights(sample_weight: Any, rows: int) -> Floats:
 
 
 def one_per_row(name: str, values: Any, rows: int | None, advice: str = MUST_BE_NUMBERS) -> Any:
-    """A series with as many numbers as there are rows; `advice` ends the error of one that holds no numbers."""
+    """Return a series of one number per row as an array; `advice` ends the error for values that are no numbers."""
     frame = as_frame(values)
     array = as_numbers(values, lambda k: f"{name}[{k}]", name, advice) if frame is None else frame
     if array.shape != (rows,) and (rows is not None or len(array.shape) != 1):
@@ -84,7 +84,7 @@ def one_per_row(name: str, values: Any, rows: int | None, advice: str = MUST_BE_
 
 
 def check_range(name: str, values: Floats, low: float, high: float, wanted: str) -> None:
-    """Raise ValueError at the first value that is not finite, or not between `low` and `high`."""
+    """Raise ValueError for the first value that is not finite, or not between `low` and `high`."""
     wrong = ~((values >= low) & (values <= high))
     if wrong.any():
         value = values[wrong][0]

@@ -1,4 +1,4 @@
-"""All or nothing: what is remembered of rows is taken back, unless the call succeeds or has learned from some."""
+"""Transactions: changes are rolled back unless the call succeeds, or a learner has learned from some rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 
 class Rewindable(Protocol):
-    """An object that can take back what it remembered since a mark."""
+    """An object that can undo its changes since a mark."""
 
     def mark(self) -> Any:
-        """A token for `rewind`, made in constant time."""
+        """Return a token for `rewind`, made in constant time."""
 
     def rewind(self, mark: Any) -> None:
-        """Forget all that the object remembered since it made this mark."""
+        """Undo all changes since this mark."""
 
 
 class Counting(Protocol):
@@ -25,10 +25,10 @@ class Counting(Protocol):
 
 
 class Transaction:
-    """`with Transaction(a, b):` whatever is raised inside, KeyboardInterrupt included, a and b are as they were.
+    """`with Transaction(a, b):` restores a and b if any exception, also KeyboardInterrupt, leaves the block.
 
-    Not so if the `learner` has learned from rows inside: an interrupt has stopped it in the middle of them, and what
-    was remembered is needed. Then a and b stay as they are, and the exception says how many rows (`say_learned`).
+    If the `learner` has learned from rows inside, an interrupt stopped it between rows, and their features are needed:
+    a and b stay as they are, and the exception has the number of rows (`say_learned`).
 
     >>> from fiol.features.vocabulary import Vocabulary
     >>> vocabulary = Vocabulary(["age"])
@@ -48,8 +48,8 @@ class Transaction:
         self.rounds = 0 if learner is None else learner.rounds
         self.marks = [thing.mark() for thing in things]
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> Transaction:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -60,7 +60,7 @@ class Transaction:
         if learned:
             say_learned(error, learned)
             return
-        if rows_learned(error):  # by a model that is taken back, or that nobody keeps
+        if rows_learned(error):  # by a model that is rolled back or dropped
             say_learned(error, 0)
         try:
             self.rewind()
@@ -69,20 +69,20 @@ class Transaction:
             raise
 
     def rewind(self) -> None:
-        """Take everything back."""
+        """Undo all changes."""
         for thing, mark in zip(self.things, self.marks, strict=True):
             thing.rewind(mark)
 
 
 def rows_learned(error: BaseException) -> int:
-    """How many rows of the call that raised `error` have been learned from; those before its last, if it says so."""
+    """Return how many rows of the call that raised `error` were learned from."""
     return getattr(error, "rows_learned", 0)
 
 
 def say_learned(error: BaseException, rows: int, where: str = "") -> None:
-    """Let an exception say how many rows were learned from before it: as `error.rows_learned`, and in a note.
+    """Store the number of rows learned from before an exception as `error.rows_learned`, and in a note.
 
-    The note says `where`, too, if that is told.
+    `where` is put before the note.
 
     >>> error = KeyboardInterrupt()
     >>> say_learned(error, 3), say_learned(error, 5)

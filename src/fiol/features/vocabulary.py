@@ -1,4 +1,4 @@
-"""Named features: dicts as rows, by a vocabulary that grows (for a hash that does not, see `fiol.features.hashing`)."""
+"""Encode dicts as rows: `Encoder`, and `Vocabulary`, which numbers names as they appear (see also `Hashing`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import math
 import numbers
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,53 +15,54 @@ from fiol.components.row import Floats, Indices
 from fiol.features.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk, canonical, loops, refuse_value
 from fiol.features.transaction import Transaction
 
-#: Types of names that need no second look.
+#: Types of names that need no conversion.
 NAME_TYPES = frozenset((str, int))
 
 
 class Encoder:
-    """Dicts as rows: a key is the name of a feature, str or int, and its value a number.
+    """Encode dicts as rows: a key is the name of a feature, str or int, and its value a number.
 
-    A text as value is part of the name: {"color": "red"} is {"color=red": 1}. Zeros are left out.
+    A text value is part of the name: {"color": "red"} is {"color=red": 1}. Zeros are left out.
     """
 
-    #: How many features there are.
+    #: The number of features.
     size: int
-    #: The numbers of names that are str.
+    #: The numbers of str names.
     known: dict[str, int]
+    #: Returns the number of a name that is a str; raises for any other.
+    find: Callable[[Any], int]
 
     def number(self, name: str | int, owner: str = "x") -> int:
-        """The number of the feature `name`; errors say that `owner` has it."""
+        """Return the number of the feature `name`; errors name its row, `owner`."""
         raise NotImplementedError
 
     def knows(self, name: str | int) -> bool:
-        """Whether the feature `name` has a number already."""
+        """Return whether the feature `name` has a number."""
         return True
 
     def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
-        """The numbers of many names, all at once; without `grow` that of new ones is `unseen`."""
+        """Return the numbers of many names at once; without `grow`, new names get the number `unseen`."""
         raise NotImplementedError
 
     @property
     def tables(self) -> tuple[dict[Any, int], dict[Any, int], list[Any]]:
-        """The numbers of names that are str and of those that are int, and all names that have got a number."""
+        """The numbers of str names and of int names, and all names that have a number."""
         return self.known, {}, []
 
     def mark(self) -> Any:
-        """A token for `rewind`."""
+        """Return a token for `rewind`."""
 
     def rewind(self, mark: Any) -> None:
-        """Take back all names since the mark."""
+        """Remove all names added since the mark."""
 
     def look_up(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
-        """Indices, which rise, and values of a row whose names are all known, fast; None if it needs a second look."""
+        """Return the indices (ascending) and values of a row whose names are all known; None for any other row."""
         return looked_up(row, self.known) or looked_up(named_texts(row), self.known)
 
     def encode(self, rows: Iterable[Mapping[Any, Any]], grow: bool = True, unseen: int | None = None) -> Chunk:
-        """The rows as a chunk. If one of them is wrong, or `rows` raises, it is as if there had been no call.
+        """Return the rows as a chunk; nothing changes if one of them is invalid, or `rows` raises.
 
-        `grow=False` changes nothing: all features that have no number yet are number `unseen`, or left out if that is
-        None.
+        With `grow=False` no names are added: new features get the number `unseen`, or are left out if that is None.
         """
         if isinstance(rows, Mapping):
             raise TypeError("rows must be an iterable of dicts: for a single one use encode_one")
@@ -76,20 +77,20 @@ class Encoder:
             raise
         indptr = np.zeros(len(found) + 1, np.int64)
         np.cumsum([indices.shape[0] for indices, _ in found], out=indptr[1:])
-        found.append((np.empty(0, np.int32), np.empty(0)))  # nothing cannot be joined
+        found.append((np.empty(0, np.int32), np.empty(0)))  # numpy cannot join an empty list
         indices, data = zip(*found, strict=True)
         return Chunk(indptr, np.concatenate(indices), np.concatenate(data))
 
     def encode_one(
         self, row: Mapping[Any, Any], number: int | None = None, grow: bool = True, unseen: int | None = None
     ) -> tuple[Indices, Floats]:
-        """Indices, which rise, and values of one row; errors say that it is row `number`."""
+        """Return the indices (ascending) and values of one row; errors name row `number`."""
         return self.look_up(row) or self.encode_carefully(row, number, grow, unseen)
 
     def encode_carefully(
         self, row: Mapping[Any, Any], number: int | None, grow: bool, unseen: int | None
     ) -> tuple[Indices, Floats]:
-        """Return the indices, which rise, and values of one row of any kind, looking at every name."""
+        """Return the indices (ascending) and values of one row, checking every entry."""
         owner = "x" if number is None else f"X[{number}]"
         if not isinstance(row, Mapping):
             raise TypeError(f"{owner} must be a dict, got {type(row).__name__}")
@@ -108,7 +109,7 @@ class Encoder:
 
 
 def looked_up(row: Any, known: dict[str, int]) -> tuple[Indices, Floats] | None:
-    """Indices and values of a row, fast; None if it has a new name, a text, or something wrong."""
+    """Return indices and values of a row; None if it has a new name, a text, or a bad value."""
     try:
         n = len(row)
         indices, data = np.empty(n, np.int32), np.empty(n)
@@ -121,7 +122,7 @@ def looked_up(row: Any, known: dict[str, int]) -> tuple[Indices, Floats] | None:
 
 
 def named_texts(row: Any) -> dict[Any, Any] | None:
-    """Return a dict with every text value made part of its name, in the same order.
+    """Return a dict with every text value joined to its name, in the same order.
 
     Return None if `row` is not a plain dict, has no text, or has two entries that become one name.
 
@@ -141,12 +142,12 @@ def named_texts(row: Any) -> dict[Any, Any] | None:
 
 @functools.cache
 def packers(n: int) -> tuple[Any, Any]:
-    """How to write n integers, and n floats but nothing that is merely convertible to them, into an array."""
+    """Return functions that write n integers, and n floats, into an array, and convert nothing else."""
     return struct.Struct(f"{n}i").pack_into, struct.Struct(f"{n}d").pack_into
 
 
 def arranged(indices: Indices, data: Floats) -> tuple[Indices, Floats] | None:
-    """One row in canonical form; None if a value is out of range."""
+    """Return one row in canonical form; None if a value is out of range."""
     n = loops().arrange(indices, data, SMALLEST, LARGEST)
     if n < 0:
         return None
@@ -154,7 +155,7 @@ def arranged(indices: Indices, data: Floats) -> tuple[Indices, Floats] | None:
 
 
 def checked_entry(owner: str, key: Any, value: Any) -> tuple[str | int, float]:
-    """Name and value of a feature, checked."""
+    """Return the checked name and value of a feature."""
     name: str | int = key if type(key) is str or type(key) is int else check_name(owner, key)
     if isinstance(value, str):
         return f"{name}={value}", 1.0
@@ -165,12 +166,12 @@ def checked_entry(owner: str, key: Any, value: Any) -> tuple[str | int, float]:
 
 
 def feature(owner: str, name: str | int) -> str:
-    """How an error calls a feature of the row `owner`."""
+    """Return the name of a feature of the row `owner` for error messages."""
     return f"x[{name!r}]" if owner == "x" else f"{owner[:-1]}, {name!r}]"
 
 
 def check_name(owner: str, key: Any) -> str | int:
-    """A key as a plain str or int."""
+    """Return a key as a plain str or int."""
     if isinstance(key, str):
         return str(key)
     if isinstance(key, numbers.Integral) and not isinstance(key, bool):
@@ -179,7 +180,7 @@ def check_name(owner: str, key: Any) -> str | int:
 
 
 def check_value(owner: str, name: str | int, value: Any) -> float:
-    """A value as a float, infinite if it is beyond the largest one."""
+    """Return a value as a float, infinite if it is beyond the largest one."""
     if value is None or type(value).__name__ == "NAType":
         raise ValueError(f"{feature(owner, name)} is missing")
     try:
@@ -192,7 +193,7 @@ def check_value(owner: str, name: str | int, value: Any) -> float:
 
 
 class Vocabulary(Encoder):
-    """Features numbered in the order in which their names first appear with a value that is not 0.
+    """Number features in the order in which their names first appear with a value other than 0.
 
     >>> vocabulary = Vocabulary()
     >>> vocabulary.encode([{"age": 30, "color": "red"}, {"color": "blue", "size": 0}]).indices
@@ -204,32 +205,33 @@ class Vocabulary(Encoder):
     """
 
     def __init__(self, names: Iterable[str | int] = ()) -> None:
-        #: The name of every number.
+        #: The name of every feature.
         self.names: list[str | int] = []
         self.known, self._integers = {}, dict[int, int]()
+        self.find = self.known.__getitem__
         for name in names:
             self.number(name)
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """How many features there are."""
+        """The number of features."""
         return len(self.names)
 
     def table(self, name: str | int) -> dict[Any, int]:
-        """The numbers of names of this kind. True and 1.0, which equal 1, must not find it in the other one."""
+        """Return the numbers of names of this type: True and 1.0 equal 1, and must not be found as such."""
         return self.known if isinstance(name, str) else self._integers
 
     def knows(self, name: str | int) -> bool:
-        """Whether the feature `name` has a number already."""
+        """Return whether the feature `name` has a number."""
         return name in self.table(name)
 
     @property
     def tables(self) -> tuple[dict[Any, int], dict[Any, int], list[Any]]:
-        """The numbers of names that are str and of those that are int, and all names; those of this vocabulary."""
+        """The numbers of str names and of int names, and all names of this vocabulary."""
         return self.known, self._integers, self.names
 
     def number(self, name: str | int, owner: str = "x") -> int:
-        """The number of the feature `name`, the next one if it is new."""
+        """Return the number of the feature `name`, the next one if it is new."""
         table = self.table(name)
         found = table.get(name)
         if found is None:
@@ -238,33 +240,46 @@ class Vocabulary(Encoder):
                 raise ValueError(
                     f"{owner} has the new key {name!r}: index overflow, there are {MOST_FEATURES} features"
                 )
-            plain = str.__str__(name) if isinstance(name, str) else int(name)  # looking it up must run no code
+            plain = str.__str__(name) if isinstance(name, str) else int(name)  # a lookup must not run a subclass's code
             self.names.append(plain)
             table[plain] = found
         return found
 
     def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
-        """The numbers of many names, all at once; new ones get the next, or without `grow` the number `unseen`.
+        """Return the numbers of many names at once; new ones get the next, or without `grow` the number `unseen`.
 
         >>> vocabulary = Vocabulary(["b"])
         >>> vocabulary.numbers_of_names(["a", "b"], False, -1), vocabulary.numbers_of_names(["a", "b"], True, -1)
         (array([-1,  0]), array([1, 0]))
         """
         found = list(map(self.known.get, names))
-        for i, number in enumerate(found):
-            if number is None:
-                found[i] = self.number(names[i]) if grow else unseen
-        return np.array(found, np.int64)
+        if None not in found:
+            return np.array(found, np.int64)
+        numbers = np.array([-1 if number is None else number for number in found], np.int64)
+        places = np.flatnonzero(numbers < 0)
+        if not grow:
+            numbers[places] = unseen
+            return numbers
+        new = [str.__str__(names[i]) for i in places.tolist()]
+        distinct = list(dict.fromkeys(new))
+        start, room = len(self.names), MOST_FEATURES - len(self.names)
+        self.names += distinct[:room]  # before their numbers: `rewind` takes back what is here
+        self.known.update(zip(distinct, range(start, start + room), strict=False))
+        for name in distinct[room:]:
+            self.number(name)  # raises: there is no room
+        each_once = len(distinct) == len(new)
+        numbers[places] = range(start, start + len(new)) if each_once else [self.known[name] for name in new]
+        return numbers
 
     def mark(self) -> int:
-        """A token for `rewind`: the number of names."""
+        """Return a token for `rewind`: the number of names."""
         return len(self.names)
 
     def rewind(self, mark: int) -> None:
-        """Take back all names but the first `mark`."""
+        """Remove all names but the first `mark`."""
         if len(self.names) > mark:
             for name in self.names[mark:]:
-                self.table(name).pop(name, None)  # an interrupt may have come between the two
+                self.table(name).pop(name, None)  # an interrupt may come between the two lines of `number`
             del self.names[mark:]
 
     def __repr__(self) -> str:

@@ -18,14 +18,14 @@ from fiol.features.vocabulary import Vocabulary
 class Places(NamedTuple):
     """The numbers that the features and classes of one feature space have in another."""
 
-    features: Any  #: features[i] is the new number of feature i
-    scores: Any = None  #: scores[k] is the new code of class k; None if there are no classes
+    features: Any  #: new number of each feature
+    scores: Any = None  #: new code of each class; None without classes
 
 
-def merge_feature_spaces(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> tuple[FeatureSpace, list[Places]]:
-    """A new feature space with the features and classes of all, in their order, and the `Places` of each space in it.
+def merge_feature_spaces(spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> tuple[FeatureSpace, list[Places]]:
+    """Return a feature space with the features and classes of all, in their order, and the `Places` of each.
 
-    All have the same options. ValueError if they do not go together, by what they are `called`.
+    All have the same options. Raise ValueError, with the names in `owners`, if spaces are incompatible.
 
     >>> a, b = FeatureSpace(), FeatureSpace()
     >>> rows = a.encode_rows([{"age": 30.0, "size": 3.0}]), b.encode_rows([{"color": "red", "age": 31.0}])
@@ -36,42 +36,42 @@ def merge_feature_spaces(spaces: Sequence[FeatureSpace], called: Sequence[str]) 
     first = spaces[0]
     width = first.width if first.bits is None else None
     new = FeatureSpace(width, first.bits, first.max_features, first.counts_unseen, first.any_names)
-    new.table_encoding = merge_encodings(spaces, called)
-    features = merge_features(new, spaces, called)
-    scores = merge_labels(new, spaces, called)
+    new.table_encoding = merge_encodings(spaces, owners)
+    features = merge_features(new, spaces, owners)
+    scores = merge_labels(new, spaces, owners)
     return new, [Places(*pair) for pair in zip(features, scores, strict=True)]
 
 
-def merge_features(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequence[str]) -> list[Any]:
-    """Let `new` have the features of all; for each space, the new numbers of its features."""
+def merge_features(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> list[Any]:
+    """Add the features of all spaces to `new`; return for each space the new numbers of its features."""
     named = [k for k, space in enumerate(spaces) if isinstance(space.encoder, Vocabulary)]
     if named:
-        for space, name in zip(spaces, called, strict=True):
+        for space, name in zip(spaces, owners, strict=True):
             if names_of(space, new.table_encoding is not None) is None:
                 raise ValueError(
-                    f"{name} has numbered features, {called[named[0]]} named ones: bits=... lets them share"
+                    f"{name} has numbered features, {owners[named[0]]} named ones: bits=... lets them share"
                 )
         lists = [names_of(space, new.table_encoding is not None) or [] for space in spaces]
-        names, places = merge_names(lists)
+        names, places = join_names(lists)
         new.encoder, new.features = Vocabulary(names), len(names)
         return places
     new.features = max(space.features for space in spaces)
-    new.dense_columns = common_width(spaces, called)
+    new.dense_columns = common_width(spaces, owners)
     if not isinstance(new.encoder, Hashing):
-        return merge_columns(new, spaces, called)
+        return merge_columns(new, spaces, owners)
     new.encoder = spaces[0].encoder
-    for space, name in zip(spaces, called, strict=True):
+    for space, name in zip(spaces, owners, strict=True):
         if space.encoder != new.encoder:
-            raise ValueError(f"{name} hashes names by {space.encoder!r}, {called[0]} by {new.encoder!r}")
+            raise ValueError(f"{name} hashes names by {space.encoder!r}, {owners[0]} by {new.encoder!r}")
     return [np.arange(new.features)] * len(spaces)
 
 
-def common_width(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> int | None:
+def common_width(spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> int | None:
     """Return the number of columns of the arrays that feature spaces have learned from, None if there were no arrays.
 
     Raises ValueError if two spaces have learned from arrays of different widths.
     """
-    known = [(space.dense_columns, name) for space, name in zip(spaces, called, strict=True) if space.dense_columns]
+    known = [(space.dense_columns, name) for space, name in zip(spaces, owners, strict=True) if space.dense_columns]
     for width, name in known[1:]:
         if width != known[0][0]:
             raise ValueError(
@@ -82,10 +82,10 @@ def common_width(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> int |
 
 
 def check_descends(space: FeatureSpace, base: FeatureSpace, name: str) -> None:
-    """Raise ValueError if a learner called `name` with this feature space cannot have gone on from a copy of the base.
+    """Raise ValueError if a learner with this feature space cannot be a continued copy of the base.
 
-    Features and classes are only added, so those of the base come first. With `max_features` features are dropped as
-    well, and the check leaves features out.
+    Features and classes are only added, so those of the base come first. With `max_features` features are also dropped,
+    and only classes are checked.
     """
     what = "it did not go on from a copy of base, or features were dropped since: prune after merging"
     if base.labels is not None and space.labels is not None:
@@ -103,7 +103,7 @@ def check_descends(space: FeatureSpace, base: FeatureSpace, name: str) -> None:
 
 
 def names_of(space: FeatureSpace, coded: bool) -> list[str | int] | None:
-    """The names of features, those of columns where others have a table encoding; None if features are numbers."""
+    """Return the names of features, those of columns if `coded`; None if features are numbers."""
     if isinstance(space.encoder, Vocabulary):
         return space.encoder.names
     if space.columns is not None and coded:
@@ -111,11 +111,11 @@ def names_of(space: FeatureSpace, coded: bool) -> list[str | int] | None:
     return None if space.features else []
 
 
-def merge_encodings(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> TableEncoding | None:
-    """The table encoding that all have who have one; ValueError if two differ."""
+def merge_encodings(spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> TableEncoding | None:
+    """Return the common table encoding of all spaces that have one; raise ValueError if two differ."""
     known = [
         (space.table_encoding, name)
-        for space, name in zip(spaces, called, strict=True)
+        for space, name in zip(spaces, owners, strict=True)
         if space.table_encoding is not None
     ]
     whole = [pair for pair in known if pair[0].complete] or known
@@ -128,52 +128,52 @@ def merge_encodings(spaces: Sequence[FeatureSpace], called: Sequence[str]) -> Ta
 
 
 def difference(a: TableEncoding, b: TableEncoding) -> str:
-    """The first column in which two table encodings differ, as both have it."""
+    """Return the first column in which two table encodings differ, in words."""
     pairs = ((x, next((y for y in b.columns if y.name == x.name), None)) for x in (*a.columns, *b.columns))
     one = next((x for x, y in pairs if x != y), None)
     return f"{a.pairs} and {b.pairs}" if one is None else one.describe()
 
 
-def merge_columns(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequence[str]) -> list[Any]:
-    """Let `new` have the columns of those that have any, which must be the same in whatever order."""
+def merge_columns(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> list[Any]:
+    """Give `new` the columns of all spaces that have columns, which must be the same in any order."""
     places = [np.arange(space.features) for space in spaces]
     known = [k for k, space in enumerate(spaces) if space.columns is not None]
     if not known:
         return places
-    columns, found = merge_names([spaces[k].columns or () for k in known])
+    columns, found = join_names([spaces[k].columns or () for k in known])
     for k, place in zip(known, found, strict=True):
         if len(place) < len(columns):
             lacks = next(name for name in columns if name not in (spaces[k].columns or ()))
             raise ValueError(
-                f"{called[k]} has no column {lacks!r}, which another has: frames must have the same columns"
+                f"{owners[k]} has no column {lacks!r}, which another has: frames must have the same columns"
             )
         places[k] = place
-    for space, name in zip(spaces, called, strict=True):
+    for space, name in zip(spaces, owners, strict=True):
         if space.features > len(columns):
-            raise ValueError(f"{name} has {space.features} features, {called[known[0]]} has {len(columns)} columns")
+            raise ValueError(f"{name} has {space.features} features, {owners[known[0]]} has {len(columns)} columns")
     new.columns = tuple(columns)
     return places
 
 
-def merge_labels(new: FeatureSpace, spaces: Sequence[FeatureSpace], called: Sequence[str]) -> list[Any]:
-    """Let `new` have the classes of all; for each space, the new codes of its classes."""
+def merge_labels(new: FeatureSpace, spaces: Sequence[FeatureSpace], owners: Sequence[str]) -> list[Any]:
+    """Add the classes of all spaces to `new`; return for each space the new codes of its classes."""
     found = [space.labels for space in spaces]
     if all(labels is None for labels in found):
         return [None] * len(spaces)
     lists = [[] if labels is None else labels.classes for labels in found]
-    classes, places = merge_names(lists)
+    classes, places = join_names(lists)
     closed = any(labels is not None and labels.closed for labels in found)
-    for own, name in zip(lists, called, strict=True):
+    for own, name in zip(lists, owners, strict=True):
         if closed and len(own) < len(classes):
-            raise ValueError(f"{name} has the classes {own}, of {classes}, and there will be no others")
+            raise ValueError(f"{name} has the classes {own}, of {classes} in all, which are closed")
     new.labels = Labels(classes, closed)
     return places
 
 
-def merge_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
-    """All names, each once, in the order in which they come; and for each list, the places of its names among them.
+def join_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
+    """Return all names, each once, in order of appearance; and for each list, the positions of its names.
 
-    >>> merge_names([["b", "a"], ["c", "a"]])
+    >>> join_names([["b", "a"], ["c", "a"]])
     (['b', 'a', 'c'], [array([0, 1]), array([2, 1])])
     """
     numbers: dict[Any, int] = {}
@@ -181,11 +181,11 @@ def merge_names(lists: Sequence[Iterable[Any]]) -> tuple[list[Any], list[Any]]:
     return list(numbers), places
 
 
-def check_places(update: Component, places: list[Places], called: list[str]) -> None:
-    """Refuse to move a feature to another number where the recipe knows features by their numbers."""
+def check_places(update: Component, places: list[Places], owners: list[str]) -> None:
+    """Raise ValueError if a feature gets another number, and a component has one number per feature."""
     sizes = per_feature_sizes(update)
-    for place, name in zip(places, called, strict=True):
+    for place, name in zip(places, owners, strict=True):
         if sizes and (place.features != np.arange(len(place.features))).any():
             raise ValueError(
-                f"{name} has its features in another order than {called[0]}, but {sizes[0][0]} has one number for each"
+                f"{name} has its features in another order than {owners[0]}, but {sizes[0][0]} has one number for each"
             )

@@ -20,7 +20,6 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.joint_losses import JointLoss, Softmax
 from fiol.components.losses import Logistic, Loss
@@ -30,7 +29,7 @@ from fiol.features.containers import to_chunk
 from fiol.features.frames import Frame
 from fiol.features.labels import AnyLabels, sorted_codes
 from fiol.features.targets import check_range
-from fiol.integrations.estimators import LinearEstimator, with_weights
+from fiol.integrations.estimators import LinearEstimator
 from fiol.integrations.fitting import accuracy, continued
 from fiol.integrations.validation import (
     CSR_TYPES,
@@ -252,7 +251,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
             return self
         with unless_refused(self):
-            chunk = to_chunk(X, n_features=self.n_features_in_) if frame is None else self._inside().core.read_in(frame)
+            chunk = (
+                to_chunk(X, n_features=self.n_features_in_) if frame is None else self._inside().core.read_rows(frame)
+            )
             sample_weights = self._sample_weights(sample_weight, X)
             codes = self._codes(one_array(y, chunk.rows))
             sample_weights = self._weighted(sample_weights, codes)
@@ -451,26 +452,6 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     def intercept_(self) -> Any:
         """Intercepts: one for two classes, otherwise one per class."""
         return self._weights_and_intercepts()[1]
-
-    def to_sklearn(self) -> Any:
-        """A model of scikit-learn alone, with these weights: `LogisticRegression` for softmax, and for logistic loss of
-        two classes, `SGDClassifier` for more; otherwise `LinearSVC`.
-        """
-        from sklearn.linear_model import LogisticRegression, SGDClassifier
-        from sklearn.svm import LinearSVC
-
-        check_is_fitted(self)
-        if len(self.classes_) == 1:
-            raise ValueError(
-                f"no model of scikit-learn knows a single class: {self.classes_.tolist()[0]!r} is the only one so far"
-            )
-        loss = self._fitted_loss()
-        logistic = loss.link == "logit" and loss.link_factor == 1.0
-        if logistic and (isinstance(loss, JointLoss) or len(self.classes_) == 2):
-            model = LogisticRegression()
-        else:
-            model = SGDClassifier(loss="log_loss") if logistic else LinearSVC()
-        return with_weights(model, self, self.coef_, self.intercept_, classes_=self.classes_)
 
 
 def no_l1(penalty: Any) -> bool:

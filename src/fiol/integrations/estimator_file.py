@@ -36,6 +36,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.component import Component
+from fiol.exportable import Exportable
 from fiol.features.labels import AnyLabels
 from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
@@ -53,8 +54,8 @@ RENAMED_PARAMETERS = {"coding": "table_encoding"}
 OWN_ARRAYS = ("losses", "classes", "class_weights")
 
 
-class Saved:
-    """An estimator that is saved and loaded."""
+class Saved(Exportable):
+    """An estimator that is saved, loaded and exported."""
 
     #: What files of the class hold.
     _kind: ClassVar[str]

@@ -192,7 +192,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         """`ask(X)`, where scikit-learn's checks, which take longer than scores, are made for what needs them."""
         check_is_fitted(self)
         if self._coded:
-            return ask(self._inside().core.read_in(self._frame_to_code(X, first=False)))
+            return ask(self._inside().core.read_rows(self._frame_to_code(X, first=False)))
         if self._plain(X):
             try:
                 return ask(X)
@@ -441,19 +441,3 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__doc__ = (cls.__doc__ or "").replace("    {parameters}", PARAMETERS.strip("\n"))
-
-
-def with_weights(model: Any, estimator: LinearEstimator, coef: Any, intercept: Any, **others: Any) -> Any:
-    """A model of scikit-learn with these weights."""
-    if estimator._coded:
-        raise TypeError(
-            "this model makes features of texts, dates or holes itself, which no model of scikit-learn does"
-        )
-    model.coef_ = coef.toarray() if sparse.issparse(coef) else coef.copy()
-    model.intercept_ = np.copy(intercept) if np.ndim(intercept) else intercept
-    for name in ("n_features_in_", "feature_names_in_", "n_iter_"):
-        if hasattr(estimator, name):
-            setattr(model, name, getattr(estimator, name))
-    for name, value in others.items():
-        setattr(model, name, value)
-    return model

@@ -142,7 +142,7 @@ def continued(old: Any, new: Any) -> Any:
         raise ValueError(
             f"with warm_start, X must have the {old.n_features} features of the last fit, got {new.n_features}"
         )
-    if old.core.has_recipe_of(new.core):
+    if old.core.has_update_of(new.core):
         return old
     places = slice(None) if old.classes is None else old.core.codes_of(new.classes)
     new.start_from(old.weights[places], old.intercept if old.classes is None else old.intercept[places])

@@ -12,14 +12,13 @@ try:
 except ImportError as error:
     raise ImportError("fiol.FIOLClassifier needs scikit-learn: pip install fiol[sklearn]") from error
 from sklearn.model_selection import ShuffleSplit
-from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.features.containers import to_chunk
 from fiol.features.frames import Frame
 from fiol.features.targets import check_targets
-from fiol.integrations.estimators import LinearEstimator, with_weights
+from fiol.integrations.estimators import LinearEstimator
 from fiol.integrations.fitting import Passes, continued, predictions, r2
 from fiol.integrations.validation import (
     CSR_TYPES,
@@ -226,14 +225,3 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     def intercept_(self) -> Any:
         """The intercept, as an array of one."""
         return self._weights_and_intercepts()[1]
-
-    def to_sklearn(self) -> Any:
-        """A model of scikit-learn alone, with these weights: `PoissonRegressor` for counts, else `LinearRegression`."""
-        from sklearn.linear_model import LinearRegression, PoissonRegressor
-
-        check_is_fitted(self)
-        if self._fitted_loss().link == "log":
-            model = with_weights(PoissonRegressor(), self, self.coef_, float(self.intercept_[0]))
-            model._base_loss = model._get_loss()
-            return model
-        return with_weights(LinearRegression(), self, self.coef_, float(self.intercept_[0]))

@@ -44,7 +44,7 @@ from fiol.features.frames import (
     series_name,
 )
 from fiol.features.labels import AnyLabels, plain_label
-from fiol.features.turns import Turns
+from fiol.features.lock import Lock
 from fiol.integrations.parameters import AUTOMATIC, GEOMETRIES, SOLVERS, STEP_SIZES, make_update
 from fiol.learner import Learner
 from fiol.learner.arguments import check_flag
@@ -116,7 +116,7 @@ class LinearModel(base.Estimator):
         self.bits = bits
         self._space = FeatureSpace(bits=bits, any_names=True)
         self._y_name: Any = None
-        self._turns = Turns()
+        self._lock = Lock()
         self._update = self._make_update()
         self._space.counts_unseen = self._new_learner().core.counts_unseen
 
@@ -157,7 +157,7 @@ class LinearModel(base.Estimator):
 
         The weights stay; what has been learned about steps is forgotten. Nothing changes if there is an error.
         """
-        with self._turns:
+        with self._lock:
             self._mutate(new_attrs)
 
     def _mutate(self, new_attrs: dict[str, Any]) -> None:
@@ -180,12 +180,12 @@ class LinearModel(base.Estimator):
         return len(pickle.dumps(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._turns:  # names and weights of one moment
-            return copy.deepcopy({name: value for name, value in self.__dict__.items() if name != "_turns"})
+        with self._lock:  # names and weights of one moment
+            return copy.deepcopy({name: value for name, value in self.__dict__.items() if name != "_lock"})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._turns = Turns()
+        self._lock = Lock()
 
     @property
     def rounds(self) -> int:
@@ -202,16 +202,13 @@ class LinearModel(base.Estimator):
         """One round, or an error and none; the model that goes on from it."""
         if model.core.fast_learn_dict(x, y, w, self._space) is not None:
             return model
-        row = self._space.known_row(x)
-        if row is not None and model.core.fast_learn_row(*row, y, w, self._space) is not None:
-            return model
         with calling_it(ONE_CALLED), self._space.transaction(learner=self):
             return self._taught(model, one_row(*self._space.encode_row(x)), AnyLabels([y]), [w])
 
     def _rounds(self, model: Any, frame: Frame, y: Any, w: Any) -> Any:
         """Learn from every row of a frame, one round each, and return the model, which may be a new one."""
         called = {"sample_weight[0]": "w"} if is_number(w) else MANY_CALLED
-        with self._turns, calling_it(called), self._space.transaction(learner=self):
+        with self._lock, calling_it(called), self._space.transaction(learner=self):
             chunk = self._space.encode_rows(frame)
             return self._taught(model, chunk, y, np.full(chunk.rows, w) if is_number(w) else w)
 
@@ -222,26 +219,20 @@ class LinearModel(base.Estimator):
 
     def _scores_one(self, model: InnerModel, x: Any) -> Floats:
         """The score, or the scores, of one row, as an array of one row."""
-        with self._turns:
+        with self._lock:
             if isinstance(model, OneVsRest):
-                return model.core.scores_of_dict(x, self._space, lock=self._turns)[None]
-            z = model.core.fast_score_dict(x, self._space, lock=self._turns)
-            return model.core.score_canonical(one_row(*self._space.read_row(x))) if z is None else np.array([z])
+                return model.core.scores_of_dict(x, self._space)[None]
+            return model.core.score_canonical(one_row(*self._space.read_row(x)))
 
-    def _event(self, learner: Learner, x: Any, predict: bool) -> float | None:
-        """The score of one row by a learner of one score, or its prediction; None if it needs a second look."""
-        fast_path, space = learner.core.engine.fast_path, self._space
-        found = fast_path.predict(x) if predict else fast_path.score(x)
-        current = (
-            fast_path.space is space
-            and fast_path.encoder is space.encoder
-            and fast_path is learner.core.engine.fast_path
-        )
-        return found if current else None
+    def _fast_score(self, learner: Learner, x: Any, predict: bool) -> float | None:
+        """The score of one row by a learner of one score, or its prediction; None if it needs `_scores_one`."""
+        core, space = learner.core, self._space
+        z = core.engine.fast_path.score_dict(space.encoder.find, x, predict)  # type: ignore[union-attr]
+        return core.fast_score_dict(x, space, predict=predict) if z is None else z
 
     def _scores_many(self, model: InnerModel, frame: Frame) -> Floats:
         """The scores of the rows of a frame."""
-        with self._turns:
+        with self._lock:
             return model.core.score_canonical(self._space.read(frame))
 
     def _named_weights(self, w: Floats) -> dict[Any, float]:
@@ -336,28 +327,21 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """One round with the features x, the label y and the weight w, which multiplies the loss."""
-        turns = self._turns
-        try:
-            turns.acquire()
+        with self._lock:
             model, pair = self._model, self._pair()
             if pair is not None and (y is True or y is False):
-                space, fast_path = self._space, pair.core.engine.fast_path
-                if fast_path.space is space and fast_path.encoder is space.encoder:
-                    z = fast_path.learn(x, 1.0 if y else -1.0, w)
-                    if z is not None:
-                        if not math.isfinite(z):
-                            pair.core.warn_if_score_not_finite(z)
-                        return
+                space, core = self._space, pair.core
+                target, limit = 1.0 if y else -1.0, core.space.features
+                z = core.engine.fast_path.learn_dict(space.encoder.find, x, target, w, limit)  # type: ignore[union-attr]
+                if z is not None:
+                    if not math.isfinite(z):
+                        core.warn_if_score_not_finite(z)
+                    return
             if model is None:
                 with self._first(self._new_model(y)) as model:
                     self._model = self._round(model, x, y, w)
             else:
                 self._model = self._round(model, x, y, w)
-        finally:
-            try:  # noqa: SIM105
-                turns.release()
-            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
-                pass
 
     def _pair(self) -> Learner | None:
         """The learner that tells False from True; None unless there is one."""
@@ -371,7 +355,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         frame, labels = framed(X), as_list(y)
         if len(labels) != len(frame):
             raise ValueError(f"y must have one label per row: {len(frame)}, got {len(labels)}")
-        with self._turns:
+        with self._lock:
             if labels:
                 with (
                     self._first(self._new_model(labels[0]))
@@ -425,14 +409,14 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def predict_one(self, x: dict[Any, Any]) -> Any:  # type: ignore[override]
         """The class with the highest score; None before there is any."""
-        pair = self._pair()
-        if pair is not None:
-            z = self._event(pair, x, predict=False)
-            if z is not None:
-                return z > 0.0
-        if self._model is None:
-            return None
-        with self._turns:
+        with self._lock:
+            pair = self._pair()
+            if pair is not None:
+                z = self._fast_score(pair, x, predict=False)
+                if z is not None:
+                    return z > 0.0
+            if self._model is None:
+                return None
             return self.classes[self._scores_one(self._model, x).argmax()]
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
@@ -443,14 +427,14 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         """
         if self._update.loss.link != "logit":
             self._has_probabilities()
-        pair = self._pair()
-        if pair is not None:
-            yes = self._event(pair, x, predict=True)
-            if yes is not None:
-                return {False: 1.0 - yes, True: yes}
-        if self._model is None:
-            return {False: 0.5, True: 0.5}
-        with self._turns:
+        with self._lock:
+            pair = self._pair()
+            if pair is not None:
+                yes = self._fast_score(pair, x, predict=True)
+                if yes is not None:
+                    return {False: 1.0 - yes, True: yes}
+            if self._model is None:
+                return {False: 0.5, True: 0.5}
             p = self._probabilities(self._model, self._scores_one(self._model, x))
             return dict(zip(self.classes, p[0].tolist(), strict=True))
 
@@ -459,7 +443,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         frame = framed(X)
         if self._model is None:
             return series_like(frame, [None] * len(frame), self._y_name)
-        with self._turns:
+        with self._lock:
             classes, best = labels_like(frame, self.classes), self._scores_many(self._model, frame).argmax(axis=1)
         return series_like(frame, [classes[code] for code in best], self._y_name)
 
@@ -469,7 +453,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         self._has_probabilities()
         if self._model is None:
             return frame_like(frame, {label: np.full(len(frame), 0.5) for label in (False, True)})
-        with self._turns:
+        with self._lock:
             p = self._probabilities(self._model, self._scores_many(self._model, frame))
             return frame_like(frame, dict(zip(self.classes, np.ascontiguousarray(p.T), strict=True)))
 
@@ -502,7 +486,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     @property
     def weights(self) -> dict[Any, dict[Any, float]]:
         """For every class, or True, the weights that are not 0 by feature."""
-        with self._turns:
+        with self._lock:
             model = self._model
             if model is not None and not isinstance(model, OneVsRest):
                 return dict(zip(self.classes, map(self._named_weights, model.weights), strict=True))
@@ -511,7 +495,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
     @property
     def intercept(self) -> dict[Any, float]:
         """The intercept of every class, or that of True."""
-        with self._turns:
+        with self._lock:
             model = self._model
             if model is not None and not isinstance(model, OneVsRest):
                 return dict(zip(self.classes, model.intercept.tolist(), strict=True))
@@ -581,23 +565,14 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
         """One round with the features x, the target y and the weight w, which multiplies the loss."""
-        turns = self._turns
-        try:
-            turns.acquire()
+        with self._lock:
             learner, space = self._learner, self._space
-            fast_path = learner.core.engine.fast_path
-            if fast_path.space is space and fast_path.encoder is space.encoder:
-                z = fast_path.learn(x, y, w)
-                if z is not None:
-                    if not math.isfinite(z):
-                        learner.core.warn_if_score_not_finite(z)
-                    return
-            self._round(learner, x, y, w)
-        finally:
-            try:  # noqa: SIM105
-                turns.release()
-            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
-                pass
+            core = learner.core
+            z = core.engine.fast_path.learn_dict(space.encoder.find, x, y, w, core.space.features)  # type: ignore[union-attr]
+            if z is None:
+                self._round(learner, x, y, w)
+            elif not math.isfinite(z):
+                core.warn_if_score_not_finite(z)
 
     @property
     def rounds(self) -> int:
@@ -613,18 +588,10 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The predicted target: the score, or exp(score) for counts."""
-        learner, space = self._learner, self._space
-        fast_path = learner.core.engine.fast_path
-        found = fast_path.predict(x)
-        if (
-            found is not None
-            and fast_path.space is space
-            and fast_path.encoder is space.encoder
-            and fast_path is learner.core.engine.fast_path
-        ):
-            return found  # type: ignore[no-any-return]
-        with self._turns:
-            return float(self._learner.core.predictions(self._scores_one(self._learner, x))[0])
+        with self._lock:
+            core = self._learner.core
+            found = self._fast_score(self._learner, x, predict=True)
+            return float(core.predictions(self._scores_one(self._learner, x))[0]) if found is None else found
 
     def predict_many(self, X: Any) -> Any:
         """Return the predicted targets of the rows of a frame, as a series."""
@@ -640,13 +607,13 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
     @property
     def weights(self) -> dict[Any, float]:
         """The weights that are not 0, by feature."""
-        with self._turns:
+        with self._lock:
             return self._named_weights(self._learner.weights)
 
     @property
     def intercept(self) -> float:
         """The intercept."""
-        with self._turns:
+        with self._lock:
             return float(self._learner.intercept)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.engine.parallel.shards import ALONE, GROWTH, SEARCH_ROWS, spacing
+from fiol.engine.parallel.rounds import ALONE, GROWTH, SEARCH_ROWS, spacing
 from fiol.features.frames import arrow
 from fiol.integrations.spark_rows import SparkRows, from_ipc, to_ipc
 from fiol.integrations.spark_training import ANSWER, PartFigures, answer, keys_apart, partition_id, quoted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -15,21 +16,20 @@ from fiol.components.row import Floats
 from fiol.components.subproblem import expect
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import make_engine
-from fiol.engine.single_row.fast_path import fallback
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, target_of
 from fiol.features.blocks import scattered
-from fiol.features.chunk import Chunk
+from fiol.features.chunk import MOST_FEATURES, Chunk
 from fiol.features.feature_space import FeatureSpace, counted, one_row
 from fiol.features.frames import as_list
 from fiol.features.labels import AnyLabels, labels_of_rows
+from fiol.features.numbered_rows import NumberedRow, number_arrays
 from fiol.features.targets import check_sample_weights
-from fiol.features.vocabulary import Vocabulary, named_texts
+from fiol.features.transaction import Transaction
+from fiol.features.vocabulary import Vocabulary
 from fiol.learner.arguments import check_dtype, check_flag, fixed_features, labels_for, plans_of, table_encoding_given
 from fiol.learner.model_core import ModelCore, known_classes
 from fiol.persistence import records
 from fiol.summary import typical_sizes
-
-#: The types of targets and sample weights that the fast path for single rows takes.
-TARGET_TYPES = {float, int, np.float64, np.int64}
 
 
 class LearnerCore(ModelCore):
@@ -239,70 +239,66 @@ class LearnerCore(ModelCore):
         return scores
 
     def entered(self, chunk: Chunk) -> Chunk:
-        """Return the rows as the working geometry sees them."""
+        """Return the rows in the coordinates of the geometry."""
         return Chunk(*self.update.geometry.reparametrization().transform_rows(chunk, self.space.features))
 
     # --- learning from single rows --------------------------------------------------------------
 
-    def fast_learn_row(
-        self, indices: Any, values: Any, y: Any, sample_weight: Any, *outer: FeatureSpace, grows: bool = False
-    ) -> float | None:
-        """Make the round of a row in canonical form and return its score before; None, and no round, for any other row.
+    def fast_learn_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> float | None:
+        """Make the round of a row given as arrays, and return its score before; None, and no round, for other rows."""
+        z = self.engine.fast_path.learn_arrays(indices, values, y, sample_weight, self.space.features)
+        if z is not None:
+            return z if math.isfinite(z) else self.warn_if_score_not_finite(z)  # type: ignore[no-any-return]
+        row = number_arrays(indices, values)
+        return None if row is None else self.fast_learn_numbered(row, y, sample_weight)
 
-        A feature that was never seen is added only if the learner `grows`, and has memory for it. `outer` are the
-        feature spaces that `fast_learn_dict` gets for the same model: rows and dicts share compiled functions.
+    def fast_learn_dict(self, row: Any, y: Any, sample_weight: Any, *outer: FeatureSpace) -> float | None:
+        """Make the round of a dict and return its score before; None, and no round, if it needs `learn`.
+
+        The first of the `outer` spaces numbers its names, or the learner's own.
         """
-        if type(y) not in TARGET_TYPES or type(sample_weight) not in TARGET_TYPES or self.whole_rows:
+        spaces = *outer, self.space
+        if self.whole_rows or self.engine.prepare_fast_path(learning=True) is NO_FAST_PATH:
             return None
-        y, sample_weight, space = float(y), float(sample_weight), self.space
-        fast = self.engine.prepare_fast_path(len(values), (*outer, space), learning=True, grows=grows)
-        if fast.learn is fallback:
-            z = self.engine.learn_one(indices, values, y, sample_weight, space.features)
-        else:
-            z = fast.learn(indices, values, y, sample_weight)
-        self.warn_if_score_not_finite(z)
+        with Transaction(*spaces, learner=self) as taken:
+            numbered = spaces[0].number_dict(row, learning=True)
+            z = None if numbered is None else self.fast_learn_numbered(numbered, y, sample_weight)
+            if z is None:
+                taken.rewind()
         return z
 
-    def fast_learn_dict(
-        self, row: Any, y: Any, sample_weight: Any, *outer: FeatureSpace, grows: bool = True
-    ) -> float | None:
-        """`fast_learn_row` for a dict; the first of the `outer` spaces numbers its names, or the learner's own."""
-        if (
-            type(y) not in TARGET_TYPES
-            or type(sample_weight) not in TARGET_TYPES
-            or self.whole_rows
-            or type(row) is not dict
-        ):
+    def fast_learn_numbered(self, row: NumberedRow, y: Any, sample_weight: Any) -> float | None:
+        """Make the round of a numbered row and return its score before; None, and no round, if it needs `learn`.
+
+        A feature that was never seen is new, unless the number of features is fixed.
+        """
+        target, weight, space = target_of(y), target_of(sample_weight), self.space
+        if target is None or weight is None or self.whole_rows:
             return None
-        fast = self.engine.prepare_fast_path(len(row), (*outer, self.space), learning=True, grows=grows)
-        z = call_with_text(fast.learn, row, float(y), float(sample_weight))
+        features, rounds = space.features, self.rounds
+        self.extend(row.features)
+        try:
+            z = self.engine.learn_numbered(row, target, weight, space.features)
+        finally:
+            if self.rounds == rounds:
+                space.features = features
         self.warn_if_score_not_finite(z)
         return z
 
     def learn_dict(self, features: Any, y: Any, sample_weight: Any) -> Any:
-        """Make the round of a dict of features, whatever is in it, and return its score before."""
+        """Make the round of any dict of features, and return its score before."""
         z = self.fast_learn_dict(features, y, sample_weight)
         if z is not None:
             return z
-        space = self.space
-        if space.max_features is not None:
-            X, _ = counted([features])
-            with self.transaction():
+        with self.transaction():
+            if self.space.max_features is None:
+                row = one_row(*self.space.encode_row(features))
+                targets, weights = self.check_targets([y], 1), check_sample_weights([sample_weight], 1)
+                scores = self.learn_encoded(row, targets, weights)
+            else:
+                X, _ = counted([features])
                 targets, weights = self.check_targets([y], 1), check_sample_weights([sample_weight], 1)
                 scores = self.learn_container(X, targets, weights)
-                self.warn_if_not_finite(scores)
-                return only_score(scores)
-        row = space.known_row(features)
-        z = None if row is None else self.fast_learn_row(*row, y, sample_weight)
-        if z is not None:
-            return z
-        with self.transaction():
-            before, row = space.features, space.encode_row(features)
-            z = self.fast_learn_row(*row, y, sample_weight) if space.features == before else None
-            if z is not None:
-                return z
-            targets, weights = self.check_targets([y], 1), check_sample_weights([sample_weight], 1)
-            scores = self.learn_encoded(one_row(*row), targets, weights)
             self.warn_if_not_finite(scores)
             return only_score(scores)
 
@@ -311,18 +307,26 @@ class LearnerCore(ModelCore):
     def score_canonical(self, chunk: Chunk) -> Floats:
         return self.engine.scores(self.entered(chunk))
 
-    def fast_score_dict(self, row: Any, *outer: FeatureSpace, lock: Any, predict: bool = False) -> float | None:
-        """Return the score of a dict, or its prediction, by the fast path; None if that does not take the dict.
+    def fast_score_dict(self, row: Any, *outer: FeatureSpace, predict: bool = False) -> float | None:
+        """Return the score of a dict, or its prediction; None if it needs `scores`. See `fast_learn_dict`."""
+        numbered = (*outer, self.space)[0].number_dict(row, learning=False)
+        return None if numbered is None else self.fast_score_numbered(numbered, predict=predict)
 
-        See `fast_learn_dict`. `lock` is that of the model whose space numbers the names.
-        """
-        if self.whole_rows or type(row) is not dict:
-            return None
-        fast = self.engine.prepare_fast_path(len(row), (*outer, self.space), learning=False, lock=lock)
-        return call_with_text(fast.predict if predict else fast.score, row)
+    def fast_score_row(self, indices: Any, values: Any) -> float | None:
+        """Return the score of a row given as arrays; None if it needs `scores`."""
+        limit = MOST_FEATURES if self.space.width is None else self.space.width
+        z = self.engine.fast_path.score_arrays(indices, values, limit)
+        if z is not None:
+            return z
+        row = number_arrays(indices, values)
+        return None if row is None else self.fast_score_numbered(row, limit)
+
+    def fast_score_numbered(self, row: NumberedRow, limit: int = MOST_FEATURES, predict: bool = False) -> float | None:
+        """Return the score of a numbered row with features below `limit`, or its prediction; None for other rows."""
+        return None if self.whole_rows else self.engine.score_numbered(row, limit, predict)
 
     def score_dict(self, features: Any, predict: bool = False) -> Any:
-        z = self.fast_score_dict(features, lock=self.lock, predict=predict)
+        z = self.fast_score_dict(features, predict=predict)
         if z is not None:
             return z
         if self.space.max_features is not None:
@@ -481,15 +485,6 @@ def make_learner_core(
     scores = None if labels is None else len(labels)
     engine = make_engine(update, plans, size, intercept, average, dtype, compiled, scores)
     return LearnerCore(update, space, engine, intercept, average, dtype, compiled)
-
-
-def call_with_text(function: Any, row: dict[Any, Any], *example: Any) -> float | None:
-    """Return what a function of the fast path returns for a dict whose values are numbers or text."""
-    found: float | None = function(row, *example)
-    if found is None:
-        named = named_texts(row)
-        found = None if named is None else function(named, *example)
-    return found
 
 
 def only_score(scores: Floats) -> Any:

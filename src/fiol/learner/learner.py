@@ -189,23 +189,11 @@ class Learner(Model):
         (0.0, 6)
         """
         core = self.core
-        lock = core.lock
-        try:
-            lock.acquire()
-            space, fast = core.space, core.engine.fast_path
-            if space.encoder is None:
-                z = fast.learn(indices, values, y, sample_weight) if fast.space is space else None
-                if z is not None:
-                    return z if math.isfinite(z) else core.warn_if_score_not_finite(z)
-                if is_canonical_row(indices, values):
-                    z = core.fast_learn_row(indices, values, y, sample_weight, grows=True)
+        with core.lock:
+            if core.space.encoder is None and is_canonical_row(indices, values):
+                z = core.fast_learn_row(indices, values, y, sample_weight)
                 if z is not None:
                     return z
-        finally:
-            try:  # noqa: SIM105
-                lock.release()
-            except RuntimeError:  # an interrupt came while this thread waited: see `Turns`
-                pass
         return only_score(self.learn(one_row(indices, values), [y], [sample_weight]))
 
     def learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float = 1.0) -> Any:
@@ -219,20 +207,14 @@ class Learner(Model):
         0.0
         """
         core = self.core
-        lock = core.lock
-        try:
-            lock.acquire()
-            space, fast = core.space, core.engine.fast_path
-            if fast.space is space and fast.encoder is space.encoder:
-                z = fast.learn(features, y, sample_weight)
+        with core.lock:
+            encoder = core.space.encoder
+            if encoder is not None:
+                path = core.engine.fast_path
+                z = path.learn_dict(encoder.find, features, y, sample_weight, core.space.features)
                 if z is not None:
                     return z if math.isfinite(z) else core.warn_if_score_not_finite(z)
             return core.learn_dict(features, y, sample_weight)
-        finally:
-            try:  # noqa: SIM105
-                lock.release()
-            except RuntimeError:  # as in `learn_one`
-                pass
 
     def start_from(self, weights: Any, intercept: Any = 0.0) -> None:
         """Begin with these weights instead of the geometry's origin; before the first round.
@@ -340,22 +322,14 @@ class Learner(Model):
         if rows is None:
             return np.concatenate([self.uncertainty(block) for block in blocks_of(X)])
         with core.lock:
-            return np.sqrt(core.engine.variances(core.entered(core.read_in(X))))
+            return np.sqrt(core.engine.variances(core.entered(core.read_rows(X))))
 
     def score_one(self, indices: Any, values: Any) -> Any:
         """Return the score of one row, see `learn_one`."""
         core = self.core
-        fast = core.engine.fast_path
-        z = fast.score(indices, values)
-        space = core.space
-        if z is not None and fast.space is space and space.encoder is None and fast is core.engine.fast_path:
-            return z
-        if not is_canonical_row(indices, values) or core.whole_rows:
-            return only_score(self.scores(one_row(indices, values)))
         with core.lock:
-            if core.space.encoder is None:
-                fast = core.engine.prepare_fast_path(len(values), (core.space,), learning=False, lock=core.lock)
-                z = fast.score(indices, values)
+            if core.space.encoder is None and is_canonical_row(indices, values):
+                z = core.fast_score_row(indices, values)
                 if z is not None:
                     return z
             return only_score(self.scores(one_row(indices, values)))
@@ -363,12 +337,10 @@ class Learner(Model):
     def score_named(self, features: Mapping[Any, Any]) -> Any:
         """Return the score of a dict of features, see `learn_named`."""
         core = self.core
-        fast = core.engine.fast_path
-        z = fast.score(features)
-        space = core.space
-        if z is not None and fast.space is space and fast.encoder is space.encoder and fast is core.engine.fast_path:
-            return z
-        return super().score_named(features)
+        with core.lock:
+            encoder = core.space.encoder
+            z = None if encoder is None else core.engine.fast_path.score_dict(encoder.find, features, False)
+            return core.score_dict(features) if z is None else z
 
     def predict_named(self, features: Mapping[Any, Any]) -> Any:
         """Return the prediction for a dict of features, see `predict` and `learn_named`.
@@ -380,12 +352,10 @@ class Learner(Model):
         (True, True)
         """
         core = self.core
-        fast = core.engine.fast_path
-        p = fast.predict(features)
-        space = core.space
-        if p is not None and fast.space is space and fast.encoder is space.encoder and fast is core.engine.fast_path:
-            return p
-        return super().predict_named(features)
+        with core.lock:
+            encoder = core.space.encoder
+            p = None if encoder is None else core.engine.fast_path.score_dict(encoder.find, features, True)
+            return super().predict_named(features) if p is None else p
 
     # --- the model ----------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def check_mergeable(kind: Any, models: Any, base: Any) -> list[Any]:
     for name, model in [*named, *([] if base is None else [("base", base)])]:
         if not isinstance(model, kind):
             raise TypeError(f"{name} must be a {kind.__name__}, got {type(model).__name__}")
-        if not model.core.has_recipe_of(parts[0].core):
+        if not model.core.has_update_of(parts[0].core):
             raise ValueError(f"{name} has another update than learners[0]")
     for name, model in [] if base is None else named:
         check_descends(model.core.space, base.core.space, name)

@@ -12,6 +12,7 @@ from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER
+from fiol.exportable import Exportable
 from fiol.features.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks
 from fiol.features.chunk import Chunk
 from fiol.features.feature_space import counted, one_row
@@ -27,7 +28,7 @@ Self = TypeVar("Self", bound="Model")
 INDEX_TYPE, VALUE_TYPE = np.dtype(np.int32), np.dtype(np.float64)
 
 
-class Model:
+class Model(Exportable):
     """A linear model that learns from a stream of rows: see `Learner` and `OneVsRest`.
 
     Threads may share a model: every call takes a lock, so that the result is that of the same calls one after the

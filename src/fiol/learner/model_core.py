@@ -17,9 +17,9 @@ from fiol.features.chunk import Chunk
 from fiol.features.feature_space import FeatureSpace
 from fiol.features.file_header import classes_in
 from fiol.features.labels import Labels, labels_of_rows
+from fiol.features.lock import Lock, NoLock
 from fiol.features.targets import check_targets
 from fiol.features.transaction import Transaction
-from fiol.features.turns import Free, Turns
 from fiol.persistence import component_json
 
 Core = TypeVar("Core", bound="ModelCore")
@@ -51,7 +51,7 @@ class ModelCore:
     ) -> None:
         self.update, self.space = update, space
         self.intercept_fitted, self.averages, self.dtype, self.compiled = intercept, average, dtype, compiled
-        self.lock: Any = Turns()
+        self.lock: Any = Lock()
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class ModelCore:
         bits = self.space.bits
         return {"n_features": self.space.width if bits is None else None, "bits": bits, **kept}
 
-    def has_recipe_of(self, other: ModelCore) -> bool:
+    def has_update_of(self, other: ModelCore) -> bool:
         """Return whether another model has the same update and options."""
         return self.update == other.update and self.options() == other.options()
 
@@ -137,7 +137,7 @@ class ModelCore:
         """Return rows as a canonical chunk to learn from, with their new features numbered."""
         return self.space.encode_rows(X)
 
-    def read_in(self, X: Any) -> Chunk:
+    def read_rows(self, X: Any) -> Chunk:
         """Return rows as a canonical chunk to score; nothing is remembered."""
         return self.space.read(X)
 
@@ -173,8 +173,8 @@ class ModelCore:
     def scores(self, X: Any) -> Floats:
         """Return the scores of rows; takes the lock, and scores with a copy if others would wait for long."""
         with self.lock:
-            chunk, core = self.read_in(X), self
-            if chunk.data.shape[0] <= ENTRIES_PER_BYTE * self.nbytes or isinstance(self.lock, Free):
+            chunk, core = self.read_rows(X), self
+            if chunk.data.shape[0] <= ENTRIES_PER_BYTE * self.nbytes or isinstance(self.lock, NoLock):
                 return self.score_canonical(chunk)
             core = self.copy()
         return core.score_canonical(chunk)
@@ -226,7 +226,7 @@ class ModelCore:
             finite: Any = np.isfinite(scores) if scores.ndim == 1 else np.isfinite(scores).all(axis=1)
             row = int(np.argmin(finite))
             if not finite[row]:
-                self.warn(f"the score of row {row}", scores[row], stacklevel + 2)
+                self.warn("the score" if len(scores) == 1 else f"the score of row {row}", scores[row], stacklevel + 2)
 
     def warn_if_score_not_finite(self, score: Any) -> Any:
         """Return the score of a single row; warn if it is not finite."""

@@ -12,7 +12,7 @@ import numpy as np
 from fiol.components.geometries import Euclidean
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
-from fiol.engine.parallel.shards import in_threads, learn_in_rounds
+from fiol.engine.parallel.rounds import in_threads, learn_in_rounds
 from fiol.features.chunk import Chunk
 from fiol.features.feature_space import counted
 from fiol.features.targets import check_sample_weights

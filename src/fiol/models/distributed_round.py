@@ -24,16 +24,8 @@ from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import EnsembleEngine
 from fiol.engine.parallel.merge import members_of
-from fiol.engine.parallel.shards import (
-    SEARCH_ROWS,
-    lanes_alone,
-    losses_along,
-    pool_of,
-    pooled_means,
-    scores_of_members,
-    some_of,
-    teach_stack,
-)
+from fiol.engine.parallel.rounds import SEARCH_ROWS, sample_of, teach_stack
+from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
 from fiol.features.feature_space import FeatureSpace, counted
 from fiol.features.targets import check_sample_weights
 from fiol.features.vocabulary_merge import merge_feature_spaces
@@ -83,7 +75,7 @@ def learn_shard_chunks(
         codes = targets_of(learner, y, n)
         rows = rows or n
         if isinstance(engine, EnsembleEngine):
-            some, *beside = some_of((base.core.read_in(X), codes, weights), SEARCH_ROWS // parts * (n / rows))
+            some, *beside = sample_of((base.core.read_rows(X), codes, weights), SEARCH_ROWS // parts * (n / rows))
             found.append((scores_of_members(engine, members, some), *beside))
         loss += learner.core.mean_loss(scores, codes, weights) * float(weights.sum())
         seen += n
@@ -101,8 +93,8 @@ def losses_along_line(
     """
     X, rows = check_countable(X)
     weights = check_sample_weights(sample_weight, rows)
-    given = base.core.read_in(X), targets_of(base, y, rows), weights
-    some = some_of(given, SEARCH_ROWS // parts)
+    given = base.core.read_rows(X), targets_of(base, y, rows), weights
+    some = sample_of(given, SEARCH_ROWS // parts)
     found = losses_along(base.core.engine, full.core.engine, *some, parts)
     return found * (rows / max(some[0].rows, 1))
 
@@ -154,7 +146,7 @@ class RoundMerger:
         for one in centrings[1:]:
             check_same_centered(centrings[0], one)
         self._means = None if centrings[0] is None else pooled_means(centrings[0], centrings[1:])
-        self._pool: Any = pool_of(engines[0], engines[1:])
+        self._pool: Any = merge_of(engines[0], engines[1:])
         self._results = results
         self.base, self.full = (
             with_engine(base, engines[0], space),
@@ -163,7 +155,7 @@ class RoundMerger:
 
     def finish(self, losses: Floats) -> Learner:
         """Return the learner with as much of the pooled update as the summed losses say, and the features of all."""
-        engine, self.steps = self._pool.ended(losses, self._means)  #: the part of the update by member, from 0 to 1
+        engine, self.steps = self._pool.finish(losses, self._means)  #: the part of the update by member, from 0 to 1
         new = with_engine(self.base, engine, self.base.core.space)
         rows = sum(result.rows for result in self._results)
         if rows:

@@ -80,7 +80,7 @@ def run_epochs(
     seed: int | None = None,
     kept: Any = None,
     each: Map = map,
-    tell: Callable[[int, list[EpochRun]], None] | None = None,
+    on_pass: Callable[[int, list[EpochRun]], None] | None = None,
 ) -> int:
     """Let every learner make passes over the rows until it stops; return the largest number of passes.
 
@@ -89,7 +89,7 @@ def run_epochs(
     seed : seed of the shuffling before every pass, the same as scikit-learn's; None keeps the order of the rows.
     kept : a mask of the rows to learn from; by default all.
     each : a `map`, which may run the learners in threads.
-    tell : called after every pass with its number and the runs that made it.
+    on_pass : called after every pass with its number and the runs that made it.
 
     Examples
     --------
@@ -107,8 +107,8 @@ def run_epochs(
         active = [run for run in runs if run.waited < stopping.patience]
         for _ in each(lambda run: run.make_pass(now, stopping), active):  # noqa: B023
             pass
-        if tell is not None:
-            tell(epoch, active)
+        if on_pass is not None:
+            on_pass(epoch, active)
         if all(run.waited >= stopping.patience for run in active):
             break
     for run in runs:

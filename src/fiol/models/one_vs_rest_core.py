@@ -7,7 +7,7 @@ import copy
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from fiol.features.blocks import scattered
 from fiol.features.chunk import Chunk
 from fiol.features.feature_space import FeatureSpace, one_row
 from fiol.features.labels import Labels, labels_of_rows
+from fiol.features.numbered_rows import NumberedRow, number_arrays
 from fiol.features.targets import check_sample_weights
 from fiol.features.transaction import Transaction
 from fiol.features.vocabulary_merge import merge_feature_spaces
@@ -31,8 +32,6 @@ from fiol.learner.merge import merge_cores, part_names
 from fiol.learner.model_core import ModelCore, copy_of
 from fiol.models.epochs import Map
 
-#: Makes one round of a learner with a target; returns its score before, or None.
-Attempt = Callable[[Learner, float], Union[float, None]]
 #: After an interrupt, learners that are behind get this many attempts, should other interrupts follow.
 TRIES = 10
 #: The label of no class: what `learners.get` does not find.
@@ -240,31 +239,31 @@ class OneVsRestCore(ModelCore):
                     raise
         return lockstep.scores
 
-    def fast_learn_row(
-        self, indices: Any, values: Any, y: Any, sample_weight: Any, *outer: FeatureSpace
-    ) -> list[float] | None:
-        """Make the round of a row in canonical form with a known label, and return the score of every class's learner.
+    def fast_learn_row(self, indices: Any, values: Any, y: Any, sample_weight: Any) -> list[float] | None:
+        """Make the round of a row given as arrays, with a known label, and return the score of every class's learner.
 
-        None, and no round, for any other row. `outer` is as in `LearnerCore.fast_learn_row`.
+        None, and no round, for any other row.
         """
-        spaces = *outer, self.space
-
-        def attempt(learner: Learner, target: float) -> float | None:
-            return learner.core.fast_learn_row(indices, values, target, sample_weight, *spaces)
-
-        return self.attempt_round(y, sample_weight, attempt, lambda: (indices, values))
+        row = number_arrays(indices, values)
+        if row is None or row.features > self.space.features:
+            return None
+        return self.attempt_round(row, y, sample_weight, lambda: (indices, values))
 
     def fast_learn_dict(self, row: Any, y: Any, sample_weight: Any, *outer: FeatureSpace) -> list[float] | None:
-        """`fast_learn_row` for a dict: see `LearnerCore.fast_learn_dict`."""
-        spaces, alone = (*outer, self.space), self.is_pair
-
-        def attempt(learner: Learner, target: float) -> float | None:
-            return learner.core.fast_learn_dict(row, target, sample_weight, *spaces, grows=alone)
-
-        return self.attempt_round(y, sample_weight, attempt, lambda: spaces[0].read_row(row))
+        """`fast_learn_row` for a dict, which may have new names: see `LearnerCore.fast_learn_dict`."""
+        spaces = *outer, self.space
+        with Transaction(*spaces, learner=self) as taken:
+            numbered, scores = spaces[0].number_dict(row, learning=True), None
+            if numbered is not None:
+                if self.space.width is None:
+                    self.space.features = max(self.space.features, spaces[0].features)
+                scores = self.attempt_round(numbered, y, sample_weight, lambda: spaces[0].read_row(row))
+            if scores is None:
+                taken.rewind()
+        return scores
 
     def attempt_round(
-        self, y: Any, sample_weight: Any, attempt: Attempt, row: Callable[[], tuple[Any, Any]]
+        self, numbered: NumberedRow, y: Any, sample_weight: Any, row: Callable[[], tuple[Any, Any]]
     ) -> list[float] | None:
         """Make a round of every learner, or none and return None; `row` returns indices and values if needed."""
         try:
@@ -274,17 +273,14 @@ class OneVsRestCore(ModelCore):
         if not known:
             return None
         scores, rounds, tasks = list[float](), self.rounds, self.targets_of(y)
-        undo = None if self.compiled else Transaction(*(learner.core for learner in self.all_learners))
         try:
             for learner, target in tasks:
-                z = attempt(learner, target)
+                z = learner.core.fast_learn_numbered(numbered, target, sample_weight)
                 if z is None and not scores:
                     return None
                 scores.append(learner.learn_one(*row(), target, sample_weight) if z is None else z)
         except BaseException:
-            if undo is not None:
-                undo.rewind()
-            else:
+            if scores or self.rounds > rounds:  # some learners have made the round
                 weights = np.array([sample_weight], np.float64)
                 targets = [(learner, np.array([target])) for learner, target in tasks]
                 Lockstep(one_row(*row()), targets, weights, rounds).end()
@@ -292,12 +288,9 @@ class OneVsRestCore(ModelCore):
         return scores if self.standby is None else scores[:-1]
 
     def learn_dict(self, features: Any, y: Any, sample_weight: Any) -> Floats:
-        """Make the round of a dict of features, whatever is in it, and return its scores before, one per class."""
+        """Make the round of any dict of features, and return its scores before, one per class."""
         space = self.space
         scores = self.fast_learn_dict(features, y, sample_weight)
-        if scores is None:
-            row = space.known_row(features)
-            scores = None if row is None else self.fast_learn_row(*row, y, sample_weight)
         if scores is not None:
             return self.by_class(np.array([scores]))[0]  # type: ignore[no-any-return]
         with self.transaction():
@@ -315,17 +308,17 @@ class OneVsRestCore(ModelCore):
             found[:, k] = learner.core.score_canonical(chunk)
         return self.by_class(found)
 
-    def scores_of_dict(self, row: Any, *outer: FeatureSpace, lock: Any) -> Floats:
+    def scores_of_dict(self, row: Any, *outer: FeatureSpace) -> Floats:
         """Return the scores of a dict, one per class: see `LearnerCore.fast_score_dict`."""
-        learners = self.learners.values()
-        found = [learner.core.fast_score_dict(row, *outer, self.space, lock=lock) for learner in learners]
+        space = (*outer, self.space)[0]
+        numbered = space.number_dict(row, learning=False)
+        found = [] if numbered is None else [one.core.fast_score_numbered(numbered) for one in self.learners.values()]
         if None in found or not found:
-            space = outer[0] if outer else self.space
             return self.score_canonical(one_row(*space.read_row(row)))[0]  # type: ignore[no-any-return]
         return self.by_class(np.array([found]))[0]  # type: ignore[no-any-return]
 
     def score_dict(self, features: Any, predict: bool = False) -> Any:
-        scores = self.scores_of_dict(features, lock=self.lock)
+        scores = self.scores_of_dict(features)
         return self.predictions(scores[None])[0] if predict else scores
 
     def predictions(self, scores: Floats) -> Any:

@@ -28,7 +28,7 @@ from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import make_engine
 from fiol.engine.parallel.merge import members_of
-from fiol.engine.parallel.shards import Pool, Way, move_frame, pooled_means, way_of
+from fiol.engine.parallel.shards import MemberMerge, MergeDirection, merge_direction, move_means, pooled_means
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.feature_space import FeatureSpace
 from fiol.features.vocabulary import Vocabulary
@@ -92,7 +92,7 @@ def shard_deltas(base: Learner, result: ShardResult, blocks: int) -> tuple[Shard
         known: Any = other.centering
         check_same_centered(known, centering)
         if known.features.shape[0]:
-            move_frame(own, centering.means, known.means)
+            move_means(own, centering.means, known.means)
     members, before = members_of(own), members_of(other)
     summaries, old_summaries = summaries_of(members), summaries_of(before)
     where = changed_features(members, before, base.n_features, features)
@@ -166,7 +166,7 @@ def merge_block(update: Any, deltas: Sequence[ShardDelta], **options: Any) -> Me
                     array[new] = fresh  # of shards that have not seen the feature
                     array[places] = changed
             engines.append(with_summary(member, delta.members[j], own))
-        way = way_of(base, engines)
+        way = merge_direction(base, engines)
         states.append(way.engine.state)
         costs.append(way.cost)
         zeros.append(way.zeros)
@@ -221,14 +221,14 @@ class BlockMerger(RoundMerger):
     """
 
     def __init__(self, base: Learner, summaries: Sequence[ShardSummary], blocks: Sequence[MergedBlock]) -> None:
-        space, numbers = merged_intake(base, summaries, blocks)
+        space, numbers = merged_space(base, summaries, blocks)
         features = space.features
         engine = grown_to(base.copy().core.engine, features).placed(np.arange(features), features)
         self._means = None
         if engine.centering is not None:
             self._means = pooled_means(engine.centering, [summary.centering for summary in summaries])
         members = members_of(engine)
-        ways = [merged_way(member, j, summaries, blocks, numbers) for j, member in enumerate(members)]
+        ways = [merged_direction(member, j, summaries, blocks, numbers) for j, member in enumerate(members)]
         self._pool = MergedPool(engine, members, ways, len(summaries))
         self._results = [ShardResult(base, summary.stack_rows, summary.rows, 0.0) for summary in summaries]
         self.base, self.full = (
@@ -237,14 +237,15 @@ class BlockMerger(RoundMerger):
         )
 
 
-class MergedPool(Pool):
-    """A `Pool` of updates that have been merged already."""
+class MergedPool(MemberMerge):
+    """A `MemberMerge` of updates that have been merged already."""
 
-    def __init__(self, base: Engine, members: Sequence[UpdateEngine], ways: list[Way], parts: int) -> None:
-        self.base, self.members, self.ways, self.parts = base, members, ways, parts
+    def __init__(self, base: Engine, members: Sequence[UpdateEngine], ways: list[MergeDirection], parts: int) -> None:
+        self.base, self.parts = base, parts
+        self.set_directions(members, ways)
 
 
-def merged_intake(
+def merged_space(
     base: Learner, summaries: Sequence[ShardSummary], blocks: Sequence[MergedBlock]
 ) -> tuple[FeatureSpace, dict[Any, int]]:
     """Return a feature space with the features of the base and all shards, and the numbers of names new to the base."""
@@ -260,24 +261,24 @@ def merged_intake(
     return space, {name: base.n_features + k for k, name in enumerate(names)}
 
 
-def merged_way(
+def merged_direction(
     member: UpdateEngine,
     j: int,
     summaries: Sequence[ShardSummary],
     blocks: Sequence[MergedBlock],
     numbers: dict[Any, int],
-) -> Way:
+) -> MergeDirection:
     """Return the pooled update of member j: of its intercept, of features that no shard changed, and of the blocks."""
     nothing, own = part_of_state(member.state, slice(0, 0)), summaries_of([member])[0]
     apart = [with_summary(member, summary.members[j], nothing, intercept=True) for summary in summaries]
-    way = way_of(with_summary(member, own, nothing, intercept=True), apart)
+    way = merge_direction(with_summary(member, own, nothing, intercept=True), apart)
     state, zeros, cost = State(*(a.copy() for a in member.state)), np.zeros(member.state.w.shape, bool), way.cost
     silent = summaries[:1] if way.straight else summaries  # a shard without a change adds nothing
     for start in range(0, member.state.w.shape[0], FEATURES_AT_ONCE):
         some = slice(start, start + FEATURES_AT_ONCE)
         same = part_of_state(member.state, some)
         engines = [with_summary(member, summary.members[j], same) for summary in silent]
-        unchanged = way_of(with_summary(member, own, same), engines)
+        unchanged = merge_direction(with_summary(member, own, same), engines)
         write_state(state, some, unchanged.engine.state)
         zeros[some] = unchanged.zeros
     for block in blocks:
@@ -286,7 +287,7 @@ def merged_way(
         zeros[places] = block.zeros[j]
         cost += block.costs[j]
     way.engine.replace(state=state, centering=member.centering)
-    return Way(way.engine, (member.state.w, way.start[1]), cost, zeros, way.straight)
+    return MergeDirection(way.engine, (member.state.w, way.start[1]), cost, zeros, way.straight)
 
 
 def engine_options(learner: Learner) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Models as files: recipes of components, records of features, a header with arrays, and the door to them."""
+"""Model files: components as JSON, records of features, header and arrays, and functions to read and write them."""

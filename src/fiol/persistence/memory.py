@@ -1,4 +1,4 @@
-"""Free memory, and the refusal of model files that claim more than that before anything is allocated."""
+"""Return the free memory, and refuse model files that need more before anything is allocated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def free_memory() -> float:
 
 
 def check_memory(needed: float, what: str) -> None:
-    """Raise ValueError if so many bytes are not free; `what` takes them.
+    """Raise ValueError if this number of bytes is not free; `what` names their use in the message.
 
     >>> check_memory(2.0**60, "a model of 2,147,483,647 features")  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Models of every kind in files: the one door for reading and writing them.
+"""Read and write models of every kind.
 
 The bytes are those of `fiol.persistence.model_file`. The header of a file is this JSON object:
 
@@ -6,19 +6,18 @@ The bytes are those of `fiol.persistence.model_file`. The header of a file is th
 |---|---|
 | `kind` | the kind of the model, such as `"learner"` |
 | `model` | the header of that kind: see the class |
-| `meta` | whatever the user keeps with the model, such as how its data are read: any JSON object |
+| `meta` | any JSON object of the user, such as how the data are read |
 | `not_finite` | after divergence: the names of the arrays that hold NaN or an infinity; all others must be finite |
 
-The arrays are the model's, but for features that were never seen: see `fiol.persistence.records`.
+The arrays are those of the model, without features that were never seen: see `fiol.persistence.records`.
 
 A file holds the table encoding once. If `meta["reading"]`, where `fiol train` stores how it reads data, has the same
 table encoding as the model, `model` has no key `coding`, and loading takes the table encoding from `meta["reading"]`.
 
-Files load for ever. What every file of a kind has had from the beginning is required, and an altered file without it is
-refused by name. What is added to a kind later, a key of its header or an array, has a value for files without it: a key
-its default, an array what it is in a new model. Keys a version does not know are passed over; where that would be
-wrong, the addition raises the format, and an older version refuses the file for its format. What says how a model
-learns, the options and fields of components, is never passed over: an unknown one is refused by name.
+Every version reads the files of all earlier ones. Keys and arrays that a kind has had from the beginning are required.
+Later ones have a value for files without them: a key its default, an array that of a new model. Unknown keys are
+ignored, except for options and fields of components, which decide how a model learns: an unknown one is an error. A
+change that an older version would misread raises the format, and that version refuses the file.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from fiol.persistence.model_file import Array, ModelFileError
 from fiol.persistence.state_checks import check_finite, find_not_finite
 
 Path = Union[str, "os.PathLike[str]"]
-#: Makes a model of its header and arrays; the last argument is whether compiled code works in it.
+#: Makes a model from header, arrays and `compiled`.
 Builder = Callable[[dict[str, Any], dict[str, Array], bool], Any]
-#: How models of each kind are made whose `meta` says how data are read, for `load`.
+#: The function that makes models of each kind whose `meta` says how data are read, for `load`.
 TRAINED_BUILDERS: dict[str, Builder] = {}
-#: How models of each kind are made, for `load`.
+#: The function that makes models of each kind, for `load`.
 BUILDERS: dict[str, Builder] = {}
 
 
 class StoredModel(NamedTuple):
-    """The parts of a file: a model of some kind, as text and arrays."""
+    """The parts of a file: the kind of the model, its header, meta and arrays."""
 
     kind: str
     header: dict[str, Any]
@@ -50,14 +49,14 @@ class StoredModel(NamedTuple):
 
 
 def register_kind(kind: str, build: Builder) -> None:
-    """Let `load` make models of this kind by `build`, which raises ValueError for what makes no sense."""
+    """Register `build` as the function that makes models of this kind for `load`; it raises ValueError if invalid."""
     if kind in BUILDERS:
         raise ValueError(f"there is a kind of model called {kind!r} already")
     BUILDERS[kind] = build
 
 
 def load(path: Path, compiled: bool = True) -> Any:
-    """The model in a file, of whatever kind; `compiled=False` lets it work in the interpreter.
+    """Return the model in a file, of any kind; `compiled=False` runs it in the interpreter.
 
     Nothing in a file is run or imported: your own components must have been defined or imported before.
 
@@ -85,7 +84,7 @@ def load(path: Path, compiled: bool = True) -> Any:
 def write_model(
     path: Path, kind: str, header: dict[str, Any], arrays: Mapping[str, Array], meta: dict[str, Any]
 ) -> None:
-    """Write a model, or replace the file at once, see `model_file.write`; header and meta are plain JSON values.
+    """Write a model atomically, see `model_file.write`; header and meta are plain JSON values.
 
     >>> import tempfile
     >>> import numpy as np
@@ -94,7 +93,7 @@ def write_model(
     >>> read_model(path, "mean")
     StoredModel(kind='mean', header={'rows': 3}, arrays={'sum': array([6.])}, meta={'unit': 'm'})
     """
-    model_file.plain_text("meta", meta)  # an error should not call it the header
+    model_file.plain_text("meta", meta)  # for the name in error messages
     packed = records.pack(arrays)
     diverged = find_not_finite(packed)
     whole = {
@@ -107,7 +106,7 @@ def write_model(
 
 
 def read_model(path: Path, kind: str | None = None) -> StoredModel:
-    """The parts of a file; ModelFileError if they are damaged, no model, or a model of another kind than asked for."""
+    """Return the parts of a file; raise ModelFileError if it is damaged, no model, or of another kind."""
     whole, arrays = model_file.read(path)
     try:
         found, header, meta = whole.get("kind"), whole.get("model"), whole.get("meta", {})
@@ -125,7 +124,7 @@ def read_model(path: Path, kind: str | None = None) -> StoredModel:
 
 
 def build_model(path: Path, stored: StoredModel, build: Builder, compiled: bool) -> Any:
-    """The model of what a file holds; ModelFileError, with the path, if that makes no sense."""
+    """Return the model of the parts of a file; raise ModelFileError, with the path, if they are invalid."""
     try:
         model = build(with_encoding_in_meta(stored.header, stored.meta), stored.arrays, compiled)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -1,4 +1,4 @@
-r"""One file for a JSON header and named arrays: complete or refused, and nothing in it is ever run.
+r"""File format of models: a JSON header and named arrays with a checksum; nothing in a file is ever executed.
 
 Format 1. Integers are unsigned and little-endian; all bytes not listed are padding and 0.
 
@@ -12,8 +12,8 @@ Format 1. Integers are unsigned and little-endian; all bytes not listed are padd
 | D | | the arrays, where D is 28 + H rounded up to a multiple of 64 |
 | S - 32 | 32 | the SHA-256 of all bytes before it |
 
-The header is `{"header": {...}, "arrays": [...]}`: what the caller said, and for each array, in the order
-in which they follow one another, `{"name", "dtype", "shape", "offset", "length"}`.
+The header is `{"header": {...}, "arrays": [...]}`: the caller's header, and for each array, in the order
+of their bytes, `{"name", "dtype", "shape", "offset", "length"}`.
 
 - `name`: any text, no two the same.
 - `dtype`: `|b1` (a byte, 0 for false), `|i1 <i2 <i4 <i8`, `|u1 <u2 <u4 <u8` (integers, two's complement),
@@ -23,8 +23,8 @@ in which they follow one another, `{"name", "dtype", "shape", "offset", "length"
 - `offset`: the array begins at byte D + offset. The first has 0, the next the end of the one before it rounded
   up to a multiple of 64. The checksum follows the last array, or D, without padding.
 
-What the header and the arrays of a model say is for `fiol.persistence.model` to tell. The format is raised by whatever
-an older version would misread, and every version reads all formats from 1 to its own, for ever.
+`fiol.persistence.model` describes the header and arrays of a model. A change that an older version would misread raises
+the format, and every version reads all formats from 1 to its own.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ CHECKSUM_SIZE = 32
 ALIGNMENT = 64
 MAX_NDIM = 32
 DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
-#: What a file is called while it is written.
+#: Prefix and suffix of temporary files.
 TEMPORARY = re.compile(r"\.fiol-[0-9a-f]{16}\.tmp")
-#: So many bytes are in memory at a time besides the arrays.
+#: Bytes of a piece in memory, besides the arrays.
 CHUNK = 1 << 20
 
 
@@ -69,7 +69,7 @@ class ModelFileError(ValueError):
 
 
 class Selected(NamedTuple):
-    """Some of the entries of an array along its first axis, gathered piece by piece while they are written."""
+    """Some entries of an array along its first axis, gathered in pieces while they are written."""
 
     array: Array
     chosen: Array  #: their indices
@@ -81,22 +81,22 @@ class Selected(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of what is selected."""
+        """The shape of the selection."""
         return (self.chosen.shape[0], *self.array.shape[1:])
 
     @property
     def nbytes(self) -> int:
-        """The size in bytes of what is selected."""
+        """The size of the selection in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, Array | Selected]) -> None:
-    """Write a file, or replace it at once: whatever happens, `path` holds the old content or the new, whole.
+    """Write a file atomically: `path` holds the old content or the new, complete.
 
-    The header must consist of plain JSON values, the arrays of booleans, integers or floats of at most 64 bits.
-    `read` gives back what is `Selected` as an array like any other. An existing file keeps its permissions, a symbolic
-    link stays and its target is replaced. A process that is killed can leave a file `.fiol-*.tmp` beside it, which the
-    next one that writes into that folder deletes (where files can be locked; elsewhere you may).
+    The header must consist of plain JSON values, the arrays of booleans, integers or floats of at most 64 bits. `read`
+    returns `Selected` entries as a plain array. An existing file keeps its permissions; of a symbolic link the target
+    is replaced. A killed process can leave a file `.fiol-*.tmp`, which the next write into that folder deletes (where
+    files can be locked; elsewhere delete it yourself).
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.fiol")
@@ -117,32 +117,32 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
             # Never more readable than the file it replaces, not even for a moment.
             with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, initial)) as file:
                 if mode is not None:
-                    os.chmod(temporary, mode)  # what the umask took away
+                    os.chmod(temporary, mode)  # undoes the umask
                 is_locked = lock(file)
                 if is_locked and not os.path.exists(temporary):
-                    continue  # somebody deleted it as a leftover
+                    continue  # another process deleted it as a leftover
                 pour(file, text.encode("ascii"), entries, arrays)
                 file.flush()
                 os.fsync(file.fileno())
                 if is_locked:
                     os.replace(temporary, target)
-            if not is_locked:  # such as on Windows, where an open file keeps its name
+            if not is_locked:  # on Windows an open file cannot be renamed
                 os.replace(temporary, target)
             done = True
         except BaseException as error:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-            if isinstance(error, OSError) and error.filename in (temporary, None):  # nobody knows that name
+            if isinstance(error, OSError) and error.filename in (temporary, None):  # the user knows `path` only
                 raise OSError(error.errno, error.strerror, os.fspath(path)) from error
             raise
     sync_directory(folder)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header and the arrays of a file, the arrays writable and in the machine's byte order.
+    """Return the header and the arrays of a file, the arrays writable and in the byte order of the machine.
 
-    Raises ModelFileError unless the file is complete, undamaged and makes sense. Nothing is allocated for an
-    array before the file is known to hold it.
+    Raises ModelFileError if the file is incomplete, damaged or invalid. Memory for an array is allocated after the file
+    is known to hold it.
     """
     with open(path, "rb") as file:
         try:
@@ -157,7 +157,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]
 
 
 def plain_text(name: str, value: Any, kind: type = dict) -> str:
-    """A dict (or what `kind` says) as JSON; TypeError or ValueError unless reading the text gives it back as it is.
+    """Return a dict as JSON; raise TypeError or ValueError if the text would not give it back unchanged.
 
     >>> plain_text("meta", {"shape": [2, 3]})
     '{"shape":[2,3]}'
@@ -172,7 +172,7 @@ def plain_text(name: str, value: Any, kind: type = dict) -> str:
 
 
 def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
-    """The entry of each array in the header; TypeError or ValueError if one cannot be written.
+    """Return the entry of each array in the header; TypeError or ValueError if one cannot be written.
 
     >>> layout({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[1]
     {'name': 'w', 'dtype': '<f8', 'shape': [2, 2], 'offset': 64, 'length': 32}
@@ -182,7 +182,7 @@ def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
         if not isinstance(name, str):
             raise TypeError(f"the name of an array must be a str, got {name!r}")
         source = array.array if isinstance(array, Selected) else array
-        if type(source) not in (np.ndarray, np.memmap):  # others have more to them, such as a mask
+        if type(source) not in (np.ndarray, np.memmap):  # subclasses may have a mask
             raise TypeError(f"{name!r} must be a plain array, got {type(source).__name__}")
         dtype = array.dtype.newbyteorder("<").str
         if dtype not in DTYPES:
@@ -196,7 +196,7 @@ def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
 
 
 def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: Mapping[str, Array | Selected]) -> None:
-    """Write everything in one pass, and the checksum of it."""
+    """Write header, arrays and checksum in one pass."""
     checksum, position = CHECKSUM(), 0
 
     def emit(data: Any) -> None:
@@ -218,7 +218,7 @@ def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: M
 
 
 def chunks(array: Array | Selected, dtype: np.dtype[Any]) -> Iterator[Array]:
-    """The bytes of `array` as `dtype` in C order, piece by piece, however it lies in memory."""
+    """Yield the bytes of `array` as `dtype` in C order, in pieces."""
     if isinstance(array, Selected):
         few = max(1, CHUNK // max(1, dtype.itemsize * math.prod(array.shape[1:])))
         for first in range(0, array.shape[0], few):
@@ -231,12 +231,12 @@ def chunks(array: Array | Selected, dtype: np.dtype[Any]) -> Iterator[Array]:
 
 
 def aligned_offset(offset: int) -> int:
-    """The next place where an array may begin."""
+    """Return the next offset at which an array may begin."""
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
 def permissions(target: str) -> int | None:
-    """The permissions of the file that will be replaced, None if there is none yet."""
+    """Return the permissions of the file that is replaced, None if there is none."""
     try:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
@@ -247,7 +247,7 @@ def permissions(target: str) -> int | None:
 
 
 def lock(file: BinaryIO) -> bool:
-    """Lock a file that is written, so that no `delete_leftovers` takes it; False where files cannot be locked."""
+    """Lock a file that is written against `delete_leftovers`; return False if the system has no file locks."""
     if fcntl is None:
         return False
     try:
@@ -258,7 +258,7 @@ def lock(file: BinaryIO) -> bool:
 
 
 def delete_leftovers(directory: str) -> None:
-    """Delete what processes that were killed left of the files they wrote: those that nobody has locked."""
+    """Delete temporary files of killed processes: those without a lock."""
     if fcntl is None:
         return
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
@@ -269,8 +269,8 @@ def delete_leftovers(directory: str) -> None:
 
 
 def sync_directory(directory: str) -> None:
-    """Let the new name survive a power cut, where directories can be synced."""
-    with contextlib.suppress(OSError):  # the file is in place: an error here would deny it
+    """Sync the directory, where possible, so that the new name survives a power failure."""
+    with contextlib.suppress(OSError):  # the file is written already
         handle = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -282,7 +282,7 @@ def sync_directory(directory: str) -> None:
 
 
 def read_header(file: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
-    """The checked entries of the arrays, the caller's header, and where the arrays start."""
+    """Return the checked entries of the arrays, the caller's header, and the start of the arrays."""
     size, prefix = os.fstat(file.fileno()).st_size, file.read(PREFIX.size)
     if not prefix.startswith(MAGIC[: len(prefix)]):
         refuse_file("not a fiol model file")
@@ -308,7 +308,7 @@ def read_header(file: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, Any], i
 
 
 def check_checksum(file: BinaryIO, size: int) -> None:
-    """Refuse the file unless it ends with the checksum of what comes before."""
+    """Raise ModelFileError unless the file ends with the checksum of its bytes."""
     file.seek(0)
     checksum, left = CHECKSUM(), size - CHECKSUM_SIZE
     while left > 0:
@@ -322,7 +322,7 @@ def check_checksum(file: BinaryIO, size: int) -> None:
 
 
 def parse(text: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The two parts of the header."""
+    """Return the two parts of the header."""
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -335,7 +335,7 @@ def parse(text: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 
 def check_entries(entries: list[Any]) -> int:
-    """Refuse entries that describe no arrays one behind the other; return where the last ends."""
+    """Raise ModelFileError unless the entries describe consecutive arrays; return the end of the last one."""
     end, names = 0, set[str]()
     for k, entry in enumerate(entries):
         where = f"nonsense in the header: arrays[{k}]"
@@ -358,11 +358,11 @@ def check_entries(entries: list[Any]) -> int:
 
 
 def read_array(file: BinaryIO, entry: dict[str, Any], start: int) -> Array:
-    """The array of an entry that was found to lie within the file."""
+    """Return the array of a checked entry."""
     dtype = np.dtype(entry["dtype"])
     try:
         array = np.empty(entry["shape"], np.uint8 if dtype.kind == "b" else dtype)
-    except (ValueError, OverflowError) as error:  # no entries, but an absurd extent
+    except (ValueError, OverflowError) as error:  # an empty array with a huge extent
         refuse_file(f"nonsense in the header: {entry['name']!r} cannot have its shape: {error}", error)
     file.seek(start + entry["offset"])
     if file.readinto(array.reshape(-1).view(np.uint8)) != entry["length"]:  # type: ignore[attr-defined]
@@ -373,12 +373,12 @@ def read_array(file: BinaryIO, entry: dict[str, Any], start: int) -> Array:
 
 
 def is_size(value: Any) -> bool:
-    """Whether a JSON value is a number of entries or bytes."""
+    """Return whether a JSON value is a number of entries or bytes."""
     return type(value) is int and 0 <= value < 2**63
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """NaN and infinities, which Python's parser would take."""
+    """Raise ValueError for NaN and infinities, which Python's parser accepts."""
     raise ValueError(f"{name} is not JSON")
 
 

@@ -1,8 +1,8 @@
-"""The record of every feature, stored for the features that were seen, and filled in where an older version had none.
+"""Pack and unpack the records of features: files store those of features seen, and older files lack some arrays.
 
 Arrays of a model whose first axis is the feature are called `state.x`, whatever the statistic `x` is; `fresh.x`, with
-a first axis of 1, is the record of a feature never seen. In a model made of several, the names of each begin
-with a name of its own and a slash: `pear/state.w`, `pear/fresh.w`.
+a first axis of 1, is the record of a feature never seen. In a model of several learners, names begin with that of the
+learner and a slash: `pear/state.w`, `pear/fresh.w`.
 
 Where that makes the file smaller, all `state.x` of n features are replaced by these:
 
@@ -26,11 +26,11 @@ import numpy as np
 from fiol.persistence.memory import check_memory
 from fiol.persistence.model_file import CHUNK, Array, Selected
 
-#: Names of arrays: whose they are, which part, which statistic.
+#: Names of arrays: owner, part, statistic.
 NAME = re.compile(r"(?P<owner>.*/|)(?P<part>state|fresh|seen)\.(?P<statistic>.*)", re.DOTALL)
 RESERVED = re.compile(r"(.*/|)(features|seen(\..*|))", re.DOTALL)
 INDEX = np.dtype(np.uint32)
-#: So many bytes two arrays more take in a file, at most.
+#: Bytes that two more arrays take in a file, at most.
 OVERHEAD = 512
 #: Memory that loading takes at its peak, in sizes of the state: measured 2.3 for members in SIMD lanes, whose records
 #: are copied once more, and from 1 to 2 for all others.
@@ -38,7 +38,7 @@ LOADING_COPIES = 2.3
 
 
 def pack(arrays: Mapping[str, Array]) -> dict[str, Array | Selected]:
-    """The arrays as they are written. Takes memory for the features seen, of 4 bytes each, and little else.
+    """Return the arrays as a file stores them; takes 4 bytes of memory per feature seen, and little else.
 
     >>> w, fresh = np.zeros((1000, 2)), np.zeros((1, 2))
     >>> w[7] = 1.0
@@ -65,10 +65,10 @@ def pack(arrays: Mapping[str, Array]) -> dict[str, Array | Selected]:
 
 
 def unpack(arrays: dict[str, Array]) -> dict[str, Array]:
-    """Replace `seen.x` by `state.x`, one after the other, so that both are in memory for one x at most.
+    """Replace `seen.x` by `state.x`, one at a time, so that both are in memory for at most one x.
 
-    Changes and returns the dict that was read. Raises ValueError if the arrays make no sense, or if all `state.x` of
-    all members and classes together need more memory than is free; then none has been allocated.
+    Changes and returns the dict that was read. Raises ValueError if the arrays are invalid, or if all `state.x` of all
+    members and classes together need more memory than is free; then none has been allocated.
     """
     prefixes = [name.removesuffix("seen") for name in arrays if name == "seen" or name.endswith("/seen")]
     counts, packed = {}, owners(arrays, "seen")
@@ -88,7 +88,7 @@ def unpack(arrays: dict[str, Array]) -> dict[str, Array]:
 
 
 def fill_missing(arrays: Mapping[str, Array], new: Mapping[str, Array], needed: tuple[str, ...]) -> dict[str, Array]:
-    """The arrays of a file, and those of the `new` model of the same recipe that the file's version did not have.
+    """Return the arrays of a file, with those that its version did not have taken from the `new` model.
 
     Statistics that are missing have the values of a feature never seen. Arrays that every version had are
     `needed`, the first of them one of all features: they are never filled.
@@ -113,11 +113,8 @@ def fill_missing(arrays: Mapping[str, Array], new: Mapping[str, Array], needed: 
     }
 
 
-# --- pieces of the above ----------------------------------------------------------------------
-
-
 def owners(arrays: Mapping[str, Array], part: str) -> dict[str, list[str]]:
-    """By owner, the statistics of which there are this part and, of the same type, a record of features never seen."""
+    """Return, by owner, the statistics with this part and, of the same type, the record of a feature never seen."""
     found: dict[str, list[str]] = {}
     for match in filter(None, map(NAME.fullmatch, arrays)):
         array, fresh = arrays[match.string], arrays.get(f"{match['owner']}fresh.{match['statistic']}")
@@ -129,7 +126,7 @@ def owners(arrays: Mapping[str, Array], part: str) -> dict[str, list[str]]:
 
 
 def find_seen(pairs: list[tuple[Array, Array]]) -> Array | None:
-    """The features whose records differ from the fresh ones; None if leaving out the others saves nothing."""
+    """Return the features whose records differ from the fresh ones; None if leaving out the others saves nothing."""
     n = pairs[0][0].shape[0]
     record = sum(fresh.nbytes for _, fresh in pairs)
     most = (n * record - OVERHEAD) // (record + INDEX.itemsize)
@@ -149,7 +146,7 @@ def find_seen(pairs: list[tuple[Array, Array]]) -> Array | None:
 
 
 def check_seen(owner: str, n: Array | None, seen: Array) -> None:
-    """Refuse what is no list of some of n features."""
+    """Raise ValueError unless an array lists some of n features in ascending order."""
     if n is None or n.shape != (1,) or n.dtype != INDEX:
         raise ValueError(f"array '{owner}features' is missing or is not one number")
     rising = seen.ndim == 1 and seen.dtype == INDEX and (seen[1:] > seen[:-1]).all()
@@ -158,14 +155,14 @@ def check_seen(owner: str, n: Array | None, seen: Array) -> None:
 
 
 def check_room(counts: Mapping[str, int], fresh: Mapping[str, list[Array]]) -> None:
-    """Raise ValueError if so many records as `counts` says of each owner, like the `fresh` ones, exceed free memory."""
+    """Raise ValueError if `counts` records of each owner need more memory than is free."""
     size = sum(float(n) * sum(array.nbytes for array in fresh[owner]) for owner, n in counts.items())
     parts = f" in {len(counts)} learners" if len(counts) > 1 else ""
     check_memory(LOADING_COPIES * size, f"a model of {max(counts.values(), default=0):,} features{parts}")
 
 
 def all_records(n: int, seen: Array, records: Array, fresh: Array) -> Array:
-    """n records: those given for the features seen, and the fresh one for all others."""
+    """Return n records: those given for the features seen, and the fresh one for all others."""
     whole = np.zeros((n, *fresh.shape[1:]), fresh.dtype)  # memory is used when touched
     if bits(fresh).any():
         bits(whole)[...] = bits(fresh)

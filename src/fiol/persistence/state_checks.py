@@ -17,7 +17,7 @@ from fiol.persistence.model_file import CHUNK, Array, Selected
 
 
 def find_not_finite(arrays: Mapping[str, Array | Selected]) -> list[str]:
-    """Return the names of the arrays that hold NaN or an infinity, as `check_finite` has them in messages.
+    """Return the names of the arrays that hold NaN or an infinity.
 
     >>> find_not_finite({"state.w": np.array([0.0, np.nan]), "clock": np.ones(3)})
     ['state.w']
@@ -26,7 +26,7 @@ def find_not_finite(arrays: Mapping[str, Array | Selected]) -> list[str]:
 
 
 def check_finite(arrays: Mapping[str, Array], exempt: list[str]) -> None:
-    """Raise ValueError for the first NaN or infinity in the packed arrays of a file, but for the arrays in `exempt`.
+    """Raise ValueError for the first NaN or infinity in the packed arrays of a file, except for arrays in `exempt`.
 
     >>> check_finite({"seen": np.array([3, 7]), "seen.w": np.array([[0.0, 1.0], [np.inf, 2.0]])}, [])
     Traceback (most recent call last):
@@ -43,7 +43,7 @@ def check_finite(arrays: Mapping[str, Array], exempt: list[str]) -> None:
 
 
 def check_weights_stored(update: Update | Ensemble, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Raise ValueError unless the weights of all features are stored, where the options fix the number of features.
+    """Raise ValueError unless the weights of all features are stored, if the options fix their number.
 
     A new learner with these options takes memory for all features, so a header must not claim more than arrays hold.
     """
@@ -60,11 +60,8 @@ def check_weights_stored(update: Update | Ensemble, header: Mapping[str, Any], a
             )
 
 
-# --- pieces of the above ----------------------------------------------------------------------
-
-
 def first_not_finite(array: Array | Selected) -> tuple[int, ...] | None:
-    """Return the place of the first NaN or infinity; None if all entries are finite."""
+    """Return the index of the first NaN or infinity; None if all entries are finite."""
     if array.dtype.kind != "f":
         return None
     for first, piece in array_pieces(array):
@@ -87,7 +84,7 @@ def array_pieces(array: Array | Selected) -> Iterator[tuple[int, Array]]:
 
 
 def plain_name(name: str) -> str:
-    """Return the name that an array of a file has once it is unpacked: that of `a/seen.w` is `a/state.w`."""
+    """Return the name of an array once it is unpacked: `a/state.w` for `a/seen.w`."""
     if not is_packed(name):
         return name
     owner, slash, own = name.rpartition("/")
@@ -95,5 +92,5 @@ def plain_name(name: str) -> str:
 
 
 def is_packed(name: str) -> bool:
-    """Whether an array holds the records of features seen only."""
+    """Return whether an array holds the records of features seen only."""
     return name.rpartition("/")[2].startswith("seen.")

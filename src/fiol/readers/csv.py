@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fiol.features.column_values import NUMERAL, ColumnValues, columns_of
+from fiol.features.column_values import NUMERIC_TEXT, ColumnValues, columns_of
 from fiol.features.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
@@ -364,7 +364,7 @@ def is_header(fields: list[str]) -> bool:
     >>> is_header(["age", "city"]), is_header(["30", "Rome"])
     (True, False)
     """
-    return any(fields) and not any(NUMERAL.fullmatch(field) for field in fields)
+    return any(fields) and not any(NUMERIC_TEXT.fullmatch(field) for field in fields)
 
 
 def names_of_file(record: bytes, told: Mapping[str, Any]) -> list[str]:
@@ -496,7 +496,7 @@ def type_of_column(values: ColumnValues, target: bool, kind: str | None) -> str:
         return "text"
     if target and all(WHOLE_NUMBER.fullmatch(text) for text in texts):
         return "whole"
-    if kind == "number" or all(NUMERAL.fullmatch(text) for text in texts):
+    if kind == "number" or all(NUMERIC_TEXT.fullmatch(text) for text in texts):
         return "number"
     return "truth" if {*texts} <= {*TRUE_WORDS, *FALSE_WORDS} else "text"
 
@@ -582,7 +582,7 @@ def well_formed(
         if name not in wanted or held == "text" or field in missing_words():
             continue
         text = field.strip()
-        number = WHOLE_NUMBER if held == "whole" else NUMERAL
+        number = WHOLE_NUMBER if held == "whole" else NUMERIC_TEXT
         fine = text in (*TRUE_WORDS, *FALSE_WORDS) if held == "truth" else number.fullmatch(text)
         if (
             not fine

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fiol.features.chunk import LARGEST, SMALLEST
-from fiol.readers.batch import BadLineError
+from fiol.readers.batch import BadLineError, Place
 from fiol.readers.sources import SPARE, START_SIZE, Block
 
 #: So many lines decide whether a file may be of a format.
@@ -88,14 +88,16 @@ class LineCount:
     def __init__(self, block: Block) -> None:
         self.block, self.place, self.line = block, 0, block.place.line
 
-    def bad(self, position: int, reason: str) -> BadLineError:
-        """The error of a place in the block; the column is counted in bytes."""
-        data = self.block.data
-        self.line += data.count(b"\n", self.place, position)
+    def place_at(self, position: int) -> Place:
+        """Return the file and line of a place in the block, which is not before the last one."""
+        self.line += self.block.data.count(b"\n", self.place, position)
         self.place = position
-        return BadLineError(
-            self.block.place._replace(line=self.line), position - data.rfind(b"\n", 0, position), reason
-        )
+        return self.block.place._replace(line=self.line)
+
+    def bad(self, position: int, reason: str) -> BadLineError:
+        """Return the error of a place in the block; the column is counted in bytes."""
+        column = position - self.block.data.rfind(b"\n", 0, position)
+        return BadLineError(self.place_at(position), column, reason)
 
 
 def next_line(block: Block, position: int) -> int:

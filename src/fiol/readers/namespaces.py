@@ -1,4 +1,4 @@
-"""Which namespaces of Vowpal Wabbit's text are features, and features that follow one another in one, joined."""
+"""Namespaces of Vowpal Wabbit's text: names of features in them, the choice of namespaces, and n-grams of features."""
 
 from __future__ import annotations
 
@@ -15,6 +15,31 @@ from fiol.features.named_rows import NamedRows
 NO_LETTER = " "
 #: How many features in a row, of namespaces that begin with a letter or of all.
 GRAMS = re.compile(r"(.?)([1-9])")
+
+
+def full_name(namespace: str, feature: str) -> str:
+    """Return the name of a feature in a namespace, of which `split_name` makes the two again.
+
+    Where a caret in the namespace, or in a feature without one, would be ambiguous, the name is as in a line of text.
+
+    >>> full_name("p", "the"), full_name("", "the"), full_name("", "p^the"), full_name("p^q", "the")
+    ('p^the', 'the', '| p^the', '|p^q the')
+    """
+    name = f"{namespace}^{feature}" if namespace else feature
+    return name if split_name(name) == (namespace, feature) else f"|{namespace} {feature}"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return the namespace and the feature of a name; the namespace is empty if there is none.
+
+    >>> split_name("city^Paris"), split_name("age"), split_name("^x"), split_name("|p^q the")
+    (('city', 'Paris'), ('', 'age'), ('', '^x'), ('p^q', 'the'))
+    """
+    if name.startswith("|") and " " in name:
+        namespace, _, feature = name[1:].partition(" ")
+        return namespace, feature
+    namespace, _, feature = name.partition("^")
+    return (namespace, feature) if namespace and feature else ("", name)
 
 
 class NamespaceChoice(NamedTuple):
@@ -79,7 +104,6 @@ def in_a_row(own: FeatureColumn, some: Any, size: int) -> FeatureColumn:
     names = list[str]()
     for several in known.tolist():
         groups = [own.groups[code] for code in several]
-        words = [own.names[code].removeprefix(f"{group}^") for code, group in zip(several, groups, strict=True)]
-        names.append(f"{groups[0]}^{' '.join(words)}" if groups[0] else " ".join(words))
+        names.append(full_name(groups[0], " ".join(split_name(own.names[code])[1] for code in several)))
     of_first = [own.groups[several[0]] for several in known.tolist()]
     return FeatureColumn(own.rows[some[starts]], which.reshape(-1), np.ones(len(starts)), names, of_first)

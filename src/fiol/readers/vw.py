@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from fiol.features.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, canonical, spot
 from fiol.features.column_values import BadValueError
 from fiol.features.hashing import Hashing
-from fiol.features.interactions import add_interactions
+from fiol.features.interactions import Products
 from fiol.features.named_rows import NamedRows
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch
@@ -28,7 +29,7 @@ from fiol.readers.line_blocks import (
 )
 from fiol.readers.loops import codes
 from fiol.readers.name_table import NameTable
-from fiol.readers.namespaces import NamespaceChoice
+from fiol.readers.namespaces import NamespaceChoice, split_name
 from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
 
@@ -41,6 +42,8 @@ AFTER_NUMBER = b" \t\r\n|"
 VW_LINE = re.compile(rb"(?:%s[ \t]+){0,3}(?:'[^ \t|]*[ \t]*)?\|.*|(?:%s[ \t]+){1,3}[^ \t|]+\|.*" % (NUMBER, NUMBER))
 #: So many names there can be in a batch, of so many bytes, unless a single row has more; and namespaces with a number.
 MOST_NAMES, MOST_TEXT, MOST_SPACES = 2**19, 2**22, 2**9
+#: The most entries and products of a batch, unless a single row has more: they take about 40 bytes each.
+MOST_PRODUCTS = 2**18
 #: About so many bytes are decoded at a time.
 DECODED = 2**12
 
@@ -51,10 +54,14 @@ class VowpalWabbit(Format):
     - `|space f:2` is the feature `space^f` with value 2, `| f` is `f`; without a value it is 1, and 0 is left out.
       `|space:3` multiplies all values in it by 3. Values of one feature add up. A feature without a name, `:2`, is
       called by its place among those of its namespace, from 0.
+    - `|space f:red` is the feature `space^f:red` with value 1, whatever the factor of its namespace. A text value
+      begins with neither a digit, a sign, a point, nan nor inf, and has no bar in it.
+    - A caret that would make a name ambiguous is avoided: `| p^the` is the feature `| p^the`, `|p^q the` is `|p^q the`.
     - Before the first bar: the target, the sample weight (1 if there is none), and the tag: the last word, if it
       begins with a quote ' or touches the bar. Lines without a target have the target NaN; if that is all lines of a
-      batch, its `y` is None. A third number, the prediction to start from, is refused.
-    - Names are UTF-8 without blanks, bars and colons. Empty lines are left out.
+      batch, its `y` is None. A third number, the prediction to start from, is refused. With the option `labels` set to
+      "names" the first word is a label, as text.
+    - Names are UTF-8 without blanks, bars and colons. Empty lines are skipped.
     - The pairs of a `Reading` are of namespaces; "" is that without a name.
     - The option `ignore` leaves out namespaces that begin with one of its letters, `keep` all others; a blank stands
       for the namespace without a name. `ngrams` adds a feature, with value 1, for every two up to so many features that
@@ -66,13 +73,15 @@ class VowpalWabbit(Format):
     Vowpal Wabbit itself stores values with 24 bits, here they are doubles; it hashes by rules of its own, so that
     numbers of features are others; it takes tabs before the bar to end something that is left out, here they are
     blanks. It warns where a line is malformed and goes on with what it has: here the line is refused. So are lines
-    without a bar, values that are no numbers, and labels of other reductions (`action:cost:probability`).
+    without a bar, values that are missing behind a colon or neither number nor text, and labels of other reductions
+    (`action:cost:probability`).
     """
 
     extensions = (".vw", ".dat")
-    options: Mapping[str, Any] = {"bits": None, "ignore": None, "keep": None, "ngrams": None}
+    options: Mapping[str, Any] = {"bits": None, "ignore": None, "keep": None, "ngrams": None, "labels": None}
     must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-        "bits": ("a whole number from 1 to 31", lambda told: type(told) is int and 1 <= told <= 31)
+        "bits": ("a whole number from 1 to 31", lambda bits: type(bits) is int and 1 <= bits <= 31),
+        "labels": ('"numbers" or "names"', lambda labels: labels in ("numbers", "names")),
     }
 
     def recognises(self, start: bytes) -> bool:
@@ -88,7 +97,8 @@ class VowpalWabbit(Format):
         """The rows of every block of text; where names would take much more room than the text, of parts of it."""
         bits = reading.option("bits")
         choice = NamespaceChoice.of(*(reading.option(name) for name in ("ignore", "keep", "ngrams")))
-        parse = VwLines(None if bits is None else Hashing(bits), reading.pairs, choice)
+        named_labels = reading.option("labels") == "names"
+        parse = VwLines(None if bits is None else Hashing(bits), reading.pairs, choice, named_labels)
         for block in sources.blocks():
             yield from parse(block, bad)
 
@@ -101,8 +111,10 @@ class VwLines:
         hashing: Hashing | None = None,
         pairs: tuple[tuple[str, ...], ...] = (),
         choice: NamespaceChoice | None = None,
+        named_labels: bool = False,
     ) -> None:
         self.hashing, self.pairs, self.size, self.choice = hashing, pairs, -1, choice
+        self.named_labels = named_labels
         self.table, self.spaces = NameTable(MOST_NAMES, MOST_TEXT), NameTable(MOST_SPACES, 2**14, 2 * MOST_SPACES)
         self.modulus = np.uint64(hashing.size if hashing is not None and not pairs and choice is None else 0)
         self.digits = bytearray(48)  # of a feature's place, ending at 24
@@ -112,7 +124,7 @@ class VwLines:
         if size > self.size:
             self.size = size = max(size, BLOCK_SIZE)
             rows = entries = size // 2 + 1
-            self.y, self.weights, self.tags = np.empty(rows), np.empty(rows), np.empty((rows, 3), np.int64)
+            self.y, self.weights, self.tags = np.empty(rows), np.empty(rows), np.empty((rows, 5), np.int64)
             self.indptr = np.empty(rows + 1, np.int64)
             self.indptr[0] = 0
             self.indices, self.data = np.empty(entries, np.int32), np.empty(entries)
@@ -147,6 +159,7 @@ class VwLines:
             table, spaces, at = self.table, self.spaces, map(np.uint64, (place, end, self.row, self.n))
             names = (self.modulus, *map(np.uint64, (table.names, self.kept, table.mask)), *table.arrays)
             more = (np.uint64(spaces.names), *spaces.arrays, *digits, *hard.arguments, SMALLEST, LARGEST)
+            more = (*more, self.named_labels)
             with wrapping():
                 found = map(int, vw_rows(*text, *at, *rows, *names, *more))
             code, stop, row, n, table.names, kept, table.mask, spaces.names, hards = found
@@ -165,67 +178,78 @@ class VwLines:
                 place, hard = next_line(block, stop), HardNumbers()
 
     def batch(self, block: Block, bad: BadLines) -> Iterator[Batch]:
-        """The rows so far, if there are any."""
+        """Yield the rows so far, in several batches if they have many products."""
         rows, n, names = self.row, self.n, self.kept
         found = Chunk(self.indptr[: rows + 1].copy(), self.indices[:n], self.data[:n])
         chunk = canonical(found, spot) if self.modulus else found  # sorted rows are copies
         if chunk is found:
             chunk = Chunk(found.indptr, found.indices.copy(), found.data.copy())
-        y, weights, tags = self.y[:rows].copy(), self.weights[:rows].copy(), self.tags[:rows, :2]
-        X: Any
+        order, lines = np.arange(rows), LineCount(block)
         if self.pairs or self.choice is not None:
-            named, groups = NamedRows(chunk, self.table.texts(names)), self.groups(names)
+            named = NamedRows(chunk, self.table.texts(names))
+            groups = [split_name(name)[0] for name in named.names]
             if self.choice is not None:
                 named, groups = self.choice.applied(named, groups)
-            X, order = self.with_pairs(named, groups, block, bad)
-            y, weights, tags, rows = y[order], weights[order], tags[order], len(order)
-            X = X if self.hashing is None else X.encoded(self.hashing)
+            if self.pairs:
+                yield from self.batches_with_products(Products(named, groups, self.pairs, operator.eq), block, bad)
+            else:
+                yield self.batch_of(named if self.hashing is None else named.encoded(self.hashing), order, lines)
         else:
-            X = chunk if self.modulus else NamedRows(chunk, self.table.texts(names))
-        if rows:
-            yield Batch(
-                X,
-                None if np.isnan(y).all() else y,
-                None if (weights == 1.0).all() else weights,
-                [block.data[a:b].decode() for a, b in tags.tolist()] if tags.any() else None,
-                block.place._replace(line=block.place.line + block.data.count(b"\n", 0, self.first)),
-                rows,
-                block.read,
-            )
+            yield self.batch_of(chunk if self.modulus else NamedRows(chunk, self.table.texts(names)), order, lines)
 
-    def with_pairs(self, X: NamedRows, groups: list[str], block: Block, bad: BadLines) -> tuple[NamedRows, Any]:
-        """Rows with the features of pairs, and which rows these are: without those whose products are out of range."""
-        order = np.arange(X.rows)
-        while True:
-            try:
-                return add_interactions(X, groups, self.pairs), order
-            except BadValueError as error:
-                place = int(self.tags[order[error.row], 2])
-                bad.note(LineCount(block).bad(place, f"the feature {error.column!r} of a pair {error.reason}"))
-                keep = np.delete(np.arange(len(order)), error.row)
-                group_of = dict(zip(X.names, groups, strict=True))
-                order, X = order[keep], NamedRows(X.chunk.take(keep), X.names).part(0, len(keep))
-                groups = [group_of[name] for name in X.names]
+    def batches_with_products(self, products: Products, block: Block, bad: BadLines) -> Iterator[Batch]:
+        """Yield rows with the features of pairs, some at a time, without those whose products are out of range."""
+        lines, bad_lines = LineCount(block), LineCount(block)
+        for order in products.parts(MOST_PRODUCTS):
+            while len(order):
+                try:
+                    X = products.named(order) if self.hashing is None else products.hashed(order, self.hashing)
+                except BadValueError as error:
+                    place = int(self.tags[order[error.row], 2])
+                    bad.note(bad_lines.bad(place, f"the feature {error.column!r} of a pair {error.reason}"))
+                    order = np.delete(order, error.row)
+                else:
+                    yield self.batch_of(X, order, lines)
+                    break
 
-    def groups(self, names: int) -> list[str]:
-        """The namespaces of names."""
-        places = self.table.about[:names, [0, 4]].tolist()
-        return [self.table.text[start : start + max(size - 1, 0)].decode() for start, size in places]
+    def batch_of(self, X: Any, order: Any, lines: LineCount) -> Batch:
+        """Return a batch of some rows, whose features are X."""
+        block = lines.block
+        y, weights, tags = self.y[order], self.weights[order], self.tags[order]
+        row_names = texts_at(block, tags[:, :2])
+        first = self.first if order[0] == 0 else int(tags[0, 2])
+        return Batch(
+            X,
+            texts_at(block, tags[:, 3:]) if self.named_labels else None if np.isnan(y).all() else y,
+            None if (weights == 1.0).all() else weights,
+            None if row_names is None else [name or "" for name in row_names],
+            lines.place_at(first),
+            len(order),
+            block.read,
+        )
 
     def reason(self, code: int, block: Block, place: int) -> str:
         """Why the line with this place cannot be read."""
         token = shown_at(block, place, AFTER_NUMBER)
         return {
-            codes.NO_LABEL: f"{token} is no finite number: before the bar are a target, a weight and a tag",
+            codes.NO_LABEL: f"{token} is no finite number: before the bar are a target, a weight and a tag; "
+            "labels that are names need the reader option labels=names",
             codes.NO_WEIGHT: f"{token} is no sample weight, which is between 0 and {HEAVIEST:g}",
             codes.THIRD_NUMBER: f"{token} is a third number before the bar, a prediction to start from: leave it out",
             codes.AFTER_TAG: f"{token} follows the tag, which is the last before the bar",
             codes.NO_BAR: "there is no bar '|', which features follow",
             codes.NO_NAMESPACE: f"{token} is no namespace: its name is missing",
-            codes.NO_VALUE: f"{token} is no finite number",
+            codes.NO_VALUE: f"{token} is no finite number, and no text value",
             codes.OUT_OF_RANGE: f"{token} has a value, times that of its namespace, that {VALUES}",
             codes.RETURN_INSIDE: "a carriage return in the middle of a line",
         }[code]
+
+
+def texts_at(block: Block, places: Any) -> list[str | None] | None:
+    """Return the texts of a block from where to where each is, None where there is none; None if all are."""
+    if not places.any():
+        return None
+    return [block.data[a:b].decode() if b else None for a, b in places.tolist()]
 
 
 def sound_parts(block: Block) -> Iterator[tuple[int, int, int | None]]:

@@ -1,4 +1,4 @@
-"""Rows as text again: svmlight and Vowpal Wabbit's format, which readers read back to the same bits."""
+"""Writers of svmlight and of Vowpal Wabbit's text, which the readers read back to the same bits."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ import numpy as np
 from fiol.features.chunk import Chunk
 from fiol.features.named_rows import NamedRows
 from fiol.readers.batch import Batch, Place
+from fiol.readers.namespaces import split_name
 
-#: What Vowpal Wabbit's names and tags cannot hold, with what marks it, and as few as must be.
+#: Characters that names and tags in Vowpal Wabbit's text cannot have: with those that escapes use, and without.
 UNFIT = re.compile(r"[\s|:%\x00]")
 UNFIT_AS_THEY_ARE = re.compile(r"[ \t\r\n|:]")
 
 
 class CannotWriteError(ValueError):
-    """Rows that a format has no place for: where they come from, and the reason.
+    """A row that a format cannot express; the message has its place and the reason.
 
     >>> str(CannotWriteError(Place("a.csv", 3), "no target"))
     'row 1 of those from a.csv:3 on cannot be written: no target'
@@ -33,10 +34,10 @@ class CannotWriteError(ValueError):
 
 
 def write_rows(path: Any, batches: Iterable[Batch], format: str, overwrite: bool = False, **options: Any) -> int:
-    """Write batches to a file, "svmlight" or "vw", or to an open one; return how many rows these were.
+    """Write batches to a file, or to an open one, as "svmlight" or "vw", and return the number of rows.
 
-    The file is there when it is complete, or not at all. FileExistsError if there is one and `overwrite` is not set.
-    Options: see `svmlight_lines`, `vw_lines`.
+    The file appears when it is complete. FileExistsError if it exists and `overwrite` is not set. For options see
+    `svmlight_lines` and `vw_lines`.
 
     >>> import io
     >>> rows = Batch(Chunk(np.array([0, 2]), np.array([0, 4], np.int32), np.array([0.5, 1.0])), [1.0], None, None,
@@ -57,7 +58,7 @@ def write_rows(path: Any, batches: Iterable[Batch], format: str, overwrite: bool
 
 @contextlib.contextmanager
 def file_for(path: Any, overwrite: bool) -> Iterator[Any]:
-    """An open file itself, or one beside the path that takes its place at the end, if nothing is raised."""
+    """Yield an open file itself, or a temporary one that replaces the file at the path if no exception is raised."""
     if hasattr(path, "write"):
         yield path
         return
@@ -76,10 +77,10 @@ def file_for(path: Any, overwrite: bool) -> Iterator[Any]:
 
 
 def svmlight_lines(batch: Batch, zero_based: bool = False) -> Iterator[str]:
-    """The rows of a batch as lines of svmlight, features numbered from 1 or, with `zero_based`, from 0.
+    """Yield the rows of a batch as lines of svmlight, features numbered from 1 or, with `zero_based`, from 0.
 
-    Rows have a target each, and numbers for features; tags become comments. CannotWriteError for what it has no place
-    for: names, sample weights, and rows without a target.
+    Every row needs a target and numbers for features; tags become comments. CannotWriteError for what svmlight cannot
+    express: names, sample weights, and rows without a target.
     """
     if not isinstance(batch.X, Chunk):
         raise CannotWriteError(
@@ -97,11 +98,11 @@ def svmlight_lines(batch: Batch, zero_based: bool = False) -> Iterator[str]:
 
 
 def vw_lines(batch: Batch, escape: bool = False) -> Iterator[str]:
-    """The rows of a batch as lines of Vowpal Wabbit's text.
+    """Yield the rows of a batch as lines of Vowpal Wabbit's text.
 
-    A name with a ^ in it is one in a namespace; numbers of features are names. Blanks, bars and colons cannot be part
-    of a name: CannotWriteError, or with `escape` they, and %, are written as in addresses of the web (`New%20York`),
-    and are read back so. Weights without a target have no place either.
+    A name `a^b` is `b` in the namespace `a`; numbers of features are names. Blanks, bars and colons cannot be part of
+    a name: CannotWriteError, or with `escape` they, and %, are percent-encoded (`New%20York`), and read back so. A
+    weight without a target is a CannotWriteError, too.
     """
     escaped: Callable[[str], str] = percent_encoded if escape else (lambda name: name)
     indptr, indices, data = batch.X.chunk if isinstance(batch.X, NamedRows) else batch.X
@@ -110,10 +111,11 @@ def vw_lines(batch: Batch, escape: bool = False) -> Iterator[str]:
     row_of = np.repeat(np.arange(len(ends) - 1), np.diff(indptr))
     found, first = np.unique(indices, return_index=True)
     called = [names[i] for i in found.tolist()]
+    split = [split_name(name) for name in called]
     if UNFIT.search("".join(called)) or "" in called:  # seldom
         places = row_of[first].tolist()
-        called = [fit(escaped(name), "name", batch.place, k) for name, k in zip(called, places, strict=True)]
-    known = dict(zip(found.tolist(), map(spaced, called), strict=True))
+        split = [fit_parts(*both, escaped, batch.place, k) for both, k in zip(split, places, strict=True)]
+    known = dict(zip(found.tolist(), split, strict=True))
     entries = joined_entries(
         indices, lambda i: f" {known[i][1]}", data, lambda x: "" if x == 1.0 else f":{number_text(x)}"
     )
@@ -126,7 +128,7 @@ def vw_lines(batch: Batch, escape: bool = False) -> Iterator[str]:
         target, weight = written_target(batch, row), 1.0 if batch.weights is None else float(batch.weights[row])
         tag = batch.tags[row] if batch.tags else ""
         if target is None and weight != 1.0:
-            raise CannotWriteError(batch.place, "a weight without a target has no place in Vowpal Wabbit's text", row)
+            raise CannotWriteError(batch.place, "Vowpal Wabbit's text has no place for a weight without a target", row)
         parts = [] if target is None else [target]
         if weight != 1.0:
             parts.append(number_text(weight))
@@ -136,7 +138,7 @@ def vw_lines(batch: Batch, escape: bool = False) -> Iterator[str]:
 
 
 def joined_entries(features: Any, name: Callable[[int], str], values: Any, text: Callable[[float], str]) -> list[str]:
-    """The name of every feature and the text of its value, as one text; each is made once, however often it is there.
+    """Return name and value of every entry as text; equal names and equal values are formatted once.
 
     >>> joined_entries(np.array([0, 1, 0]), "xy".__getitem__, np.array([1.0, 1.0, 2.5]), number_text)
     ['x1', 'y1', 'x2.5']
@@ -148,14 +150,14 @@ def joined_entries(features: Any, name: Callable[[int], str], values: Any, text:
 
 
 class Numerals:
-    """The names of features that are numbers."""
+    """Names of numbered features."""
 
     def __getitem__(self, number: int) -> str:
         return str(number)
 
 
 def number_text(value: float) -> str:
-    """A number as text that is the same number: the shortest, without a fraction that is 0.
+    """Return the shortest text that is exactly this number, without a fraction of 0.
 
     >>> number_text(1.0), number_text(-0.1), number_text(1e300)
     ('1', '-0.1', '1e+300')
@@ -164,13 +166,15 @@ def number_text(value: float) -> str:
 
 
 def written_target(batch: Batch, row: int) -> str | None:
-    """The target of a row as text; None if there is none."""
+    """Return the target of a row as text with all its digits; None if there is none."""
     if batch.y is None:
         return None
     target = batch.y[row]
     target = target.as_py() if hasattr(target, "as_py") else target
     if target is None:
         return None
+    if isinstance(target, (int, np.integer)) and not isinstance(target, bool):
+        return str(int(target))  # a float would lose digits beyond 2^53
     try:
         number = float(target)
     except (TypeError, ValueError):
@@ -179,30 +183,25 @@ def written_target(batch: Batch, row: int) -> str | None:
 
 
 def comment(tag: str) -> str:
-    """A tag as a comment, in one line."""
+    """Return a tag as a comment on one line."""
     return f" # {' '.join(tag.split())}" if tag else ""
 
 
 def fit(text: str, what: str, place: Place, row: int) -> str:
-    """A name or tag that a line can hold; CannotWriteError if it is none."""
+    """Return a name or tag that a line can hold; CannotWriteError if it cannot."""
     if text == "" or UNFIT_AS_THEY_ARE.search(text):
         reason = f"the {what} {text!r} has a blank, a bar or a colon, or is empty: escape=True writes it another way"
         raise CannotWriteError(place, reason, row)
     return text
 
 
-def spaced(name: str) -> tuple[str, str]:
-    """Namespace and name in it; none if there is no ^, or nothing before or behind it.
-
-    >>> spaced("city^Paris"), spaced("age"), spaced("^x")
-    (('city', 'Paris'), ('', 'age'), ('', '^x'))
-    """
-    space, _, feature = name.partition("^")
-    return (space, feature) if space and feature else ("", name)
+def fit_parts(namespace: str, feature: str, escaped: Any, place: Place, row: int) -> tuple[str, str]:
+    """Return a namespace and a name in it that a line can hold; CannotWriteError if they are none."""
+    return namespace and fit(escaped(namespace), "name", place, row), fit(escaped(feature), "name", place, row)
 
 
 def percent_encoded(name: str) -> str:
-    """A name without blanks, bars and colons: each is % and the two digits of each of its bytes; nothing is %.
+    """Return a name with blanks, bars, colons and % percent-encoded; the empty name is %.
 
     >>> percent_encoded("text:new york")
     'text%3Anew%20york'
@@ -210,5 +209,5 @@ def percent_encoded(name: str) -> str:
     return UNFIT.sub(lambda found: "".join(f"%{c:02X}" for c in found.group().encode()), name) or "%"
 
 
-#: What makes lines of a batch, by format.
+#: Functions that format a batch as lines, by format.
 WRITERS: dict[str, Callable[..., Iterator[str]]] = {"svmlight": svmlight_lines, "vw": vw_lines}

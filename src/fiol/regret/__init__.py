@@ -1,4 +1,4 @@
-"""Regret: what a learner paid beyond the best fixed weights, how much exact steps saved, and what theory allows."""
+"""Regret: the loss beyond that of the best fixed weights, the gain of exact steps, and theoretical bounds."""
 
 from fiol.regret.auditing import Audit, audit
 from fiol.regret.comparator import Comparator, best_in_hindsight

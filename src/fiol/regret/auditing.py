@@ -1,4 +1,4 @@
-"""The audit: the regret of an update on a stream, measured, against the best weights, beside the bounds."""
+"""Measure the regret of an update on a stream, and compare it with its bounds."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from fiol.regret.records import Records
 
 
 class Audit(NamedTuple):
-    """The regret of an update on a stream after each of several numbers of rounds, beside its bounds."""
+    """The regret of an update on a stream after several numbers of rounds, with its bounds."""
 
     t: Any  #: rounds
     regret: Floats  #: R_t, against the best weights for these t rounds
-    bounds: dict[str, Floats]  #: what theory allows, see `fiol.regret.bounds`
-    records: Records  #: what the ledger of each run recorded at its end
-    comparators: tuple[Comparator, ...]  #: the best weights, with what is known of their error
+    bounds: dict[str, Floats]  #: upper bounds, see `fiol.regret.bounds`
+    records: Records  #: the last record of the ledger of each run
+    comparators: tuple[Comparator, ...]  #: the best weights, with bounds on their error
 
     @property
     def error(self) -> Floats:
-        """How much larger the regret may be, because the best weights are known only so well."""
+        """The largest error of the regret, since the best weights are known to limited precision."""
         return np.array([comparator.error for comparator in self.comparators])
 
 
@@ -45,16 +45,16 @@ def audit(
     compiled: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
-    """Measure the regret of an update on a stream, and set it beside the bounds.
+    """Measure the regret of an update on a stream, and compute its bounds.
 
     Parameters
     ----------
-    update : the update, or a function that gives the one for a number of rounds (for steps that depend on that number).
+    update : the update, or a function of the number of rounds that returns one.
     X, y, sample_weight : the rows, as `Learner.learn` takes them.
-    horizons : after how many rounds to measure: numbers of rounds, or how many of them, evenly spaced on a
-        logarithmic scale. Each is a run of its own, against the weights that are best for so many rounds.
-    intercept : whether the learner, and the best weights, have one.
-    progress : called after every run with how many are done, and of how many.
+    horizons : numbers of rounds after which to measure, or how many of them, evenly spaced on a logarithmic scale.
+        Each is a run of its own, against the best weights for these rounds.
+    intercept : whether the learner and the best weights have an intercept.
+    progress : called after every run with the number of finished runs and of all runs.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def audit(
     >>> found.t, bool((found.regret <= found.bounds["theorem 2"]).all())
     (array([100, 400]), True)
     """
-    counted(X)  # its errors say what rows are
+    counted(X)  # raises for containers that are no rows
     chunk = to_chunk(X)
     rows = chunk.rows
     features = X.shape[1] if hasattr(X, "shape") else int(chunk.indices.max(initial=-1)) + 1
@@ -95,7 +95,7 @@ def audit(
 
 
 def check_horizons(horizons: int | Sequence[int], rows: int) -> Any:
-    """Numbers of rounds from 1 to `rows`, rising.
+    """Return numbers of rounds from 1 to `rows`, ascending.
 
     >>> check_horizons(4, 1000)
     array([   8,   40,  200, 1000])
@@ -114,7 +114,7 @@ def check_horizons(horizons: int | Sequence[int], rows: int) -> Any:
 
 
 def as_csr(chunk: Chunk, features: int) -> Any:
-    """A chunk as a scipy matrix."""
+    """Return a chunk as a scipy matrix."""
     from scipy.sparse import csr_matrix
 
     return csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=(chunk.rows, features))

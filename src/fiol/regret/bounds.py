@@ -1,4 +1,4 @@
-"""What theory allows regret to be: the paper's bounds, from the sums that a ledger recorded.
+"""Upper bounds on regret: those of the paper, computed from the sums that a ledger recorded.
 
 | bound on R_T | is | for |
 |---|---|---|
@@ -31,7 +31,7 @@ from fiol.regret.records import Records
 
 
 def bounds_of(update: Update, records: Records, intercept: bool) -> dict[str, Floats]:
-    """The bounds that hold for an update at every record of its ledger, see the module."""
+    """Return the bounds that hold for an update at every record of its ledger; see the module."""
     s = records
     plain = not update.step_size.per_feature and not update.anchor.keeps_all_rounds
     if not plain or not isinstance(update.regularizer_step, ImplicitRegularizer):
@@ -56,6 +56,6 @@ def bounds_of(update: Update, records: Records, intercept: bool) -> dict[str, Fl
 
 
 def least_ridge(regularizer: Regularizer) -> float:
-    """The strong convexity of a penalty."""
+    """Return the strong convexity of a penalty."""
     parts = regularizer.strengths()
     return 0.0 if parts is None else float(np.min(parts[1]))

@@ -1,6 +1,6 @@
-"""How good weights are: a bound on how far their objective is above the least one.
+"""Certificate of weights: an upper bound on their objective minus the least one.
 
-The certificate is the same whoever found the weights. For any beta, a_t = weight_t beta_t and c = X'a, no weights have
+The certificate does not depend on the solver. For any beta, a_t = weight_t beta_t and c = X'a, no weights have
 an objective below  -sum_t weight_t phi*(-beta_t) - T r*(c / T),  where phi* and r* are the conjugates. The gap between
 that and the objective of weights w with scores z is a sum of terms of which none is negative,
 
@@ -23,7 +23,7 @@ from fiol.components.scalars import EPS
 from fiol.regret.libraries import library
 from fiol.regret.objective import Objective, fill_bends, fill_slopes, fill_values
 
-#: The relative error from which on a warning says so.
+#: Relative error above which there is a warning.
 POOR = 1e-8
 
 GAP, RESIDUAL = "duality gap", "optimality residual"
@@ -40,7 +40,7 @@ class Candidate(NamedTuple):
     endless: bool  #: whether there is no minimum, and the error is what is left above the infimum
 
     def rank(self) -> tuple[bool, float]:
-        """Less is better, and a bound is better than none."""
+        """Return a sort key: smaller is better, and any bound is better than none."""
         return self.certificate != GAP, self.error
 
 
@@ -61,7 +61,7 @@ class Dual(NamedTuple):
 
 
 def certify(o: Objective, w: Floats, beta: Floats | None = None) -> Candidate:
-    """Weights with their certificate, from a solver's beta or from the slopes at the scores."""
+    """Return weights with their certificate, from a solver's beta or from the slopes at the scores."""
     z = o.scores(w)
     at = Primal(w, z, o.each(fill_values, z))
     value, size = o.total(at.losses) + o.penalty(w), o.size(w, at.losses)
@@ -74,46 +74,46 @@ def certify(o: Objective, w: Floats, beta: Floats | None = None) -> Candidate:
         if o.loss.has("conjugate_grad") and (np.abs(excess(o, dual.c)) > noise).any():
             duals.append(moved(o, at, dual, noise))
         bound, part = min(duality_gap(o, at, each, noise) for each in duals)
-        bound += 4.0 * EPS * (size + float((np.abs(dual.c) + terms) @ np.abs(w)))  # what rounding may have done
+        bound += 4.0 * EPS * (size + float((np.abs(dual.c) + terms) @ np.abs(w)))  # rounding errors
     step = np.full(w.size, 1.0 / o.curvature.max()) if o.simplex else 1.0 / o.curvature
     slope = (w - o.prox(w + step * dual.c, step)) / step
     relative = float(np.max(np.abs(slope) / np.maximum(terms + o.lam1 + o.lam2 * np.abs(w), 1e-300)))
     relative = relative if value < 1e300 else inf
-    # That no loss is below its infimum is a bound, too, but says little unless nothing else is left.
+    # The infimum of every loss is a bound too, but a weak one unless there is no other.
     if bound < inf and (part > 0.0 or bound / size <= max(relative, POOR)):
         return Candidate(w, value, bound, GAP, bound / size, part == 0.0 and bound <= POOR * size and endless(o))
     return Candidate(w, value, float(np.linalg.norm(slope)), RESIDUAL, relative, False)
 
 
 def endless(o: Objective) -> bool:
-    """Whether no finite score has the least loss."""
+    """Return whether the least loss is approached at infinite scores only."""
     return o.loss.has("conjugate_grad") and any(np.isinf(o.loss.conjugate_grad(0.0, y)) for y in set(o.y.tolist()))
 
 
 def slopes_at(o: Objective, at: Primal) -> Dual:
-    """The dual point of the slopes at the scores, where the losses leave no gap."""
+    """Return the dual point of the slopes at the scores, for which the losses have no gap."""
     slopes = o.each(fill_slopes, at.z)
     return Dual(-slopes, slopes * at.z - at.losses, o.pull(-slopes))
 
 
 def paired(o: Objective, at: Primal, beta: Floats) -> Dual:
-    """The dual point of the nearest beta that is minus a slope."""
+    """Return the dual point of the nearest beta that is minus a slope."""
     here, beta = slopes_at(o, at), np.clip(beta, *o.ends)
     z = o.scores_of(beta)
     conjugate = np.where(beta == 0.0, -o.lower, -beta * z - o.each(fill_values, z))
-    found = np.isfinite(conjugate)  # not at slopes, other than 0, that a loss has only in the limit
+    found = np.isfinite(conjugate)  # infinite at slopes that a loss has only in the limit
     beta, conjugate = np.where(found, beta, here.beta), np.where(found, conjugate, here.conjugate)
     return Dual(beta, conjugate, o.pull(beta))
 
 
 def excess(o: Objective, c: Floats) -> Floats:
-    """How far every pull is from those at which T r* is finite."""
+    """Return the distance of every pull from those at which T r* is finite."""
     bound = np.where((o.lam2 > 0.0) | (o.simplex & (np.arange(c.size) < o.d)), inf, o.lam1)
     return c - np.clip(c, np.where(np.isinf(o.lo), -bound, -inf), np.where(np.isinf(o.hi), bound, inf))
 
 
 def moved(o: Objective, at: Primal, dual: Dual, noise: Floats) -> Dual:
-    """The dual point with the least change of beta, by the curvature of the losses, where T r* is finite."""
+    """Return the dual point with finite T r* and the least change of beta, weighted by the curvature of the losses."""
     linalg, diags = library("scipy.sparse.linalg"), library("scipy.sparse").diags
     beta, wrong = dual.beta, np.zeros(noise.size, bool)
     for _ in range(5):
@@ -121,7 +121,7 @@ def moved(o: Objective, at: Primal, dual: Dual, noise: Floats) -> Dual:
         over = excess(o, dual.c)
         if not (np.abs(over) > noise).any():
             break
-        wrong |= over != 0.0  # those put right before stay so
+        wrong |= over != 0.0  # those corrected before are kept
         room = np.sqrt(o.weight * room_of(o, at.z, dual.beta))
         columns = diags(room) @ o.A[:, wrong]
         norms = np.sqrt(np.asarray(columns.multiply(columns).sum(axis=0)).ravel())
@@ -132,7 +132,7 @@ def moved(o: Objective, at: Primal, dual: Dual, noise: Floats) -> Dual:
 
 
 def room_of(o: Objective, z: Floats, beta: Floats) -> Floats:
-    """How easily every beta changes: by phi'', or for straight losses as far as the nearer end of its range is."""
+    """Return how far every beta can change: by phi'', or for straight losses up to the nearer end of its range."""
     if o.straight:
         least, most = o.ends
         return np.maximum(np.minimum(beta - least, most - beta), 0.0)
@@ -140,7 +140,7 @@ def room_of(o: Objective, z: Floats, beta: Floats) -> Floats:
 
 
 def duality_gap(o: Objective, at: Primal, dual: Dual, noise: Floats) -> tuple[float, float]:
-    """The gap to a dual point, shrunk as far as T r* asks for, and the part of it that is left.
+    """Return the gap to a dual point, shrunk until T r* is finite, and the fraction of it that is left.
 
     By convexity phi*(-s beta) <= s phi*(-beta) - (1 - s) inf phi for every part s.
     """
@@ -155,7 +155,7 @@ def duality_gap(o: Objective, at: Primal, dual: Dual, noise: Floats) -> tuple[fl
 
 
 def penalty_gap(o: Objective, w: Floats, c: Floats) -> float:
-    """sum_i  T r(w_i) + T r*(c_i / T) - c_i w_i, where T r* is finite but for rounding."""
+    """Return sum_i  T r(w_i) + T r*(c_i / T) - c_i w_i, where T r* is finite up to rounding."""
     if o.simplex:
         net, weights = (c - o.lam1)[: o.d], w[: o.d]
         return float(weights @ (net.max() - net) + np.abs(c * w)[o.d :].sum())
@@ -166,7 +166,7 @@ def penalty_gap(o: Objective, w: Floats, c: Floats) -> float:
 
 
 def maximizer(o: Objective, c: Floats) -> Floats:
-    """argmax_w  c w - lam1 abs(w) - lam2 w^2 / 2 over [lo, hi] for every weight."""
+    """Return argmax_w  c w - lam1 abs(w) - lam2 w^2 / 2 over [lo, hi] for every weight."""
     net = c - np.clip(c, -o.lam1, o.lam1)
     far = np.where(net == 0.0, 0.0, np.where(o.lam2 > 0.0, net / o.lam2, np.copysign(inf, net)))
     return np.clip(far, o.lo, o.hi)

@@ -1,10 +1,10 @@
-"""The best fixed weights in hindsight, the comparator of regret, with a certificate of how good they are.
+"""The comparator of regret: the best fixed weights in hindsight, with a certificate of their precision.
 
 Over T rows, with an intercept b or without, these weights are
 
     w* = argmin_w  sum_t weight_t phi(<x_t, w> + b; y_t) + T r(w).
 
-The regularizer counts once per round, and b is not penalised. Solvers of others find w*:
+The regularizer counts once per round, and b is not penalized. These solvers find w*:
 
 | loss | regularizer | solver |
 |---|---|---|
@@ -15,11 +15,11 @@ The regularizer counts once per round, and b is not penalised. Solvers of others
 | the same four | the same with a ridge | Clarabel |
 | any smooth one | your own, by its prox | FISTA, written out in `solvers/fista.py` |
 
-On a simplex the solvers are L-BFGS-B and HiGHS. Interior points and gradients leave the last digits open: the weights
-they find tell which weights and which rows are at a kink or a bound, and knowing that, w* follows from linear equations
-or, for smooth losses, from a few Newton steps. Every solver has a file in `fiol.regret.solvers`.
+On a simplex the solvers are L-BFGS-B and HiGHS. Interior-point and gradient methods stop before the last digits: their
+weights identify which weights and rows are at a kink or a bound, and then linear equations, or for smooth losses a few
+Newton steps, give w*. Every solver has a file in `fiol.regret.solvers`.
 
-The certificate is computed whoever found the weights, see `fiol.regret.certificate`.
+The certificate does not depend on the solver, see `fiol.regret.certificate`.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from fiol.regret.solvers.programs import by_clarabel, by_highs, settled
 from fiol.regret.solvers.scikit_learn import by_scikit_learn
 from fiol.step import check_per_feature
 
-#: The relative error below which there is nothing left to gain.
+#: Relative error that is good enough.
 EXACT = 1e-14
 
 
 class Comparator(NamedTuple):
-    """The best fixed weights in hindsight, and how sure that is."""
+    """The best fixed weights in hindsight, with a bound on their error."""
 
     w: Floats  #: the weights
     intercept: float  #: the intercept, 0 if there is none
     value: float  #: the objective there
     error: float  #: a bound on value minus the least value; or, if there is none, how far the slope is from 0
-    certificate: str  #: which of the two: "duality gap" or "optimality residual"
-    solver: str  #: who found the weights
+    certificate: str  #: "duality gap" or "optimality residual"
+    solver: str  #: the name of the solver
     rounds: int  #: T, the number of rows
 
 
@@ -76,7 +76,7 @@ def best_in_hindsight(
     geometry: Geometry | None = None,
     solver: str | None = None,
 ) -> Comparator:
-    """The weights that would have been best for all rows,
+    """Return the weights that would have been best for all rows,
 
         argmin_w  sum_t sample_weight_t loss(<x_t, w> + b; y_t) + T sum_i regularizer(w_i),
 
@@ -86,7 +86,7 @@ def best_in_hindsight(
     ----------
     loss, regularizer : components; None is no regularizer.
     X, y, sample_weight : T rows, their targets and weights, as for `Learner.learn`.
-    intercept : whether there is one. An intercept is never penalised.
+    intercept : whether there is one. An intercept is never penalized.
     geometry : only its domain matters: w >= 0 for `Entropy`, sum(w) = 1 as well for `Simplex`, and all weights for the
         quadratic ones. For `SignedEntropy` w = u - v with u, v >= 0, and the regularizer counts for both.
     solver : "scikit-learn", "L-BFGS-B", "HiGHS", "Clarabel" or "FISTA"; by default see the table above.
@@ -94,9 +94,9 @@ def best_in_hindsight(
     Returns
     -------
     A `Comparator`. If its `certificate` is "duality gap", no weights have an objective below `value - error`. If no
-    such bound is known, `error` is the norm of the slope at the weights (of a proximal gradient if there are kinks). A
-    warning says if these may not be the best weights, or if there are none: without a penalty the logistic loss of rows
-    that can be separated falls for ever.
+    such bound is known, `error` is the norm of the slope at the weights (of a proximal gradient if there are kinks).
+    Warns if these may not be the best weights, or if there are none: without a penalty the logistic loss of separable
+    rows has no minimum.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def best_in_hindsight(
     o = make_objective(loss, regularizer, geometry, chunk, d, targets, weights, bool(intercept))
     name = choose_solver(o, solver)
     with one_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # what solvers say about themselves; the certificate knows better
+        warnings.simplefilter("ignore")  # the certificate replaces warnings of solvers
         best, credit = solve(o, name)
     if best.endless:
         text = f"no weights are best, larger ones always are; these come within {best.error:.2g}: add a penalty"
@@ -137,7 +137,7 @@ def best_in_hindsight(
 
 
 def width(X: Any, chunk: Chunk, regularizer: Regularizer) -> int:
-    """How many features there are: the columns, or for a chunk as many as its rows or the regularizer mention."""
+    """Return the number of features: the columns, or for a chunk as many as its rows or the regularizer have."""
     if not isinstance(X, Chunk):
         return int(X.shape[1] if hasattr(X, "shape") else np.shape(X)[1])
     strengths = [shape[0] for _, shape in per_feature_sizes(regularizer)]
@@ -145,7 +145,7 @@ def width(X: Any, chunk: Chunk, regularizer: Regularizer) -> int:
 
 
 def choose_solver(o: Objective, solver: str | None) -> str:
-    """The solver asked for, or the first that can minimise the objective; ValueError if the one asked for cannot."""
+    """Return the solver of this name, or the first that supports the objective; raise ValueError if it does not."""
     free, above = (np.isinf(o.hi).all() and (o.lo[: o.d] == low).all() and not o.simplex for low in (-inf, 0.0))
     known, lam1, lam2 = o.regularizer is None, o.lam1[: o.d], o.lam2[: o.d]
     equal = known and o.y.size > 0 and np.ptp(lam1) == 0.0 == np.ptp(lam2)
@@ -166,7 +166,7 @@ def choose_solver(o: Objective, solver: str | None) -> str:
 
 
 def solve(o: Objective, name: str) -> tuple[Candidate, str]:
-    """Weights with their certificate, and who found them."""
+    """Return weights with their certificate, and the name of the solver."""
     methods = {
         "scikit-learn": by_scikit_learn,
         "HiGHS": by_highs,
@@ -174,7 +174,7 @@ def solve(o: Objective, name: str) -> tuple[Candidate, str]:
         "L-BFGS-B": by_lbfgsb,
         "FISTA": by_fista,
     }
-    if (o.each(fill_values, o.scores(o.start)) <= o.lower).all():  # a quadratic program would stop near there
+    if (o.each(fill_values, o.scores(o.start)) <= o.lower).all():  # a quadratic program would stop before
         best = certify(o, o.start)
         if best.relative <= EXACT:
             return best, "none needed"

@@ -1,4 +1,4 @@
-"""What theory allows an ensemble to pay beyond its members, and beyond any fixed combination of them.
+"""Upper bounds on the loss of an ensemble beyond its members, and beyond any fixed combination of them.
 
 In round t the members have scores z_t, and f_t is the weighted loss of the whole. K is the number of members.
 
@@ -13,16 +13,16 @@ C is prior / d times the sum of c_t z_t z_t'. S is what it costs to find the bes
 rates, by exponential weights that share s_t in round t: log J - sum of log(1 - s_t), at most log(2 J T), and 0 for one
 stack. Since log det(I + C) <= K log(1 + trace(C) / K), the second bound grows like K log T.
 
-- Logistic loss: d = E = 1, and c_t = weight_t / 4, the largest curvature there is. So much does the mixture of *all*
-  combinations pay whose prior is normal, with mean v_1 and the variance `prior` in every direction (Kakade and Ng).
+- Logistic loss: d = E = 1, and c_t = weight_t / 4, the largest curvature. This is the cost of the mixture of *all*
+  combinations with a normal prior of mean v_1 and variance `prior` in every direction (Kakade and Ng).
   The stack is Newton's approximation of that mixture.
 - Squared loss: d is the unit of the stack, its mean squared error so far, c_t = weight_t, and E the largest weighted
-  squared error. So much do least squares pay, solved anew before every round, if d is known from the start (Azoury and
-  Warmuth). The stack is that, with a unit that it has to find out.
+  squared error. This is the cost of least squares, solved before every round, if d is known from the start (Azoury and
+  Warmuth). The stack estimates d.
 
-`bayes` is a theorem about what runs here, whatever the rows are. `stack` is made of theorems about what the stack
-approximates: the proofs know nothing of how it distrusts labels and outliers, nor of means of scores, where they have
-means of probabilities. So it is a yardstick; the tests hold the stack to it on streams of several kinds.
+`bayes` is a theorem about the algorithm itself, for any rows. `stack` combines theorems about what the stack
+approximates: the proofs do not cover its tolerance of wrong labels and outliers, nor means of scores instead of means
+of probabilities. The tests compare the stack with it on streams of several kinds.
 
 References: Kakade and Ng, "Online bounds for Bayesian algorithms", 2004; Azoury and Warmuth, "Relative loss bounds for
 on-line density estimation with the exponential family of distributions", 2001; Herbster and Warmuth, "Tracking the best
@@ -59,12 +59,12 @@ class EnsembleRecords(NamedTuple):
 
     @property
     def regret(self) -> Floats:
-        """What the whole paid beyond the best member: often less than nothing."""
+        """The loss of the ensemble beyond the best member; often negative."""
         return self.loss - self.best
 
 
 def largest_curvature(loss: Loss) -> float:
-    """c of the module, for a sample weight of 1; nan for a loss without a `stack` bound.
+    """Return c of the module for a sample weight of 1; nan for a loss without a `stack` bound.
 
     >>> from fiol import Hinge, Logistic
     >>> largest_curvature(Logistic()), largest_curvature(Squared()), largest_curvature(Hinge())
@@ -76,19 +76,19 @@ def largest_curvature(loss: Loss) -> float:
 
 
 def pool_cost(stack: NewtonStack, t: int) -> float:
-    """S of the module after t rounds.
+    """Return S of the module after t rounds.
 
     >>> three, one = NewtonStack(), NewtonStack(forgets=[0.0])
     >>> pool_cost(three, 1000) <= np.log(2 * 3 * 1000) <= 1.1 * pool_cost(three, 1000), pool_cost(one, 1000)
     (np.True_, 0.0)
     """
     stacks = np.size(stack.forgets)
-    shared = -sum(np.log1p(-stack.common_share(float(s))) for s in range(1, int(t)))  # after the last round nobody asks
+    shared = -sum(np.log1p(-stack.common_share(float(s))) for s in range(1, int(t)))  # the last round needs none
     return float(np.log(stacks) + shared) if stacks > 1 else 0.0
 
 
 def stack_bound(stack: NewtonStack, records: EnsembleRecords, u: Floats) -> Floats:
-    """`stack` of the module at every record, against the combination u[record] of the members."""
+    """Return `stack` of the module at every record, against the combination u[record] of the members."""
     members, prior = records.members.shape[1], stack.prior
     away = ((u - 1.0 / members) ** 2).sum(axis=1) / (2.0 * prior)
     unit = np.where(records.unit > 0.0, records.unit, 1.0)
@@ -101,7 +101,7 @@ def stack_bound(stack: NewtonStack, records: EnsembleRecords, u: Floats) -> Floa
 
 
 def ensemble_bounds(ensemble: Ensemble, records: EnsembleRecords, first: Floats) -> dict[str, Floats]:
-    """The bounds on `EnsembleRecords.regret` that are known, at every record; `first` are pi before the first round.
+    """Return the known bounds on `EnsembleRecords.regret` at every record; `first` are pi before the first round.
 
     A ledger that began later than its learner has no `stack`.
     """

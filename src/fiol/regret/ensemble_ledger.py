@@ -1,4 +1,4 @@
-"""The ledger of an ensemble: what the whole lost, what every member lost, and what theory allows to lie between."""
+"""The ledger of an ensemble: sums of its loss and of each member's loss, and the bounds between them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from fiol.regret.ledger import Ledger, check_learner
 
 
 class EnsembleLedger(Ledger):
-    """What `Ledger(learner)` is for a learner of an `Ensemble`: the same, with `EnsembleRecords`.
+    """`Ledger` of a learner of an `Ensemble`, with `EnsembleRecords`.
 
-    The whole is compared with its members, so there is no `comparator`; `audit_stack` compares it with the best
-    combination of them. Rows that come again, which the stack does not learn from, are not counted.
+    The ensemble is compared with its members, so there is no `comparator`; `audit_stack` compares it with the best
+    combination of them. Repeated rows, which the stack does not learn from, are not counted.
 
     >>> from fiol import FIOL, Bayes, Constant, Ensemble, Learner, Logistic
     >>> updates = [FIOL(Logistic(), step_size=Constant(size)) for size in (0.001, 0.1, 10.0)]
@@ -44,7 +44,7 @@ class EnsembleLedger(Ledger):
             raise TypeError("an ensemble is compared with its members: leave comparator out, and see audit_stack")
         check_learner(learner, engine.plan, None)
         self.learner, self.engine, self.ensemble = learner, engine, engine.ensemble
-        self.started, self.every = learner.rounds, int(every)  # so many rounds had been made before
+        self.started, self.every = learner.rounds, int(every)  # rounds before the ledger
         self.curvature = (
             largest_curvature(engine.plan.problem.loss) if isinstance(engine.ensemble.stack, NewtonStack) else np.nan
         )
@@ -52,13 +52,13 @@ class EnsembleLedger(Ledger):
         self.first, self.first_losses = engine.mixing.copy(), engine.stack.state.losses.copy()
         self.t, self.heaviest, self.error = 0, 0.0, 0.0
         self.products = np.full((members, members), np.nan if np.isnan(self.curvature) or self.started else 0.0)
-        #: Every round's scores of all members, and of the whole, if somebody asks for them; [row, member + 1] each.
+        #: Scores of all members and of the ensemble in every round, if they are kept; [row, member + 1] each.
         self.kept: list[Floats] | None = None
         self.recorded: list[Any] = []
         engine.set_observer(self)
 
     def now(self) -> tuple[Any, ...]:
-        """A row of `EnsembleRecords`."""
+        """Return a row of `EnsembleRecords`."""
         known = self.engine.stack.state
         losses = known.losses - self.first_losses
         unit, error = 1.0, 1.0
@@ -85,13 +85,13 @@ class EnsembleLedger(Ledger):
 
     @property
     def bounds(self) -> dict[str, Floats]:
-        """What theory allows `records.regret` to be: the bounds that apply, see `fiol.regret.ensemble_bounds`."""
+        """The upper bounds on `records.regret` that apply, see `fiol.regret.ensemble_bounds`."""
         return ensemble_bounds(self.ensemble, self.records, self.first)
 
     # As the engine's observer.
 
     def centre(self, centering: Centering) -> None:
-        """Nothing is compared here that would see rows."""
+        """Do nothing: there is no comparator that scores rows."""
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         engine, scores = self.engine, np.zeros(chunk.rows)
@@ -100,34 +100,34 @@ class EnsembleLedger(Ledger):
         start = 0
         while start < chunk.rows:
             some = slice(start, min(chunk.rows, start + self.every - self.t % self.every))
-            told, before = self.new_room(some.stop - start), engine.rounds
+            member_scores, before = self.new_room(some.stop - start), engine.rounds
             try:
                 rows = chunk.row_block(start, some.stop), y[some], sample_weights[some]
-                scores[some] = engine.learn_plainly(*rows, kept_scores=told)
+                scores[some] = engine.learn_plainly(*rows, kept_scores=member_scores)
             finally:  # an interrupt may come in the middle
                 n = engine.rounds - before
-                self.add(None if told is None else told[:n], y[some][:n], sample_weights[some][:n])
+                self.add(None if member_scores is None else member_scores[:n], y[some][:n], sample_weights[some][:n])
             start = some.stop
         return scores
 
     def new_room(self, rows: int) -> Any:
-        """Where the scores of so many rows are told, None if there is no use for them."""
+        """Return an array for the scores of these rows, None if they are not kept."""
         asked = self.kept is not None or np.isfinite(self.products).all()
         return np.zeros((rows, len(self.ensemble.updates) + 1)) if asked else None
 
-    def add(self, told: Any, y: Any, weight: Any = None) -> None:  # type: ignore[override]
-        """Add up what rounds said, of which there is one a target, and record the sums if that is due."""
+    def add(self, member_scores: Any, y: Any, weight: Any = None) -> None:  # type: ignore[override]
+        """Add the losses of rounds, one per target, and record the sums if that is due."""
         n = len(y)
         if not n:
             return
         self.t += n
         self.heaviest = max(self.heaviest, float(weight.max()))
-        if told is not None:
-            Z = np.where(self.engine.stack.live > 0.0, told[:, :-1], 0.0)
+        if member_scores is not None:
+            Z = np.where(self.engine.stack.live > 0.0, member_scores[:, :-1], 0.0)
             self.products = self.products + (Z * (self.curvature * weight)[:, None]).T @ Z
-            self.error = max(self.error, float((weight * (told[:, -1] - y) ** 2).max()))
+            self.error = max(self.error, float((weight * (member_scores[:, -1] - y) ** 2).max()))
             if self.kept is not None:
-                self.kept.append(told)
+                self.kept.append(member_scores)
         if self.t % self.every == 0:
             self.record()
 

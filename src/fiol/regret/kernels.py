@@ -36,22 +36,22 @@ class Absent(NamedTuple):
     """The weights of absent features: sums over them, and which become 0 when.
 
     `sums` are the `Sums`, kept between calls. The heap holds the features whose end is near. Its keys are never later
-    than the end, and are put right when they come up.
+    than the end, and are corrected when they are first in the heap.
     """
 
     sums: Floats
     best: Floats  #: weights of the comparator
-    end: Floats  #: what `clock.cumulative_l1` will say when the weight becomes 0; negative for weights not in the sums
+    end: Floats  #: `clock.cumulative_l1` when the weight becomes 0; negative for weights not in the sums
     near: Floats  #: ends before this are near, as an array of one
     queue: Any  #: features in the heap, the earliest first
-    key: Floats  #: and when they come up
+    key: Floats  #: their keys
     seat: Any  #: place of a feature in the heap, -1 if it has none
-    waiting: Any  #: how many are in the heap, as an array of one
+    waiting: Any  #: the size of the heap, as an array of one
     before: Floats  #: the weights of a row before its round
 
 
 def no_absent(best: Floats) -> Absent:
-    """Sums over nothing, with room for as many features as the comparator has weights."""
+    """Return sums over no weights, with memory for the features of the comparator."""
     features = best.shape[0]
     end, key = aligned(features, np.float64), aligned(features, np.float64)
     queue, seat = aligned(features, np.int32), aligned(features, np.int32)
@@ -61,7 +61,7 @@ def no_absent(best: Floats) -> Absent:
 
 #: The end of weights that are not in the sums.
 NOT_COUNTED = -1.0
-#: How many ends are looked at per round, on average, to see which are near.
+#: The number of ends that are compared per round, on average, to find which are near.
 ENDS_PER_ROUND = 32.0
 
 
@@ -110,7 +110,7 @@ def drop_first(absent):
 
 @inlined
 def queue_up(absent, i, end):
-    """Let feature i come up at `end` at the latest."""
+    """Put feature i into the heap with a key of at most `end`."""
     if absent.seat[i] < 0:
         absent.waiting[0] += 1
         sift_up(absent, absent.waiting[0] - 1, i, end)
@@ -120,7 +120,7 @@ def queue_up(absent, i, end):
 
 @inlined
 def queue_near(absent, near):
-    """Let all features come up whose end is before `near`."""
+    """Put all features into the heap whose end is before `near`."""
     absent.near[0] = near
     for i in range(np.uint64(absent.end.shape[0])):
         if 0.0 <= absent.end[i] < near:
@@ -129,13 +129,13 @@ def queue_near(absent, near):
 
 @inlined
 def rate_of(plan, state, i):
-    """How much u loses per unit of `clock.cumulative_l1`."""
+    """Return what u loses per unit of `clock.cumulative_l1`."""
     return plan.l1_rate(plan.step_of(state, i, 1.0), i)
 
 
 @inlined
 def penalty_of_sums(sums, scale, l1, l2):
-    """The penalty of all absent weights."""
+    """Return the penalty of all absent weights."""
     return scale * (l1 * sums.size + 0.5 * l2 * scale * sums.square)
 
 
@@ -171,7 +171,7 @@ def count_in(absent, sums, i, w, rate, clock):
 
 @inlined
 def count_out(absent, sums, i, u, positive, rate):
-    """Take weight i out of the sums; the end of the weight, not its last bit, says whether the sums hold it."""
+    """Take weight i out of the sums; they hold it if its end is not negative, whatever its last bit."""
     if absent.end[i] < 0.0:
         return sums
     absent.end[i] = NOT_COUNTED
@@ -180,7 +180,7 @@ def count_out(absent, sums, i, u, positive, rate):
 
 @inlined
 def count_all(plan, state, absent, clock):
-    """The sums over all weights, from nothing."""
+    """Return the sums over all weights, computed anew."""
     sums = Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     absent.end[:] = NOT_COUNTED
     absent.seat[:] = -1
@@ -194,7 +194,7 @@ def count_all(plan, state, absent, clock):
 
 @inlined
 def pass_round(plan, state, absent, sums, clock, after):
-    """A round of all absent weights: the sums after it, and the sum of (w_new - w)^2."""
+    """Make a round of all absent weights; return the sum of (w_new - w)^2, and the sums after it."""
     moved, more = 0.0, after.cumulative_l1 - clock.cumulative_l1
     if after.cumulative_l1 >= absent.near[0] and more > 0.0:
         queue_near(absent, after.cumulative_l1 + more * max(16.0, absent.end.shape[0] / ENDS_PER_ROUND))
@@ -225,105 +225,111 @@ def pass_round(plan, state, absent, sums, clock, after):
     )
 
 
+class RowTerms(NamedTuple):
+    """What the weights of a row's features add to the measurement of its round."""
+
+    penalty: float  #: before the round
+    penalty_after: float
+    bent: float  #: the sum of |w_new| - |w| - sign(w) (w_new - w)
+    moved: float  #: the sum of (w_new - w)^2
+    norm: float  #: the square of the gradient
+    distance: float  #: the sum of (w* - w)^2 - w*^2
+    square: float  #: |x|^2
+    z_after: float  #: the score of the new weights
+    z_best: float  #: the score of the comparator
+
+
+@inlined
+def leave_sums(plan, state, feature, x, absent, sums, clock):
+    """Take the weights of a row out of the sums, and write what the round starts from to `absent.before`."""
+    for k in range(x.shape[0]):
+        i = np.uint64(np.uint32(feature[k]))
+        w = plan.anchor.weight_of_score(plan, state, i, 0, clock)
+        sums = count_out(absent, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
+        absent.before[k] = plan.anchor.weight_for_value(plan, state, i, x[k], w)
+    return sums
+
+
+@inlined
+def enter_sums(plan, state, feature, x, slope, absent, sums, new, after, l1, l2):
+    """Return the `RowTerms` of a row after its round, and the sums with its weights: they are absent from now on."""
+    penalty = penalty_after = bent = moved = norm = distance = square = z_after = z_best = 0.0
+    for k in range(x.shape[0]):
+        i = np.uint64(np.uint32(feature[k]))
+        old, best = absent.before[k], absent.best[i]
+        w = plan.anchor.weight_of_score(plan, state, i, 0, new)
+        sign = 1.0 * (old > 0.0) - 1.0 * (old < 0.0)
+        pull = slope * x[k] + (l1 * sign + l2 * old)
+        penalty += l1 * abs(old) + 0.5 * l2 * old * old
+        penalty_after += l1 * abs(w) + 0.5 * l2 * w * w
+        bent += abs(w) - sign * w
+        moved += (w - old) * (w - old)
+        norm += pull * pull
+        distance += (best - old) * (best - old) - best * best
+        square += x[k] * x[k]
+        z_after += x[k] * w
+        z_best += x[k] * best
+        sums = count_in(absent, sums, i, w, rate_of(plan, state, i), after)
+    return RowTerms(penalty, penalty_after, bent, moved, norm, distance, square, z_after, z_best), sums
+
+
+@inlined
+def intercept_at(intercept_plan, intercept, clock):
+    """Return the intercept, 0 without one."""
+    if intercept.w.shape[0] == 0:
+        return 0.0
+    return intercept_plan.anchor.weight_of_score(intercept_plan, intercept, np.uint64(0), 0, clock)
+
+
 @jit
-def measure_rows(
-    plan,
-    intercept_plan,
-    chunk,
-    y,
-    weight,
-    state,
-    intercept,
-    ticks,
-    buffers,
-    intercept_buffers,
-    absent,
-    l1,
-    l2,
-    far,
-    intercept_best,
-    stale,
-    scores,
-    out,
-):
-    """`learn_rows` with a measurement of every round, at a cost that hardly depends on the number of features.
+def measure_rows(plan, intercept_plan, chunk, y, weight, memory, absent, strengths, comparator, stale, scores, out):
+    """Make a round per row, and measure it at a cost that hardly depends on the number of features.
 
     For the last iterate in Euclidean geometry, with a penalty l1 |w| + l2 w^2 / 2. A row of `out` is a
-    `fiol.regret.measuring.Measurement`. `far` is the comparator's square; `stale` says, coming in and going out, that
-    the sums over absent weights have to be made anew.
+    `fiol.regret.measuring.Measurement`. `memory` is `UpdateEngine.memory`, `strengths` are (l1, l2), and `comparator`
+    is the square of its weights and its intercept. `stale`, given and returned, is whether the sums over absent weights
+    have to be computed anew.
     """
-    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
+    (indptr, indices, data), y, weight, absent = borrowed((chunk, y, weight, absent))
+    state, intercept, ticks, buffers, intercept_buffers = memory
     state, intercept = borrowed(state), borrowed(intercept)
     buffers, intercept_buffers = row_buffers(buffers), row_buffers(intercept_buffers)
-    absent = borrowed(absent)
-    loss, clock, zero, kept = plan.problem.loss, clock_from(ticks), np.uint64(0), absent.sums
+    (l1, l2), (far, intercept_best) = strengths, comparator
+    loss, clock, kept, ones = plan.problem.loss, clock_from(ticks), absent.sums, 1.0 * intercept.w.shape[0]
     sums = Sums(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7])
     for r in range(y.shape[0]):
-        first, last = indptr[r], indptr[r + 1]
-        feature, x, row_weight = indices[first:last], data[first:last], weight[r]
+        feature, x = indices[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
         eta = plan.step_size.eta(clock.t + 1.0)
         now = plan.lazy_update.before_round(plan, state, clock, eta)
         if stale or now.scale != clock.scale:
             sums = count_all(plan, state, absent, now)
-        clock = now
-        # The weights of the row leave the sums.
-        for k in range(x.shape[0]):
-            i = np.uint64(np.uint32(feature[k]))
-            w = plan.anchor.weight_of_score(plan, state, i, 0, clock)
-            sums = count_out(absent, sums, i, abs(w) / clock.scale, state.w[i] > 0.0, rate_of(plan, state, i))
-            absent.before[k] = plan.anchor.weight_for_value(plan, state, i, x[k], w)
-        old_intercept = (
-            intercept_plan.anchor.weight_of_score(intercept_plan, intercept, zero, 0, clock)
-            if intercept.w.shape[0] > 0
-            else 0.0
-        )
-        # The absent weights' terms, before the round and after it.
-        scale = clock.scale
+        # 1. The terms of absent weights before the round.
+        sums, scale = leave_sums(plan, state, feature, x, absent, sums, now), now.scale
+        away = ones * (intercept_best - intercept_at(intercept_plan, intercept, now))
         penalty = penalty_of_sums(sums, scale, l1, l2)
         norm = l1 * l1 * sums.number + l2 * scale * (2.0 * l1 * sums.size + l2 * scale * sums.square)
-        distance = far + scale * (scale * sums.square - 2.0 * sums.along)
-        z, new = learn_row(
-            plan, intercept_plan, feature, x, y[r], row_weight, state, intercept, clock, buffers, intercept_buffers, 0.0
-        )
-        after = plan.lazy_update.tick(plan, clock, eta)
-        moved, sums = pass_round(plan, state, absent, sums, clock, after)
+        distance = far + scale * (scale * sums.square - 2.0 * sums.along) + away * away
+        # 2. The round, and the terms of absent weights after it.
+        row = feature, x, y[r], weight[r], state, intercept, now, buffers, intercept_buffers
+        z, clock = learn_row(plan, intercept_plan, *row, 0.0)
+        after = plan.lazy_update.tick(plan, now, eta)
+        moved, sums = pass_round(plan, state, absent, sums, now, after)
         penalty_after = penalty_of_sums(sums, after.scale, l1, l2)
-        # The terms of the row's own weights.
-        slope = row_weight * loss.grad(z, y[r])
-        bent = z_after = z_best = square = 0.0
-        for k in range(x.shape[0]):
-            i = np.uint64(np.uint32(feature[k]))
-            old, best = absent.before[k], absent.best[i]
-            w = plan.anchor.weight_of_score(plan, state, i, 0, new)
-            sign = 1.0 * (old > 0.0) - 1.0 * (old < 0.0)
-            pull = slope * x[k] + (l1 * sign + l2 * old)
-            penalty += l1 * abs(old) + 0.5 * l2 * old * old
-            penalty_after += l1 * abs(w) + 0.5 * l2 * w * w
-            bent += abs(w) - sign * w  # |w| - |old| - sign (w - old)
-            moved += (w - old) * (w - old)
-            norm += pull * pull
-            distance += (best - old) * (best - old) - best * best
-            square += x[k] * x[k]
-            z_after += x[k] * w
-            z_best += x[k] * best
-            sums = count_in(absent, sums, i, w, rate_of(plan, state, i), after)
-        if intercept.w.shape[0] > 0:
-            z_after += intercept_plan.anchor.weight_of_score(intercept_plan, intercept, zero, 0, new)
-            z_best += intercept_best
-            square += 1.0
-            norm += slope * slope
-            distance += (intercept_best - old_intercept) * (intercept_best - old_intercept)
-        stale = new.scale != after.scale
-        if sums.number == 0.0:  # nothing is left: neither is rounding
+        # 3. The terms of the row's own weights.
+        slope = weight[r] * loss.grad(z, y[r])
+        own, sums = enter_sums(plan, state, feature, x, slope, absent, sums, clock, after, l1, l2)
+        stale = clock.scale != after.scale
+        if sums.number == 0.0:  # neither weights nor rounding are left
             sums = Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-        clock = new
-        value, value_after = row_weight * loss.value(z, y[r]), row_weight * loss.value(z_after, y[r])
-        improvement = (value_after - value - slope * (z_after - z)) + l1 * bent + 0.5 * l2 * moved
+        z_after = own.z_after + intercept_at(intercept_plan, intercept, clock)
+        value, value_after = weight[r] * loss.value(z, y[r]), weight[r] * loss.value(z_after, y[r])
+        best_value = weight[r] * loss.value(own.z_best + ones * intercept_best, y[r])
+        improvement = (value_after - value - slope * (z_after - z)) + l1 * own.bent + 0.5 * l2 * (moved + own.moved)
         scores[r] = z
-        out[r, 0], out[r, 1], out[r, 2], out[r, 3] = value, penalty, improvement, np.sqrt(norm)
-        out[r, 4], out[r, 5], out[r, 6], out[r, 7] = 0.5 * distance, sums.number, value_after, penalty_after
-        out[r, 8], out[r, 9], out[r, 10] = abs(slope), square, row_weight * loss.value(z_best, y[r])
-        out[r, 11] = row_weight
+        out[r, 0], out[r, 1], out[r, 2] = value, penalty + own.penalty, improvement
+        out[r, 3], out[r, 4] = np.sqrt(norm + own.norm + ones * slope * slope), 0.5 * (distance + own.distance)
+        out[r, 5], out[r, 6], out[r, 7] = sums.number, value_after, penalty_after + own.penalty_after
+        out[r, 8], out[r, 9], out[r, 10], out[r, 11] = abs(slope), own.square + ones, best_value, weight[r]
     kept[0], kept[1], kept[2], kept[3] = sums.number, sums.size, sums.rate, sums.square
     kept[4], kept[5], kept[6], kept[7] = sums.fall, sums.rate_square, sums.along, sums.rate_along
     clock_into(ticks, clock)

@@ -1,15 +1,15 @@
-"""Regret: what a learner paid beyond the best fixed weights, how much exact steps saved, and what theory allows.
+"""`Ledger`: the regret of a learner, the gain of exact steps, and upper bounds.
 
 In round t the learner has weights w_t, sees a row, and pays F_t(w_t) = f_t(w_t) + r(w_t). Its regret after T rounds is
 
     R_T = sum of F_t(w_t) - min over w of the sum of F_t(w),
 
 and delta_t = F_t(w_(t+1)) - F_t(w_t) - <F_t'(w_t), w_(t+1) - w_t> >= 0 is what a round gains by not linearizing (the
-paper's one-step improvement). Three words name the parts:
+paper's one-step improvement).
 
-- a **measurement** is what one round cost (`measuring.py`, with the compiled rounds in `kernels.py`);
-- the **ledger** adds measurements up and records the sums (this file and `records.py`);
-- an **audit** sets the regret beside the bounds (`auditing.py`, `bounds.py`), against the best weights in hindsight
+- A **measurement** is the cost of one round (`measuring.py`, with the compiled rounds in `kernels.py`).
+- The **ledger** sums measurements and records the sums (this file and `records.py`).
+- An **audit** compares the regret with the bounds (`auditing.py`, `bounds.py`), against the best weights in hindsight
   (`comparator.py`).
 """
 
@@ -37,24 +37,24 @@ Self = TypeVar("Self", bound="Ledger")
 
 
 class Ledger:
-    """Rides along with a learner: adds up what every round from now on costs, and records the sums.
+    """Measure the cost of every round of a learner from now on, and record the sums.
 
     Parameters
     ----------
-    learner : any `Learner`. Its weights become what they would without a ledger; `learner.ledger` is this ledger. Of
-        an `Ensemble` it is an `EnsembleLedger`, whose records have the losses of the whole and of all members.
-    comparator : the weights w* to compare with, as `best_in_hindsight` gives them or as an array; without one there
-        is no regret, distance or bound.
-    every : record the sums every so many rounds. The sums are exact however seldom they are recorded.
+    learner : any `Learner`; the ledger does not change its weights. `learner.ledger` is this ledger. For an `Ensemble`
+        it is an `EnsembleLedger`, whose records have the losses of the ensemble and of all members.
+    comparator : the weights w* to compare with, a result of `best_in_hindsight` or an array; without one there is no
+        regret, distance or bound.
+    every : number of rounds between records. The sums include all rounds.
 
     A round costs time in the entries of its row for the last iterate in Euclidean geometry with l1, ridge or both
     of raw weights; for everything else a round costs time in all weights. Penalties in units of features (`ScaleFree`)
     are measured with the units of the round. Use a ledger in a `with` statement, or `close()` it, to stop
     measuring.
 
-    The learner's engine has this ledger for its observer (`fiol.engine.engine.Observer`): the engine hands over every
-    chunk, `observe` makes its rounds and measures each (`fiol.regret.measuring`), and `add` adds the measurements up.
-    When the engine takes rounds back, `rewind` takes back their measurements.
+    The ledger is the observer of the learner's engine (`fiol.engine.engine.Observer`): `observe` makes the rounds of
+    every chunk and measures them (`fiol.regret.measuring`), and `add` sums the measurements. When the engine rolls
+    rounds back, `rewind` removes their measurements.
 
     Examples
     --------
@@ -72,10 +72,10 @@ class Ledger:
 
     def __new__(cls, learner: Any, *arguments: Any, **options: Any) -> Ledger:
         if cls is Ledger and isinstance(learner, Learner) and isinstance(learner.update, Ensemble):
-            from fiol.regret.ensemble_ledger import EnsembleLedger  # imported here: it is a kind of this one
+            from fiol.regret.ensemble_ledger import EnsembleLedger  # imported here: it is a subclass
 
-            return object.__new__(EnsembleLedger)
-        return object.__new__(cls)
+            return super().__new__(EnsembleLedger)
+        return super().__new__(cls)
 
     def __init__(self, learner: Learner, comparator: Comparator | Any = None, every: int = 1000) -> None:
         if not isinstance(learner, Learner):
@@ -88,7 +88,7 @@ class Ledger:
     def _ride_along(self, learner: Learner, comparator: Comparator | Any, every: int) -> None:
         update = learner.update
         engine: Any = learner.engine
-        assert isinstance(update, Update)  # an ensemble has a ledger of its own kind
+        assert isinstance(update, Update)  # an ensemble has an `EnsembleLedger`
         if engine.observer is not None:
             raise ValueError("this learner has a ledger already: close() it first")
         check_learner(learner, engine.plan, comparator)
@@ -100,7 +100,7 @@ class Ledger:
         self.measuring = choose_measuring(engine, engine.plan.problem.geometry, regularizer, best, intercept_best)
         self.best, self.intercept_best = best, intercept_best
         self.eta, self.gamma = update.step_size.eta, update.loss.convexity
-        self.started, self.every = learner.rounds, int(every)  # so many rounds had been made before
+        self.started, self.every = learner.rounds, int(every)  # rounds before the ledger
         self.sums = np.zeros(len(Records._fields))  # those of `Records` after the last round
         self.sums[Records._fields.index("convexity")] = np.inf
         self.loss_after = 0.0  # f_t(w_(t+1)) of the last round
@@ -133,19 +133,19 @@ class Ledger:
 
     @property
     def bounds(self) -> dict[str, Floats]:
-        """What theory allows the regret to be at every record: the bounds that apply, see `fiol.regret.bounds`."""
+        """The upper bounds on the regret at every record that apply, see `fiol.regret.bounds`."""
         return bounds_of(self.update, self.records, self.learner.intercept_fitted) if self.compared else {}
 
     # As the engine's observer.
 
     def centre(self, centering: Centering) -> None:
-        """Take rows from now on as centred by these means: so are those that the comparator scores."""
+        """Center rows by these means from now on, as the comparator must see them."""
         known = centering.features < self.best.shape[0]
         shift = float(centering.means[known] @ self.best[centering.features[known]])
         self.measuring.intercept_best = self.intercept_best + shift
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
-        """Make the rounds of a chunk, and enter what each cost; returns the score of each row before its round."""
+        """Make the rounds of a chunk and measure them; return the score of each row before its round."""
         before, mark = self.engine.rounds, self.mark()
         if self.measuring.looks_back:
             with Transaction(self.engine):
@@ -168,16 +168,16 @@ class Ledger:
         return self.measuring.row_cost
 
     def mark(self) -> Any:
-        """Where the ledger stands."""
+        """Return a token for `rewind`."""
         return self.sums, self.loss_after, len(self.recorded)
 
     def rewind(self, mark: Any) -> None:
-        """Go back to where the ledger stood: the rounds since then are taken back."""
+        """Undo all measurements since the mark."""
         self.sums, self.loss_after, recorded = mark
         del self.recorded[recorded:]
 
     def add(self, rounds: Floats) -> None:
-        """Add up measurements, a row per round, and record the sums where that is due."""
+        """Add measurements, a row per round, and record the sums where that is due."""
         if not len(rounds):
             return
         m, old, n = Measurement(*rounds.T), Records(*self.sums), len(rounds)
@@ -220,7 +220,7 @@ class Ledger:
 
 
 def running(start: Any, values: Floats) -> Floats:
-    """The sums of `start` and the first values, one after the other: the same however values are cut into calls.
+    """Return the running sums of `start` and the values; the bits do not depend on how values are cut into calls.
 
     >>> running(1.0, np.array([1.0, 2.0]))
     array([2., 4.])
@@ -229,7 +229,7 @@ def running(start: Any, values: Floats) -> Floats:
 
 
 def check_learner(learner: Learner, plan: Plan, comparator: Any) -> None:
-    """Refuse learners whose weights cannot be compared."""
+    """Raise TypeError for a learner whose weights cannot be compared."""
     if learner.classes is not None:
         raise TypeError(f"a ledger adds up the losses of one score, {learner.update.loss!r} has one per class")
     if plan.first_weight(1) != 0.0 and learner.width is None:
@@ -247,7 +247,7 @@ def check_learner(learner: Learner, plan: Plan, comparator: Any) -> None:
 
 
 def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float]:
-    """The comparator's weights and intercept, as the working geometry has them."""
+    """Return the comparator's weights and intercept in the working geometry."""
     if comparator is None:
         return np.zeros(0), 0.0
     w, intercept = comparator_weights(comparator)
@@ -261,7 +261,7 @@ def entered_comparator(learner: Learner, comparator: Any) -> tuple[Floats, float
 
 
 def comparator_weights(comparator: Any) -> tuple[Floats, float]:
-    """Weights and intercept of a comparator, or of an array of weights."""
+    """Return weights and intercept of a comparator, or of an array of weights."""
     if isinstance(comparator, Comparator):
         return comparator.w, comparator.intercept
     w = np.asarray(comparator)
@@ -271,5 +271,5 @@ def comparator_weights(comparator: Any) -> tuple[Floats, float]:
 
 
 def whole_value(regularizer: Regularizer, w: Floats) -> float:
-    """r(w), infinite outside a box."""
+    """Return r(w), infinite outside a box."""
     return float(sum(regularizer.value(v, i) for i, v in enumerate(w.tolist())))

@@ -1,4 +1,4 @@
-"""The libraries that solve, loaded when they are needed."""
+"""Import the solver libraries on first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def library(module: str) -> Any:
-    """A module of the libraries that solve, or an ImportError that says how to get them."""
+    """Return a module of the solver libraries; raise ImportError with the install command."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -17,12 +17,12 @@ def library(module: str) -> Any:
 
 
 def one_thread() -> Any:
-    """A context in which linear algebra uses one thread: several make small problems slow, and their last bits vary."""
+    """Limit linear algebra to one thread: more are slow for small problems and change the last bits."""
     return controller().limit(limits=1, user_api="blas")
 
 
 @functools.cache
 def controller() -> Any:
-    """The control over the libraries of linear algebra, which must have been loaded before."""
+    """Return the thread control of the loaded linear algebra libraries."""
     library("scipy.linalg")
     return library("threadpoolctl").ThreadpoolController()

@@ -1,9 +1,8 @@
-"""What a round of a learner cost: one `Measurement` per round, made while the learner learns.
+"""Measure the cost of every round while a learner learns: one `Measurement` per round.
 
-Two ways to the same numbers. `MeasuringBySums` keeps sums over all weights up to date, so that a round costs time in
-the entries of its row and the logarithm of the number of weights. That way is for the last iterate in Euclidean
-geometry with an l1 or ridge penalty, or both. `MeasuringEveryWeight` looks at every weight before and after every
-round, for everything else.
+`MeasuringBySums` keeps sums over all weights up to date, so that a round costs time in the entries of its row and the
+logarithm of the number of weights. It supports the last iterate in Euclidean geometry with l1 and ridge penalties.
+`MeasuringEveryWeight` reads every weight before and after every round, for all other updates.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ class Measurement(NamedTuple):
 
 
 class Measuring:
-    """Makes the rounds of an engine, and measures each.
+    """Run the rounds of an engine, and measure each.
 
     `regularizer`, `best` and `intercept_best` are the penalty and the comparator w* as the working geometry sees them.
     """
 
-    #: Whether a round may be made and not measured when an interrupt comes, so that it has to be taken back.
+    #: Whether an interrupt may leave a round without a measurement, so that it must be rolled back.
     looks_back: ClassVar[bool] = False
     #: The measurements of the last call, for an interrupt that comes right after it.
     measured: Floats
@@ -65,20 +64,20 @@ class Measuring:
         self.best, self.intercept_best = best, intercept_best
 
     def rounds(self, chunk: Chunk, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
-        """A round per row, for which the engine has room: the score of each before its round, and the measurements."""
+        """Make a round per row, for known features; return the scores before, and the measurements."""
         raise NotImplementedError
 
 
 def choose_measuring(
     engine: UpdateEngine, geometry: Geometry, regularizer: Regularizer, best: Floats, intercept_best: float
 ) -> Measuring:
-    """The cheapest exact way to measure the rounds of an engine."""
+    """Return the cheapest exact measuring of the rounds of an engine."""
     kind = MeasuringBySums if has_sums(engine.plan, regularizer) else MeasuringEveryWeight
     return kind(engine, geometry, regularizer, best, intercept_best)
 
 
 def with_zeros(w: Floats, features: int) -> Floats:
-    """The weights of so many features; a feature without a weight has 0.
+    """Return the weights padded with zeros for features without a weight.
 
     >>> with_zeros(np.array([1.0, 2.0]), 3), with_zeros(np.array([1.0, 2.0]), 1)
     (array([1., 2., 0.]), array([1.]))
@@ -89,7 +88,7 @@ def with_zeros(w: Floats, features: int) -> Floats:
 
 
 def has_sums(plan: Plan, regularizer: Regularizer) -> bool:
-    """Whether the penalty follows from sums over all weights, and the weights of absent features move by a common law.
+    """Return whether the penalty follows from sums over all weights, and absent weights decay by a common factor.
 
     >>> from fiol import COMID, FIOL, L1, RDA, Entropy, Logistic, ScaleFree
     >>> from fiol.algorithms.plan import make_plan
@@ -113,7 +112,7 @@ def has_sums(plan: Plan, regularizer: Regularizer) -> bool:
 
 
 class MeasuringBySums(Measuring):
-    """Running sums over all weights, see `fiol.regret.kernels`."""
+    """Measure by running sums over all weights, see `fiol.regret.kernels`."""
 
     seen: tuple[Any, ...] = ()
 
@@ -127,20 +126,19 @@ class MeasuringBySums(Measuring):
         if self.absent.before.shape[0] < engine.buffers.shape[1]:
             self.absent = self.absent._replace(before=aligned(engine.buffers.shape[1], np.float64))
         scores, out = np.empty(chunk.rows), np.ones((chunk.rows, len(Measurement._fields)))
-        l1, l2 = self.regularizer.strengths()  # type: ignore[misc]
-        far = float(self.best @ self.best)
-        arguments, self.measured = (self.absent, l1, l2, far, self.intercept_best, stale, scores, out), out
-        stale = engine.call(measure_rows, *engine.plans, chunk, y, weight, *engine.memory, *arguments)
+        comparator, self.measured = (float(self.best @ self.best), float(self.intercept_best)), out
+        known = engine.memory, self.absent, self.regularizer.strengths(), comparator
+        stale = engine.call(measure_rows, *engine.plans, chunk, y, weight, *known, stale, scores, out)
         self.seen = () if stale else (engine.state, engine.ticks.tobytes())
         return scores, out
 
     def is_stale(self) -> bool:
-        """Whether anything happened to the engine since its last measured round."""
+        """Return whether the engine changed since its last measured round."""
         return not self.seen or self.seen[0] is not self.engine.state or self.seen[1] != self.engine.ticks.tobytes()
 
 
 class MeasuringEveryWeight(Measuring):
-    """Every weight before and after every round, with each formula as it is written in the paper."""
+    """Measure by all weights before and after every round, with each formula as in the paper."""
 
     looks_back: ClassVar[bool] = True
 
@@ -156,10 +154,10 @@ class MeasuringEveryWeight(Measuring):
         return scores, out
 
     def measure(self, row: Chunk, y: float, weight: float) -> tuple[float, Measurement]:
-        """One round: the score before it, and its measurement."""
+        """Make one round; return the score before it, and its measurement."""
         engine, loss = self.engine, self.engine.plan.problem.loss
         here = engine.state.w.shape[0]
-        features = max(here, self.best.shape[0])  # the comparator may know features that are yet to come
+        features = max(here, self.best.shape[0])  # the comparator may have features that come later
         w, best = with_zeros(self.weights_before(row), features), with_zeros(self.best, features)
         intercept, has_intercept = engine.working_intercept(False), engine.intercept.w.shape[0] > 0
         z = float(engine.learn_plainly(row, np.array([y]), np.array([weight]))[0])
@@ -197,7 +195,7 @@ class MeasuringEveryWeight(Measuring):
         )
 
     def units(self, features: int) -> Floats:
-        """The units in which the penalty sees weights in the round that was made last."""
+        """Return the units in which the penalty sees weights in the last round."""
         plan, found = self.engine.plan, np.ones(features)
         if plan.units.scaled:
             records = self.engine.state.statistics.astype(np.float64)
@@ -205,7 +203,7 @@ class MeasuringEveryWeight(Measuring):
         return found
 
     def weights_before(self, row: Chunk) -> Floats:
-        """All weights as the round finds them: steps may rescale a weight when its feature outgrows its maximum."""
+        """Return all weights before the round: steps may rescale a weight when its feature exceeds its maximum."""
         engine, plan = self.engine, self.engine.plan
         w = engine.weights(engine.state.w.shape[0], False)
         for i, x in zip(row.indices, row.data, strict=True):
@@ -214,7 +212,7 @@ class MeasuringEveryWeight(Measuring):
 
 
 def values(regularizer: Regularizer, w: Floats) -> float:
-    """r(w).
+    """Return r(w).
 
     >>> from fiol import ElasticNet
     >>> values(ElasticNet(0.5, 2.0), np.array([1.0, -2.0]))
@@ -227,7 +225,7 @@ def values(regularizer: Regularizer, w: Floats) -> float:
 
 
 def slopes(regularizer: Regularizer, w: Floats) -> Floats:
-    """A subgradient of r at w, the middle one at kinks.
+    """Return a subgradient of r at w, the middle one at kinks.
 
     >>> from fiol import ElasticNet
     >>> slopes(ElasticNet(0.5, 2.0), np.array([1.0, 0.0]))

@@ -28,19 +28,19 @@ ROWS_TO_COMPILE = 3000
 
 
 def fill_values(loss, z, y, out):
-    """The loss of every score."""
+    """Write the loss of every score."""
     for k in range(out.shape[0]):
         out[k] = loss.value(z[k], y[k])
 
 
 def fill_slopes(loss, z, y, out):
-    """The derivative of the loss at every score."""
+    """Write the derivative of the loss at every score."""
     for k in range(out.shape[0]):
         out[k] = loss.grad(z[k], y[k])
 
 
 def fill_bends(loss, z, y, out):
-    """The second derivative of the loss at every score."""
+    """Write the second derivative of the loss at every score."""
     for k in range(out.shape[0]):
         out[k] = loss.hess(z[k], y[k])
 
@@ -69,17 +69,17 @@ class Objective:
 
     @property
     def straight(self) -> bool:
-        """Whether the loss is one of straight lines: it falls to a first kink, is 0 up to a second one, and rises."""
+        """Whether the loss is piecewise linear: it falls to a first kink, is 0 up to a second one, and rises."""
         return self.loss.has("flat_interval") and self.loss.has("conjugate_grad")
 
     @functools.cached_property
     def sizes(self) -> Any:
-        """A without its signs."""
+        """The absolute values of A."""
         return abs(self.A)
 
     @functools.cached_property
     def curvature(self) -> Floats:
-        """How fast the slope along every weight changes where phi'' is 1; 1 for weights without rows."""
+        """The change of the slope along every weight where phi'' is 1; 1 for weights without rows."""
         squares = np.asarray(self.A.multiply(self.A).T @ self.weight)
         return np.where(squares > 0.0, squares, 1.0)
 
@@ -90,7 +90,7 @@ class Objective:
 
     @functools.cached_property
     def ends(self) -> tuple[Floats, Floats]:
-        """The least and the largest beta of every row: minus the slopes where scores are infinite."""
+        """The least and the largest beta of every row: minus the slopes at infinite scores."""
         least, most = ([-self.loss.grad(end, y) for y in self.y.tolist()] for end in (inf, -inf))
         return np.array(least), np.array(most)
 
@@ -106,7 +106,7 @@ class Objective:
         return abs(self.value(self.start))
 
     def each(self, loop: Any, z: Floats) -> Floats:
-        """The numbers that a loop over all scores writes."""
+        """Return the output of a loop over all scores."""
         out = np.empty_like(z)
         if z.size < ROWS_TO_COMPILE:  # as lists of plain numbers, on which the interpreter is fast
             loop(self.loss, z.tolist(), self.y.tolist(), out)
@@ -115,39 +115,39 @@ class Objective:
         return out
 
     def scores_of(self, beta: Floats) -> Floats:
-        """The scores where the loss has the slopes -beta; infinite where none has."""
+        """Return the scores where the loss has the slopes -beta; infinite where there are none."""
         pairs = zip(beta.tolist(), self.y.tolist(), strict=True)
         return -np.array([self.loss.conjugate_grad(pull, y) for pull, y in pairs])
 
     def scores(self, w: Floats) -> Floats:
-        """<A_t, w> of every row."""
+        """Return <A_t, w> for every row."""
         return np.asarray(self.A @ w)
 
     def pull(self, beta: Floats) -> Floats:
-        """c = A'a for a = weight beta: how hard the losses pull at every weight."""
+        """Return c = A'a for a = weight beta: the pull of the losses on every weight."""
         return np.asarray(self.A.T @ (self.weight * beta))
 
     def penalty(self, w: Floats) -> float:
-        """The penalty of all weights, T r(w)."""
+        """Return the penalty of all weights, T r(w)."""
         r = self.regularizer
         if r is not None:
             return self.rounds * sum(r.value(v, i) for i, v in enumerate(w[: self.d].tolist()))
         return float(np.sum(self.lam1 * np.abs(w) + 0.5 * self.lam2 * w * w)) + self.constant
 
     def value(self, w: Floats) -> float:
-        """The objective."""
+        """Return the objective."""
         return self.total(self.each(fill_values, self.scores(w))) + self.penalty(w)
 
     def total(self, per_row: Floats) -> float:
-        """The weighted sum over rows."""
+        """Return the weighted sum over rows."""
         return float(self.weight @ per_row)
 
     def size(self, w: Floats, losses: Floats) -> float:
-        """The terms of the objective, which errors are relative to; at least a thousandth of its size at the start."""
+        """Return the sum of the sizes of all terms, for relative errors; at least a thousandth of that at the start."""
         return max(self.total(np.abs(losses)) + abs(self.penalty(w)), 1e-3 * self.start_value) or 1.0
 
     def inside(self, w: Floats) -> Floats:
-        """The nearest weights that are allowed (on a simplex nearly so), at a bound if that is within rounding."""
+        """Return the nearest feasible weights (on a simplex nearly so), at a bound if that is within rounding."""
         w = np.clip(w, self.lo, self.hi)
         for bound in (self.lo, self.hi):
             w = np.where(np.abs(w - bound) <= 4.0 * EPS * np.abs(w), bound, w)
@@ -156,7 +156,7 @@ class Objective:
         return w
 
     def prox(self, u: Floats, step: Floats) -> Floats:
-        """argmin_w  penalty(w) + sum_i (w_i - u_i)^2 / (2 step_i); on a simplex for equal steps."""
+        """Return argmin_w  penalty(w) + sum_i (w_i - u_i)^2 / (2 step_i); on a simplex for equal steps."""
         shrink = step * self.lam1
         w = (u - np.clip(u, -shrink, shrink)) / (1.0 + step * self.lam2)
         r = self.regularizer
@@ -178,7 +178,7 @@ def make_objective(
     weight: Floats,
     intercept: bool,
 ) -> Objective:
-    """The objective over the weights of a geometry, and an intercept behind them."""
+    """Return the objective over the weights of a geometry, with the intercept last."""
     sparse = library("scipy.sparse")
     pairs, known = geometry.reparametrization(), regularizer.strengths() is not None
     signed = pairs.weights_per_feature == 2
@@ -204,7 +204,7 @@ def make_objective(
 
 
 def onto_simplex(u: Floats) -> Floats:
-    """The nearest weights that are at least 0 and sum to 1.
+    """Return the nearest weights that are at least 0 and sum to 1.
 
     >>> onto_simplex(np.array([0.5, 0.9, -3.0]))
     array([0.3, 0.7, 0. ])

@@ -1,4 +1,4 @@
-"""What a ledger has recorded: sums over rounds, and the extremes that bounds ask for."""
+"""`Records`: sums over rounds, and extremes for the bounds, that a ledger has recorded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Records(NamedTuple):
 
     @property
     def objective(self) -> Floats:
-        """The price that the learner paid: the sum of f_t(w_t) + r(w_t)."""
+        """The sum of f_t(w_t) + r(w_t)."""
         return self.loss + self.penalty
 
     @property

@@ -1,4 +1,4 @@
-"""The audit of a stack: its regret against the best fixed combination of its members in hindsight, beside its bound."""
+"""Measure the regret of a stack against the best fixed combination of its members, and compare it with its bound."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from fiol.regret.ensemble_ledger import EnsembleLedger
 
 
 class StackAudit(NamedTuple):
-    """The regret of an ensemble after each of several numbers of rounds, against the best combination for these."""
+    """The regret of an ensemble after several numbers of rounds, against the best combination for these."""
 
     t: Any  #: rounds
     regret: Floats  #: the loss of the whole beyond that of the best fixed combination of its members
-    bound: Floats  #: what theory allows it to be, see `fiol.regret.ensemble_bounds`; nan if no bound is known
+    bound: Floats  #: its upper bound, see `fiol.regret.ensemble_bounds`; nan if no bound is known
     records: EnsembleRecords  #: sums of losses of the whole and of every member
     comparators: tuple[Comparator, ...]  #: the best combinations: `w` has a weight for every member
 
@@ -43,7 +43,7 @@ def audit_stack(
     intercept: bool = True,
     compiled: bool = True,
 ) -> StackAudit:
-    """Measure what an ensemble loses beyond the best fixed combination of its members, beside its K log T bound.
+    """Measure the loss of an ensemble beyond the best fixed combination of its members, with its K log T bound.
 
     With the members' scores z_t before round t, the best combination for T rounds is
 
@@ -57,8 +57,8 @@ def audit_stack(
     ----------
     ensemble : an `Ensemble` with `NewtonStack`, and a loss of one score.
     X, y, sample_weight : the rows, as `Learner.learn` takes them.
-    horizons : after how many rounds to measure, as for `audit`. One run is enough for all.
-    intercept : whether the members have one. A combination has none beside theirs.
+    horizons : numbers of rounds after which to measure, as for `audit`, all in one run.
+    intercept : whether the members have an intercept. A combination has none of its own.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def audit_stack(
     stack = ensemble.stack
     if not isinstance(stack, NewtonStack):
         raise TypeError(f"{stack!r} combines no scores: its ledger compares it with every member")
-    counted(X)  # its errors say what rows are
+    counted(X)  # raises for containers that are no rows
     chunk = to_chunk(X)
     features = X.shape[1] if hasattr(X, "shape") else int(chunk.indices.max(initial=-1)) + 1
     times = check_horizons(horizons, chunk.rows)
@@ -87,8 +87,8 @@ def audit_stack(
         for start, stop in itertools.pairwise([0, *times.tolist()]):
             learner.learn(chunk.row_block(start, stop), targets[start:stop], weight[start:stop])
             ledger.record()
-    records, told = ledger.records, np.concatenate(ledger.kept)
-    Z = np.where(np.isfinite(records.members[-1]), told[:, :-1], 0.0)
+    records, member_scores = ledger.records, np.concatenate(ledger.kept)
+    Z = np.where(np.isfinite(records.members[-1]), member_scores[:, :-1], 0.0)
     best, losses = [], []
     for t, unit in zip(times.tolist(), records.unit.tolist(), strict=True):
         strength = Ridge(unit / (stack.prior * t))

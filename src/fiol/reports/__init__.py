@@ -1,1 +1,1 @@
-"""Pages about runs: one HTML file each that needs nothing else, with figures drawn by hand as SVG."""
+"""HTML reports about runs: one file each, with SVG figures and without dependencies."""

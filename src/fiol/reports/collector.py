@@ -1,4 +1,4 @@
-"""What the predictions of a learner are worth while it learns: those for rows that it has not learned from."""
+"""Collect the metrics of a learner's predictions during training, for its report."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from fiol.training.task_inference import Task
 
 
 class MetricsCollector:
-    """Judges a run by the rows held out in the last pass; without such rows, by all of the first pass.
+    """Evaluate a run by its held-out rows in the last pass; without such rows, by all rows of the first pass.
 
-    Those have their scores from before they were learned from. A run that goes on is judged by the rows after that,
-    and not at all if the first pass is over.
+    Scores are from before the rows were learned from. A resumed run is evaluated by the rows after that, and not at all
+    after the first pass.
     """
 
     def __init__(self, learner: Learner, task: Task, held_out: bool) -> None:
         self.evaluation, self.held_out, self.number = Evaluation(learner, task), held_out, 1
 
     def __call__(self, run: Any, scores: Floats, rows: Any, held_out: bool) -> None:
-        """Take in scores of rows: as `Training(watch=...)` calls it."""
+        """Add scores of rows; `Training(watch=...)` calls it."""
         if held_out != self.held_out or (not held_out and run.number > 1):
             return
         if run.number != self.number:
             self.evaluation, self.number = Evaluation(run.learner, self.evaluation.task), run.number
         self.evaluation.add(scores, rows.y, rows.weights)
 
-    def judged(self, run: Any) -> str:
-        """By which rows."""
+    def evaluated_on(self, run: Any) -> str:
+        """Return which rows the metrics are of."""
         rows = f"{self.evaluation.rows:,} rows"
         if self.held_out:
             return f"{rows} held out in pass {self.number}, each by the model of its moment"

@@ -1,4 +1,4 @@
-"""The page of a comparison: loss against step size, exact steps beside explicit ones."""
+"""HTML report of a sweep: loss against step size, for exact and explicit steps."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fiol.reports.run_page import loss_name, three_digits
 from fiol.reports.svg import Axis, DrawnCurve, figure
 from fiol.training.sweep import Sweep, SweepResult, best_results, count_near_best
 
-#: What the default is called: nothing to choose.
+#: The name of the default, which has no step size.
 ENSEMBLE = "ensemble"
 
 
 def comparison_title(found: Sequence[SweepResult]) -> str:
-    """Who is where, in a line.
+    """Return the result in a line.
 
     >>> sizes = [SweepResult("SGD", 0.1, 0.5, 1), SweepResult("SGD", 1.0, 9.0, 1)]
     >>> comparison_title([SweepResult("ensemble", None, 0.4, 1), *sizes])
@@ -25,20 +25,20 @@ def comparison_title(found: Sequence[SweepResult]) -> str:
     chosen = [finish for finish in found if finish.size is not None]
     best = min(chosen, key=lambda finish: finish.loss)
     level = next((finish for finish in found if finish.size is None), None)
-    told = f"the best of {len(chosen)} choices in hindsight: {three_digits(best.loss)}"
-    told += f" ({best.algorithm} at {best.size:g})"
-    return told[:1].upper() + told[1:] if level is None else f"Nothing chosen: {three_digits(level.loss)}; {told}"
+    text = f"the best of {len(chosen)} choices in hindsight: {three_digits(best.loss)}"
+    text += f" ({best.algorithm} at {best.size:g})"
+    return text[:1].upper() + text[1:] if level is None else f"Nothing chosen: {three_digits(level.loss)}; {text}"
 
 
 def comparison_rows(found: Sequence[SweepResult]) -> list[list[str]]:
-    """A line per algorithm: best loss and its step size, worst loss, sizes within 10 % of the best of all."""
+    """Return a row per algorithm: best loss, its step size, worst loss, and sizes within 10 % of the best of all."""
     least = min(finish.loss for finish in found)
     rows = []
     for name, best in best_results(found).items():
         good, many, worst = count_near_best([finish for finish in found if finish.algorithm == name], least)
         size = "" if best.size is None else f"{best.size:g}"
-        said = "overflow" if math.isinf(worst) else three_digits(worst)
-        rows.append([name, three_digits(best.loss), size, said, f"{good} of {many}", f"{best.nonzeros:,}"])
+        shown = "overflow" if math.isinf(worst) else three_digits(worst)
+        rows.append([name, three_digits(best.loss), size, shown, f"{good} of {many}", f"{best.nonzeros:,}"])
     return rows
 
 
@@ -46,7 +46,7 @@ HEAD = ["algorithm", "best loss", "at size", "worst loss", "within 10 %", "non-z
 
 
 def comparison_page(comparison: Sweep, exact: Sequence[str], data: str, command: str) -> str:
-    """The page; `exact` are the algorithms whose steps do not linearize the loss."""
+    """Return the page; `exact` are the algorithms whose steps do not linearize the loss."""
     found, constant = comparison.results(), comparison.constant_loss()
     title = comparison_title(found)
     curves, sizes = list[DrawnCurve](), sorted({finish.size for finish in found if finish.size is not None})
@@ -95,16 +95,16 @@ def comparison_page(comparison: Sweep, exact: Sequence[str], data: str, command:
 
 
 def kind_of_steps(name: str, exact: Sequence[str]) -> str:
-    """The style of an algorithm's curve: one for exact steps, one for explicit ones."""
+    """Return the style of an algorithm's curve, by whether its steps are exact."""
     return "main" if name in exact else "other"
 
 
 def worst_title(worst: dict[bool, Any]) -> str:
-    """What the worst choice costs.
+    """Return the cost of the worst choice.
 
     >>> worst_title({True: 1.2, False: math.inf})
     'The worst choice: 1.2 with exact steps, overflow with explicit ones'
     """
-    said = {k: None if v is None else "overflow" if math.isinf(v) else three_digits(v) for k, v in worst.items()}
-    parts = [f"{said[k]} with {name}" for k, name in ((True, "exact steps"), (False, "explicit ones")) if said[k]]
+    shown = {k: None if v is None else "overflow" if math.isinf(v) else three_digits(v) for k, v in worst.items()}
+    parts = [f"{shown[k]} with {name}" for k, name in ((True, "exact steps"), (False, "explicit ones")) if shown[k]]
     return f"The worst choice: {', '.join(parts)}"

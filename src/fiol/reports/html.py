@@ -1,4 +1,4 @@
-"""An HTML page that needs nothing else: its style, light and dark, wide and narrow; cards, tables, figures."""
+"""HTML page without dependencies: style sheet, cards, tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fiol.reports.svg import shortened
 
-#: Names in tables are not longer.
+#: Longest name in a table.
 LONGEST_CELL = 40
 
 STYLE_SHEET = """
@@ -60,21 +60,21 @@ footer { margin-top: 1.5rem; }
 
 
 class Card(NamedTuple):
-    """A part of a page: a title that states the result, what is to be seen (HTML), and a remark."""
+    """A part of a page: a title that states the result, a body in HTML, and a remark."""
 
     title: str
     body: str
     remark: str = ""
-    wide: bool = False  #: stands after the others, as wide as the page
+    wide: bool = False  #: comes after the others, as wide as the page
 
     def html(self) -> str:
-        """The card; title and remark are texts."""
+        """Return the card as HTML; title and remark are plain text."""
         remark = f'<p class="soft">{escape(self.remark)}</p>' if self.remark else ""
         return f'<section class="card"><h2>{escape(self.title)}</h2>{remark}{self.body}</section>'
 
 
 def html_page(title: str, lead: str, tiles: Sequence[tuple[str, str]], cards: Sequence[Card], foot: str) -> str:
-    """The page; all but the bodies of cards are texts.
+    """Return the page; everything except the bodies of cards is plain text.
 
     >>> "<h1>1 &lt; 2</h1>" in html_page("1 < 2", "", [], [Card("A", "<p>b</p>")], "")
     True
@@ -97,7 +97,7 @@ def html_page(title: str, lead: str, tiles: Sequence[tuple[str, str]], cards: Se
 
 
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
-    """A table of texts; the first `texts` columns go to the left, the others, numbers, to the right.
+    """Return a table of text; the first `texts` columns are aligned left, the others, numbers, right.
 
     >>> plain_table(["a"], [["<b>"]]).partition("<tbody>")[2].partition("</tbody>")[0]
     '<tr><td class="text">&lt;b&gt;</td></tr>'
@@ -113,7 +113,7 @@ def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int =
 
 
 def bar_table(values: Sequence[tuple[str, float]]) -> str:
-    """Names with bars, to the right and, in another colour, to the left of 0.
+    """Return a table of names with bars to the right of 0, or in another color to the left.
 
     >>> bar_table([("a", 2.0), ("b", -2.0)]).count("<i ")
     2
@@ -124,13 +124,13 @@ def bar_table(values: Sequence[tuple[str, float]]) -> str:
     for name, value in values:
         start, long = 100.0 * (zero + min(value, 0.0) / length), 100.0 * abs(value) / length
         bar = f'<i class="{"plus" if value >= 0.0 else "minus"}" style="left:{start:.2f}%;width:{long:.2f}%"></i>'
-        told = f'<td class="text" title="{escape(name)}">{escape(shortened(name, LONGEST_CELL))}</td>'
-        lines.append(f'<tr>{told}<td class="bar">{bar}</td><td>{value:+.3g}</td></tr>')
+        cell = f'<td class="text" title="{escape(name)}">{escape(shortened(name, LONGEST_CELL))}</td>'
+        lines.append(f'<tr>{cell}<td class="bar">{bar}</td><td>{value:+.3g}</td></tr>')
     return f'<table class="bars" style="--zero:{100.0 * zero:.2f}%"><tbody>{"".join(lines)}</tbody></table>'
 
 
 def shaded_table(labels: Sequence[str], counts: Sequence[Sequence[float]]) -> str:
-    """How often each label (a row) was taken for each (a column), the darker the more often."""
+    """Return a confusion matrix (a row per true label), darker where counts are larger."""
     head = "".join(f"<th>{escape(label)}</th>" for label in labels)
     lines = []
     for label, row in zip(labels, counts, strict=True):
@@ -144,5 +144,5 @@ def shaded_table(labels: Sequence[str], counts: Sequence[Sequence[float]]) -> st
 
 
 def command_box(text: str) -> str:
-    """Something to type."""
+    """Return a box with a command to type."""
     return f"<pre>{escape(text)}</pre>"

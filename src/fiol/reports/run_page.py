@@ -1,4 +1,4 @@
-"""The page of one run: how learning went, what the predictions are worth, which features matter, how to repeat it."""
+"""HTML report of one run: losses, metrics of predictions, important features, and the command to repeat it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from fiol.training.evaluation import Evaluation
 from fiol.training.metrics import Line, TargetTable, Window
 from fiol.training.task_inference import Task
 
-#: So many features are shown, and confusions of so many classes.
+#: Features, and classes of a confusion matrix, that are shown.
 FEATURES_SHOWN, MOST_CLASSES = 15, 12
-#: A change of the loss is one if it is so many times as large as chance makes it.
+#: A change of the loss in standard errors that is reported.
 SURELY = 4.0
-#: The columns of a histogram.
+#: Bins of a histogram.
 COLUMNS = 31
-#: What figures are called.
+#: Names of metrics.
 NAMES_OF_FIGURES = {
     "auc": "AUC",
     "accuracy": "accuracy",
@@ -43,7 +43,7 @@ NAMES_OF_FIGURES = {
 
 
 class Speed(NamedTuple):
-    """How far a run was at some moment: seconds, rows and bytes since its first row."""
+    """Progress of a run at some moment: seconds, rows and bytes since its first row."""
 
     seconds: float
     rows: int
@@ -52,31 +52,31 @@ class Speed(NamedTuple):
 
 @dataclasses.dataclass
 class RunOnPage:
-    """What a page tells of."""
+    """The facts for a report."""
 
     learner: Learner
     task: Task
     evaluation: Evaluation
-    judged: str  #: which rows `evaluation` is of, such as "rows of later.csv"
+    evaluated_on: str  #: the rows of `evaluation`, such as "rows of later.csv"
     command: str  #: the command that repeats it
-    data: str  #: what was learned from
-    windows: Sequence[Window]  #: the loss from row to row, of the rows judged
+    data: str  #: names of the data files
+    windows: Sequence[Window]  #: losses of consecutive rows
     history: Sequence[Line] = ()
     speeds: Sequence[Speed] = ()
     compiling: float = 0.0  #: seconds
     skipped: int = 0  #: lines that could not be read, and rows without a target
 
     def html(self) -> str:
-        """The page."""
+        """Return the page."""
         from fiol import __version__
 
         found = self.evaluation.results()
         cards = [card for card in self.cards(found) if card is not None]
-        lead = f"{self.data}, target: {self.task.why}. Judged by {self.judged}."
+        lead = f"{self.data}, target: {self.task.why}. Evaluated on {self.evaluated_on}."
         return html_page(headline(self.task, found), lead, self.tiles(found), cards, f"Written by fiol {__version__}.")
 
     def cards(self, found: dict[str, Any]) -> Iterator[Card | None]:
-        """Whatever there is to tell."""
+        """Yield all cards for which there are facts."""
         first = [line for line in self.history if line.number == 1]
         yield loss_card(first, self.task, self.learner)
         yield passes_card(self.history, self.task)
@@ -89,12 +89,12 @@ class RunOnPage:
         yield speed_card(self.speeds, self.compiling)
         yield member_card(self.learner)
         yield column_card(self.learner)
-        yield recipe_card(self.learner, self.task, self.history)
+        yield components_card(self.learner, self.task, self.history)
         yield Card("The command that repeats this", command_box(self.command), wide=True)
 
     def tiles(self, found: dict[str, Any]) -> list[tuple[str, str]]:
-        """The figures that are asked for first."""
-        shown = [("rows judged", f"{found['rows']:,}")]
+        """Return the main metrics."""
+        shown = [("rows evaluated", f"{found['rows']:,}")]
         for name, title in NAMES_OF_FIGURES.items():
             if found.get(name) is not None:
                 shown.append((title, percent(found[name]) if name == "accuracy" else f"{found[name]:.4g}"))
@@ -108,7 +108,7 @@ class RunOnPage:
 
 
 def loss_name(task: Task) -> str:
-    """What the loss is called.
+    """Return the name of the loss.
 
     >>> from fiol import EpsilonInsensitive, Logistic, Softmax
     >>> [loss_name(Task(loss, None, "")) for loss in (Logistic(), Softmax(), EpsilonInsensitive(0.1))]
@@ -122,7 +122,7 @@ def loss_name(task: Task) -> str:
 
 
 def headline(task: Task, found: dict[str, Any]) -> str:
-    """The result in a line.
+    """Return the result in a line.
 
     >>> from fiol import Logistic
     >>> headline(Task(Logistic(), [0, 1], ""), {"loss": 0.332, "constant_loss": 0.552})
@@ -131,17 +131,17 @@ def headline(task: Task, found: dict[str, Any]) -> str:
     'Log loss 0.7, no better than the best constant (0.69): nothing was learned that helps'
     """
     loss, constant = found["loss"], found["constant_loss"]
-    told = f"{loss_name(task)} {three_digits(loss)}"
+    text = f"{loss_name(task)} {three_digits(loss)}"
     if loss is None or constant is None or not math.isfinite(loss) or constant <= 0.0:
-        return told
+        return text
     share = 1.0 - loss / constant
     if share < 0.005:
-        return f"{told}, no better than the best constant ({three_digits(constant)}): nothing was learned that helps"
-    return f"{told}, {100.0 * share:.0f} % below the best constant"
+        return f"{text}, no better than the best constant ({three_digits(constant)}): nothing was learned that helps"
+    return f"{text}, {100.0 * share:.0f} % below the best constant"
 
 
 def three_digits(value: float | None) -> str:
-    """A figure with three digits.
+    """Return a number with three digits.
 
     >>> three_digits(0.33249), three_digits(None), three_digits(123456.0)
     ('0.332', 'not defined', '123,000')
@@ -152,7 +152,7 @@ def three_digits(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people.
+    """Return a fraction in percent.
 
     >>> percent(0.7992)
     '79.9 %'
@@ -161,7 +161,7 @@ def percent(share: float) -> str:
 
 
 def member_name(update: Any) -> str:
-    """A member of an ensemble in two or three words.
+    """Return the name of a member of an ensemble, in two or three words.
 
     >>> from fiol import FIOL, AdaGrad, Logistic, ScaleFree
     >>> member_name(FIOL(Logistic(), step_size=ScaleFree(AdaGrad(300.0))))
@@ -178,7 +178,7 @@ def member_name(update: Any) -> str:
 
 
 def loss_card(lines: Sequence[Line], task: Task, learner: Learner) -> Card | None:
-    """The progressive loss of the first pass, beside the best constant's and each member's."""
+    """Return the card of the progressive loss of the first pass, with the best constant and each member."""
     lines = [line for line in lines if math.isfinite(line.loss)]
     if len(lines) < 3:
         return None
@@ -214,7 +214,7 @@ def loss_card(lines: Sequence[Line], task: Task, learner: Learner) -> Card | Non
 
 
 def passes_card(history: Sequence[Line], task: Task) -> Card | None:
-    """The loss of every pass, and that of rows held out."""
+    """Return the card of the loss of every pass, and of held-out rows."""
     ends = [list(lines)[-1] for _, lines in itertools.groupby(history, key=lambda line: line.number)]
     if len(ends) < 2:
         return None
@@ -236,10 +236,10 @@ def passes_card(history: Sequence[Line], task: Task) -> Card | None:
 
 
 def drift_card(windows: Sequence[Window], task: Task) -> Card | None:
-    """The loss from row to row, and whether it changed."""
+    """Return the card of the loss over rows, and whether it changed."""
     windows = [window for window in windows if math.isfinite(window.loss) and window.rows]
     if len(windows) > 1 and 2 * windows[-1].rows < windows[-2].rows:
-        windows = windows[:-1]  # of a few rows: mostly chance
+        windows = windows[:-1]  # too few rows
     if len(windows) < 8:
         return None
     losses = [window.loss for window in windows]
@@ -247,11 +247,11 @@ def drift_card(windows: Sequence[Window], task: Task) -> Card | None:
     noise = np.std(np.diff(losses)) / math.sqrt(2.0)
     chance = noise * math.sqrt(1.0 / len(before) + 1.0 / len(after))
     was, now = float(np.mean(before)), float(np.mean(after))
-    said = f"{three_digits(was)} in the third quarter of the rows, {three_digits(now)} in the last"
+    quarters = f"{three_digits(was)} in the third quarter of the rows, {three_digits(now)} in the last"
     if abs(now - was) <= SURELY * chance:
-        title = f"The loss is steady but for chance: {said}"
+        title = f"The loss is steady but for chance: {quarters}"
     else:
-        title = f"The loss {'falls' if now < was else 'rises'}: {said}"
+        title = f"The loss {'falls' if now < was else 'rises'}: {quarters}"
     ends = np.cumsum([window.rows for window in windows]).astype(float)
     middles = (ends - 0.5 * np.array([window.rows for window in windows])).tolist()
     smooth = [float(np.mean(losses[max(0, k - 4) : k + 5])) for k in range(len(losses))]
@@ -263,13 +263,13 @@ def drift_card(windows: Sequence[Window], task: Task) -> Card | None:
 
 
 def halves_after_start(losses: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
-    """The third and the fourth quarter."""
+    """Return the third and the fourth quarter."""
     half, three = len(losses) // 2, (3 * len(losses)) // 4
     return losses[half:three], losses[three:]
 
 
 def weights_card(lines: Sequence[Line]) -> Card | None:
-    """How many features there are, and how many have a weight."""
+    """Return the card of the number of features and of weights other than 0."""
     if len(lines) < 3 or not lines[-1].features:
         return None
     rows, last = [float(line.rows) for line in lines], lines[-1]
@@ -290,7 +290,7 @@ def weights_card(lines: Sequence[Line]) -> Card | None:
 
 
 def speed_card(speeds: Sequence[Speed], compiling: float) -> Card | None:
-    """Rows per second between lines of the table."""
+    """Return the card of rows per second between lines of the table."""
     steps = [(a, b) for a, b in itertools.pairwise(speeds) if b.rows > a.rows and b.seconds > a.seconds]
     if len(steps) < 3:
         return None
@@ -308,11 +308,11 @@ def speed_card(speeds: Sequence[Speed], compiling: float) -> Card | None:
     return Card(title, picture, remark)
 
 
-# --- what predictions are worth -------------------------------------------------------------------
+# --- metrics of predictions -----------------------------------------------------------------------
 
 
 def calibration_card(parts: Sequence[dict[str, Any]] | None) -> Card | None:
-    """What was predicted against what happened."""
+    """Return the card of predicted against observed frequencies."""
     there = [part for part in parts or [] if part["weight"]]
     if len(there) < 2:
         return None
@@ -329,7 +329,7 @@ def calibration_card(parts: Sequence[dict[str, Any]] | None) -> Card | None:
 
 
 def confusion_card(found: dict[str, Any], task: Task) -> Card | None:
-    """Which labels were taken for which."""
+    """Return the card of the confusion matrix."""
     cells = found.get("confusion")
     if not cells or found["accuracy"] is None or len(cells["labels"]) < 2:
         return None
@@ -340,7 +340,7 @@ def confusion_card(found: dict[str, Any], task: Task) -> Card | None:
     remark = "Shares of each true label."
     if task.kind == "two classes" and found.get("recall") is not None and found.get("precision") is not None:
         there, right_ones = percent(found["recall"]), percent(found["precision"])
-        remark = f"Of the rows that are {labels[1]}, {there} were found; of those said to be, {right_ones} are."
+        remark = f"Of the rows that are {labels[1]}, {there} were found; of those predicted so, {right_ones} are right."
     if len(labels) > MOST_CLASSES:
         wrong = counts - np.diag(np.diagonal(counts))
         order = np.argsort(-wrong, axis=None, kind="stable")[:10]
@@ -353,7 +353,7 @@ def confusion_card(found: dict[str, Any], task: Task) -> Card | None:
 
 
 class ResidualShares(NamedTuple):
-    """How far predictions are off: what half and nine of ten are within, and the share of rows between edges."""
+    """Distribution of residuals: quantiles of their size, and the share of rows between edges."""
 
     half: float
     most: float
@@ -362,13 +362,13 @@ class ResidualShares(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What they say."""
+        """The quantiles in words."""
         half, most = three_digits(self.half), three_digits(self.most)
         return f"Half of the predictions are within ±{half}, nine of ten within ±{most}"
 
 
 def residual_shares(residuals: TargetTable) -> ResidualShares | None:
-    """Residuals in columns, the one in a hundred that is further off in the outer ones; None if there are too few."""
+    """Return the shares of residuals in bins, with the outer hundredth in the end bins; None if there are too few."""
     values, masses = residuals.values, residuals.masses
     if len(values) < 8 or masses.sum() <= 0.0:
         return None
@@ -384,7 +384,7 @@ def residual_shares(residuals: TargetTable) -> ResidualShares | None:
 
 
 def residual_card(residuals: TargetTable) -> Card | None:
-    """How far predictions are off."""
+    """Return the card of residuals."""
     found = residual_shares(residuals)
     if found is None:
         return None
@@ -399,7 +399,7 @@ def residual_card(residuals: TargetTable) -> Card | None:
 
 
 def feature_card(learner: Learner, task: Task) -> Card | None:
-    """The features that matter most."""
+    """Return the card of the most important features."""
     top = [(feature_name(name), value) for name, value in learner.importances(FEATURES_SHOWN).items()]
     if not top:
         return None
@@ -414,7 +414,7 @@ def feature_card(learner: Learner, task: Task) -> Card | None:
 
 
 def feature_name(name: str | int) -> str:
-    """A feature for people.
+    """Return the name of a feature for display.
 
     >>> feature_name(7), feature_name("age")
     ('feature 7', 'age')
@@ -423,7 +423,7 @@ def feature_name(name: str | int) -> str:
 
 
 def member_card(learner: Learner) -> Card | None:
-    """The members of an ensemble."""
+    """Return the card of the members of an ensemble."""
     members = sorted(learner.members, key=lambda member: member.loss)
     if not members:
         return None
@@ -466,8 +466,8 @@ def column_card(learner: Learner) -> Card | None:
     return Card(title, plain_table(["column", "what it is"], described, 2))
 
 
-def recipe_card(learner: Learner, task: Task, history: Sequence[Line]) -> Card:
-    """What was learned with."""
+def components_card(learner: Learner, task: Task, history: Sequence[Line]) -> Card:
+    """Return the card of the components."""
     facts = [["learner", learner.update.brief()], ["loss", loss_name(task)]]
     if not learner.members:
         facts.append(["step", brief_member(learner.update)])

@@ -1,7 +1,7 @@
-"""Small figures as SVG text: curves with their names beside them, in colours that the page chooses.
+"""Small figures as SVG: curves with their names beside them, in colors of the page's style sheet.
 
-A figure is as wide as the page lets it be; its own unit is a pixel at 460 of them, so that texts stay readable on a
-phone. Every text is escaped here.
+A figure is as wide as its container; its unit is a pixel at a width of 460, so that text stays readable on a phone. All
+text is escaped here.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from html import escape
 from typing import NamedTuple
 
 PAGE_WIDTH, HEIGHT = 460.0, 270.0
-#: Above, below and left of the curves; right of them are their names.
+#: Margins above, below and left of the curves; their names are on the right.
 TOP, BOTTOM, LEFT = 12.0, 42.0, 52.0
-#: The width of a letter, and the least distance of two names.
+#: Width of a letter, and least distance of two names.
 LETTER, APART = 7.6, 14.0
-#: A name is not longer.
+#: Longest name.
 LONGEST_NAME = 24
 
 
 class DrawnCurve(NamedTuple):
-    """A curve: its points, its name, and its kind, which the page has a style for."""
+    """A curve: its points, its name, and its kind, which selects a style of the page."""
 
     x: Sequence[float]
     y: Sequence[float]
@@ -31,7 +31,7 @@ class DrawnCurve(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """A range of numbers, from `low` to `high`, with a title; `log` if equal ratios are equally long."""
+    """A range of numbers from `low` to `high` with a title; `log` for a logarithmic scale."""
 
     title: str
     low: float
@@ -40,7 +40,7 @@ class Axis(NamedTuple):
     unit: str = ""  #: "%" shows 0.5 as 50 %
 
     def place(self, value: float) -> float:
-        """Where a value is, from 0 to 1; outside of the range it is at its end.
+        """Return the position of a value, from 0 to 1; values outside of the range are at its end.
 
         >>> Axis("rows", 1.0, 100.0, log=True).place(10.0), Axis("loss", 0.0, 2.0).place(5.0)
         (0.5, 1.0)
@@ -51,7 +51,7 @@ class Axis(NamedTuple):
         return min(max((value - low) / (high - low), 0.0), 1.0)
 
     def ticks(self) -> list[float]:
-        """Round numbers in the range, three to seven.
+        """Return three to seven round numbers in the range.
 
         >>> Axis("loss", 0.41, 0.69).ticks(), Axis("rows", 1000.0, 40000.0, log=True).ticks()
         ([0.45, 0.5, 0.55, 0.6, 0.65], [1000.0, 2000.0, 5000.0, 10000.0, 20000.0])
@@ -73,12 +73,12 @@ class Axis(NamedTuple):
         return [round(step * k, digits) for k in range(first, last + 1)]
 
     def text(self, value: float) -> str:
-        """What stands at a tick."""
+        """Return the label of a tick."""
         return f"{100 * value:g} %" if self.unit == "%" else short_number(value)
 
 
 def axis_for(title: str, values: Sequence[float], log: bool = False, zero: bool = False, unit: str = "") -> Axis:
-    """An axis on which all these values are, with a little room; from 0 on if `zero`.
+    """Return an axis for these values, with a margin; from 0 on if `zero`.
 
     >>> axis_for("loss", [0.4, 0.5]).low < 0.4, axis_for("rows", [3.0], zero=True).low
     (True, 0.0)
@@ -92,7 +92,7 @@ def axis_for(title: str, values: Sequence[float], log: bool = False, zero: bool 
 
 
 def short_number(value: float) -> str:
-    """A number for people, in few letters.
+    """Return a number in few characters.
 
     >>> [short_number(value) for value in (40000.0, 1500.0, 2.5e6, 0.25, 0.0, 1.5e-7)]
     ['40k', '1,500', '2.5M', '0.25', '0', '1.5e-07']
@@ -107,7 +107,7 @@ def short_number(value: float) -> str:
 
 
 def spread_labels(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Places as near to those wanted as can be, at least so far apart, within the range as far as there is room.
+    """Return positions near those wanted, at least `apart` from each other and within the range if possible.
 
     >>> spread_labels([10.0, 11.0, 50.0], 4.0, 0.0, 100.0)
     [8.5, 12.5, 50.0]
@@ -135,7 +135,7 @@ def spread_labels(wanted: Sequence[float], apart: float, low: float, high: float
 
 
 def shortened(text: str, most: int = LONGEST_NAME) -> str:
-    """A text of at most so many letters.
+    """Return a text of at most this many letters.
 
     >>> shortened("a long name of a feature", 10)
     'a long na…'
@@ -144,7 +144,7 @@ def shortened(text: str, most: int = LONGEST_NAME) -> str:
 
 
 class PlotArea(NamedTuple):
-    """Where things are in a figure: two axes, and how far to the right the curves go."""
+    """Layout of a figure: two axes, and the right end of the curves."""
 
     across: Axis
     up: Axis
@@ -152,16 +152,16 @@ class PlotArea(NamedTuple):
 
     @property
     def bottom(self) -> float:
-        """Where the lower axis is."""
+        """The position of the lower axis."""
         return HEIGHT - BOTTOM
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """The place of a point."""
+        """Return the position of a point."""
         across, up = self.across.place(x), self.up.place(y)
         return LEFT + across * (self.right - LEFT), self.bottom - up * (self.bottom - TOP)
 
     def drawn(self) -> list[str]:
-        """Grid, ticks and titles."""
+        """Return grid, ticks and titles."""
         bottom, right, parts = self.bottom, self.right, list[str]()
         for tick in self.up.ticks():
             y = self.at(self.across.low, tick)[1]
@@ -184,18 +184,18 @@ class PlotArea(NamedTuple):
 
 
 def drawn_text(text: str, x: float, y: float, kind: str = "tick", anchor: str = "middle") -> str:
-    """A text in a figure."""
+    """Return a text element."""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def svg(parts: Sequence[str], alt: str) -> str:
-    """The parts as one picture; `alt` says what is seen."""
+    """Return the elements as one picture; `alt` describes it."""
     head = f'<svg viewBox="0 0 {PAGE_WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(alt)}">'
     return "".join([head, *parts, "</svg>"])
 
 
 def figure(curves: Sequence[DrawnCurve], across: Axis, up: Axis, alt: str) -> str:
-    """A figure of these curves, the first one on top, each with its name at its right end.
+    """Return a figure of these curves, the first one on top, each with its name at its right end.
 
     >>> text = figure([DrawnCurve([1, 2], [3, 4], "<b>")], Axis("x", 1, 2), Axis("y", 3, 4), "rises")
     >>> text.startswith("<svg "), "&lt;b&gt;" in text, "<b>" in text
@@ -223,7 +223,7 @@ def figure(curves: Sequence[DrawnCurve], across: Axis, up: Axis, alt: str) -> st
 
 
 def histogram(edges: Sequence[float], heights: Sequence[float], across: Axis, up: Axis, alt: str) -> str:
-    """Columns from edge to edge, of these heights.
+    """Return a histogram with these edges and heights.
 
     >>> histogram([0, 1, 2], [1, 3], Axis("x", 0, 2), Axis("share", 0, 3), "two columns").count("<rect")
     2

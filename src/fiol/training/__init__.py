@@ -1,1 +1,1 @@
-"""From batches of a reader to a model: what to learn, passes over the rows, figures, checkpoints, evaluation."""
+"""Train a model from the batches of a reader: task inference, passes, metrics, checkpoints, evaluation."""

@@ -1,4 +1,4 @@
-"""What a training run keeps in its model's file, looked at before anybody relies on it: `meta` may hold anything."""
+"""FieldCheck the checkpoint of a training run in `meta` of a model file, before it is used."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fiol.components.losses import Binary
 from fiol.training.metrics import BLOCK_ROWS, Line, from_base64
 from fiol.training.run import Regime
 
-RecordCheck = Callable[[Any], bool]
+FieldCheck = Callable[[Any], bool]
 
 
 def check_checkpoint(meta: Mapping[str, Any]) -> None:
-    """ValueError, with the place, if something is not as `Training.note` and the command write it.
+    """Raise ValueError, with the key, if a value differs from what `Training.note` and the command write.
 
     >>> check_checkpoint({"history": [], "training": {"asked": {"data": ["a.csv"]}}})
     >>> check_checkpoint({"training": {"regime": {"passes": 0}}})
@@ -27,26 +27,26 @@ def check_checkpoint(meta: Mapping[str, Any]) -> None:
     ValueError: its history is not as fiol train writes it: number is missing
     """
     training, history = meta.get("training", {}), meta.get("history", [])
-    check_checkpoint_fields(
-        "training", training, RUN_PARTS if isinstance(training, dict) and "regime" in training else ASKED_PARTS
+    check_schema(
+        "training", training, RUN_FIELDS if isinstance(training, dict) and "regime" in training else ASKED_FIELDS
     )
     if not isinstance(history, list):
         raise ValueError(f"its history is not as fiol train writes it, but {reprlib.repr(history)}")
     for line in history:
-        check_checkpoint_fields("history", line, LINE_PARTS)
-        if not line.keys() <= LINE_PARTS.keys():
+        check_schema("history", line, LINE_FIELDS)
+        if not line.keys() <= LINE_FIELDS.keys():
             raise ValueError(
-                f"its history is not as fiol train writes it: it has {sorted(line.keys() - LINE_PARTS.keys())}"
+                f"its history is not as fiol train writes it: it has {sorted(line.keys() - LINE_FIELDS.keys())}"
             )
 
 
-def check_two_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
-    """The labels of two classes that a file keeps, the negative one first; None if there are none to keep.
+def check_stored_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
+    """Return the labels of two classes in a file, the negative one first; None if there are none.
 
     >>> from fiol import Logistic
-    >>> check_two_labels({"labels": ["no", "yes"]}, Logistic())
+    >>> check_stored_labels({"labels": ["no", "yes"]}, Logistic())
     ['no', 'yes']
-    >>> check_two_labels({"labels": "yes"}, Logistic())
+    >>> check_stored_labels({"labels": "yes"}, Logistic())
     Traceback (most recent call last):
     ValueError: its labels must be the two of a loss of two classes, got 'yes'
     """
@@ -59,73 +59,73 @@ def check_two_labels(meta: Mapping[str, Any], loss: Any) -> list[Any] | None:
     return labels
 
 
-def check_checkpoint_fields(name: str, told: Any, parts: Mapping[str, RecordCheck]) -> None:
-    """ValueError unless a value is a mapping whose parts are what they should be."""
-    if not isinstance(told, dict):
-        raise ValueError(f"its {name} is not as fiol train writes it, but {reprlib.repr(told)}")
+def check_schema(name: str, value: Any, parts: Mapping[str, FieldCheck]) -> None:
+    """Raise ValueError unless a value is a mapping whose fields pass their checks."""
+    if not isinstance(value, dict):
+        raise ValueError(f"its {name} is not as fiol train writes it, but {reprlib.repr(value)}")
     for part, check in parts.items():
-        if part not in told and part not in PARTS_OF_LATER:
+        if part not in value and part not in OPTIONAL_FIELDS:
             raise ValueError(f"its {name} is not as fiol train writes it: {part} is missing")
-        if part in told and not check(told[part]):
-            raise ValueError(f"its {name} is not as fiol train writes it: {part} = {reprlib.repr(told[part])}")
+        if part in value and not check(value[part]):
+            raise ValueError(f"its {name} is not as fiol train writes it: {part} = {reprlib.repr(value[part])}")
 
 
-def whole_from(least: int) -> RecordCheck:
-    """Whether something is a whole number from here on."""
-    return lambda told: type(told) is int and least <= told < 2**63
+def whole_from(least: int) -> FieldCheck:
+    """Return a check for whole numbers of at least `least`."""
+    return lambda value: type(value) is int and least <= value < 2**63
 
 
-def is_finite_number(told: Any) -> bool:
-    """Whether something is a finite number."""
-    return type(told) in (int, float) and abs(told) < 2**1023 and math.isfinite(told)
+def is_finite_number(value: Any) -> bool:
+    """Return whether a value is a finite number."""
+    return type(value) in (int, float) and abs(value) < 2**1023 and math.isfinite(value)
 
 
-def is_total(told: Any) -> bool:
-    """Whether something is a number as `metrics.as_text` writes it."""
-    return is_finite_number(told) or told in ("inf", "-inf", "nan")
+def is_total(value: Any) -> bool:
+    """Return whether a value is a number as `metrics.as_text` writes it."""
+    return is_finite_number(value) or value in ("inf", "-inf", "nan")
 
 
-def is_told_loss(told: Any) -> bool:
-    """Whether something is a loss that may not be known."""
-    return told is None or is_finite_number(told)
+def is_loss(value: Any) -> bool:
+    """Return whether a value is a loss, or None."""
+    return value is None or is_finite_number(value)
 
 
-def made_of(*checks: RecordCheck) -> RecordCheck:
-    """Whether something is a list of just these."""
-    return lambda told: (
-        isinstance(told, list)
-        and len(told) == len(checks)
-        and all(check(v) for check, v in zip(checks, told, strict=True))
+def made_of(*checks: FieldCheck) -> FieldCheck:
+    """Return a check for a list with one entry for each of these checks."""
+    return lambda value: (
+        isinstance(value, list)
+        and len(value) == len(checks)
+        and all(check(v) for check, v in zip(checks, value, strict=True))
     )
 
 
-def list_of(check: RecordCheck) -> RecordCheck:
-    """Whether something is a list of any number of these."""
-    return lambda told: isinstance(told, list) and all(map(check, told))
+def list_of(check: FieldCheck) -> FieldCheck:
+    """Return a check for a list of any length."""
+    return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-def is_regime(told: Any) -> bool:
-    """Whether something is a `Regime` as a mapping."""
+def is_regime(value: Any) -> bool:
+    """Return whether a value is a `Regime` as a mapping."""
     try:
-        plain = {name: value for name, value in told.items() if name != "jobs"} if isinstance(told, dict) else None
-        return plain is not None and dataclasses.asdict(Regime.from_json(told)) == plain
+        plain = {name: value for name, value in value.items() if name != "jobs"} if isinstance(value, dict) else None
+        return plain is not None and dataclasses.asdict(Regime.from_json(value)) == plain
     except (TypeError, ValueError):
         return False
 
 
-def is_target_table(told: Any) -> bool:
-    """Whether something is the targets so far, rising, and the weight of each."""
+def is_target_table(value: Any) -> bool:
+    """Return whether a value is a list of targets, ascending, and a list of their weights."""
     return (
-        made_of(list_of(is_finite_number), list_of(is_finite_number))(told)
-        and len(told[0]) == len(told[1])
-        and told[0] == sorted(told[0])
+        made_of(list_of(is_finite_number), list_of(is_finite_number))(value)
+        and len(value[0]) == len(value[1])
+        and value[0] == sorted(value[0])
     )
 
 
-def are_pending(told: Any) -> bool:
+def are_pending(value: Any) -> bool:
     """Return whether a value is scores, targets and weights of rows as `PassMetrics.to_json` writes them."""
     try:
-        scores, y, weights = map(from_base64, told)
+        scores, y, weights = map(from_base64, value)
     except (TypeError, ValueError):
         return False
     return (
@@ -133,27 +133,27 @@ def are_pending(told: Any) -> bool:
     )
 
 
-def is_label(told: Any) -> bool:
+def is_label(value: Any) -> bool:
     """Return whether a value is a label as JSON has it."""
-    return isinstance(told, (str, bool, int, float))
+    return isinstance(value, (str, bool, int, float))
 
 
-def is_asked(told: Any) -> bool:
-    """Whether something is a command as it was typed: options, and the names of files."""
-    return isinstance(told, dict) and list_of(lambda name: isinstance(name, str))(told.get("data", []))
+def is_asked(value: Any) -> bool:
+    """Return whether a value holds the options and file names of a command."""
+    return isinstance(value, dict) and list_of(lambda name: isinstance(name, str))(value.get("data", []))
 
 
-def are_figures(told: Any) -> bool:
-    """Whether something is `PassMetrics` as a mapping."""
-    return isinstance(told, dict) and all(
-        check(told[part]) if part in told else part in PARTS_OF_LATER for part, check in FIGURE_PARTS.items()
+def are_metrics(value: Any) -> bool:
+    """Return whether a value is `PassMetrics` as a mapping."""
+    return isinstance(value, dict) and all(
+        check(value[part]) if part in value else part in OPTIONAL_FIELDS for part, check in METRIC_FIELDS.items()
     )
 
 
-#: Parts that older files do not have, or that come later.
-PARTS_OF_LATER = ("windows", "members", "asked", "pending", "classes", "base", "rows_read", "digests", "class_weight")
-ASKED_PARTS: dict[str, RecordCheck] = {"asked": is_asked}
-FIGURE_PARTS: dict[str, RecordCheck] = {
+#: Fields that older files or first checkpoints do not have.
+OPTIONAL_FIELDS = ("windows", "members", "asked", "pending", "classes", "base", "rows_read", "digests", "class_weight")
+ASKED_FIELDS: dict[str, FieldCheck] = {"asked": is_asked}
+METRIC_FIELDS: dict[str, FieldCheck] = {
     "rows": whole_from(0),
     "targets": is_target_table,
     "windows": made_of(whole_from(1), list_of(made_of(whole_from(0), is_finite_number, is_total))),
@@ -161,22 +161,24 @@ FIGURE_PARTS: dict[str, RecordCheck] = {
     "pending": are_pending,
     "classes": whole_from(0),
 }
-RUN_PARTS: dict[str, RecordCheck] = {
-    **ASKED_PARTS,
+RUN_FIELDS: dict[str, FieldCheck] = {
+    **ASKED_FIELDS,
     "regime": is_regime,
     **dict.fromkeys(("pass", "piece"), whole_from(1)),
     **dict.fromkeys(("rows", "scored", "missing"), whole_from(0)),
-    "figures": are_figures,
-    "best": lambda told: told is None or made_of(whole_from(1), is_finite_number)(told),
-    "why": lambda told: isinstance(told, str),
-    "finished": lambda told: type(told) is bool,
+    "figures": are_metrics,
+    "best": lambda value: value is None or made_of(whole_from(1), is_finite_number)(value),
+    "why": lambda value: isinstance(value, str),
+    "finished": lambda value: type(value) is bool,
     "base": made_of(*[whole_from(0)] * 4),
     "rows_read": whole_from(0),
-    "digests": list_of(made_of(lambda told: isinstance(told, str), whole_from(0), lambda told: isinstance(told, str))),
-    "class_weight": lambda told: told is None or list_of(made_of(is_label, is_finite_number))(told),
+    "digests": list_of(
+        made_of(lambda value: isinstance(value, str), whole_from(0), lambda value: isinstance(value, str))
+    ),
+    "class_weight": lambda value: value is None or list_of(made_of(is_label, is_finite_number))(value),
 }
-LINE_PARTS: dict[str, RecordCheck] = {
-    **dict.fromkeys(Line._fields, is_told_loss),
+LINE_FIELDS: dict[str, FieldCheck] = {
+    **dict.fromkeys(Line._fields, is_loss),
     **dict.fromkeys(("number", "rows", "nonzeros", "features"), whole_from(0)),
-    "members": list_of(is_told_loss),
+    "members": list_of(is_loss),
 }

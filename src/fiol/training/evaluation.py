@@ -1,4 +1,4 @@
-"""How good predictions are, in one pass and in memory that does not grow with the rows."""
+"""Metrics of predictions, in one pass and in constant memory."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from fiol.learner.core import softmax
 from fiol.training.metrics import Mean, TargetTable, Windows, mean_of_windows
 from fiol.training.task_inference import Task
 
-#: So many different scores are told apart for the area under the curve.
+#: Different scores that are kept apart for the area under the curve.
 MOST_SCORES = 2**22
-#: Rows whose scores wait to be sorted in.
+#: Rows whose scores are collected before they are sorted.
 SCORES_AT_ONCE = 2**20
-#: Predicted probabilities are compared with what happened in so many ranges of the same length.
+#: Bins of the calibration table.
 RANGES = 10
 
 
 class ScoreTable:
-    """Scores and the weight of positive and negative rows at each: for the area under the ROC curve.
+    """Weights of positive and negative rows by score, for the area under the ROC curve.
 
     The area is exact for up to 4,194,304 different scores. Beyond that the last digits of all scores are dropped until
-    half as many are left; `doubt` is then the most by which the area can be off.
+    half as many are left; `doubt` is then the largest possible error of the area.
 
     >>> table = ScoreTable()
     >>> table.add(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]), np.ones(4))
@@ -40,16 +40,16 @@ class ScoreTable:
         self.new: list[tuple[Any, Any]] = []
 
     def add(self, scores: Floats, positive: Any, weights: Floats) -> None:
-        """Take in scores, whether each is that of a positive row, and weights."""
+        """Add scores, whether each row is positive, and weights."""
         bits = np.ascontiguousarray(scores + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
-        keys = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)  # rise as the scores do
+        keys = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)  # ascend with the scores
         self.new.append((keys, np.where(positive[:, None] == [False, True], weights[:, None], 0.0)))
         self.waiting += len(scores)
         if self.waiting >= SCORES_AT_ONCE:
             self._sort_in()
 
     def _sort_in(self) -> None:
-        """Put new scores among the others."""
+        """Merge new scores into the sorted ones."""
         if self.new:
             keys, masses = (np.concatenate(parts) for parts in zip(*self.new, strict=True))
             self.new, self.waiting = [], 0
@@ -67,9 +67,9 @@ class ScoreTable:
         self.masses = np.stack(columns, axis=1)
 
     def area(self) -> float:
-        """The probability that a positive row has a higher score than a negative one; ties count one half.
+        """Return the probability that a positive row has a higher score than a negative one; ties count half.
 
-        nan if all rows are of one kind.
+        nan if all rows are positive, or all negative.
         """
         self._sort_in()
         negative, positive = self.masses[:, 0], self.masses[:, 1]
@@ -79,7 +79,7 @@ class ScoreTable:
 
     @property
     def doubt(self) -> float:
-        """The most by which `area` can be off; 0.0 as a rule."""
+        """The largest possible error of `area`, usually 0.0."""
         self._sort_in()
         if not self.dropped:
             return 0.0
@@ -88,12 +88,12 @@ class ScoreTable:
 
 
 class Evaluation:
-    """What a learner's predictions are worth: `add` rows, then `results()`.
+    """Metrics of a learner's predictions: `add` rows, then `results()`.
 
-    Two classes: log loss, AUC, accuracy, precision, recall, F1, Brier score, a calibration table and the confusion; a
-    row is predicted positive if its score is above 0. Classes: log loss, accuracy, mean F1 of the classes (macro), the
-    confusion. Numbers: RMSE, MAE, R^2 of predictions. Always the learner's own loss and that of the best constant.
-    Probabilities and what is made of them are there for losses with a logit link alone.
+    Two classes: log loss, AUC, accuracy, precision, recall, F1, Brier score, calibration table and confusion matrix; a
+    row is predicted positive if its score is above 0. Several classes: log loss, accuracy, macro F1, confusion matrix.
+    Numbers: RMSE, MAE, R^2. In all cases the learner's own loss and that of the best constant. Probabilities need a
+    loss with a logit link.
 
     >>> from fiol import FIOL, Learner, Logistic
     >>> learner = Learner(FIOL(Logistic()))
@@ -117,7 +117,7 @@ class Evaluation:
         self.has_probabilities = task.kind != "numbers" and learner.update.loss.link == "logit"
 
     def add(self, scores: Floats, y: Any, weights: Floats) -> None:
-        """Take in scores of rows, targets as `Task.coded` has them (labels of joint losses), and weights."""
+        """Add scores of rows, targets as `Task.coded` returns them (labels for joint losses), and weights."""
         if not len(weights):
             return
         self.rows += len(weights)
@@ -152,7 +152,7 @@ class Evaluation:
         self.absolute.add(float(np.average(np.abs(predicted - y), weights=weights)), mass)
         self.squared.add(float(np.average((predicted - y) ** 2, weights=weights)), mass)
         mean, before = float(np.average(y, weights=weights)), self.first.mass
-        if before:  # the spread of both parts, and that between them
+        if before:  # the variances within and between both parts
             self.spread += (mean - self.first.value) ** 2 * before * mass / (before + mass)
         self.spread += float((weights * (y - mean) ** 2).sum())
         self.first.add(mean, mass)
@@ -163,9 +163,9 @@ class Evaluation:
         codes = np.array([classes.get(label, -1) for label in y.tolist()], np.int64)
         known, k = codes >= 0, len(classes)
         before = self.confusion
-        if before.shape != (k + 1, k):  # the last row is for labels that nobody knows
+        if before.shape != (k + 1, k):  # the last row is for unknown labels
             self.confusion = np.zeros((k + 1, k))
-            if self.rows > len(weights):  # a learner that goes on learning has met new classes
+            if self.rows > len(weights):  # the learner has new classes
                 old = before.shape[1]
                 self.confusion[:old, :old], self.confusion[k, :old] = before[:old], before[old]
         predicted = scores.argmax(axis=1)
@@ -185,7 +185,7 @@ class Evaluation:
         self.targets.add(codes, weights)
 
     def results(self) -> dict[str, Any]:
-        """All figures by name, plain numbers and lists; None where one is not defined."""
+        """Return all metrics by name, as plain numbers and lists; None if one is not defined."""
         found: dict[str, Any] = {"rows": self.rows, "loss": self.loss.value}
         found["constant_loss"] = self.targets.least_loss(self.task.loss)
         if self.has_probabilities:
@@ -205,7 +205,7 @@ class Evaluation:
         return {"rmse": rmse, "mae": self.absolute.value, "r2": r2}
 
     def _of_confusion(self) -> dict[str, Any]:
-        """Accuracy, F1 and the confusion."""
+        """Return accuracy, F1 and the confusion matrix."""
         table = self.confusion
         k = table.shape[1]
         mass, right = table.sum(), np.diagonal(table)

@@ -1,4 +1,4 @@
-"""How learning goes, as it goes: the loss of rows before they are learned from, beside that of the best constant."""
+"""Progressive metrics of a run: the loss of rows before they are learned from, and that of the best constant."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.row import Floats
 from fiol.learner import Learner
 
-#: So many different targets are told apart; of more, neighbours are put together until half as many are left.
+#: Different targets that are kept apart; above, neighbors are merged until half as many are left.
 MOST_TARGETS = 1024
-#: So few different targets are compared with every new one.
+#: Up to this number of targets, comparing with each is faster than sorting.
 FEW_TARGETS = 4
-#: The losses of rows that follow each other are kept in at most so many windows, at first of so many rows.
+#: Largest number of windows, and rows of a window at first.
 MOST_WINDOWS, FIRST_WINDOW = 128, 250
 #: Losses are summed in blocks of this many rows; `MOST_WINDOWS` and lines of the table begin where blocks do.
 BLOCK_ROWS = 1000
-#: A constant is looked for up to this size, or twice that of the largest target.
+#: Largest constant to try, unless a target is larger than half of it.
 LARGEST_CONSTANT = 64.0
 
 
 class Line(NamedTuple):
-    """A line of the table: what is known after so many rows."""
+    """A line of the training table: the metrics after a number of rows."""
 
     number: int  #: the pass, from 1
     rows: int  #: learned from in this pass
     loss: float  #: their mean loss, each before it was learned from
     since: float  #: the mean loss of the rows since the line before
-    constant: float | None  #: the mean loss of these rows under the constant that would have been best for them
+    constant: float | None  #: the mean loss of these rows with the best constant
     held_out: float | None  #: the mean loss of the rows held out so far in this pass
     nonzeros: int  #: features with a weight other than 0
-    features: int  #: features there are
+    features: int  #: number of features
     members: tuple[float, ...] = ()  #: of an ensemble: the mean loss of each, in all passes
 
     def to_json(self) -> dict[str, Any]:
-        """The line as a JSON object; a number that is not finite is null there."""
+        """Return the line as a JSON object; a number that is not finite is null there."""
         given = {**self._asdict(), "members": [finite_or_none(loss) for loss in self.members]}
         return {k: finite_or_none(v) for k, v in given.items()}
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Line:
-        """The line that `to_json` wrote, or did before there were members."""
+        """Return the line that `to_json` wrote; older ones have no members."""
         fields: dict[str, Any] = {k: math.nan if v is None and k in ("loss", "since") else v for k, v in given.items()}
         fields["members"] = tuple(math.nan if loss is None else loss for loss in given.get("members", ()))
         return cls(**fields)
 
 
 def finite_or_none(value: Any) -> Any:
-    """A value as JSON has it: None for a number that is not finite.
+    """Return a value for JSON: None for a number that is not finite.
 
     >>> finite_or_none(math.inf), finite_or_none(2.5), finite_or_none("inf")
     (None, 2.5, 'inf')
@@ -62,7 +62,7 @@ def finite_or_none(value: Any) -> Any:
 
 
 class Mean:
-    """A weighted mean that grows.
+    """A running weighted mean.
 
     >>> mean = Mean()
     >>> mean.value, mean.add(3.0, 1.0), mean.add(1.0, 1.0), mean.value
@@ -73,18 +73,18 @@ class Mean:
         self.total, self.mass = total, mass
 
     def add(self, mean: float, mass: float) -> None:
-        """Take in values of this mean and this mass."""
+        """Add values with this mean and total weight."""
         self.total += mean * mass
         self.mass += mass
 
     @property
     def value(self) -> float:
-        """The mean; nan of nothing."""
+        """The mean; nan without values."""
         return self.total / self.mass if self.mass > 0.0 else math.nan
 
 
 class Window(NamedTuple):
-    """Rows that follow each other, what they weigh, and the sum of their losses."""
+    """Consecutive rows: their number, their weight, and the sum of their losses."""
 
     rows: int
     mass: float
@@ -92,14 +92,14 @@ class Window(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """Their mean loss."""
+        """The mean loss."""
         return self.total / self.mass if self.mass > 0.0 else math.nan
 
 
 class Windows:
-    """How the loss changes from row to row: its means in windows of the same length, at most 128 of them.
+    """Mean losses in at most 128 windows of consecutive rows, all of one length.
 
-    Where there would be more, two neighbours become one.
+    When there would be more, neighbors are merged in pairs.
 
     >>> windows = Windows(most=4, width=10)
     >>> for loss in range(5):
@@ -114,7 +114,7 @@ class Windows:
         self.all = [Window(*window) for window in all]
 
     def add(self, rows: int, mean: float, mass: float) -> None:
-        """Take in rows after all others, no more than a window has."""
+        """Append rows, at most as many as a window has."""
         if self.all and self.all[-1].rows < self.width:
             last = self.all.pop()
             self.all.append(Window(last.rows + rows, last.mass + mass, last.total + mean * mass))
@@ -126,17 +126,17 @@ class Windows:
             self.all = [Window(*map(sum, zip(*pair, strict=True))) for pair in pairs]
 
     def to_json(self) -> list[Any]:
-        """The windows, as plain JSON values."""
+        """Return the windows as plain JSON values."""
         return [self.width, [[rows, mass, as_text(total)] for rows, mass, total in self.all]]
 
     @classmethod
     def from_json(cls, given: list[Any]) -> Windows:
-        """The windows that `to_json` wrote."""
+        """Return the windows that `to_json` wrote."""
         return cls(width=given[0], all=[(rows, mass, float(total)) for rows, mass, total in given[1]])
 
 
 def mean_of_windows(learner: Learner, scores: Floats, y: Any, weights: Floats, windows: Windows) -> float:
-    """The mean loss of scores, whose parts go into windows; y are targets or codes."""
+    """Return the mean loss of scores, and add their losses to windows; y are targets or codes."""
     mean, width = Mean(), windows.width
     for start in range(0, len(weights), width):
         part = slice(start, start + width)
@@ -148,10 +148,10 @@ def mean_of_windows(learner: Learner, scores: Floats, y: Any, weights: Floats, w
 
 
 class TargetTable:
-    """The targets so far and how much each weighs, for the constant that would have been best.
+    """Targets so far and their weights, for the best constant prediction.
 
-    Where there are more than 1,024 different ones, neighbours are put together and counted as their mean, so that the
-    loss of the constant is that of targets moved by about a thousandth of their range.
+    Above 1,024 different targets, neighbors are merged into their mean, which moves targets by about a thousandth of
+    their range.
 
     >>> from fiol import Logistic, Squared
     >>> table = TargetTable()
@@ -167,7 +167,7 @@ class TargetTable:
         self.masses: Any = np.array(masses, np.float64)
 
     def add(self, y: Any, weights: Floats) -> None:
-        """Take in targets, or codes of classes, and their weights."""
+        """Add targets, or codes of classes, and their weights."""
         if 0 < len(self.values) <= FEW_TARGETS:
             own = y[:, None] == self.values
             if own.any(axis=1).all():  # sorting would take longer
@@ -184,7 +184,7 @@ class TargetTable:
         self.values, self.masses = values, masses
 
     def least_loss(self, loss: AnyLoss) -> float | None:
-        """The mean loss of the best constant score; None where that is not known: a joint loss, no likelihood."""
+        """Return the mean loss of the best constant score; None for a joint loss without a likelihood."""
         there = self.masses > 0.0
         values, masses = self.values[there].tolist(), self.masses[there]
         if not values:
@@ -197,7 +197,7 @@ class TargetTable:
 
 
 def best_constant(loss: Any, values: list[float], shares: list[float]) -> float:
-    """The score with the least mean loss, by halving: to the last digits but a few.
+    """Return the score with the least mean loss, by bisection of the derivative.
 
     >>> from fiol import Absolute, Squared
     >>> best_constant(Squared(), [1.0, 4.0], [2 / 3, 1 / 3])
@@ -227,7 +227,7 @@ def best_constant(loss: Any, values: list[float], shares: list[float]) -> float:
 
 
 class PassMetrics:
-    """The metrics of one pass. They follow from the rows and their order alone, and continue exactly from `to_json`.
+    """The metrics of one pass. They depend on the rows and their order only, and continue exactly from `to_json`.
 
     Rows are summed in blocks of `BLOCK_ROWS`, counted from the start of the pass, so that sums do not depend on how
     rows arrive. Rows of a block that is not full are pending.
@@ -273,7 +273,7 @@ class PassMetrics:
         return np.concatenate(scores), np.concatenate(y), np.concatenate(weights)
 
     def line(self, number: int, loss: AnyLoss, learner: Learner) -> Line:
-        """Return a line of the table; `since` counts from here."""
+        """Return a line of the table, and start to count for the next one."""
         self.flush(learner)
         held_out = self.held_out.value if self.held_out.mass else None
         since, self.since = self.since.value, Mean()
@@ -284,7 +284,7 @@ class PassMetrics:
         return Line(number, self.rows, self.loss.value, since, constant, held_out, *features, tuple(losses))
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
+        """Return all metrics as plain JSON values."""
         means = {name: [as_text(mean.total), mean.mass] for name, mean in self.means().items()}
         table = [self.targets.values.tolist(), self.targets.masses.tolist()]
         found = {"rows": self.rows, "targets": table, "windows": self.windows.to_json(), **means}
@@ -295,7 +295,7 @@ class PassMetrics:
         return found
 
     def means(self) -> dict[str, Mean]:
-        """Return the means by name."""
+        """Return the means, by name."""
         return {"loss": self.loss, "since": self.since, "held_out": self.held_out}
 
     @classmethod
@@ -334,7 +334,7 @@ def from_base64(text: str) -> Any:
 
 
 def as_text(value: float) -> float | str:
-    """A number, or what JSON has no number for, as a text that `float` reads: explicit steps may diverge.
+    """Return a number, or text that `float` parses if it is not finite, since explicit steps may diverge.
 
     >>> as_text(0.5), as_text(np.float64(math.inf))
     (0.5, 'inf')

@@ -1,4 +1,4 @@
-"""Rows with their targets and weights that can be taken in any order and put together, whatever holds them."""
+"""`TargetRows`: rows with targets and weights that can be reordered, cut and joined, in any container."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.features.chunk import Chunk
-from fiol.features.named_rows import NamedRows
+from fiol.features.named_rows import NamedRows, number_by_appearance
 
 
 class TargetRows(NamedTuple):
-    """Some rows: X is a `Chunk` or `NamedRows`, y their targets as a loss takes them."""
+    """Some rows: X is a `Chunk` or `NamedRows`, y their targets in the form of the loss."""
 
     X: Any
     y: Any
@@ -25,14 +25,14 @@ class TargetRows(NamedTuple):
         return len(self.weights)
 
     def part(self, start: int, stop: int) -> TargetRows:
-        """Rows `start` to `stop`, as a slice has them."""
+        """Return rows `start` to `stop`, as a slice."""
         if start == 0 and stop >= self.size:
             return self
         X = self.X.part(start, stop) if isinstance(self.X, NamedRows) else self.X.row_block(start, stop)
         return TargetRows(X, self.y[start:stop], self.weights[start:stop])
 
     def taken(self, order: Any) -> TargetRows:
-        """These rows, in this order, and the names that they have, numbered as they first appear.
+        """Return these rows, in this order, with the names that occur in them, numbered as they first appear.
 
         >>> chunk = Chunk(np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([1.0, 2.0]))
         >>> rows = TargetRows(NamedRows(chunk, ["b", "a"]), np.array([1.0, 2.0]), np.ones(2))
@@ -41,30 +41,19 @@ class TargetRows(NamedTuple):
         """
         order = np.asarray(order, np.int64)
         if isinstance(self.X, NamedRows):
-            X: Any = appearing(self.X.chunk.take(order), self.X.names)
+            X: Any = number_by_appearance(self.X.chunk.take(order), self.X.names)[0]
         else:
             X = self.X.take(order)
         return TargetRows(X, self.y[order], self.weights[order])
 
     @property
     def entries(self) -> Any:
-        """Where each row starts among the entries of all, and where the last one ends."""
+        """The start of each row among all entries, and the end of the last one."""
         return self.X.chunk.indptr if isinstance(self.X, NamedRows) else self.X.indptr
 
 
-def appearing(chunk: Chunk, names: Sequence[str]) -> NamedRows:
-    """Rows with those of the names that they have, numbered as they first appear."""
-    entries = len(chunk.indices)
-    first = np.full(len(names), entries, np.int64)
-    first[chunk.indices[::-1]] = np.arange(entries - 1, -1, -1)  # of several, the last one stays: the first entry
-    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < entries)]
-    numbers = np.zeros(len(names), np.int32)
-    numbers[order] = np.arange(len(order), dtype=np.int32)
-    return NamedRows(chunk._replace(indices=numbers[chunk.indices]), [names[i] for i in order])
-
-
 def rows_together(parts: Sequence[TargetRows]) -> TargetRows:
-    """The rows of all parts, one after the other.
+    """Return the rows of all parts, one part after the other.
 
     >>> chunk = Chunk(np.array([0, 1]), np.array([0], np.int32), np.array([1.0]))
     >>> b, a = (TargetRows(NamedRows(chunk, [name]), np.ones(1), np.ones(1)) for name in "ba")
@@ -90,7 +79,7 @@ def rows_together(parts: Sequence[TargetRows]) -> TargetRows:
 
 
 def regrouped(blocks: Iterable[TargetRows], sizes: Iterator[int]) -> Iterator[TargetRows]:
-    """The rows of all blocks, one after the other, in blocks of these sizes; the last one may be smaller.
+    """Yield the rows of all blocks in blocks of these sizes; the last one may be smaller.
 
     >>> from fiol import to_chunk
     >>> blocks = (TargetRows(to_chunk(np.ones((n, 1))), np.ones(n), np.ones(n)) for n in (3, 4))

@@ -1,8 +1,8 @@
-"""The loop of training: batches of a reader in, a model, its figures and its checkpoints out.
+"""The training loop: batches of a reader in; a model, its metrics and its checkpoints out.
 
-Everything that is learned and counted follows from the rows, their order and a seed. So a run that was stopped, at
-whatever moment, goes on from its last checkpoint to the same model and the same figures, bit for bit: it reads the
-rows from the beginning, mixes them as before, and passes over those that the model has learned from.
+Results depend on the rows, their order and a seed only. So a stopped run continues from its last checkpoint to the same
+model and metrics, bit for bit: it reads the rows from the beginning, shuffles them as before, and skips those that the
+model has learned from.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from fiol.training.rows import TargetRows
 from fiol.training.shuffling import held_out_rows, shuffled
 from fiol.training.task_inference import Task, UnclearTargetError
 
-#: The first line of the table comes after so many rows, the others after twice as many each.
+#: Rows before the first line of the table; twice as many before each next one.
 FIRST_LINE = 1000
-#: Rows are learned from in pieces of about so many entries and rows (times classes): some ten milliseconds.
+#: Entries and rows (times classes) of a piece of rows: about ten milliseconds.
 WORK_AT_ONCE = 2**17
-#: So many rows are learned from for trial, so that all is compiled: enough to see which columns are far from 0.
+#: Rows for compiling: enough to see which columns are far from 0.
 ROWS_REHEARSED = 64
 
 
@@ -43,15 +43,13 @@ BITS_REHEARSED = 8
 
 @dataclasses.dataclass(frozen=True)
 class Regime:
-    """How often, in which order, and from which rows to learn. Plain values, which a model's file keeps."""
+    """Number of passes, order of rows, and held-out rows. Plain values, which model files store."""
 
-    passes: int = 1  #: at most so many
+    passes: int = 1  #: largest number of passes
     shuffle: int = 0  #: rows that the shuffling buffer holds; 0 leaves rows in their order
-    seed: int = 1  #: of the shuffling and of the choice of rows held out
-    holdout: float = 0.0  #: the share of rows that are never learned from
-    patience: int | None = (
-        None  #: stop after so many passes that were no better, and go back to the best; None never stops
-    )
+    seed: int = 1  #: random seed for shuffling and hold-out
+    holdout: float = 0.0  #: fraction of rows that are never learned from
+    patience: int | None = None  #: passes without improvement before the run stops and returns to the best; None: never
 
     def __post_init__(self) -> None:
         for name, least in (("passes", 1), ("shuffle", 0), ("seed", 0)):
@@ -63,7 +61,7 @@ class Regime:
         if self.patience is not None and (type(self.patience) is not int or self.patience < 1):
             raise ValueError(f"patience must be a number of passes, at least 1, got {self.patience!r}")
         if self.patience is not None and not self.holdout:
-            raise ValueError("to stop early, rows must be held out: give holdout")
+            raise ValueError("patience needs held-out rows: set holdout")
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Regime:
@@ -82,7 +80,7 @@ class Regime:
 
 
 class Advance(NamedTuple):
-    """How far a run has come, after every piece of rows."""
+    """Progress of a run, after every piece of rows."""
 
     number: int  #: the pass, from 1
     read: int  #: bytes read in this pass, as they are on disk
@@ -99,26 +97,25 @@ class Base(NamedTuple):
 
 
 class Training:
-    """One run: `for event in Training(learner, task, batches, regime).events(): ...`
+    """One training run: `for event in Training(learner, task, batches, regime).events(): ...`
 
     Parameters
     ----------
-    learner : what learns; it may have learned before.
+    learner : the learner, which may have learned before.
     task : the loss of the learner, and how targets are written: see `fiol.training.task_inference`.
-    batches : called once a pass, returns the rows as readers do (`Batch`), the same ones each time. None among them
-        means that no rows have arrived for a while.
-    regime : passes, shuffling, rows held out.
+    batches : returns an iterator of `Batch`, the same rows in every pass; None among them means that no rows have
+        arrived for a while.
+    regime : passes, shuffling, held-out rows.
     defer_signals : context manager that delays signals to the end of its block: see `fiol.training.signals`.
-    skip_missing : leave out rows without a target, and count them (`missing`); otherwise they are an error.
+    skip_missing : skip rows without a target, and count them (`missing`); otherwise they are an error.
     class_weight : a factor of the sample weight for every label; None for none.
     stopped : returns whether the data were cut short by a signal; then the pass is not ended.
-    save : called with the learner at checkpoints, which come every `every_rows` rows and `every_seconds` seconds.
-    watch : called with this run, scores, their rows (`TargetRows`) and whether they are held out; rows that are not
-        were learned from after they had these scores.
+    save : called with the learner at checkpoints, every `every_rows` rows and every `every_seconds` seconds.
+    watch : called with this run, scores, their rows (`TargetRows`) and whether they are held out. All scores are from
+        before the rows were learned from.
 
-    Losses are progressive: of every row before it is learned from, so that in the first pass they are losses on new
-    rows. A row held out is scored after the others of its batch, once in every pass, by the model of that moment.
-    Figures count from the beginning of the pass.
+    Losses are progressive: that of a row is computed before the model learns from it. Held-out rows are scored after
+    the other rows of their batch, once in every pass. Metrics start again with every pass.
 
     >>> from fiol import FIOL, Learner, Squared, to_chunk
     >>> from fiol.readers.batch import Place
@@ -151,17 +148,17 @@ class Training:
         self.defer_signals, self.skip_missing, self.class_weight = defer_signals, skip_missing, class_weight
         self.stopped = stopped
         self.save, self.every_rows, self.every_seconds = save, every_rows, every_seconds
-        self.watch, self.compiling = watch, 0.0  #: seconds until the first row could be learned from
+        self.watch, self.compiling = watch, 0.0  #: seconds of compiling before the first row
         self.number = 1  #: the pass, from 1
         self.rows = 0  #: learned from in all passes
-        self.scored = 0  #: rows held out that were scored in this pass
+        self.scored = 0  #: held-out rows that were scored in this pass
         self.read, self.read_before = 0, 0  #: bytes read in this pass, and without the last batch
-        self.missing = 0  #: rows left out for want of a target, in this pass
+        self.missing = 0  #: rows without a target in this pass
         self.metrics = self._new_metrics()
         self.base, self.rows_read = Base(), 0
         self.history: list[Line] = []
         self.finished = False
-        self.best: Learner | None = None  #: the model after the best pass so far, if there is to be an early stop
+        self.best: Learner | None = None  #: the model after the best pass so far, with `patience`
         self.best_pass, self.best_loss = 0, float("inf")
         self.piece = max(1, WORK_AT_ONCE // max(1, len(learner.classes or ())))
         self._saved_rows, self._saved_at, self._rehearsed = 0, time.monotonic(), not learner.compiled
@@ -169,7 +166,7 @@ class Training:
     # --- checkpoints --------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Where the run is, as plain JSON values; no times are among them."""
+        """Return the position of the run as plain JSON values, without times."""
         return {
             "regime": dataclasses.asdict(self.regime),
             "pass": self.number,
@@ -187,7 +184,7 @@ class Training:
         }
 
     def note(self) -> None:
-        """Write state, labels and history into `learner.meta`, as a file of the model is to have them."""
+        """Write state, labels and history into `learner.meta`, for the model file."""
         meta = self.learner.meta
         meta["training"] = {**meta.get("training", {}), **self.state()}
         meta["history"] = [line.to_json() for line in self.history]
@@ -195,7 +192,7 @@ class Training:
             meta["labels"] = list(self.task.labels)
 
     def checkpoint(self) -> None:
-        """Save the model as it is now, if there is somewhere to save it; whole, or not at all."""
+        """Save the model atomically, if `save` is given."""
         with self.defer_signals():
             self.note()
             if self.save is not None:
@@ -203,7 +200,7 @@ class Training:
             self._saved_rows, self._saved_at = self.rows, time.monotonic()
 
     def go_on_from(self, state: dict[str, Any], history: list[dict[str, Any]], best: Learner | None = None) -> None:
-        """Be where another run was when it wrote this state into the file of its learner, which is this one's."""
+        """Continue from the state that another run stored in the file of this learner."""
         self.regime = Regime.from_json(state["regime"])
         self.number, self.rows, self.scored = state["pass"], state["rows"], state["scored"]
         self.missing, self.piece, self.finished = state["missing"], state["piece"], state["finished"]
@@ -235,19 +232,19 @@ class Training:
     # --- the loop -----------------------------------------------------------------------------
 
     def events(self) -> Iterator[Advance | Line]:
-        """Learn until the end, and tell: `Advance` after every piece of rows, a `Line` whenever the table grows."""
+        """Learn until the end; yield an `Advance` after every piece of rows, and every new `Line` of the table."""
         while not self.finished:
             yield from self._one_pass()
             if self.stopped():
                 return
-            told = is_line(self.metrics.rows)
+            reported = is_line(self.metrics.rows)
             with self.defer_signals():
                 line = self._end_pass()
-            if not told:
+            if not reported:
                 yield line
 
     def _one_pass(self) -> Iterator[Advance | Line]:
-        """The rest of the pass."""
+        """Learn from the rest of the pass; see `events`."""
         done, regime = self.metrics.rows, self.regime
         blocks, position = self._blocks(self.scored), self.base.rows
         if regime.shuffle:
@@ -266,16 +263,16 @@ class Training:
             return
         if position < done:
             raise ValueError(
-                f"the data have {position:,} rows to learn from, but {done:,} were learned from before: other data?"
+                f"the data have {position:,} rows to learn from, but {done:,} were learned from before: they changed"
             )
         if position == self.base.rows and (not position or self.rows_read == self.base.rows_read):
             raise ValueError("there are no rows to learn from")
 
     def _cuts(self, block: TargetRows, position: int) -> list[int]:
-        """Where pieces of a block start, and where the last one ends: at lines of the table, and where work is enough.
+        """Return the starts of the pieces of a block, cut at table lines and after enough work, and the end.
 
-        `position` rows of the pass came before. Pieces follow from the rows alone, so that sums over them are the same
-        whenever a run was stopped.
+        `position` rows of the pass came before. Pieces depend on the rows only, so that sums over them do not depend on
+        where a run was stopped.
         """
         work = block.entries[1:] - block.entries[0] + np.arange(1, block.size + 1)
         pieces = work // self.piece
@@ -288,7 +285,7 @@ class Training:
         return round(self.read_before + share * (self.read - self.read_before))
 
     def _blocks(self, scored: int) -> Iterator[TargetRows]:
-        """The rows of the data to learn from; those held out are scored, but for the first `scored` of them."""
+        """Yield the rows to learn from; score held-out rows, except for the first `scored` of them."""
         regime = self.regime
         _, held_before, start, self.missing = self.base
         self.read = 0
@@ -314,11 +311,11 @@ class Training:
                 rows = rows.taken(np.flatnonzero(there))
             if rows.size:
                 yield rows
-            if aside is not None:  # after the others: a file of one batch is not to be judged by an empty model
+            if aside is not None:  # after learning, so that a single batch is not scored by an empty model
                 self._score(aside)
 
     def _learn(self, rows: TargetRows) -> list[Line]:
-        """A round per row, and their figures: both or neither. Returns the lines that the table has of them."""
+        """Learn from rows and add their metrics, atomically; return the new lines of the table."""
         learner = self.learner
         if not self._rehearsed:
             started = time.monotonic()
@@ -328,7 +325,7 @@ class Training:
         with self.defer_signals():
             with learner.engine.freeze_stack() if again else nullcontext():
                 scores = learner.learn(*rows)
-            codes, lines = self._codes(rows.y), []
+            codes, lines = self.task.codes(learner, rows.y), []
             for start, stop in itertools.pairwise(cuts_at_lines(self.metrics.rows, rows.size)):
                 self.metrics.add(learner, scores[start:stop], codes[start:stop], rows.weights[start:stop])
                 if is_line(self.metrics.rows):
@@ -338,16 +335,12 @@ class Training:
                 self.watch(self, scores, rows, False)
             return lines
 
-    def _codes(self, y: Any) -> Any:
-        """Targets as losses take them: codes of classes for a joint one."""
-        return self.learner.core.codes_of(y) if isinstance(self.task.loss, JointLoss) else y
-
     def _score(self, rows: TargetRows) -> None:
-        """The loss of rows held out, with the model of this moment."""
+        """Add the loss of held-out rows with the current model."""
         learner = self.learner
         if isinstance(self.task.loss, JointLoss):
-            learner.add_classes(rows.y.tolist())  # there is no loss of a class that nobody knows
-        scores, codes = learner.scores(rows.X), self._codes(rows.y)
+            learner.add_classes(rows.y.tolist())  # an unknown class has no loss
+        scores, codes = learner.scores(rows.X), self.task.codes(learner, rows.y)
         mean = learner.core.mean_loss(scores, codes, rows.weights)
         with self.defer_signals():
             self.metrics.held_out.add(mean, float(rows.weights.sum()))
@@ -356,7 +349,7 @@ class Training:
                 self.watch(self, scores, rows, True)
 
     def _line(self) -> Line:
-        """Add a line to the table."""
+        """Append a line to the table and return it."""
         self.history.append(self.metrics.line(self.number, self.task.loss, self.learner))
         return self.history[-1]
 
@@ -368,7 +361,7 @@ class Training:
         return PassMetrics(len(self.learner.classes or ()))
 
     def _end_pass(self) -> Line:
-        """The last line of a pass; the next pass begins, or the run is finished."""
+        """Return the last line of a pass, and start the next pass or finish the run."""
         regime, held = self.regime, self.metrics.held_out
         if not is_line(self.metrics.rows):
             self.history.append(self.current_line())  # the pass may go on: see `extend_from`
@@ -390,7 +383,7 @@ class Training:
         return line
 
     def _is_due(self) -> bool:
-        """Whether it is time for a checkpoint."""
+        """Return whether a checkpoint is due."""
         if self.save is None:
             return False
         return (
@@ -398,20 +391,20 @@ class Training:
         ) and self.rows > self._saved_rows
 
     def _rehearse(self, rows: TargetRows) -> None:
-        """Let a learner like this one learn from some rows, and make a line of the table.
+        """Compile everything: let a new learner of the same kind learn from some rows, and make a line of the table.
 
-        So what has to be compiled is compiled while signals are heard, and before the time of rows is taken.
+        Signals are handled meanwhile, and the time of rows is measured afterwards.
         """
         like, self._rehearsed = self.learner, True
         options = {"intercept": like.intercept_fitted, "average": like.averages, "dtype": like.dtype}
         width, bits = (like.width, None) if like.bits is None else (None, min(like.bits, BITS_REHEARSED))
         try:
             twin = Learner(like.update, n_features=width, bits=bits, **options)
-        except TypeError:  # with another number of features it cannot be
+        except TypeError:  # the update needs another number of features
             return
         for part in (rows, rows):  # the second time, columns far from 0 are known
             scores = twin.learn(*part)
-        codes = twin.core.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
+        codes = self.task.codes(twin, rows.y)
         metrics = PassMetrics()
         metrics.add(twin, scores, codes, rows.weights)
         metrics.line(1, self.task.loss, twin)
@@ -421,11 +414,9 @@ class Training:
 def rows_of_batch(
     batch: Batch, task: Task, skip_missing: bool = False, class_weight: Mapping[Any, float] | None = None
 ) -> tuple[TargetRows, Any]:
-    """Return the rows of a batch with targets as the loss takes them, and which of the rows have a target.
+    """Return the rows of a batch with their targets in the form of the loss, and a mask of rows with a target.
 
-    Raises
-    ------
-    UnclearTargetError : with the place, if a target is wrong, or missing and `skip_missing` is False.
+    Raise UnclearTargetError, with the place, if a target is invalid, or missing without `skip_missing`.
     """
     if batch.y is None:
         raise UnclearTargetError(f"{batch.place}: the rows have no target")
@@ -452,7 +443,7 @@ def weights_of_labels(y: Any, task: Task, class_weight: Mapping[Any, float]) -> 
 
 
 def cuts_at_lines(position: int, size: int) -> list[int]:
-    """Where so many rows, after `position` others of the pass, are cut by lines of the table; 0 and `size` included.
+    """Return where `size` rows after `position` others are cut by lines of the table, with 0 and `size`.
 
     >>> cuts_at_lines(0, 2500), cuts_at_lines(2200, 2000), cuts_at_lines(4000, 10)
     ([0, 1000, 2000, 2500], [0, 1800, 2000], [0, 10])
@@ -466,7 +457,7 @@ def cuts_at_lines(position: int, size: int) -> list[int]:
 
 
 def is_line(rows: int) -> bool:
-    """Whether the table has a line after so many rows.
+    """Return whether the table has a line after this number of rows.
 
     >>> [rows for rows in (0, 500, 1000, 2000, 3000, 4000) if is_line(rows)]
     [1000, 2000, 4000]

@@ -1,4 +1,4 @@
-"""Rows in another order, a buffer of them at a time; and which rows are held out. Both follow from seeds alone."""
+"""Shuffle rows in a buffer, and choose held-out rows; both depend on seeds only."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from fiol.training.rows import TargetRows, regrouped, rows_together
 
 
 def shuffled(blocks: Iterator[TargetRows], size: int, *seed: int) -> Iterator[TargetRows]:
-    """All rows of the blocks, mixed by a buffer that holds between `size` and `2 * size` of them.
+    """Yield all rows of the blocks, shuffled in a buffer of `size` to `2 * size` rows.
 
-    When 2 * size rows have come, they are put in a random order, half of them leave, and the others wait for more: so a
-    row may travel any distance, and mostly one of about `size`. The order depends on rows and seed alone, not on
-    blocks.
+    When the buffer has 2 * size rows, it is permuted and half of it is yielded, so that a row may move any distance,
+    mostly about `size`. The order depends on rows and seed, not on the blocks.
 
     >>> from fiol import to_chunk
     >>> y = np.arange(8.0)
@@ -40,7 +39,7 @@ def shuffled(blocks: Iterator[TargetRows], size: int, *seed: int) -> Iterator[Ta
 
 
 def held_out_rows(start: int, stop: int, share: float, seed: int) -> Any:
-    """Which of the rows `start` to `stop` of the data are held out: this share of them, by a hash of the row's number.
+    """Return a mask of the rows `start` to `stop` that are held out: this share, by a hash of the row's number.
 
     >>> held_out_rows(0, 10, 0.3, 1).tolist() == [*held_out_rows(0, 4, 0.3, 1), *held_out_rows(4, 10, 0.3, 1)]
     True

@@ -1,4 +1,4 @@
-"""The paper's experiment on anyone's rows: algorithms times step sizes, all in one pass, each judged as it learns."""
+"""Compare algorithms and step sizes on the same rows, all in one pass, by progressive loss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.joint_losses import JointLoss
 from fiol.learner import Learner
 from fiol.training.metrics import Mean, TargetTable
 from fiol.training.rows import TargetRows
@@ -17,9 +16,9 @@ from fiol.training.task_inference import Task
 
 
 class SweepResult(NamedTuple):
-    """How one learner did: its algorithm, step size (None has none to choose), and mean progressive loss.
+    """The result of one learner: its algorithm, step size (None if it has none), and mean progressive loss.
 
-    The loss is infinite where scores or weights left the range of double precision.
+    The loss is infinite if scores or weights overflowed.
     """
 
     algorithm: str
@@ -29,18 +28,18 @@ class SweepResult(NamedTuple):
 
 
 class Sweep:
-    """Learners that see the same rows in the same order: `add` rows, then `results()`.
+    """Learners, by (algorithm, step size), that see the same rows in the same order: `add` rows, then `results()`.
 
-    `learners` are learners by (algorithm, step size). One that overflows learns no more.
+    A learner that overflows stops learning.
 
     >>> from fiol import FIOL, SGD, Constant, Squared, to_chunk
     >>> x = np.linspace(1.0, 20.0, 30)
     >>> rows = TargetRows(to_chunk(x[:, None]), 2.0 * x, np.ones(30))
     >>> kinds = [(kind, eta) for kind in (FIOL, SGD) for eta in (0.01, 10.0)]
     >>> made = {(kind.__name__, eta): Learner(kind(Squared(), step_size=Constant(eta))) for kind, eta in kinds}
-    >>> comparison = Sweep(made, Task(Squared(), None, ""))
-    >>> comparison.add(rows)
-    >>> [(f.algorithm, f.size, bool(f.loss < 1.1 * comparison.constant_loss())) for f in comparison.results()]
+    >>> sweep = Sweep(made, Task(Squared(), None, ""))
+    >>> sweep.add(rows)
+    >>> [(f.algorithm, f.size, bool(f.loss < 1.1 * sweep.constant_loss())) for f in sweep.results()]
     [('FIOL', 0.01, True), ('FIOL', 10.0, True), ('SGD', 0.01, True), ('SGD', 10.0, False)]
     """
 
@@ -51,7 +50,7 @@ class Sweep:
         self.targets = TargetTable()
 
     def add(self, rows: TargetRows) -> None:
-        """Let everybody learn from rows."""
+        """Let all learners learn from rows."""
         self.rows += rows.size
         mass, codes = float(rows.weights.sum()), rows.y
         for key, learner in self.learners.items():
@@ -61,7 +60,7 @@ class Sweep:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore", RuntimeWarning)  # of scores that overflow
                     scores = learner.learn(*rows)
-                    codes = learner.core.codes_of(rows.y) if isinstance(self.task.loss, JointLoss) else rows.y
+                    codes = self.task.codes(learner, rows.y)
                     mean = learner.core.mean_loss(scores, codes, rows.weights)
             except OverflowError:
                 mean = math.inf
@@ -71,11 +70,11 @@ class Sweep:
         self.targets.add(codes, rows.weights)
 
     def constant_loss(self) -> float | None:
-        """The mean loss of the best constant."""
+        """Return the mean loss of the best constant."""
         return self.targets.least_loss(self.task.loss)
 
     def results(self) -> list[SweepResult]:
-        """How everybody did, in the order of the learners."""
+        """Return the result of every learner, in their order."""
         return [
             SweepResult(*key, math.inf if key in self.out else self.losses[key].value, learner.n_nonzero)
             for key, learner in self.learners.items()
@@ -83,7 +82,7 @@ class Sweep:
 
 
 def best_results(results: Iterable[SweepResult]) -> dict[str, SweepResult]:
-    """Of every algorithm the one with the least loss.
+    """Return the result with the least loss of every algorithm.
 
     >>> best_results([SweepResult("SGD", 0.1, 0.5, 3), SweepResult("SGD", 1.0, 0.4, 3)])["SGD"].size
     1.0
@@ -96,7 +95,7 @@ def best_results(results: Iterable[SweepResult]) -> dict[str, SweepResult]:
 
 
 def count_near_best(results: Iterable[SweepResult], least: float, within: float = 1.1) -> tuple[int, int, Any]:
-    """How many of these are within so many times the least loss of all, of how many, and the worst loss.
+    """Return how many results are at most `within` times the least loss, their number, and the worst loss.
 
     >>> count_near_best([SweepResult("SGD", 0.1, 0.5, 3), SweepResult("SGD", 1.0, math.inf, 3)], 0.5)
     (1, 2, inf)

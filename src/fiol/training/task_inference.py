@@ -1,4 +1,4 @@
-"""Which loss goes with a target, found from its first rows and said in words; and targets as that loss takes them."""
+"""Infer the loss from the first targets, with the reason in words, and convert targets to the form of the loss."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from fiol.components.joint_losses import AnyLoss, JointLoss, Softmax
 from fiol.components.losses import Binary, Logistic, Squared
 from fiol.features.frames import as_list
 
-#: Whole numbers are classes if there are at most so many different ones, each in so many rows on average.
+#: Whole numbers are classes up to this number of different ones, with this number of rows each on average.
 FEW_NUMBERS, ROWS_OF_EACH = 20, 5
-#: Texts are classes if there are at most so many different ones.
+#: Text values are classes up to this number of different ones.
 MOST_TEXTS = 1000
-#: Two numbers that are not whole are two classes if there are so many rows of them at least.
+#: Two numbers that are not whole are classes from this number of rows on.
 ROWS_OF_TWO = 10
 
-#: A label as JSON has it.
+#: Types of labels in JSON.
 Label = str | bool | int | float
 
 
 class UnclearTargetError(ValueError):
-    """Targets that do not say which loss they are for, or that the loss does not take."""
+    """Targets from which no loss can be inferred, or that the loss does not accept."""
 
 
 class Task(NamedTuple):
-    """What is learned: a loss, the labels of its two classes, if it has two, and why this loss."""
+    """What to learn: a loss, its two labels if it is binary, and the reason for this loss."""
 
     loss: AnyLoss
     labels: list[Label] | None  #: [negative, positive] for a loss of two classes; None for all others
@@ -42,9 +42,9 @@ class Task(NamedTuple):
         return "classes" if isinstance(self.loss, JointLoss) else "numbers"
 
     def coded(self, y: Any) -> tuple[Any, Any]:
-        """Targets as the loss takes them, and which rows have one: -1.0 and +1.0, labels, or numbers.
+        """Return targets in the form of the loss, -1.0 and +1.0, labels or numbers, and a mask of rows with a target.
 
-        A row without a target (nan, None) has any of them. A value that is no target is an `UnclearTargetError`.
+        A row without a target (nan, None) gets any value. Raise UnclearTargetError for an invalid target.
 
         >>> task = infer_task(["no", "yes", "no"])
         >>> task.coded(["yes", None, "no"])
@@ -65,15 +65,19 @@ class Task(NamedTuple):
             values = np.where(there, values, 0.0).astype(np.float64)
         return np.where(there, values, 0.0), there
 
+    def codes(self, learner: Any, y: Any) -> Any:
+        """Return targets of `coded` as a learner's loss takes them: codes of classes for a joint loss."""
+        return learner.core.codes_of(y) if isinstance(self.loss, JointLoss) else y
+
     def _signs(self, values: Any) -> tuple[Any, Any]:
-        """+1.0 for the positive label, -1.0 for the negative one."""
+        """Return +1.0 for the positive label and -1.0 for the negative one, and a mask of rows with a target."""
         assert self.labels is not None
         negative, positive = self.labels
         if values.dtype == object:
             there = has_value(values)
             plus = np.array([value == positive for value in values], bool)
             known = plus | np.array([value == negative for value in values], bool)
-        else:  # a text equals no number, about which numpy would warn
+        else:  # numpy warns if text is compared with numbers
             plus = values == positive if is_numeric(positive) else np.zeros(len(values), bool)
             known = plus | (values == negative if is_numeric(negative) else np.zeros(len(values), bool))
             there = known if known.all() else has_value(values)
@@ -87,16 +91,16 @@ class Task(NamedTuple):
 
 
 def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
-    """What to learn from a target of which these are the first rows; the labels alone if a loss is given.
+    """Return the task inferred from the first targets; if a loss is given, only the labels are inferred.
 
     | the target has | loss |
     |---|---|
-    | two values: bools, whole numbers, texts, or other numbers in at least 10 rows | `Logistic` |
-    | texts, at most 1,000 different ones | `Softmax` |
+    | two values: bools, whole numbers, text, or other numbers in at least 10 rows | `Logistic` |
+    | text, at most 1,000 different values | `Softmax` |
     | 3 to 20 different whole numbers, none below 0, in five times as many rows | `Softmax` |
     | any other numbers | `Squared` |
 
-    Of two values the larger number, or the text that comes later in the alphabet, is positive.
+    The larger of two numbers, or the later of two texts in alphabetical order, is positive.
 
     >>> infer_task([0, 1, 1, 0]).why
     'two values, 0 and 1: logistic loss, 1 is positive'
@@ -141,7 +145,7 @@ def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
 
 
 def task_of_loss(loss: AnyLoss, found: list[Label]) -> Task:
-    """The task of a loss that was named, with the labels that its targets have so far, sorted."""
+    """Return the task of a loss that the user chose, with the sorted labels so far."""
     why = f"{called_as(loss)}, as asked for"
     if not isinstance(loss, Binary):
         return Task(loss, None, why)
@@ -154,7 +158,7 @@ def task_of_loss(loss: AnyLoss, found: list[Label]) -> Task:
 
 
 def other_label(label: Label, loss: AnyLoss) -> list[Label]:
-    """Both labels, of which the first rows have one alone."""
+    """Return both labels of a binary target, of which the first rows have only one."""
     pairs: list[list[Label]] = [[False, True], [0, 1], [-1, 1]]
     for pair in pairs:
         if type(label) in (type(pair[0]), float) and label in pair:
@@ -165,7 +169,7 @@ def other_label(label: Label, loss: AnyLoss) -> list[Label]:
 
 
 def called_as(loss: AnyLoss) -> str:
-    """What a loss is called: by its name in estimators, or by its class."""
+    """Return the name of a loss in estimators, or that of its class."""
     return loss.alias or type(loss).__name__
 
 
@@ -173,7 +177,7 @@ def called_as(loss: AnyLoss) -> str:
 
 
 def plain_values(y: Any) -> Any:
-    """The values of a series of whatever library as an array: of float64 if they are floats or ints, else of objects.
+    """Return the values of a series of any library as an array: float64 if all are numbers, else objects.
 
     >>> plain_values([1, 2]), plain_values(["a", None])
     (array([1., 2.]), array(['a', None], dtype=object))
@@ -192,19 +196,19 @@ def plain_values(y: Any) -> Any:
 
 
 def has_value(values: Any) -> Any:
-    """Which of the values are there: neither nan nor None."""
+    """Return a mask of the values that are neither nan nor None."""
     if values.dtype != object:
         return ~np.isnan(values)
     return np.array([value is not None and not (isinstance(value, float) and math.isnan(value)) for value in values])
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether a value is an int, a float or a bool."""
+    """Return whether a value is an int, a float or a bool."""
     return isinstance(value, (int, float))
 
 
 def plain_number(value: Any) -> Any:
-    """A value without numpy around it, an int if it is a whole number.
+    """Return a value as a plain Python value, an int if it is a whole number.
 
     >>> plain_number(np.float64(3.0)), plain_number(2.5), plain_number("a")
     (3, 2.5, 'a')
@@ -215,13 +219,13 @@ def plain_number(value: Any) -> Any:
 
 
 def distinct(values: Any) -> list[Label]:
-    """The different values, sorted, whole numbers as ints; texts after numbers."""
+    """Return the different values, sorted, whole numbers as ints, text after numbers."""
     found = np.unique(values).tolist() if values.dtype != object else list(dict.fromkeys(values.tolist()))
     return sorted((plain_number(value) for value in found), key=lambda value: (isinstance(value, str), value))
 
 
 def class_labels(values: Any, there: Any) -> Any:
-    """Labels of classes: texts, ints or bools; a row without one has the first that there is."""
+    """Return class labels: str, int or bool; a row without one gets the first label."""
     if values.dtype != object:
         filled = np.where(there, values, values[np.argmax(there)] if len(values) else 0.0)
         codes = filled.astype(np.int64)

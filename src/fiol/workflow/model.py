@@ -21,7 +21,7 @@ from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import named_core
 from fiol.persistence.model import Path
 from fiol.public import load
-from fiol.training.checkpoint_schema import check_checkpoint, check_two_labels
+from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
 from fiol.training.task_inference import Task
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Trained(Model):
     def task(self) -> Task:
         """What is predicted: the loss, and the labels of two classes."""
         loss = self.update.loss
-        labels = None if isinstance(self, OneVsRest) else check_two_labels(self.meta, loss)
+        labels = None if isinstance(self, OneVsRest) else check_stored_labels(self.meta, loss)
         if labels is None and isinstance(self, Learner) and isinstance(loss, Binary):
             labels = [-1, 1]
         return Task(loss, labels, self.meta.get("training", {}).get("why", ""))
@@ -104,6 +104,8 @@ class Trained(Model):
             target = target or "target"
         sources, reading = as_sources(data), self.reading
         found = format_of(*sources.start(START_SIZE))
+        if reading is not None and found == "csv" and not reading.kind.has_columns:
+            found = reading.format  # lines of names, such as Vowpal Wabbit's with named labels, look like CSV
         if reading is None or reading.format != found:
             given = {} if reading is None else {name: getattr(reading, name) for name in ("target", "weight", "tag")}
             coding = self.table_encoding if self.table_encoding is not None else getattr(reading, "coding", None)
@@ -308,7 +310,7 @@ def write_evaluation_page(
         model,
         evaluation.task,
         evaluation,
-        judged=f"{evaluation.rows:,} rows of {', '.join(sources)}",
+        evaluated_on=f"{evaluation.rows:,} rows of {', '.join(sources)}",
         command=command,
         data=", ".join(model.meta.get("training", {}).get("asked", {}).get("data", [])) or "data that are not named",
         windows=evaluation.windows.all,

@@ -105,6 +105,13 @@ class Euclidean(Quadratic):
 class DiagonalMetric(Quadratic):
     """B(u, w) = sum of h_i (u_i - w_i)^2 / 2: a small h_i lets weight i move more.
 
+    Parameters
+    ----------
+    h : float or array
+        The metric, one for all features or one per feature.
+
+    Examples
+    --------
     >>> DiagonalMetric([1.0, 4.0]).distance([1.0, 1.0], [0.0, 0.0])
     2.5
     """
@@ -130,6 +137,13 @@ class Mahalanobis(Geometry):
     Solved in the eigenbasis of M, where B is that of a `DiagonalMetric`; so the regularizer must not depend on the
     basis: `Unregularized()` or `Ridge(number)`.
 
+    Parameters
+    ----------
+    matrix : array
+        M, with a row and a column per feature.
+
+    Examples
+    --------
     >>> Mahalanobis([[2.0, 0.0], [0.0, 2.0]]).distance(np.array([1.0, 1.0]), np.zeros(2))
     2.0
     """

@@ -9,13 +9,13 @@ from fiol.components.step_sizes.coin_betting import CoinBetting
 from fiol.components.step_sizes.merge import MergedShards, merge_shards
 from fiol.components.step_sizes.protocol import (
     Adaptive,
-    Observation,
     Schedule,
-    StepOutcome,
     StepSize,
+    scale_of,
+    shrink_for,
     states_its_rule,
 )
-from fiol.components.step_sizes.rule import LARGEST_SUM, LONGEST, STEEPEST, StepRule
+from fiol.components.step_sizes.rule import LARGEST_SUM, LONGEST, STEEPEST, Observation, StepOutcome, StepRule
 from fiol.components.step_sizes.scale_free import ScaleFree, ScaleFreeSteps
 from fiol.components.step_sizes.schedules import Anytime, Constant, FixedHorizon, Inverse, Polynomial
 from fiol.components.step_sizes.sums import AdaGrad, Curvature, Normalized, WalkingCurvature
@@ -44,5 +44,7 @@ __all__ = [
     "StepSize",
     "WalkingCurvature",
     "merge_shards",
+    "scale_of",
+    "shrink_for",
     "states_its_rule",
 ]

@@ -9,8 +9,8 @@ import numpy as np
 
 from fiol.components.component import require
 from fiol.components.row import Floats
-from fiol.components.step_sizes.protocol import Adaptive, StepOutcome
-from fiol.components.step_sizes.rule import LARGEST_SUM, add_to_sum
+from fiol.components.step_sizes.protocol import Adaptive
+from fiol.components.step_sizes.rule import LARGEST_SUM, StepOutcome, add_to_sum
 
 
 class CoinBetting(Adaptive):
@@ -31,6 +31,13 @@ class CoinBetting(Adaptive):
     With a joint loss, the weights of a feature make one bet in as many dimensions: lengths for absolute values, inner
     products for products.
 
+    Parameters
+    ----------
+    endowment : float
+        The money of every feature before its first bet.
+
+    Examples
+    --------
     >>> step_size = CoinBetting()
     >>> s = [0.0, 0.0, 0.0]
     >>> step_size.observe_step(s, StepOutcome(1.0, 0.0, pull=0.5, gain=0.0))

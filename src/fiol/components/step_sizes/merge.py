@@ -1,4 +1,4 @@
-"""The merge rule: what shards that went on from one learner know together, as arrays over features."""
+"""The merge rule for shards that went on from one learner, as arrays over features."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.step_sizes.protocol import StepSize
+from fiol.components.step_sizes.protocol import StepSize, statistics_of
 from fiol.components.step_sizes.rule import merge_share, precision
 
 
 class MergedShards(NamedTuple):
-    """What several shards know together: the same features as each of them, in the same order."""
+    """The merged records and weights of several shards, which have the same features in the same order."""
 
     records: Any  #: [feature, statistic]
     w: Any  #: weights of the base, in the units of these records
     change: Any  #: how far they move
-    stiffness: Any  #: [feature] the cost of half a squared change, by the curvature that the base knows; 0 if unknown
+    stiffness: (
+        Any  #: [feature] the cost of half a squared change, by the curvatures of the base; 0 if these are not kept
+    )
 
 
 def merge_shards(
     step_size: StepSize, base: Any, records: list[Any], w: Any, weights: list[Any], updated: list[Any]
 ) -> MergedShards:
-    """Return what learners that went on from a base, each with a shard of rows of its own, know together.
+    """Return the merge of learners that went on from a base, each with a shard of rows of its own.
 
-    `base` and `records` are [feature, statistic], w and `weights` [feature] or [feature, score], and `updated` says
-    for each shard which features it updated. Sums go on by what each shard has added. A weight moves by a share of each
-    shard's change (`merge_share`), in the unit of the largest value that any shard has seen.
+    `base` and `records` are [feature, statistic], w and `weights` [feature] or [feature, score], and `updated` marks
+    for each shard the features that it updated. Sums grow by the terms of all shards. A weight moves by a
+    share of each shard's change (`merge_share`), in the unit of the largest value that any shard has seen.
     """
     kept, rule = step_size.statistics(), step_size.rule()
     peaks = [record[:, kept.index("peak")] if "peak" in kept else np.ones(len(base)) for record in (base, *records)]
@@ -38,8 +40,8 @@ def merge_shards(
     seen = np.maximum(np.sum(updated, axis=0), 1)
     known = [precision(rule, peak * peak, summed_curvatures(kept, record)) for record in (base, *records)]
     total = known[0] + sum(own - known[0] for own in known[1:])
-    if not step_size.is_additive():
-        rule = rule._replace(curvatures=0.0)
+    if tuple(name for name in kept if name not in ("peak", "stride")) != statistics_of(rule):
+        rule = rule._replace(curvatures=0.0)  # a step size with more statistics than its rule forgets part of its sums
     change = sum(
         for_scores(merge_share(rule, own, total, seen), weight) * (weight - shrunk[0])
         for own, weight in zip(known[1:], shrunk[1:], strict=True)

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from math import nan, sqrt
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from math import nan
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fiol.components.component import Component, PerFeature, count_scores, get_weight, next_score, value_at
+from fiol.components.component import Component, PerFeature
 from fiol.components.joint_losses import AnyLoss
-from fiol.components.row import Floats, Indices, RowBuffers, nth
-from fiol.components.step_sizes.rule import StepRule
+from fiol.components.row import Floats, RowBuffers
+from fiol.components.step_sizes.rule import Observation, RoundScale, StepOutcome, StepRule
 
 #: Names of arrays that every learner has, so that no statistic may be called so.
 TAKEN = ("w", "mark", "total", "statistics")
 #: The methods by which a step size writes the record of a feature.
 OBSERVERS = ("observe", "observe_step")
 #: The methods that a `StepRule` states: a class that defines one of them anew states its own `rule`, or has none.
-STATED_BY_RULE = ("eta", "h", *OBSERVERS, "step_of_feature", "steps", "current_steps", "raise_peak", "for_loss")
-
-
-class Observation(NamedTuple):
-    """What a round knows of a feature before its step: the argument of `Adaptive.observe`."""
-
-    x: float  #: the value of the feature
-    square: float  #: its squared gradient is square x^2, at the weights before the step
-    length: float = 1.0  #: the squared length of the row in units of features, intercept included, if `uses_length`
-    unit: float = 1.0  #: the square of the feature's own unit, as in `h`
-
-
-class StepOutcome(NamedTuple):
-    """What a round knows of a feature after its step: the argument of `Adaptive.observe_step`.
-
-    With many scores, `pull` is the length of beta, and `gain` the sum of the gains.
-    """
-
-    x: float  #: the value of the feature
-    curvature: float  #: the step adds curvature x^2 to the metric of a rule that adds up curvatures
-    pull: float = 0.0  #: abs(beta), if `uses_pulls`
-    gain: float = 0.0  #: beta x w with the weight before the round, if `uses_pulls`
-    slope: float = 1.0  #: the size of beta that counts as 1
-    step_scale: float = 1.0  #: the length of a step that counts as 1
+STATED_BY_RULE = (
+    "eta",
+    "h",
+    "raw_metric",
+    *OBSERVERS,
+    "step_of_feature",
+    "observed_steps",
+    "steps",
+    "raise_peak",
+    "for_loss",
+)
 
 
 def check_names(owner: str, names: tuple[str, ...]) -> None:
@@ -56,6 +43,20 @@ class StepSize(Component):
     | method | meaning |
     |---|---|
     | `eta(t)` | the step size of round t, from 1 |
+
+    The package calls the others, of which `Adaptive` explains those for users:
+
+    | method | called by |
+    |---|---|
+    | `eta`, `rule` | every round (`fiol.engine.round.rounds.learn_row`); `rule` also by lanes and merges |
+    | `observed_steps`, `observe`, `step_of_feature`, `h` | the round, after the row is read |
+    | `observe_step`, `width` | the round, when records are written (`fiol.engine.round.records`) |
+    | `raise_peak`, `peak` | the round and units of penalties (`fiol.algorithms.units`) |
+    | `steps` | lazy updates and `Origin`, when weights are read |
+    | `raw_metric` | `ScaleFree`, of the step size inside |
+    | `variance` | `Learner.uncertainty` (`fiol.engine.round.reading`) |
+    | `statistics`, `for_loss`, `is_constant`, `watches_pulls`, `penalizes_in_units`, `centers_features` | plans |
+    | `merged`, `merged_shards` | `fiol.engine.parallel`, when learners are merged |
 
     >>> class Warm(StepSize):
     ...     size: float = 1.0
@@ -83,8 +84,8 @@ class StepSize(Component):
     uses_length: ClassVar[bool] = False
     #: Whether `observe_step` uses the pull and the gain, so that steps change after a round.
     uses_pulls: ClassVar[bool] = False
-    #: Whether sums of shards of rows add up; False if a rule forgets.
-    additive: ClassVar[bool] = True
+    #: Whether values are divided by the largest absolute value of their feature: `peak` is kept.
+    scale_free: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -96,9 +97,11 @@ class StepSize(Component):
             raise TypeError(f"{cls.__name__} has `{own}`, which is for steps that differ: derive it from fiol.Adaptive")
         check_names(cls.__name__, cls.keeps)
         cls.kept = len(cls.keeps)
+        if "h" in vars(cls) and "raw_metric" not in vars(cls):
+            cls.raw_metric = StepSize.raw_metric  # type: ignore[method-assign] # that of the base has another h
         super().__init_subclass__(**kwargs)
 
-    # What a step size is.
+    # Properties.
 
     def statistics(self) -> tuple[str, ...]:
         """Return the names of the numbers kept per feature, in the order of its record."""
@@ -116,12 +119,8 @@ class StepSize(Component):
         """Return whether steps depend on what rounds did, by the pulls of `observe_step`."""
         return self.uses_pulls
 
-    def is_additive(self) -> bool:
-        """Return whether sums of shards of rows add up."""
-        return self.additive
-
     def penalizes_in_units(self) -> bool:
-        """Return whether penalties see a weight times the `scale` of its feature."""
+        """Return whether penalties are applied to a weight times the size of its feature's values."""
         return False
 
     def centers_features(self) -> bool:
@@ -142,6 +141,14 @@ class StepSize(Component):
         """Return the metric of a feature whose record is s, its values divided by the square root of `unit`."""
         return 1.0
 
+    def raw_metric(self, s: Floats, peak: float) -> float:
+        """Return peak^2 h(s, peak^2), the metric of the weight as it is; `ScaleFree` calls it.
+
+        A class may override it to save a division. A subclass with an `h` of its own has this one again.
+        """
+        square = peak * peak
+        return square * self.h(s, square) if square > 0.0 else 0.0
+
     def observe(self, s: Floats, seen: Observation) -> None:
         """Write a feature's new statistics before the step of a round."""
 
@@ -154,16 +161,12 @@ class StepSize(Component):
         return eta / h if h > 0.0 else 0.0
 
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
-        """Return the share of a feature with the record s in the variance of a score.
+        """Return the share of a feature with the record s in the variance of a score; nan if curvatures are not kept.
 
         `unit` is that of `h`, and x, the value of the feature, is in units of its root; `step_scale` is the unit of
-        steps now. The result is nan for step sizes that add up no curvature.
+        steps now.
         """
         return nan
-
-    def has_variance(self) -> bool:
-        """Return whether `variance` is a number."""
-        return False
 
     # Units of features: the largest absolute value so far, for scale-free steps.
 
@@ -174,62 +177,17 @@ class StepSize(Component):
     def raise_peak(self, s: Floats, x: float) -> None:
         """Take a value into account before anything else happens in its round."""
 
-    def restart(self, s: Floats, distance: float) -> None:
-        """Begin the record of a feature anew, whose values are distances from its mean, so far up to `distance`."""
+    # One row, whose records lie side by side in the buffers. Steps are one number for all features, or an array.
 
-    def scale(self, s: Floats) -> float:
-        """Return the size of the values of a feature whose record is s, 1 if nothing is known."""
-        peak = self.peak(s)
-        return peak if peak > 0.0 else 1.0
-
-    def shrink_for(self, x: float, s: Floats) -> float:
-        """Return the factor of a feature's weight before its round: less than 1 for a value beyond all before."""
-        peak = self.peak(s)
-        return peak / abs(x) if abs(x) > peak > 0.0 else 1.0
-
-    def outgrown(self, x: Floats, buffers: RowBuffers) -> bool:
-        """Return whether `shrink_for` is not 1 for any value of a row."""
-        found = False
-        for k in range(x.shape[0]):
-            found |= abs(x[k]) > self.peak(buffers.statistics[:, k]) > 0.0
-        return found
-
-    # One row: loops over the records of its features, which lie side by side in the buffers.
-
-    def read_records(self, feature: Indices, statistics: Any, buffers: RowBuffers) -> None:
-        """Copy the records of a row's features into the buffers."""
-        for k in range(feature.shape[0]):
-            i = nth(feature, k)
-            for j in range(self.width()):
-                buffers.statistics[j, k] = statistics[i, j]
-
-    def squared_length(self, x: Floats, more: float, buffers: RowBuffers) -> float:
-        """Return the squared length of a row in units of features, with `more` entries of 1, if it is of use."""
-        return 1.0
-
-    def steps(self, x: Floats, square: float, length: float, step_scale: float, eta: float, buffers: RowBuffers) -> Any:
-        """Return the steps of a row's weights, after its features have been observed.
-
-        Squared gradients are square x^2, `length` is the squared length of the row and `step_scale` the unit of steps.
-        """
+    def observed_steps(
+        self, x: Floats, scale: RoundScale, length: float, eta: float, buffers: RowBuffers
+    ) -> PerFeature:
+        """Return the steps of a row's weights after `observe`; `length` is the squared length of the row."""
         return eta
 
-    def current_steps(self, features: int, eta: float, buffers: RowBuffers) -> PerFeature:
+    def steps(self, features: int, eta: float, buffers: RowBuffers) -> PerFeature:
         """Return the steps of the first features in the buffers, by their records as they are."""
         return eta
-
-    def write_records(
-        self,
-        feature: Indices,
-        x: Floats,
-        curvature: float,
-        beta: Any,
-        slope: float,
-        step_scale: float,
-        statistics: Any,
-        buffers: RowBuffers,
-    ) -> None:
-        """Observe a step by beta, and store the records of the row's features."""
 
     # Several learners.
 
@@ -270,6 +228,7 @@ class Adaptive(StepSize):
     size goes by largest values. The gradients are those at the weights before the step: for any convex loss they
     bound the ones the implicit step uses.
 
+    >>> from math import sqrt
     >>> from fiol import ScaleFree
     >>> class LargestGradient(Adaptive):
     ...     keeps = ("largest",)
@@ -287,65 +246,31 @@ class Adaptive(StepSize):
         """Return the coefficients of the step in round 1: h is not among them unless a class states its own."""
         return StepRule(self.eta(1.0), 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0)
 
-    def squared_length(self, x: Floats, more: float, buffers: RowBuffers) -> float:
-        total = more
-        if self.uses_length:
-            for k in range(x.shape[0]):
-                total += x[k] * x[k]
-        return total
-
-    def steps(self, x: Floats, square: float, length: float, step_scale: float, eta: float, buffers: RowBuffers) -> Any:
-        for k in range(x.shape[0]):
-            self.observe(buffers.statistics[:, k], Observation(x[k], square, length, 1.0))
-            buffers.step[k] = self.step_of_feature(eta, buffers.statistics[:, k])
+    def observed_steps(
+        self, x: Floats, scale: RoundScale, length: float, eta: float, buffers: RowBuffers
+    ) -> PerFeature:
+        for k in range(x.shape[0]):  # one loop: two take a tenth longer for short rows
+            s = buffers.statistics[:, k]
+            self.observe(s, Observation(x[k], scale.square, length, 1.0, scale.step_scale))
+            buffers.step[k] = self.step_of_feature(eta, s)
         return buffers.step[: x.shape[0]]
 
-    def current_steps(self, features: int, eta: float, buffers: RowBuffers) -> PerFeature:
+    def steps(self, features: int, eta: float, buffers: RowBuffers) -> PerFeature:
         for k in range(features):
             buffers.step[k] = self.step_of_feature(eta, buffers.statistics[:, k])
         return buffers.step[:features]
 
-    def write_records(
-        self,
-        feature: Indices,
-        x: Floats,
-        curvature: float,
-        beta: Any,
-        slope: float,
-        step_scale: float,
-        statistics: Any,
-        buffers: RowBuffers,
-    ) -> None:
-        pull = length_of(beta, buffers) if self.watches_pulls() else 0.0
-        for k in range(feature.shape[0]):
-            i = nth(feature, k)
-            gain = x[k] * along(beta, k, buffers) if self.watches_pulls() else 0.0
-            outcome = StepOutcome(x[k], curvature, pull, gain, slope, step_scale)
-            self.observe_step(buffers.statistics[:, k], outcome)
-            for j in range(self.width()):
-                statistics[i, j] = buffers.statistics[j, k]
+
+def scale_of(step_size: StepSize, s: Floats) -> float:
+    """Return the size of the values of a feature whose record is s, 1 if nothing is known."""
+    peak = step_size.peak(s)
+    return peak if peak > 0.0 else 1.0
 
 
-def length_of(beta: Any, buffers: RowBuffers) -> float:
-    """Return abs(beta), or the length of beta where rows have many scores."""
-    if count_scores(buffers.w) == 1:
-        return abs(value_at(beta, 0))
-    total = 0.0
-    k = 0
-    while k < count_scores(buffers.w):
-        total += value_at(beta, k) * value_at(beta, k)
-        k = next_score(buffers.w, k)
-    return sqrt(total)
-
-
-def along(beta: Any, j: int, buffers: RowBuffers) -> float:
-    """Return beta times the weight of the row's j-th feature before the round, summed over scores."""
-    total = 0.0
-    k = 0
-    while k < count_scores(buffers.w):
-        total += value_at(beta, k) * get_weight(buffers.w, j, k)
-        k = next_score(buffers.w, k)
-    return total
+def shrink_for(step_size: StepSize, x: float, s: Floats) -> float:
+    """Return the factor of a feature's weight before its round: less than 1 for a value beyond all before."""
+    peak = step_size.peak(s)
+    return peak / abs(x) if abs(x) > peak > 0.0 else 1.0
 
 
 def states_its_rule(step_size: StepSize) -> bool:

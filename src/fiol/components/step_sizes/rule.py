@@ -1,4 +1,4 @@
-"""The formulas of a step, for a number or for SIMD lanes: the metric, the scale of a round, sums, merge shares.
+"""The formulas of a step, for a number or for SIMD lanes, and the facts of a round that step sizes use.
 
 A single learner has one `StepRule` of numbers. Members of an ensemble that learn in lanes have one `StepRule` whose
 entries are lanes, a lane per member. The functions below are written with the operations of `fiol.components.simd`, so
@@ -46,6 +46,30 @@ class RoundScale(NamedTuple):
     slopes: Any  #: `Clock.slopes` after the round
     slope: Any  #: the size of beta that counts as 1 where steps depend on pulls
     step_scale: Any  #: the unit of steps
+
+
+class Observation(NamedTuple):
+    """The facts about a feature before the step of a round: the argument of `Adaptive.observe`."""
+
+    x: float  #: the value of the feature
+    square: float  #: its squared gradient is square x^2, at the weights before the step
+    length: float = 1.0  #: the squared length of the row in units of features, intercept included, if `uses_length`
+    unit: float = 1.0  #: the square of the feature's own unit, as in `h`
+    step_scale: float = 1.0  #: the unit of steps in this round, for `ScaleFree` alone
+
+
+class StepOutcome(NamedTuple):
+    """The facts about a feature after the step of a round: the argument of `Adaptive.observe_step`.
+
+    With many scores, `pull` is the length of beta, and `gain` the sum of the gains.
+    """
+
+    x: float  #: the value of the feature
+    curvature: float  #: the step adds curvature x^2 to the metric of a rule that adds up curvatures
+    pull: float = 0.0  #: abs(beta), if `uses_pulls`
+    gain: float = 0.0  #: beta x w with the weight before the round, if `uses_pulls`
+    slope: float = 1.0  #: the size of beta that counts as 1
+    step_scale: float = 1.0  #: the length of a step that counts as 1
 
 
 def base_metric(rule: StepRule, length: Any) -> Any:
@@ -111,15 +135,15 @@ def round_scale(
 def observed_curvature(curvature: Any, p: Any, step_scale: Any) -> Any:
     """Return what a step adds to the metric of a feature with x = 1 when it met this curvature of the loss.
 
-    p is the sum of step_i x_i^2 over the row, intercept included. A row would lower the variance of its score from p
-    to p / (1 + curvature p) if what it says were kept in a matrix; the diagonal of that matrix is kept.
+    p is the sum of step_i x_i^2 over the row, intercept included. With a full matrix, a row would lower the variance
+    of its score from p to p / (1 + curvature p); the diagonal of that matrix is kept.
     """
     curved = curvature > 0.0
     return choose(curved, step_scale / (1.0 / choose(curved, curvature, 1.0) + p), 0.0)
 
 
 def precision(rule: StepRule, square_unit: Any, s: Any) -> Any:
-    """Return what is known of a weight whose feature has the sum of curvatures s, in raw values of a squared unit."""
+    """Return the precision of a weight whose feature has the sum of curvatures s and this squared unit."""
     return rule.base * square_unit + s
 
 

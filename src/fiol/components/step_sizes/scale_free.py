@@ -8,10 +8,16 @@ import numpy as np
 
 from fiol.components.component import require
 from fiol.components.joint_losses import AnyLoss
-from fiol.components.row import Floats, RowBuffers
-from fiol.components.step_sizes.protocol import Adaptive, Observation, StepOutcome, StepSize, check_names
-from fiol.components.step_sizes.rule import LONGEST, StepRule
+from fiol.components.row import Floats
+from fiol.components.step_sizes.protocol import Adaptive, StepSize, check_names
+from fiol.components.step_sizes.rule import LONGEST, Observation, StepOutcome, StepRule
 from fiol.components.step_sizes.sums import AdaGrad
+
+
+def scale_free_rule(rule: StepRule) -> StepRule:
+    """Return the rule of the step size inside with values, derivatives and steps in units."""
+    inner = rule.size, rule.base, rule.root, rule.part, rule.length, rule.squares, rule.curvatures
+    return StepRule(*inner, 1.0, 1.0)
 
 
 class ScaleFree(Adaptive):
@@ -38,7 +44,7 @@ class ScaleFree(Adaptive):
     Poisson's, adds its logarithm in the long run. Not even the last bit differs, if the constant is a power of 2.
     Penalties see a weight in units of its feature, peak times w: `L1(lam)` is lam times the sum of peak_i abs(w_i),
     `Ridge(lam)` half lam times the sum of (peak_i w_i)^2, each with the peaks so far; a feature never seen is not
-    penalised. So metres and kilometres are treated alike. With `raw_penalty=1` penalties see the weights as they are.
+    penalized. So meters and kilometers are treated alike. With `raw_penalty=1` penalties see the weights as they are.
     Bounds (`Box`) are those of raw weights in any case; beside a penalty in units they must be 0 or infinite, which
     have none.
 
@@ -51,6 +57,17 @@ class ScaleFree(Adaptive):
 
     The record of a feature is that of the step size inside, and its peak.
 
+    Parameters
+    ----------
+    step_size : StepSize
+        The step size inside.
+    raw_penalty : int
+        1 if penalties are applied to raw weights, 0 if in units of features.
+    centred : int
+        1 if columns far from 0 are centered, 0 if values are used as they are.
+
+    Examples
+    --------
     >>> from fiol import Constant
     >>> ScaleFree(Constant(0.5)).h([10.0], 1.0), ScaleFree(AdaGrad(kappa=1.0)).h([400.0, 10.0], 1.0)
     (100.0, 300.0)
@@ -60,6 +77,7 @@ class ScaleFree(Adaptive):
     raw_penalty: int = 0
     centred: int = 1
     of_older_files: ClassVar[dict[str, Any]] = {"raw_penalty": 1, "centred": 0}
+    scale_free: ClassVar[bool] = True
 
     def validate(self) -> None:
         if not isinstance(self.step_size, StepSize) or isinstance(self.step_size, ScaleFree):
@@ -88,9 +106,6 @@ class ScaleFree(Adaptive):
     def watches_pulls(self) -> bool:
         return self.step_size.watches_pulls()
 
-    def is_additive(self) -> bool:
-        return self.step_size.is_additive()
-
     def penalizes_in_units(self) -> bool:
         return self.raw_penalty == 0
 
@@ -98,8 +113,7 @@ class ScaleFree(Adaptive):
         return self.centred == 1
 
     def rule(self) -> StepRule:
-        r = self.step_size.rule()
-        return StepRule(r.size, r.base, r.root, r.part, r.length, r.squares, r.curvatures, 1.0, 1.0)
+        return scale_free_rule(self.step_size.rule())
 
     def eta(self, t: float) -> float:
         return self.step_size.eta(t)
@@ -112,18 +126,8 @@ class ScaleFree(Adaptive):
     def raise_peak(self, s: Floats, x: float) -> None:
         s[self.step_size.width()] = max(self.peak(s), abs(x))
 
-    def restart(self, s: Floats, distance: float) -> None:
-        for j in range(self.step_size.width()):
-            s[j] = 0.0
-        s[self.step_size.width()] = distance
-
     def h(self, s: Floats, unit: float) -> float:
-        return self.metric_in_units(s)
-
-    def metric_in_units(self, s: Floats) -> float:
-        """Return the metric of the step size inside for values divided by the largest, as one of raw weights."""
-        square = self.peak(s) * self.peak(s)
-        return square * self.step_size.h(s, square) if square > 0.0 else 0.0
+        return self.step_size.raw_metric(s, self.peak(s))
 
     def observe(self, s: Floats, seen: Observation) -> None:
         peak = self.peak(s)
@@ -132,23 +136,11 @@ class ScaleFree(Adaptive):
     def observe_step(self, s: Floats, outcome: StepOutcome) -> None:
         self.step_size.observe_step(s, outcome)
 
-    def has_variance(self) -> bool:
-        return self.step_size.has_variance()
-
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
         peak = max(self.peak(s), abs(x))  # a feature never seen is as uncertain in any unit
         return self.step_size.variance(s, x / peak, peak * peak, step_scale) if peak > 0.0 else 0.0
 
-    # One row, several learners.
-
-    def squared_length(self, x: Floats, more: float, buffers: RowBuffers) -> float:
-        total = more
-        for k in range(x.shape[0]):
-            self.raise_peak(buffers.statistics[:, k], x[k])
-            peak = self.peak(buffers.statistics[:, k])
-            part = x[k] / peak if peak > 0.0 else 0.0
-            total += part * part
-        return total
+    # Several learners.
 
     def merged(self, statistics: list[Any], share: Floats) -> Any:
         found = self.step_size.merged(statistics, share)
@@ -174,7 +166,7 @@ class ScaleFreeSteps(ScaleFree):
     """
 
     def rule(self) -> StepRule:
-        return ScaleFree.rule(self)  # the stride is that of the round
+        return scale_free_rule(self.step_size.rule())  # in lanes the unit of steps is that of the round
 
     def statistics(self) -> tuple[str, ...]:
         return (*self.step_size.statistics(), "peak", "stride")
@@ -188,13 +180,13 @@ class ScaleFreeSteps(ScaleFree):
 
     def h(self, s: Floats, unit: float) -> float:
         step_scale = self.step_scale(s)
-        return self.metric_in_units(s) / step_scale if step_scale > 0.0 else 0.0
+        return self.step_size.raw_metric(s, self.peak(s)) / step_scale if step_scale > 0.0 else 0.0
 
     def step_of_feature(self, eta: float, s: Floats) -> float:
-        h = self.metric_in_units(s)
+        h = self.step_size.raw_metric(s, self.peak(s))
         return min(eta * self.step_scale(s) / h, LONGEST) if h > 0.0 else 0.0
 
-    def steps(self, x: Floats, square: float, length: float, step_scale: float, eta: float, buffers: RowBuffers) -> Any:
-        for k in range(x.shape[0]):
-            buffers.statistics[self.step_size.width() + 1, k] = step_scale
-        return Adaptive.steps(self, x, square, length, step_scale, eta, buffers)
+    def observe(self, s: Floats, seen: Observation) -> None:
+        s[self.step_size.width() + 1] = seen.step_scale
+        peak = self.peak(s)
+        self.step_size.observe(s, Observation(seen.x, seen.square, seen.length, peak * peak))

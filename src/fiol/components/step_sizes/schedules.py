@@ -14,6 +14,13 @@ from fiol.components.step_sizes.rule import StepRule
 class Constant(Schedule):
     """eta(t) = size.
 
+    Parameters
+    ----------
+    size : float
+        The step size of every round.
+
+    Examples
+    --------
     >>> Constant(0.5).eta(1), Constant(0.5).eta(100)
     (0.5, 0.5)
     """
@@ -77,6 +84,13 @@ class Anytime(Schedule):
 class Inverse(Schedule):
     """eta(t) = 1 / (sigma t), for penalties of strong convexity sigma (Theorem 2).
 
+    Parameters
+    ----------
+    sigma : float
+        The strong convexity of the penalty, such as lam of `Ridge`.
+
+    Examples
+    --------
     >>> Inverse(0.1).eta(20)
     0.5
     """
@@ -93,6 +107,15 @@ class Inverse(Schedule):
 class Polynomial(Schedule):
     """eta(t) = size t^-power.
 
+    Parameters
+    ----------
+    size : float
+        The step size of the first round.
+    power : float
+        How fast steps become shorter, from 0 to 10.
+
+    Examples
+    --------
     >>> Polynomial(2.0, power=0.5).eta(4)
     1.0
     """

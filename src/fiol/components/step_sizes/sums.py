@@ -11,8 +11,16 @@ from fiol.components.component import require
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats
 from fiol.components.scalars import HUGE
-from fiol.components.step_sizes.protocol import Adaptive, Observation, StepOutcome, StepSize
-from fiol.components.step_sizes.rule import LARGEST_SUM, StepRule, add_to_sum, base_metric, metric
+from fiol.components.step_sizes.protocol import Adaptive, StepSize
+from fiol.components.step_sizes.rule import (
+    LARGEST_SUM,
+    Observation,
+    StepOutcome,
+    StepRule,
+    add_to_sum,
+    base_metric,
+    metric,
+)
 
 #: At least this part of a prior is left, however much is forgotten: float32 can hold its inverse.
 MOST_LOST = 1e30
@@ -23,6 +31,15 @@ class AdaGrad(Adaptive):
 
     Duchi, Hazan, Singer 2011. FTRL-Proximal's per-coordinate rates are the same with kappa called beta.
 
+    Parameters
+    ----------
+    size : float
+        The step size eta.
+    kappa : float
+        The metric before the first gradient: the first steps are shorter the larger it is.
+
+    Examples
+    --------
     >>> AdaGrad(0.5, kappa=1.0).h([9.0], 1.0), AdaGrad(0.5).eta(100), AdaGrad().statistics()
     (4.0, 0.5, ('square',))
     """
@@ -45,6 +62,10 @@ class AdaGrad(Adaptive):
     def h(self, s: Floats, unit: float) -> float:
         return metric(self.rule(), self.kappa, sqrt(s[0] / unit), 0.0)  # type: ignore[no-any-return]
 
+    def raw_metric(self, s: Floats, peak: float) -> float:
+        root = sqrt(1.0 * s[0])  # in double precision, whatever s is stored in
+        return metric(self.rule(), self.kappa * (peak * peak), root * peak, 0.0)  # type: ignore[no-any-return]
+
     def observe(self, s: Floats, seen: Observation) -> None:
         s[0] = add_to_sum(s[0], seen.square * (seen.x * seen.x))
 
@@ -59,6 +80,13 @@ class Normalized(Adaptive):
     With explicit steps on squared loss this is the normalized least mean squares of Nagumo and Noda (1967); with `size`
     1e100 and exact steps on the hinge loss it is `PA`.
 
+    Parameters
+    ----------
+    size : float
+        How far a step moves the score, in units of the derivative.
+
+    Examples
+    --------
     >>> step_size = Normalized(0.5)
     >>> s = [0.0]
     >>> step_size.observe(s, Observation(1.0, 1.0, length=25.0))
@@ -99,9 +127,9 @@ class Curvature(Adaptive):
 
     b is the curvature of a round's loss at the score after the step, weight phi'' (`Loss.curvature` for losses without
     second derivatives), and p the sum of step_i x_i^2, intercept included. Weights count as normal and independent,
-    with variance 1 / prior before the first row and 1 / h_i now. A row would lower the variance of its score from p to
-    p / (1 + b p) if what it says were kept in a matrix, and the diagonal of that matrix is kept here; without the
-    denominator (assumed-density filtering by precisions, as Graepel, Candela, Borchert and Herbrich 2010 approximate)
+    with variance 1 / prior before the first row and 1 / h_i now. With a full matrix, a row would lower the
+    variance of its score from p to p / (1 + b p); here the diagonal of that matrix is kept. Without the denominator
+    (assumed-density filtering by precisions, as Graepel, Candela, Borchert and Herbrich 2010 approximate)
     each of the row's features would count all of the row's information as its own. `fiol.Learner.uncertainty` returns
     standard deviations made of these variances.
 
@@ -112,6 +140,17 @@ class Curvature(Adaptive):
     `noise`, in the feature's own unit, h_i <- h_i / (1 + noise h_i). So the learner forgets, and steps end as long as
     the stream is unpredictable, about sqrt(noise / b), instead of at 0. See `WalkingCurvature`.
 
+    Parameters
+    ----------
+    size : float
+        The factor of all steps; 1 is Newton's method.
+    prior : float
+        One over the variance of every weight before the first row.
+    noise : float
+        The growth of the variance of a weight whenever its feature is seen; 0 forgets nothing.
+
+    Examples
+    --------
     >>> step_size = Curvature(prior=2.0)
     >>> s = [0.0, 0.0]
     >>> step_size.observe_step(s, StepOutcome(3.0, 0.25))
@@ -152,15 +191,15 @@ class Curvature(Adaptive):
     def h(self, s: Floats, unit: float) -> float:
         return metric(self.rule(), self.prior, 0.0, s[0] / unit)  # type: ignore[no-any-return]
 
+    def raw_metric(self, s: Floats, peak: float) -> float:
+        return metric(self.rule(), self.prior * (peak * peak), 0.0, s[0])  # type: ignore[no-any-return]
+
     def observe(self, s: Floats, seen: Observation) -> None:
         s[0] = add_to_sum(s[0], s[1])
         s[1] = 0.0
 
     def observe_step(self, s: Floats, outcome: StepOutcome) -> None:
         s[1] = min(outcome.curvature * (outcome.x * outcome.x), LARGEST_SUM)
-
-    def has_variance(self) -> bool:
-        return True
 
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
         return self.size * step_scale * x * x / (self.prior + (s[0] + s[1]) / unit)
@@ -188,7 +227,6 @@ class WalkingCurvature(Curvature):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("bends", "pending", "lost")
-    additive: ClassVar[bool] = False
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
         return self

@@ -7,9 +7,9 @@ from math import exp, inf, log
 import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
-from fiol.components.combiners import OVERFLOWN
-from fiol.components.component import borrowed
+from fiol.components.component import borrowed, set_score
 from fiol.components.step_sizes import LARGEST_SUM
+from fiol.engine.ensemble.best_member import overflows, scores_of_member
 from fiol.engine.ensemble.stack_rules import unit_and_reach
 from fiol.engine.ensemble.stack_state import FROZEN, GONE, MASS, T
 
@@ -19,7 +19,7 @@ ROBUST = 5.0
 
 @inlined
 def log_sum(logs):
-    """The logarithm of the sum of exp(logs), minus infinity if there is none."""
+    """Return the logarithm of the sum of exp(logs), minus infinity if there is none."""
     top, total = -inf, 0.0
     for k in range(logs.shape[0]):
         top = max(top, logs[k])
@@ -31,7 +31,7 @@ def log_sum(logs):
 
 
 @inlined
-def normalise(state):
+def normalize(state):
     """Scale the weights so that they add up to 1."""
     total = log_sum(state.logs)
     for k in range(state.logs.shape[0]):
@@ -43,7 +43,7 @@ def take_out_member(state, k):
     """Take member k out; the weights of the others keep their ratios."""
     state.live[k] = 0.0
     state.logs[k] = GONE
-    normalise(state)
+    normalize(state)
 
 
 @inlined
@@ -53,7 +53,7 @@ def weigh(stack, state, values, rate):
     for k in range(values.shape[0]):
         living += state.live[k]
         state.logs[k] = max(state.logs[k] - rate * values[k], GONE) if state.live[k] > 0.0 else GONE
-    normalise(state)
+    normalize(state)
     if stack.switching > 0.0:
         for k in range(values.shape[0]):
             if state.live[k] > 0.0:
@@ -61,8 +61,8 @@ def weigh(stack, state, values, rate):
 
 
 @inlined
-def pooled(loss, scores, state, values):
-    """The ensemble's score, given the scores of the members."""
+def pooled_score(loss, scores, state, values):
+    """Return the ensemble's score, given the scores of the members."""
     K, score = state.live.shape[0], 0.0
     if loss.is_probability:
         for k in range(K):
@@ -78,21 +78,56 @@ def pooled(loss, scores, state, values):
 
 
 @inlined
-def bayes_row(stack, loss, scores, y, weight, state, values):
-    """Make one round and return the ensemble's score before it, given the scores of the members."""
+def pooled_scores(loss, scores, state, values, one, out):
+    """Return the ensemble's scores in `out`, given the scores [class, member] of the members."""
+    C, K = scores.shape
+    for c in range(C):
+        out[c] = 0.0
+        if loss.is_probability:
+            for k in range(K):
+                values[k] = -inf
+                if state.live[k] > 0.0:
+                    values[k] = state.logs[k] - loss.value(scores_of_member(scores, k, one), c)
+            total = log_sum(values)
+            out[c] = total if total > -inf else 0.0
+        else:
+            for k in range(K):
+                out[c] += exp(state.logs[k]) * scores[c, k] if state.live[k] > 0.0 else 0.0
+    return out
+
+
+@inlined
+def pooled(loss, scores, state, values, one, out):
+    """Return the ensemble's score, or with a score per class its scores in `out`."""
+    if scores.ndim == 1:
+        return pooled_score(loss, scores, state, values)
+    return pooled_scores(loss, scores, state, values, one, out)
+
+
+@inlined
+def unit_of_loss(loss, scores, score, y, weight, ticks):
+    """Return the unit of the loss after a row; scores of classes are margins, which have none."""
+    if scores.ndim == 1:
+        return unit_and_reach(loss, score, y, weight, ROBUST, ticks)[0]
+    return 1.0
+
+
+@inlined
+def bayes_row(stack, loss, scores, y, weight, state, values, one, out):
+    """Make one round; return the ensemble's score before it, given the scores of the members (see `pooled`)."""
     K, ticks = state.live.shape[0], state.ticks
     for k in range(K):
-        if state.live[k] > 0.0 and not abs(scores[k]) <= OVERFLOWN:
+        if state.live[k] > 0.0 and overflows(scores, k):
             take_out_member(state, k)
-    score = pooled(loss, scores, state, values)
+    score = pooled(loss, scores, state, values, one, out)
     ticks[T] += 1.0
     if ticks[FROZEN] > 0.0:
         return score
     for k in range(K):
-        values[k] = loss.value(scores[k], y) if state.live[k] > 0.0 else 0.0
+        values[k] = loss.value(scores_of_member(scores, k, one), y) if state.live[k] > 0.0 else 0.0
         state.losses[1 + k] += weight * values[k]
     state.losses[0] += weight * loss.value(score, y)
-    unit, _ = unit_and_reach(loss, score, y, weight, ROBUST, ticks)
+    unit = unit_of_loss(loss, scores, score, y, weight, ticks)
     ticks[MASS] += weight
     rate = weight / unit if unit > 0.0 else inf
     if rate <= LARGEST_SUM:
@@ -102,79 +137,17 @@ def bayes_row(stack, loss, scores, y, weight, state, values):
 
 @jit
 def bayes_rows(stack, loss, Z, y, weight, state, scores):
-    """Make a round for every row of Z [row, member]; write the ensemble's score before each."""
-    own = np.zeros(Z.shape[1])
-    Z, y, weight, state, values, scores = borrowed((Z, y, weight, state, own, scores))
+    """Make a round for every row of Z [row, member] or [row, class, member]; write the ensemble's scores before."""
+    own, column = np.zeros(Z.shape[-1]), np.zeros(Z.shape[1])
+    Z, y, weight, state, values, one, scores = borrowed((Z, y, weight, state, own, column, scores))
     for r in range(y.shape[0]):
-        scores[r] = bayes_row(stack, loss, Z[r], y[r], weight[r], state, values)
-    own[0] = 0.0  # which keeps it alive
+        set_score(scores, r, bayes_row(stack, loss, Z[r], y[r], weight[r], state, values, one, scores[r]))
+    own[0] = column[0] = 0.0  # which keeps them alive
 
 
 @jit
 def bayes_scores(loss, Z, state, scores):
-    """Write the ensemble's score for every row of Z [row, member]."""
-    values = np.zeros(Z.shape[1])
+    """Write the ensemble's scores for every row of Z [row, member] or [row, class, member]."""
+    values, one = np.zeros(Z.shape[-1]), np.zeros(Z.shape[1])
     for r in range(Z.shape[0]):
-        scores[r] = pooled(loss, Z[r], state, values)
-
-
-@inlined
-def joint_pooled(loss, scores, state, values, one, out):
-    """Write the ensemble's scores, given the scores [class, member] of the members."""
-    C, K = scores.shape
-    for c in range(C):
-        out[c] = 0.0
-        if loss.is_probability:
-            for k in range(K):
-                values[k] = -inf
-                if state.live[k] > 0.0:
-                    for i in range(C):
-                        one[i] = scores[i, k]
-                    values[k] = state.logs[k] - loss.value(one, c)
-            total = log_sum(values)
-            out[c] = total if total > -inf else 0.0
-        else:
-            for k in range(K):
-                out[c] += exp(state.logs[k]) * scores[c, k] if state.live[k] > 0.0 else 0.0
-
-
-@inlined
-def joint_bayes_row(stack, loss, scores, y, weight, state, values, one, out):
-    """Make one round; write the ensemble's scores before it, given the scores [class, member] of the members."""
-    C, K = scores.shape
-    for k in range(K):
-        for c in range(C):
-            if state.live[k] > 0.0 and not abs(scores[c, k]) <= OVERFLOWN:
-                take_out_member(state, k)
-    joint_pooled(loss, scores, state, values, one, out)
-    state.ticks[T] += 1.0
-    if state.ticks[FROZEN] > 0.0:
-        return
-    for k in range(K):
-        values[k] = 0.0
-        if state.live[k] > 0.0:
-            for i in range(C):
-                one[i] = scores[i, k]
-            values[k] = loss.value(one, y)
-        state.losses[1 + k] += weight * values[k]
-    state.losses[0] += weight * loss.value(out, y)
-    state.ticks[MASS] += weight
-    weigh(stack, state, values, weight)
-
-
-@jit
-def joint_bayes_rows(stack, loss, Z, y, weight, state, scores):
-    """Make a round for every row of Z [row, class, member]; write the ensemble's scores before each, [row, class]."""
-    own, buffer = np.zeros(Z.shape[2]), np.zeros(Z.shape[1])
-    Z, y, weight, state, values, one, scores = borrowed((Z, y, weight, state, own, buffer, scores))
-    for r in range(y.shape[0]):
-        joint_bayes_row(stack, loss, Z[r], y[r], weight[r], state, values, one, scores[r])
-    own[0] = buffer[0] = 0.0  # which keeps them alive
-
-
-@jit
-def joint_bayes_scores(loss, Z, state, scores):
-    """Write the ensemble's scores [row, class] for every row of Z [row, class, member]."""
-    values, one = np.zeros(Z.shape[2]), np.zeros(Z.shape[1])
-    for r in range(Z.shape[0]):
-        joint_pooled(loss, Z[r], state, values, one, scores[r])
+        set_score(scores, r, pooled(loss, Z[r], state, values, one, scores[r]))

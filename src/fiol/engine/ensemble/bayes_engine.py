@@ -20,24 +20,24 @@ class BayesEngine(StackEngine):
         return BayesState(np.full(K, -log(K)), np.ones(K), np.zeros(K + 1), np.zeros(TICKS))
 
     def learn(self, call: Call, Z: Floats, y: Floats, sample_weights: Floats) -> Floats:
-        from fiol.engine.ensemble.bayes import bayes_rows, joint_bayes_rows  # `import fiol` loads no compiler
+        from fiol.engine.ensemble.bayes import bayes_rows  # imported here: `import fiol` loads no compiler
 
-        scores, kernel = np.zeros(Z.shape[:-1]), bayes_rows if Z.ndim == 2 else joint_bayes_rows
-        call(kernel, self.stack, self.loss, Z, y, sample_weights, self.own_state, scores)
+        scores = np.zeros(Z.shape[:-1])
+        call(bayes_rows, self.stack, self.loss, Z, y, sample_weights, self.own_state, scores)
         return scores
 
     def member_weights(self) -> Floats:
         return np.exp(self.state.logs) * self.state.live  # type: ignore[no-any-return]
 
     def scores(self, call: Call, Z: Floats) -> Floats:
-        from fiol.engine.ensemble.bayes import bayes_scores, joint_bayes_scores
+        from fiol.engine.ensemble.bayes import bayes_scores
 
-        scores, kernel = np.empty(Z.shape[:-1]), bayes_scores if Z.ndim == 2 else joint_bayes_scores
-        call(kernel, self.loss, Z, self.own_state, scores)
+        scores = np.empty(Z.shape[:-1])
+        call(bayes_scores, self.loss, Z, self.own_state, scores)
         return scores
 
     def merged_state(self, states: list[BayesState], share: Any, t: float) -> BayesState:
-        """The mean of states; of weights, that of their logarithms, normalized."""
+        """Return the mean of states; of weights, that of their logarithms, normalized."""
         counted = [(c, state) for c, state in zip(share, states, strict=True) if c > 0.0]
         new: BayesState = mean_of_arrays([state for _, state in counted], [c for c, _ in counted])
         new.ticks[T] = t

@@ -19,10 +19,10 @@ class BestMemberEngine(StackEngine):
         return ChoiceState(np.ones(self.members), np.zeros(self.members + 1), np.zeros(TICKS))
 
     def learn(self, call: Call, Z: Floats, y: Floats, sample_weights: Floats) -> Floats:
-        from fiol.engine.ensemble.best_member import choice_rows, joint_choice_rows  # `import fiol` loads no compiler
+        from fiol.engine.ensemble.best_member import choice_rows  # imported here: `import fiol` loads no compiler
 
-        scores, kernel = np.zeros(Z.shape[:-1]), choice_rows if Z.ndim == 2 else joint_choice_rows
-        call(kernel, self.stack, self.loss, Z, y, sample_weights, self.own_state, scores)
+        scores = np.zeros(Z.shape[:-1])
+        call(choice_rows, self.stack, self.loss, Z, y, sample_weights, self.own_state, scores)
         return scores
 
     def member_weights(self) -> Floats:

@@ -29,7 +29,7 @@ from fiol.engine.ensemble.stack_engine import StackEngine
 from fiol.engine.ensemble.stack_state import FROZEN
 from fiol.engine.float32_guard import limits
 from fiol.engine.interrupts import paced, piece_of
-from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, means_of_events
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.chunk import Chunk
 
@@ -169,7 +169,7 @@ class EnsembleEngine(Engine):
     def learn_plainly(
         self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER, kept_scores: Any = None
     ) -> Floats:
-        """As of any engine; without an `order`, writes scores into `kept_scores`, see `Piece`."""
+        """Learn from rows that fit the arrays; without an `order`, write scores into `kept_scores`, see `Piece`."""
         scores, live = np.zeros((chunk.rows, *self.trailing)), self.stack.live.copy()
         for start, stop in paced(chunk, order, self.row_cost):
             if len(order):
@@ -194,7 +194,7 @@ class EnsembleEngine(Engine):
         return Piece(self, chunk, self.buffers_to_pass(chunk), y, sample_weights, kept_scores).learn()
 
     def buffers_to_pass(self, chunk: Chunk) -> Chunk:
-        """Buffers for the entries that pass the gate: all of them, at most, and one more; without a gate the rows."""
+        """Return buffers for the entries that pass the gate, at most all and one more; without a gate the rows."""
         if self.gate < 0:
             return chunk
         entries, buffers = int(chunk.indptr[-1] - chunk.indptr[0]) + 1, self.passed_rows
@@ -216,17 +216,16 @@ class EnsembleEngine(Engine):
     def row_cost(self) -> float:
         return STACK_COST + sum(engine.row_cost for engine in self.members_in_use.templates)
 
-    def compile_fast_path(
-        self, fast_path: FastPath, spaces: tuple[Any, ...], learning: bool, grows: bool, lock: Any
-    ) -> None:
-        if self.all_in_lanes:
-            from fiol.engine.single_row.ensemble_events import lane_functions_for  # `import fiol` loads no compiler
+    def event_kernels(self) -> tuple[Any, Any, Any] | None:
+        if not self.all_in_lanes:
+            return None
+        from fiol.engine.single_row.events import LaneValues, Means, learn_lane_event, score_lane_event
 
-            lane_functions_for(self, fast_path, spaces, learning, grows, lock)
-
-    @property
-    def longest_row(self) -> int:
-        return 0 if self.group is None else self.group.parts.shape[0] // 2
+        group: Any = self.group
+        stack: Any = self.stack
+        learning = *stack.lane_parts, group.digits, stack.members, group.memory, stack.own_state, stack.buffers
+        values = *learning, *self.plans, *self.linear_memory(0), self.limits, Means._make(means_of_events(self))
+        return score_lane_event, learn_lane_event, LaneValues._make(values)
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         members = self.members
@@ -277,7 +276,7 @@ class EnsembleEngine(Engine):
         return self.stack.member_weights()
 
     def report(self, features: int) -> list[Member]:
-        """The weight and losses of every member, the gate last, with nonzeros among the first features."""
+        """Return the weight and losses of every member, the gate last, with nonzeros among the first features."""
         losses, live = self.mean_losses()[1:].tolist(), (self.stack.live > 0.0).tolist()
         nonzeros = [int(np.count_nonzero(there)) for there in self.members_in_use.with_weight(features)]
         parts = zip(self.ensemble.updates, self.mixing.tolist(), losses, live, nonzeros, strict=True)
@@ -295,7 +294,7 @@ class EnsembleEngine(Engine):
         return float(self.mean_losses()[0])
 
     def mean_losses(self) -> Floats:
-        """The mean loss of the ensemble, and of every member."""
+        """Return the mean loss of the ensemble, and of every member."""
         return self.stack.mean_losses()
 
     def weighed(self, features: int) -> Any:
@@ -303,13 +302,13 @@ class EnsembleEngine(Engine):
         return np.any([its for live, its in there if live > 0.0] or [np.zeros(features, bool)], axis=0)
 
     def weights_of(self, features: Any, v: Floats) -> Floats:
-        """The weights of these features in the linear model with weights v of members."""
+        """Return the weights of these features in the linear model with weights v of members."""
         out = np.zeros((len(features), *self.trailing))
         self.members_in_use.add_weights(features, v, out)
         return out
 
     def intercept_of(self, v: Floats) -> Any:
-        """The intercept of every score in the linear model with weights v of members."""
+        """Return the intercept of every score in the linear model with weights v of members."""
         out = np.zeros((1, *self.trailing))
         self.members_in_use.add_intercepts(v, out)
         return out[0]
@@ -331,7 +330,7 @@ class EnsembleEngine(Engine):
         return self.stack.scores(self.call, self.scores_of_members(chunk))
 
     def scores_of_members(self, chunk: Chunk) -> Floats:
-        """The scores of centered rows by every live member, [row, ..., member]; 0 for the others."""
+        """Return the scores of centered rows by every live member, [row, ..., member]; 0 for the others."""
         each = np.eye(self.stack.members)
         Z = np.zeros((chunk.rows, *self.trailing, len(each)))
         for k in np.flatnonzero(self.stack.live):
@@ -339,7 +338,7 @@ class EnsembleEngine(Engine):
         return Z
 
     def variances(self, chunk: Chunk) -> Floats:
-        """The variances of the scores of rows: of the best member that has any, plus those of the stack's weights.
+        """Return the variances of scores: of the best member that has any, plus those of the stack's weights.
 
         With several scores per row the latter is their mean. Infinite if no live member has variances.
         """
@@ -362,14 +361,14 @@ class EnsembleEngine(Engine):
         return own + left.reshape(chunk.rows, -1).mean(axis=1)  # type: ignore[no-any-return]
 
     def linear_memory(self, entries: int) -> tuple[Any, ...]:
-        """State, intercept, unseen feature and clock of the linear model, for this many weights: all are 0."""
+        """Return state, intercept, unseen feature and clock of the linear model, for this many weights: all are 0."""
         many, first, dtype = self.trailing, self.plan.first_entry(0), np.dtype(np.float64)
         intercept = self.intercept_plan.new_state((int(self.has_intercept), *many), 0.0, dtype, False)
         state, fresh = (self.plan.new_state((n, *many), first, dtype, False) for n in (entries, 1))
         return state, intercept, fresh, np.array(START)
 
     def linear_scores(self, chunk: Chunk, v: Floats) -> Floats:
-        """The scores of centered rows by the linear model with weights v of members."""
+        """Return the scores of centered rows by the linear model with weights v of members."""
         from fiol.engine.round.reading import score_rows, score_rows_of_many  # `import fiol` loads no compiler
 
         scores = np.empty((chunk.rows, *self.trailing))
@@ -431,7 +430,7 @@ class EnsembleEngine(Engine):
     def arrays(self) -> dict[str, Any]:
         members = zip(self.members_in_use.places, self.members, strict=True)
         own = {f"{k}/{name}": a for k, member in members for name, a in member.arrays().items()}
-        return {**own, **self.stack.arrays(), **self.centring_arrays()}
+        return {**own, **self.stack.arrays(), **self.centering_arrays()}
 
     @property
     def needed_arrays(self) -> tuple[str, ...]:
@@ -453,9 +452,9 @@ class EnsembleEngine(Engine):
         self.rewind_observer(arrays)
 
     def copy(self, records: Any = None) -> EnsembleEngine:
-        """An engine with its own copy of the state; records of lanes are written into `records`, if that is given."""
+        """Return an engine with its own copy of the state; records of lanes are in `records`, if that is given."""
         new = copy.copy(self)
-        new.centred_rows, new.passed_rows, new.each, new.observer = None, None, map, None
+        new.centered_rows, new.passed_rows, new.each, new.observer = None, None, map, None
         centering = None if self.centering is None else own_centering(self.centering)
         new.set_storage(EnsembleStorage(self.members_in_use.copy(records), self.stack.copy(), centering))
         return new
@@ -466,11 +465,6 @@ class EnsembleEngine(Engine):
         members = self.members_in_use.placed(places, features, score_places, scores)
         new.replace(members=members, centering=centering)
         return new
-
-    def unbind_kernels(self) -> None:
-        super().unbind_kernels()
-        for engine in self.members_in_use.templates:
-            engine.unbind_kernels()
 
 
 #: The engine of each kind of stack.
@@ -499,7 +493,7 @@ def make_engine(
     compiled: bool = True,
     scores: int | None = None,
 ) -> Engine:
-    """The engine of an update or an ensemble, of which these are the plans."""
+    """Return the engine of an update or an ensemble, of which these are the plans."""
     if isinstance(update, Ensemble):
         engine: Engine = EnsembleEngine(update, plans, features, intercept, dtype, compiled, scores)
     else:

@@ -11,7 +11,7 @@ from fiol.engine.round.rounds import clock_from, clock_into, learn_row, row_buff
 
 @inlined
 def has_weight(plan, state, i, clock):
-    """Whether the weight of feature i for any score is not exactly 0."""
+    """Return whether the weight of feature i for any score is not exactly 0."""
     found, k = False, 0
     while k < count_scores(state.w):
         found |= plan.anchor.weight_of_score(plan, state, i, k, clock) != 0.0

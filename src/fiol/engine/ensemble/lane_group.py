@@ -49,9 +49,11 @@ INTERPRETED = False
 
 
 def fits_lanes(plan: Plan) -> bool:
-    """Whether `fiol.engine.ensemble.member_rounds` makes the rounds of a plan: exact mirror steps, at most a ridge.
+    """Return whether `fiol.engine.ensemble.member_rounds` can make the rounds of a plan.
 
-    The parts of the plan that these rounds replace say so by `in_lanes`.
+    It can for exact steps from the last iterate with at most a ridge.
+
+    The parts of the plan that these rounds replace declare it by `in_lanes`.
     """
     problem = plan.problem
     return (
@@ -70,7 +72,7 @@ def fits_lanes(plan: Plan) -> bool:
 
 
 def declares_lanes(component: Component) -> bool:
-    """Whether the class of a component itself sets `in_lanes`: a subclass may override what lanes do, so it counts not.
+    """Return whether the class of a component itself sets `in_lanes`; a subclass may override what lanes replace.
 
     >>> from fiol.algorithms.anchors import LastIterate
     >>> class Own(LastIterate):
@@ -82,7 +84,7 @@ def declares_lanes(component: Component) -> bool:
 
 
 def has_lane_ridge(plan: Plan) -> bool:
-    """Whether lanes can do the ridge of a plan: one strength, in units of features where these have any.
+    """Return whether lanes can do the ridge of a plan: one strength, in units of features where these have any.
 
     Losses whose steps have a unit are left out: records do not store the unit of a feature's last round.
     """
@@ -94,22 +96,18 @@ def has_lane_ridge(plan: Plan) -> bool:
 
 
 def ridge_of(plan: Plan) -> float:
-    """The strength of a plan's ridge, infinite if features have strengths of their own."""
+    """Return the strength of a plan's ridge, infinite if features have strengths of their own."""
     parts = plan.problem.regularizer.strengths()
     return float(parts[1]) if parts is not None and np.ndim(parts[1]) == 0 else np.inf
 
 
 def lanes_there(compiled: bool) -> bool:
-    """Whether kernels can use SIMD lanes."""
-    if not compiled:
-        return INTERPRETED
-    from fiol.compiler import compiled as compiler  # imported here: `import fiol` loads no compiler
-
-    return compiler.vectors is not None
+    """Return whether kernels can use SIMD lanes."""
+    return compiled or INTERPRETED
 
 
 def chosen_lanes(plans: Sequence[Plan], compiled: bool) -> list[int]:
-    """The members of an ensemble that share lanes: those that fit, as many as there are lanes; one alone does not."""
+    """Return the members of an ensemble that share lanes: those that fit, as many as there are lanes, if not one."""
     places = [k for k, plan in enumerate(plans) if fits_lanes(plan)][: WIDTHS[-1] - 1]
     return places if len(places) > 1 and lanes_there(compiled) else []
 
@@ -147,7 +145,7 @@ class LaneGroup:
         return [engine.plan.step_size.rule() for engine in self.engines]
 
     def has_few_sums(self) -> bool:
-        """Whether members in the second half of the lanes take one step for all features of a row.
+        """Return whether members in the second half of the lanes take one step for all features of a row.
 
         Not if steps have a unit, since every feature stores its largest, nor with a ridge, since features missed
         different rounds.
@@ -156,7 +154,7 @@ class LaneGroup:
         return not (self.with_ridge or self.loss.has_step_scale or any(rule.root or rule.part for rule in late))
 
     def has_long_steps(self) -> bool:
-        """Whether steps need the digits or the range of float64: where weights are float64, or step sizes extreme."""
+        """Return whether steps need float64: where weights are float64, or step sizes extreme."""
         base = self.rules[self.width : 2 * self.width]
         base = base + self.rules[4 * self.width : 5 * self.width]  # rows have a length of about 1 or more
         usual = (base > SMALL_BASE) & (base < LARGE_BASE) & (self.rules[: self.width] < LARGE_BASE)
@@ -184,15 +182,15 @@ class LaneGroup:
         return len(self.vectors) * self.width
 
     def table(self, records: Any) -> Any:
-        """Records as [feature, vector, lane]."""
+        """Return records as [feature, vector, lane]."""
         return records.reshape(-1, len(self.vectors), self.width)
 
     def new_scores(self, rows: int) -> Floats:
-        """An array for the scores of this many rows, see `learn`."""
+        """Return an array for the scores of this many rows, see `learn`."""
         return np.zeros(rows * self.width)
 
     def scores_of_members(self, scores: Floats) -> Floats:
-        """The scores that `learn` has written, as [row, member]."""
+        """Return the scores that `learn` has written, as [row, member]."""
         return scores.reshape(-1, self.width)[:, : len(self.engines)]
 
     def add_weights(self, features: Any, v: Floats, out: Floats) -> None:
@@ -214,7 +212,7 @@ class LaneGroup:
             self.intercept.reshape(2, self.width)[0, members] += shift * v
 
     def weights(self, features: int) -> Floats:
-        """The weights of the first features, [feature, member]; 0 beyond the records."""
+        """Return the weights of the first features, [feature, member]; 0 beyond the records."""
         out, now = np.zeros((features, len(self.engines))), self
         if self.with_ridge:
             now = self.copy()
@@ -286,7 +284,7 @@ class LaneGroup:
         self.records.reshape(-1, self.record_size)[places] = table
 
     def copy(self, records: Any = None) -> LaneGroup:
-        """A group with its own copy of the state, written into `records` if that is given."""
+        """Return a group with its own copy of the state, written into `records` if that is given."""
         new = copy.copy(self)  # with the same `engines`, which never change
         new.records = aligned(self.records.shape, self.dtype) if records is None else records
         new.records[...] = self.records
@@ -295,11 +293,11 @@ class LaneGroup:
         return new
 
     def unpacked(self) -> list[UpdateEngine]:
-        """A copy of every member as an engine of its own."""
+        """Return a copy of every member as an engine of its own."""
         return [self.unpacked_member(k) for k in range(len(self.engines))]
 
     def unpacked_member(self, k: int) -> UpdateEngine:
-        """A copy of member k as an engine of its own."""
+        """Return a copy of member k as an engine of its own."""
         new, slopes = self.engines[k].copy(), float(self.ticks[1 + k])
         clock = START._replace(t=self.ticks[0], eta=new.plan.step_size.eta(1.0), slopes=slopes)
         intercept = new.intercept
@@ -310,7 +308,7 @@ class LaneGroup:
         return new
 
     def state_of(self, k: int, table: Any, clock: Clock, plan: Plan) -> State:
-        """The state of member k for the features of a table [feature, vector, lane]."""
+        """Return the state of member k for the features of a table [feature, vector, lane]."""
         kept = plan.step_size.statistics()
         state = plan.new_state((table.shape[0],), 0.0, self.dtype, False)
         state.w[...] = table[:, 0, k]
@@ -372,12 +370,12 @@ class LaneGroup:
 
 
 def marks_in(table: Any) -> Floats:
-    """When the features of a table with three vectors were last seen."""
+    """Return when the features of a table with three vectors were last seen."""
     return table[:, 1, -1].astype(np.float64) + table[:, 2, -1]  # type: ignore[no-any-return]
 
 
 def of(name: str, engine: UpdateEngine) -> int:
-    """The place of a statistic in the record of a feature, -1 if it is not kept."""
+    """Return the place of a statistic in the record of a feature, -1 if it is not kept."""
     kept = engine.plan.step_size.statistics()
     return kept.index(name) if name in kept else -1
 

@@ -7,7 +7,7 @@ If any member has a ridge, weights shrink in every round that their feature miss
 it did not miss. So a record has a third vector: the squared length of the row for members with normalized steps, the
 root of the sum for AdaGrad, and the last curvature, which is not among the sums until the next row. The last lanes of
 the second and third vector add up to the round of the feature's last row, each a number that float32 can hold.
-`vectors` is a tuple with a 0 for every vector of a record, so that compiled code knows their number.
+`vectors` is a tuple with a 0 for every vector of a record, so that their number is part of the compiled type.
 """
 
 from __future__ import annotations
@@ -94,27 +94,27 @@ def mixed_sum(w, v):
 
 
 @inlined_strictly
-def mixed_weight(held, zero, i, v):
+def mixed_weight(memory, zero, i, v):
     """Return the weight of the record at place i in the linear model in which members count with v."""
-    return mixed_sum(current_weights(held.rules, held.vectors, zero, held.records, i, held.ticks[0]), v)
+    return mixed_sum(current_weights(memory.rules, memory.vectors, zero, memory.records, i, memory.ticks[0]), v)
 
 
 @jit
-def add_lane_weights(zero, held, features, v, out):
+def add_lane_weights(zero, memory, features, v, out):
     """Add the weights of `features` in the linear model in which members count with v."""
-    held, room, parts = borrowed(held), np.uint64(len(held.vectors) * len(zero)), load_lanes(v, 0, lanes(zero))
+    memory, stride, parts = borrowed(memory), np.uint64(len(memory.vectors) * len(zero)), load_lanes(v, 0, lanes(zero))
     for j in range(features.shape[0]):
-        i = np.uint64(np.uint32(features[j])) * room
-        if i < held.records.shape[0]:
-            out[j] += mixed_weight(held, zero, i, parts)
+        i = np.uint64(np.uint32(features[j])) * stride
+        if i < memory.records.shape[0]:
+            out[j] += mixed_weight(memory, zero, i, parts)
 
 
 @jit
-def settle_lanes(zero, held):
+def settle_lanes(zero, memory):
     """Bring all weights up to date, where features may have missed rounds."""
-    held, t, n = borrowed(held), held.ticks[0], len(zero)
+    memory, t, n = borrowed(memory), memory.ticks[0], len(zero)
     early = whole_floats(t)
-    for k in range(held.records.shape[0] // (3 * n)):
+    for k in range(memory.records.shape[0] // (3 * n)):
         i = np.uint64(3 * n * k)
-        store(held.records, i, current_weights(held.rules, held.vectors, zero, held.records, i, t))
-        held.records[i + np.uint64(2 * n - 1)], held.records[i + np.uint64(3 * n - 1)] = t - early, early
+        store(memory.records, i, current_weights(memory.rules, memory.vectors, zero, memory.records, i, t))
+        memory.records[i + np.uint64(2 * n - 1)], memory.records[i + np.uint64(3 * n - 1)] = t - early, early

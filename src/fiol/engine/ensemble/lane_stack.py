@@ -40,10 +40,10 @@ def sums_of_products(values, n, z, stacks):
 
 
 @inlined_strictly
-def invert_lanes(stack, zero, state, room):
+def invert_lanes(stack, zero, state, buffers):
     """Invert the information of all stacks afresh, by Gauss-Jordan elimination with pivots of at least the prior."""
     n, like, least = len(zero), lanes(zero), 1.0 / stack.prior
-    A, P, one = flatten(state.A), flatten(state.P), flatten(room.one)
+    A, P, one = flatten(state.A), flatten(state.P), flatten(buffers.one)
     for j in range(state.v.shape[0]):
         first = j * n * n
         for k in range(n):
@@ -85,10 +85,10 @@ def largest_score(stack, z, seen, members):
 
 
 @inlined_strictly
-def prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room):
+def prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers):
     """Return the `StackSteps` of a row for which the members have the scores z, a lane each."""
     J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
-    ticks, seen, v, P, u = state.ticks, room.z, flatten(state.v), flatten(state.P), flatten(room.u)
+    ticks, seen, v, P, u = state.ticks, buffers.z, flatten(state.v), flatten(state.P), flatten(buffers.u)
     t = ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
     z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
@@ -97,7 +97,7 @@ def prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room):
         for k in range(members):
             if not abs(seen[k]) <= OVERFLOWN:
                 take_out(stack, state, k)
-        invert_lanes(stack, zero, state, room)
+        invert_lanes(stack, zero, state, buffers)
         z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
         store(seen, 0, z)
     s = sums_of_products(v, n, z, J)
@@ -131,7 +131,7 @@ def root_problem(four, steps):
 
 
 @inlined_strictly
-def finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, steps, root, met):
+def finish_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers, steps, root, met):
     """Learn from a row with these roots. z are the scores of all members: losses share exponentials with roots."""
     ticks, t, like, quad = state.ticks, state.ticks[T] + 1.0, lanes(zero), lanes(four)
     ticks[T] = t
@@ -144,26 +144,33 @@ def finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, s
     state.losses[0] += weight * lane(values, 3)
     ticks[MASS] += weight
     if steps.goes_on:
-        share_out_lanes(stack, values, steps.rate, t, state, room)
-        move_stacks(stack, loss, zero, four, y, members, state, room, steps, root, met)
+        share_out_lanes(stack, values, steps.rate, t, state, buffers)
+        move_stacks(stack, loss, zero, four, y, members, state, buffers, steps, root, met)
 
 
 @inlined_strictly
-def share_out_lanes(stack, values, rate, t, state, room):
+def share_out_lanes(stack, values, rate, t, state, buffers):
     """Give each stack its share in the ensemble after round t, in which its loss was rate times its value."""
     J, values = state.v.shape[0], with_lane(values, 3, lane(values, 0))
     best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
     share = judged_share(load_lanes(state.share, 0, values), values, best, rate, t)
     common = stack.common_share(t)
-    parts = load_lanes(room.rows, 4 * THERE, values) * (common / J)
+    parts = load_lanes(buffers.rows, 4 * THERE, values) * (common / J)
     store(state.share, 0, share * ((1.0 - common) / total(share)) + parts)
 
 
 @inlined_strictly
-def move_stacks(stack, loss, zero, four, y, members, state, room, steps, root, met):
+def move_stacks(stack, loss, zero, four, y, members, state, buffers, steps, root, met):
     """Make a step of each stack, and add the row to its information."""
     J, n, like = state.v.shape[0], len(zero), lanes(zero)
-    seen, rows, v, A, P, u = room.z, room.rows, flatten(state.v), flatten(state.A), flatten(state.P), flatten(room.u)
+    seen, rows, v, A, P, u = (
+        buffers.z,
+        buffers.rows,
+        flatten(state.v),
+        flatten(state.A),
+        flatten(state.P),
+        flatten(buffers.u),
+    )
     given = steps.q, steps.rate, steps.unit, steps.part, steps.reach, y
     pulls, h, news = bounded_step(stack, loss, steps.s, root - steps.wrong, met + lanes(four), *given)
     store(rows, 4 * PULLS, pulls)
@@ -179,23 +186,23 @@ def move_stacks(stack, loss, zero, four, y, members, state, room, steps, root, m
             store(P, place, load_lanes(P, place, like) - less * u[j * n + k])
     most_news = max(max(lane(news, 0), lane(news, 1)), lane(news, 2))
     if information_is_new(stack, state, state.ticks[T], most_news):
-        invert_lanes(stack, zero, state, room)
+        invert_lanes(stack, zero, state, buffers)
 
 
 @inlined_strictly
-def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, room):
+def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, buffers):
     """Make one round of all stacks; return the score of the ensemble before it."""
-    steps = prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room)
-    root, met = root_in_lanes(loss, lanes(four), *root_problem(four, steps), y, 1.0, room.spare[: 6 * len(four)])
-    finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, steps, root, met)
+    steps = prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers)
+    root, met = root_in_lanes(loss, lanes(four), *root_problem(four, steps), y, 1.0, buffers.spare[: 6 * len(four)])
+    finish_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers, steps, root, met)
     return steps.score
 
 
 @jit
-def lane_stack_rows(stack, loss, zero, four, Z, y, weight, members, state, room, scores):
+def lane_stack_rows(stack, loss, zero, four, Z, y, weight, members, state, buffers, scores):
     """Make a round for every row of Z, the scores [row, lane] of the members as one axis, for at most three stacks."""
     like, n, (Z, y, weight, scores) = lanes(zero), len(zero), borrowed((Z, y, weight, scores))
-    stack, state, room = borrowed(stack), borrowed(state), borrowed(room)
+    stack, state, buffers = borrowed(stack), borrowed(state), borrowed(buffers)
     for r in range(y.shape[0]):
         z = load_lanes(Z, r * n, like)
-        scores[r] = lane_stack_row(stack, loss, zero, four, z, y[r], weight[r], members, state, room)
+        scores[r] = lane_stack_row(stack, loss, zero, four, z, y[r], weight[r], members, state, buffers)

@@ -38,68 +38,77 @@ def uses_sums(rule):
 
 
 @inlined_strictly
-def write_steps(loss, zero, some, feature, x, square, base, size, held):
+def write_steps(loss, zero, some, feature, x, square, base, size, memory):
     """Write the steps of a row's weights, of members with sums; return what a pull of 1 moves their scores by."""
-    n, m, parts = len(zero), np.uint64(len(some)), held.parts
-    rule, like, room, width = rule_in_lanes(held.rules, n, some), lanes(some), len(held.vectors) * n, np.uint64(n)
+    n, m, parts = len(zero), np.uint64(len(some)), memory.parts
+    rule, like, stride, width = rule_in_lanes(memory.rules, n, some), lanes(some), len(memory.vectors) * n, np.uint64(n)
     gain, base, size = first_lanes(square, like), first_lanes(base, like), first_lanes(size, like)
-    p = 0.0 * first_lanes(square, lanes(held.first))
+    p = 0.0 * first_lanes(square, lanes(memory.first))
     for j in range(x.shape[0]):
-        i, value, part, unit = np.uint64(np.uint32(feature[j])) * np.uint64(room), x[j], parts[2 * j], parts[2 * j + 1]
-        s = add_to_sum(load_lanes(held.records, i + width, like), gain * (value * value))
-        if len(held.as_they_are) == 0:  # all members are scale-free
+        i, value, part, unit = (
+            np.uint64(np.uint32(feature[j])) * np.uint64(stride),
+            x[j],
+            parts[2 * j],
+            parts[2 * j + 1],
+        )
+        s = add_to_sum(load_lanes(memory.records, i + width, like), gain * (value * value))
+        if len(memory.as_they_are) == 0:  # all members are scale-free
             root, far = square_root(s) * unit, like + part * part
         else:
             root, far = square_root(s) * by_unit(rule, like, unit, 1.0), by_unit(rule, like, part * part, value * value)
         step = step_length(size, metric(rule, base, root, root * root))
         if loss.has_step_scale:
             step = smaller(step, by_unit(rule, like, LONGEST / (unit * unit), INFINITE))
-        store(held.steps, np.uint64(j) * m, step)
+        store(memory.steps, np.uint64(j) * m, step)
         p = p + like_lanes(step * far, p)
     return p
 
 
 @inlined_strictly
-def move_weights(loss, zero, digits, some, feature, x, common, beta, more, held):
+def move_weights(loss, zero, digits, some, feature, x, common, beta, more, memory):
     """Move a row's weights by their steps times beta, and let sums grow by `more` x^2.
 
     Members without sums have `common` steps, in whichever lane they are, unless every feature has a longest one.
     """
-    n, m, parts, width = len(zero), np.uint64(len(some)), held.parts, np.uint64(len(zero))
-    rule, like, few, room = rule_in_lanes(held.rules, n, zero), lanes(digits), lanes(some), len(held.vectors) * n
+    n, m, parts, width = len(zero), np.uint64(len(some)), memory.parts, np.uint64(len(zero))
+    rule, like, few, stride = rule_in_lanes(memory.rules, n, zero), lanes(digits), lanes(some), len(memory.vectors) * n
     scaled, raw = by_unit(rule, lanes(zero), beta, 0.0), by_unit(rule, lanes(zero), 0.0, beta)
     far_scaled, far_raw = like_lanes(common * scaled, like), like_lanes(common * raw, like)
     scaled, raw, more = first_lanes(scaled, few), first_lanes(raw, few), first_lanes(more, few)
-    own = uses_sums(rule_in_lanes(held.rules, n, some))
+    own = uses_sums(rule_in_lanes(memory.rules, n, some))
     for j in range(x.shape[0]):
-        i, value, turn = np.uint64(np.uint32(feature[j])) * np.uint64(room), x[j], parts[2 * j] * parts[2 * j + 1]
-        step = load_lanes(held.steps, np.uint64(j) * m, few)
-        if len(held.as_they_are) == 0:
+        i, value, turn = np.uint64(np.uint32(feature[j])) * np.uint64(stride), x[j], parts[2 * j] * parts[2 * j + 1]
+        step = load_lanes(memory.steps, np.uint64(j) * m, few)
+        if len(memory.as_they_are) == 0:
             far, near = far_scaled * turn, step * (scaled * turn)
         else:
             far, near = far_raw * value + far_scaled * turn, step * (raw * value + scaled * turn)
         if not loss.has_step_scale:
             near = choose(own, near, first_lanes(far, few))
-        store(held.records, i, load_lanes(held.records, i, like) + with_first(far, near))
-        s = load_lanes(held.records, i + width, few)
-        store(held.records, i + width, add_to_sum(s, more * (value * value)))
+        store(memory.records, i, load_lanes(memory.records, i, like) + with_first(far, near))
+        s = load_lanes(memory.records, i + width, few)
+        store(memory.records, i + width, add_to_sum(s, more * (value * value)))
 
 
 @inlined_strictly
-def write_ridge_steps(zero, digits, feature, x, square, base, length, size, t, held, lift):
+def write_ridge_steps(zero, digits, feature, x, square, base, length, size, t, memory, lift):
     """Write the steps of a row's weights under a ridge, and its records but for weights and this round's curvature.
 
     Returns what a pull of 1 moves scores by, without and with the ridge, and what the ridge takes from scores. A weight
-    of which a ridge leaves 1 / (1 + ridge step) moves by so much less, too: by steps that end at 1 / ridge.
+    of which a ridge leaves 1 / (1 + ridge step) has a step times that factor, which is at most 1 / ridge.
     """
-    n, records, parts = np.uint64(len(zero)), held.records, held.parts
-    rule, like, room = rule_in_lanes(held.rules, len(zero), digits), lanes(digits), np.uint64(len(held.vectors)) * n
+    n, records, parts = np.uint64(len(zero)), memory.records, memory.parts
+    rule, like, stride = (
+        rule_in_lanes(memory.rules, len(zero), digits),
+        lanes(digits),
+        np.uint64(len(memory.vectors)) * n,
+    )
     gain, base, size = like_lanes(square, like), like_lanes(base, like), like_lanes(size, like)
-    ridge, length = ridge_in_lanes(held.rules, len(zero), digits), rule.length * like_lanes(length, like)
+    ridge, length = ridge_in_lanes(memory.rules, len(zero), digits), rule.length * like_lanes(length, like)
     straight, p, taken = lift, lift, like_lanes(like, lift)
     last, rest, early, pull = n - np.uint64(1), np.uint64(2) * n, whole_floats(t), ridge * size
     for j in range(x.shape[0]):
-        i, value, part, unit = np.uint64(np.uint32(feature[j])) * room, x[j], parts[2 * j], parts[2 * j + 1]
+        i, value, part, unit = np.uint64(np.uint32(feature[j])) * stride, x[j], parts[2 * j], parts[2 * j + 1]
         s = load_lanes(records, i + n, like) + rule.curvatures * load_lanes(records, i + rest, like)
         s = add_to_sum(s, gain * (value * value))
         store(records, i + n, with_lane(s, last, t - early))
@@ -114,22 +123,26 @@ def write_ridge_steps(zero, digits, feature, x, square, base, length, size, t, h
         step = both * safe
         straight = straight + like_lanes(both * (safe + pull) * far, p)
         taken = taken + like_lanes(ridge * step * (load_lanes(records, i, like) * value), p)
-        store(held.steps, np.uint64(j) * n, step)
+        store(memory.steps, np.uint64(j) * n, step)
         p = p + like_lanes(step * far, p)
     return straight, p, taken
 
 
 @inlined_strictly
-def move_under_ridge(zero, digits, feature, x, beta, curvature, held):
+def move_under_ridge(zero, digits, feature, x, beta, curvature, memory):
     """Move a row's weights by their steps times beta less the ridge, and note its curvatures: other sums have grown."""
-    n, records, parts = np.uint64(len(zero)), held.records, held.parts
-    rule, like, room = rule_in_lanes(held.rules, len(zero), digits), lanes(digits), np.uint64(len(held.vectors)) * n
+    n, records, parts = np.uint64(len(zero)), memory.records, memory.parts
+    rule, like, stride = (
+        rule_in_lanes(memory.rules, len(zero), digits),
+        lanes(digits),
+        np.uint64(len(memory.vectors)) * n,
+    )
     beta, curvature, rest = like_lanes(beta, like), like_lanes(curvature, like), np.uint64(2) * n
-    ridge = ridge_in_lanes(held.rules, len(zero), digits)
+    ridge = ridge_in_lanes(memory.rules, len(zero), digits)
     scaled, raw = by_unit(rule, like, beta, 0.0), by_unit(rule, like, 0.0, beta)
     for j in range(x.shape[0]):
-        i, value = np.uint64(np.uint32(feature[j])) * room, x[j]
-        w, step = load_lanes(records, i, like), load_lanes(held.steps, np.uint64(j) * n, like)
+        i, value = np.uint64(np.uint32(feature[j])) * stride, x[j]
+        w, step = load_lanes(records, i, like), load_lanes(memory.steps, np.uint64(j) * n, like)
         pull = raw * value + scaled * (parts[2 * j] * parts[2 * j + 1]) - ridge * w
         met = smaller(curvature * (value * value), LARGEST_SUM)
         store(records, i + rest, load_lanes(records, i + rest, like) + met)

@@ -44,7 +44,7 @@ class ScoreRecorder(StackEngine):
         return found
 
     def with_state(self, state: Any) -> ScoreRecorder:
-        """A recorder with these arrays and nothing recorded."""
+        """Return a recorder with these arrays and nothing recorded."""
         new = super().with_state(state)
         new.recorded = []
         return new
@@ -57,7 +57,7 @@ class ScoreRecorder(StackEngine):
 
 
 def subset_engine(whole: EnsembleEngine, places: Sequence[int]) -> EnsembleEngine:
-    """A copy of an ensemble's engine with the members at these places only, and its gate; `stack` is a recorder."""
+    """Return a copy of an ensemble's engine with the members at these places, its gate, and a recorder as `stack`."""
     new, members = whole.copy(), whole.members_in_use
     engines = dict(zip(members.places, whole.members, strict=True))
     there = sorted({*places, *([whole.gate] if whole.gate >= 0 else [])})
@@ -69,6 +69,6 @@ def subset_engine(whole: EnsembleEngine, places: Sequence[int]) -> EnsembleEngin
 
 
 def subset_arrays(arrays: dict[str, Any], places: Sequence[int]) -> dict[str, Any]:
-    """The arrays of the members at these places, and of the means, among all arrays of an ensemble."""
+    """Return the arrays of the members at these places, and of the means, among all arrays of an ensemble."""
     starts = (*(f"{k}/" for k in places), "centring.")
     return {name: array for name, array in arrays.items() if name.startswith(starts)}

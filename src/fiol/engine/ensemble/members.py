@@ -43,14 +43,14 @@ class Members:
         return sorted([*self.in_lanes, *self.separate])
 
     def engines(self) -> list[UpdateEngine]:
-        """An engine per member; those of lanes are copies."""
+        """Return an engine per member; those of lanes are copies."""
         found = dict(self.separate)
         if self.group is not None:
             found.update(zip(self.in_lanes, self.group.unpacked(), strict=True))
         return [found[k] for k in sorted(found)]
 
     def with_engines(self, engines: Sequence[UpdateEngine]) -> Members:
-        """Members at the same places, with these engines."""
+        """Return members at the same places, with these engines."""
         return Members(dict(zip(self.places, engines, strict=True)), self.lane_places, self.gate, self.with_ridge)
 
     @property
@@ -76,7 +76,7 @@ class Members:
     # --- reading ------------------------------------------------------------------------------
 
     def passing(self, features: Any) -> Any:
-        """Which of these features the gate lets pass now; all without one."""
+        """Return which of these features the gate lets pass now; all without one."""
         if self.gate < 0:
             return np.ones(len(features), bool)
         from fiol.engine.ensemble.feature_gate import mark_weights  # imported here: `import fiol` loads no compiler
@@ -86,7 +86,7 @@ class Members:
         return out > 0.0
 
     def with_weight(self, features: int) -> list[Any]:
-        """For every member, which of the first features have a weight other than 0, and pass the gate."""
+        """Return, for every member, which of the first features have a weight other than 0 and pass the gate."""
         indices, weights = np.arange(features, dtype=np.int32), dict[int, Any]()
         if self.group is not None:
             weights.update(zip(self.in_lanes, self.group.weights(features).T, strict=True))
@@ -149,7 +149,7 @@ class Members:
             learner.select(kept)
 
     def storage_in_use(self) -> tuple[Any, ...]:
-        """A token for `put_back`: the arrays in use, not copies."""
+        """Return a token for `put_back`: the arrays in use, not copies."""
         records = None if self.group is None else self.group.records
         return records, [member.storage for member in self.separate.values()]
 
@@ -172,14 +172,14 @@ class Members:
             member.undo_growth(its_storage)
 
     def copy(self, records: Any = None) -> Members:
-        """Members with their own copy of the state; records of lanes are written into `records`, if that is given."""
+        """Return members with their own copy of the state; records of lanes are in `records`, if that is given."""
         new = copy.copy(self)
         new.group = None if self.group is None else self.group.copy(records)
         new.separate = {k: member.copy() for k, member in self.separate.items()}
         return new
 
     def placed(self, places: Any, features: int, score_places: Any, scores: int | None) -> Members:
-        """A copy with its features and scores at other places: see `Engine.placed`."""
+        """Return a copy with its features and scores at other places: see `Engine.placed`."""
         if self.group is not None and not self.separate:
             new = self.copy()
             new.settle()

@@ -1,4 +1,4 @@
-"""The compiled rounds of a stack: one score of those of several members, and what it learns from the target."""
+"""The compiled rounds of Newton stacks, for any number of members and stacks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fiol.engine.ensemble.stack_rules import bounded_step, curvature_part, judge
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, MASS, NEXT, SHRUNK, T
 
 
-class StackRoom(NamedTuple):
-    """Where one row is worked on."""
+class StackBuffers(NamedTuple):
+    """Buffers for one row."""
 
     z: Any  #: [member] scores
     u: Any  #: [stack, member] where the steps go
@@ -25,10 +25,10 @@ class StackRoom(NamedTuple):
 
 
 @inlined
-def new_stack_room(state):
-    """Working space for one row."""
+def stack_buffers(state):
+    """Return buffers for one row."""
     J, K = state.v.shape
-    return StackRoom(np.zeros(K), np.zeros((J, K)), np.zeros((2, J)), np.zeros((K, K)))
+    return StackBuffers(np.zeros(K), np.zeros((J, K)), np.zeros((2, J)), np.zeros((K, K)))
 
 
 @inlined
@@ -63,7 +63,7 @@ def invert(A, P, L, least):
 
 @inlined
 def take_out(stack, state, k):
-    """Let member k be gone: its weights are 0, and what is known of the others stays as it is; P is left to others."""
+    """Take member k out: its weights are 0, and the information about the others stays; P is not changed."""
     state.live[k] = 0.0
     for j in range(state.v.shape[0]):
         state.v[j, k] = 0.0
@@ -75,7 +75,7 @@ def take_out(stack, state, k):
 
 @inlined
 def forget(stack, state, t):
-    """Forget what is to be forgotten up to round t."""
+    """Multiply information by what is kept of it up to round t."""
     K, n = state.v.shape[1], t - state.ticks[LAST]
     for j in range(state.v.shape[0]):
         A, kept = state.A[j], stack.kept(j, n, t)
@@ -89,7 +89,7 @@ def forget(stack, state, t):
 
 @inlined
 def bound_information(stack, state):
-    """Leave no member more information than doubles hold."""
+    """Bound the information of every member, so that doubles hold the prior beside it."""
     K, least = state.v.shape[1], 1.0 / stack.prior
     for j in range(state.v.shape[0]):
         A = state.A[j]
@@ -103,16 +103,16 @@ def bound_information(stack, state):
 
 
 @inlined
-def invert_all(stack, state, room):
-    """Invert the information of all stacks afresh."""
+def invert_all(stack, state, buffers):
+    """Invert the information of all stacks."""
     for j in range(state.v.shape[0]):
-        invert(state.A[j], state.P[j], room.L, 1.0 / stack.prior)
+        invert(state.A[j], state.P[j], buffers.L, 1.0 / stack.prior)
     state.ticks[SHRUNK] = 1.0
 
 
 @inlined
 def members_seen(scores, state, z):
-    """Copy the scores of the members that are in; returns the largest size, infinite unless all are fine."""
+    """Copy the scores of live members to z; return the largest size, infinite if one has overflowed."""
     peak, fine = 0.0, True
     for k in range(z.shape[0]):
         z[k] = scores[k] if state.live[k] > 0.0 else 0.0
@@ -137,8 +137,9 @@ def share_out(stack, state, values, rate, t):
 
 @inlined
 def information_is_new(stack, state, t, most_news):
-    """After round t: forget if it is time; whether information is to be inverted afresh, since P is not its inverse any
-    more, or has shrunk by much since it was.
+    """Forget after round t, if it is time; return whether information has to be inverted anew.
+
+    That is so if P is not its inverse any more, or has shrunk by much since it was.
     """
     ticks = state.ticks
     ticks[SHRUNK] *= 1.0 + most_news
@@ -152,9 +153,9 @@ def information_is_new(stack, state, t, most_news):
 
 
 @inlined
-def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, room):
+def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, buffers):
     """Make the step of stack j, whose score is s, and add the row to its information; return how much is new in it."""
-    K, z, u = state.v.shape[1], room.z, room.u[j]
+    K, z, u = state.v.shape[1], buffers.z, buffers.u[j]
     v, A, P, q = state.v[j], state.A[j], state.P[j], 0.0
     for k in range(K):
         a = 0.0
@@ -177,10 +178,10 @@ def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, room):
 
 
 @inlined
-def stack_row(stack, loss, scores, y, weight, state, room):
+def stack_row(stack, loss, scores, y, weight, state, buffers):
     """Make one round; return the score of the ensemble before it. `scores` are those of the members."""
     J, K = state.v.shape
-    ticks, z, s, values = state.ticks, room.z, room.s[0], room.s[1]
+    ticks, z, s, values = state.ticks, buffers.z, buffers.s[0], buffers.s[1]
     t = ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
     peak = members_seen(scores, state, z)
@@ -188,7 +189,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):
         for k in range(K):
             if not abs(z[k]) <= OVERFLOWN:
                 take_out(stack, state, k)
-        invert_all(stack, state, room)
+        invert_all(stack, state, buffers)
         peak = members_seen(scores, state, z)
     score = 0.0
     for j in range(J):
@@ -207,7 +208,7 @@ def stack_row(stack, loss, scores, y, weight, state, room):
     # 2. The unit of the loss, and how far its kinks reach.
     unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
     ticks[T], rate = t, weight / unit if unit > 0.0 else inf
-    if not rate <= LARGEST_SUM:  # there has been no loss, or none of which anything could be said
+    if not rate <= LARGEST_SUM:  # there has been no loss, or an infinite one
         return score
     # 3. The share of each stack.
     for j in range(J):
@@ -216,18 +217,18 @@ def stack_row(stack, loss, scores, y, weight, state, room):
     # 4. A step of each.
     most_news = 0.0
     for j in range(J):
-        news = move_stack(stack, loss, j, s[j], y, t, peak, rate, unit, reach, state, room)
+        news = move_stack(stack, loss, j, s[j], y, t, peak, rate, unit, reach, state, buffers)
         most_news = max(most_news, news)
     if information_is_new(stack, state, t, most_news):
-        invert_all(stack, state, room)
+        invert_all(stack, state, buffers)
     return score
 
 
 @jit
 def stack_rows(stack, loss, Z, y, weight, state, scores):
-    """A round for every row of Z [row, member]; writes the score of the whole before each."""
-    own = new_stack_room(state)
-    Z, y, weight, state, room, scores = borrowed((Z, y, weight, state, own, scores))
+    """Make a round for every row of Z [row, member]; write the score of the ensemble before each."""
+    own = stack_buffers(state)
+    Z, y, weight, state, buffers, scores = borrowed((Z, y, weight, state, own, scores))
     for r in range(y.shape[0]):
-        scores[r] = stack_row(stack, loss, Z[r], y[r], weight[r], state, room)
+        scores[r] = stack_row(stack, loss, Z[r], y[r], weight[r], state, buffers)
     own.z[0] = 0.0  # which keeps it alive

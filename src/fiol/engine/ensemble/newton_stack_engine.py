@@ -20,12 +20,12 @@ from fiol.engine.ensemble.stack_state import (
     MOST_STACKS,
     NEXT,
     SQUARES,
-    LaneRoom,
+    LaneBuffers,
     StackState,
     T,
-    mixing,
+    combined_weights,
+    lane_buffers,
     narrowed,
-    new_lane_room,
     new_stack_state,
     widened,
 )
@@ -56,7 +56,7 @@ class NewtonStackEngine(StackEngine):
         if self.width:
             self.own_state = widened(state, self.width, self.stack.prior)
             #: Buffers for one row.
-            self.buffers: LaneRoom | None = new_lane_room(len(state.v), self.width)
+            self.buffers: LaneBuffers | None = lane_buffers(len(state.v), self.width)
         else:
             self.own_state, self.buffers = state, None
 
@@ -118,7 +118,7 @@ class NewtonStackEngine(StackEngine):
         self.state.share[...] = self.updated_shares(shares, losses)
 
     def updated_shares(self, share: Floats, losses: Floats) -> Floats:
-        """Shares of the stacks after rows with these sums of losses, by scores of weights that did not change.
+        """Return the shares of the stacks after rows with these sums of losses, by weights that did not change.
 
         As after a single row, exp(-loss / d) in one step; d is the unit of the loss. There are few such samples, so the
         stacks divide `BACK` equally, which lets one that was bad come back.
@@ -133,10 +133,10 @@ class NewtonStackEngine(StackEngine):
     # --- reading ------------------------------------------------------------------------------
 
     def member_weights(self) -> Floats:
-        return mixing(self.stack, self.state)  # type: ignore[no-any-return]
+        return combined_weights(self.state)  # type: ignore[no-any-return]
 
     def variances(self, Z: Floats) -> Floats:
-        """The variance of <z, v> for a stack drawn by shares, with weights v drawn from its normal distribution.
+        """Return the variance of <z, v> for a stack drawn by shares, with weights v drawn from its normal distribution.
 
         That is the mean of z' P_j z, plus that of the squared distance of z' v_j from the ensemble's score.
         """
@@ -157,7 +157,7 @@ class NewtonStackEngine(StackEngine):
 
 
 def lane_width(stack: NewtonStack, loss: Any, members: int, compiled: bool) -> int:
-    """The number of lanes for members, the same as of a `LaneGroup` of all of them; 0 if lanes cannot be used."""
+    """Return the number of lanes for members, as in a `LaneGroup` of all of them; 0 if lanes cannot be used."""
     few = members <= WIDTHS[-1] and np.size(stack.forgets) <= MOST_STACKS
     if not (few and isinstance(loss, Loss) and loss.lanes and lanes_there(compiled)):
         return 0
@@ -165,7 +165,7 @@ def lane_width(stack: NewtonStack, loss: Any, members: int, compiled: bool) -> i
 
 
 def sum_of_products(c: Any, z: Any) -> Any:
-    """The sum of c_k z_k, one after the other, so that digits do not depend on how many rows z has."""
+    """Return the sum of c_k z_k, one after the other, so that digits do not depend on how many rows z has."""
     total = 0.0 * z[0]
     for factor, part in zip(c, z, strict=True):
         total = total + factor * part

@@ -98,7 +98,7 @@ class Piece:
                 learner.call(learn_rows, *rows, *learner.memory, scores)
 
     def scores_of_members(self) -> Floats:
-        """The scores of all members, [row, member] or [row, score, member]; 0 for members that are not here."""
+        """Return the scores of all members, [row, member] or [row, score, member]; 0 for members that are not here."""
         members, group = self.members, self.members.group
         rest = self.member_scores[len(self.member_scores) - len(members.separate) :]
         Z = np.zeros((*self.scores.shape, self.engine.stack.members))

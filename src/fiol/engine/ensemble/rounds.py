@@ -13,20 +13,22 @@ from fiol.engine.ensemble.member_rounds import finish_members, prepare_members, 
 
 
 @inlined_strictly
-def ensemble_round(stack, loss, zero, four, digits, members, feature, x, y, weight, gate_scores, r, held, state, room):
+def ensemble_round(
+    stack, loss, zero, four, digits, members, feature, x, y, weight, gate_scores, r, memory, state, buffers
+):
     """Make a round of members in lanes and of their stack; return the score of the ensemble before it.
 
     `gate_scores` has the scores of the last member, the gate, with that of this row at place r; or it is None. The
     roots of members and stacks are found together, in one vector: most of the time of a root is latency.
     """
     # 1. Read the weights of the row's features, and the scores of all members.
-    like, quad, row = lanes(zero), lanes(four), read_members(zero, feature, x, held)
+    like, quad, row = lanes(zero), lanes(four), read_members(zero, feature, x, memory)
     z = row.z
     if gate_scores is not None:
         z = with_lane(z, members - 1, gate_scores[r])
     # 2. Give every feature its step, and every stack.
-    mixed = prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, room)
-    steps = prepare_members(loss, zero, digits, feature, x, y, weight, held, row)
+    mixed = prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers)
+    steps = prepare_members(loss, zero, digits, feature, x, y, weight, memory, row)
     # 3. Find beta of every member and of every stack.
     s, p, tolerance, reach = root_problem(four, mixed)
     start = (
@@ -35,27 +37,27 @@ def ensemble_round(stack, loss, zero, four, digits, members, feature, x, y, weig
         both_lanes(steps.tolerance, tolerance),
         both_lanes(steps.scale.step_scale, reach),
     )
-    roots, met = root_in_lanes(loss, both_lanes(like, quad), *start, y, 1.0, room.spare)
+    roots, met = root_in_lanes(loss, both_lanes(like, quad), *start, y, 1.0, buffers.spare)
     beta, curvature = weight * first_lanes(roots, like), smaller(weight * first_lanes(met, like), LARGEST_SUM)
     # 4. Move the weights of the members, and those of the stacks.
-    finish_members(loss, zero, digits, feature, x, y, weight, held, steps, beta, curvature)
+    finish_members(loss, zero, digits, feature, x, y, weight, memory, steps, beta, curvature)
     root, curved = second_of_both(roots, quad), second_of_both(met, quad)
-    finish_stacks(stack, loss, zero, four, z, y, weight, members, state, room, mixed, root, curved)
+    finish_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers, mixed, root, curved)
     return mixed.score
 
 
 @jit
 def learn_stacked_rows(
-    stack, loss, zero, four, digits, members, chunk, y, weight, gate_scores, held, state, room, scores
+    stack, loss, zero, four, digits, members, chunk, y, weight, gate_scores, memory, state, buffers, scores
 ):
     """Make an `ensemble_round` for every row; write the score before each. `gate_scores` may be None."""
     (indptr, indices, data), y, weight, scores = borrowed(chunk), borrowed(y), borrowed(weight), borrowed(scores)
-    stack, gate_scores, held = borrowed(stack), borrowed(gate_scores), borrowed(held)
-    state, room = borrowed(state), borrowed(room)
+    stack, gate_scores, memory = borrowed(stack), borrowed(gate_scores), borrowed(memory)
+    state, buffers = borrowed(state), borrowed(buffers)
     parts = stack, loss, zero, four, digits, members
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         if r + 1 < y.shape[0]:
-            prefetch_row(indices, last, indptr[r + 2], held.records, held.vectors, len(zero))
+            prefetch_row(indices, last, indptr[r + 2], memory.records, memory.vectors, len(zero))
         row = indices[first:last], data[first:last], y[r], weight[r], gate_scores, r
-        scores[r] = ensemble_round(*parts, *row, held, state, room)
+        scores[r] = ensemble_round(*parts, *row, memory, state, buffers)

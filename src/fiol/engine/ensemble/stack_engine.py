@@ -35,7 +35,7 @@ class StackEngine(ABC):
 
     @abstractmethod
     def new_state(self) -> Any:
-        """The arrays before the first row, a named tuple with fields live, losses and ticks."""
+        """Return the arrays before the first row, a named tuple with fields live, losses and ticks."""
 
     def set_state(self, state: Any) -> None:
         """Use these arrays."""
@@ -62,7 +62,7 @@ class StackEngine(ABC):
         return sum(array.nbytes for array in self.state)
 
     def mean_losses(self) -> Floats:
-        """The mean progressive loss of the ensemble, and of each member while it was live; 0 before the first row."""
+        """Return the mean progressive loss of the ensemble, and of each member while it was live; at first 0."""
         return self.state.losses / max(self.ticks[MASS], 1e-300)  # type: ignore[no-any-return]
 
     # --- rounds -------------------------------------------------------------------------------
@@ -80,42 +80,42 @@ class StackEngine(ABC):
 
     @abstractmethod
     def member_weights(self) -> Floats:
-        """The weight of each member's score now."""
+        """Return the weight of each member's score now."""
 
     def scores(self, call: Call, Z: Floats) -> Floats:
-        """The scores of the ensemble, where they are not linear in those of the members."""
+        """Return the scores of the ensemble, where they are not linear in those of the members."""
         raise NotImplementedError  # scores are linear: see `member_weights`
 
     def variances(self, Z: Floats) -> Floats:
-        """The variances of the ensemble's scores that come from the choice of member weights."""
+        """Return the variances of the ensemble's scores that come from the choice of member weights."""
         raise NotImplementedError  # unknown, see `Stack.variance_known_with`
 
     # --- the state as a whole -----------------------------------------------------------------
 
     def with_state(self: Self, state: Any) -> Self:
-        """The same stack with these arrays."""
+        """Return the same stack with these arrays."""
         new = copy.copy(self)
         new.set_state(state)
         return new
 
     def copy(self: Self) -> Self:
-        """The same stack with its own copy of the arrays."""
+        """Return the same stack with its own copy of the arrays."""
         return self.with_state(type(self.state)(*(array.copy() for array in self.state)))
 
     def merged(self: Self, others: Sequence[Self], share: Any, t: float) -> Self:
-        """The mean of this stack and others, with these shares, after t rounds."""
+        """Return the mean of this stack and others, with these shares, after t rounds."""
         return self.with_state(self.merged_state([self.state, *(other.state for other in others)], share, t))
 
     @abstractmethod
     def merged_state(self, states: list[Any], share: Any, t: float) -> Any:
-        """The mean of states, with these shares, after t rounds."""
+        """Return the mean of states, with these shares, after t rounds."""
 
     def arrays(self) -> dict[str, Any]:
-        """All arrays, by name."""
+        """Return all arrays, by name."""
         return {f"stack.{name}": a for name, a in self.state._asdict().items()}
 
     def restored(self: Self, arrays: dict[str, Any]) -> Self:
-        """The same stack with copies of these arrays; ValueError if they do not fit."""
+        """Return the same stack with copies of these arrays; ValueError if they do not fit."""
         found = {}
         for name, own in self.state._asdict().items():
             array = arrays.get(f"stack.{name}")
@@ -126,6 +126,6 @@ class StackEngine(ABC):
 
 
 def mean_of_arrays(states: Sequence[Any], share: Any) -> Any:
-    """The mean of named tuples of arrays, with these shares."""
+    """Return the mean of named tuples of arrays, with these shares."""
     parts = zip(*states, strict=True)
     return type(states[0])(*(sum(c * array for c, array in zip(share, arrays, strict=True)) for arrays in parts))

@@ -57,8 +57,8 @@ def bounded_step(stack, loss, s, beta, met, q, rate, unit, part, reach, y):
     """Return the pull of a stack with the score s, the curvature that its information grows by, and what that is to q.
 
     beta is its exact pull, which has `met` a curvature of the loss, and q = <z, A^-1 z>. Squared errors beyond `robust`
-    predictive standard deviations pull as in Huber's loss, and no row adds more than `MOST_NEWS` to what is known of
-    its score.
+    predictive standard deviations pull as in Huber's loss, and no row adds more than `MOST_NEWS` times the information
+    about its score.
     """
     h = met
     if loss.kinked or loss.value_unit == 0.0:

@@ -1,4 +1,4 @@
-"""The arrays of stacks: what they learn about members, and where a row is worked on. Kernels change them in place."""
+"""The arrays of stacks: what they learn about members, and buffers for one row. Kernels change them in place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StackState(NamedTuple):
 
 
 def new_stack_state(stack: NewtonStack, members: int) -> StackState:
-    """The arrays before the first row."""
+    """Return the arrays before the first row."""
     stacks = np.size(stack.forgets)
     one = np.broadcast_to(np.eye(members), (stacks, members, members))
     ticks = np.zeros(TICKS)
@@ -41,7 +41,7 @@ def new_stack_state(stack: NewtonStack, members: int) -> StackState:
 
 
 def widened(state: StackState, width: int, prior: float) -> StackState:
-    """A copy for SIMD lanes: `width` members, of which the last are not live, and four shares."""
+    """Return a copy for SIMD lanes: `width` members, of which the last are not live, and four shares."""
     J, K = state.v.shape
     one = np.broadcast_to(np.eye(width), (J, width, width))
     v, share, live, losses = aligned((J, width), float), aligned(4, float), aligned(width, float), np.zeros(1 + width)
@@ -52,17 +52,14 @@ def widened(state: StackState, width: int, prior: float) -> StackState:
 
 
 def narrowed(state: StackState, J: int, K: int) -> StackState:
-    """The first J stacks and K members of a state, in its own arrays."""
+    """Return the first J stacks and K members of a state, in its own arrays."""
     information = state.A[:, :K, :K], state.P[:, :K, :K]
     return StackState(state.v[:, :K], *information, state.share[:J], state.live[:K], state.losses[: 1 + K], state.ticks)
 
 
-def mixing(stack: NewtonStack, state: StackState) -> Any:
-    """The weights of the members in the ensemble's linear model."""
-    v = np.zeros(state.v.shape[1])
-    for j in range(state.v.shape[0]):
-        v += state.share[j] * state.v[j]
-    return v
+def combined_weights(state: StackState) -> Any:
+    """Return the weights of the members in the ensemble's linear model: the sum of share_j v_j."""
+    return sum(share * v for share, v in zip(state.share, state.v, strict=True))
 
 
 class ChoiceState(NamedTuple):
@@ -86,11 +83,11 @@ class BayesState(NamedTuple):
 
 #: With up to this many stacks, members are SIMD lanes.
 MOST_STACKS = 3
-#: Rows of `LaneRoom.rows`, each with a number per stack: 1 where there is a stack; pulls; curvatures; losses.
+#: Rows of `LaneBuffers.rows`, each with a number per stack: 1 where there is a stack; pulls; curvatures; losses.
 THERE, PULLS, CURVATURES, LOST = range(4)
 
 
-class LaneRoom(NamedTuple):
+class LaneBuffers(NamedTuple):
     """Buffers for one row; all arrays are float64."""
 
     z: Any  #: [lane] scores of the members
@@ -100,11 +97,11 @@ class LaneRoom(NamedTuple):
     spare: Any  #: [6, number], for the roots of members and stacks, as one axis
 
 
-def new_lane_room(stacks: int, width: int) -> LaneRoom:
-    """Buffers for this many stacks, with members in `width` lanes."""
+def lane_buffers(stacks: int, width: int) -> LaneBuffers:
+    """Return buffers for this many stacks, with members in `width` lanes."""
     rows = np.zeros((4, 4))
     rows[THERE, :stacks] = 1.0
     one = realigned(np.eye(width))
-    return LaneRoom(
+    return LaneBuffers(
         aligned(width, float), aligned((stacks, width), float), one, realigned(rows.reshape(-1)), np.zeros(12 * width)
     )

@@ -1,8 +1,8 @@
-"""Many engines become one: the mean of what they learned, in proportion to the rows each learned from.
+"""The merge of engines by weighted means, in proportion to the rows that each learned from.
 
 With the rows n_k of engine k and its share c_k = n_k / (n_1 + n_2 + ...), every number v of the merged engine is the
 sum of c_k v_k, but for the largest values that step sizes keep, which are the largest, and for the rows, which add up.
-Means whose shares are rows, and rows that add up, do not depend on who is merged with whom first.
+The result does not depend on the order of merges.
 
 The clock is such a mean, too, and counts whole rounds: `Uncounted` keeps the rest of it.
 """
@@ -29,7 +29,7 @@ TIE = 1e-6
 
 
 def shares_of(weights: Sequence[float] | None, rows: Sequence[float], base: float = 0.0) -> Floats:
-    """The shares of merged learners, which add up to 1: like `weights`, by default like the rows beyond the base's.
+    """Return the shares of merged learners, in proportion to `weights`, by default to the rows beyond the base's.
 
     All are equal if there are no such rows.
 
@@ -56,10 +56,10 @@ def shares_of(weights: Sequence[float] | None, rows: Sequence[float], base: floa
 
 
 def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -> Engine:
-    """The mean of engines with one plan, features and scores, each up to date (`Engine.placed`), with these shares.
+    """Return the mean, with these shares, of engines with one plan, features and scores, each up to date.
 
-    Its rows are the `base`'s and those that each engine has beyond them. Features that any engine has centred are, by
-    the mean of the means; whoever has not knows of values that were none, and its record of them does not count.
+    Its rows are the `base`'s and those that each engine has beyond them. Features that any engine centers are centered
+    by the mean of the means; the records of engines that do not center them are left out.
     """
     if engines[0].centering is None:
         return mean_engine(engines, share, base)
@@ -71,18 +71,18 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
         places = np.searchsorted(features, known[k].features)
         means[k, places], parts[k, places] = known[k].means, c
         change_members(engine, partial(forget_values, features=features[parts[k] == 0.0]))
-    said = sum(c * at_means(engine, features, m) for (engine, c), m in zip(counted, means, strict=True))
+    before = sum(c * at_means(engine, features, m) for (engine, c), m in zip(counted, means, strict=True))
     new = mean_engine(engines, share, base)
     pooled = np.sum(parts * means, axis=0) / np.where(parts.any(axis=0), parts.sum(axis=0), 1.0)
-    shifts = iter(at_means(new, features, pooled) - said)
+    shifts = iter(at_means(new, features, pooled) - before)
     change_members(new, lambda member: member.shift(*next(shifts)))
     new.replace(centering=merged_means(known, features, pooled, float(new.rows)))
-    new.end_window()
+    new.set_means(new.centering)  # type: ignore[arg-type] # the window may end
     return new
 
 
 def merged_means(known: list[Centering], features: Any, means: Floats, rows: float) -> Centering:
-    """The centring of a merged engine, which has learned from so many rows."""
+    """Return the centering of a merged engine after this many rows."""
     if len(known) == 1:
         return known[0]
     far = np.max([one.far for one in known], axis=0)  # with rows of a stream among them, means may move
@@ -93,19 +93,19 @@ def merged_means(known: list[Centering], features: Any, means: Floats, rows: flo
 
 
 def members_of(engine: Engine) -> list[UpdateEngine]:
-    """The engines that hold weights: those of an ensemble's members, or the engine itself."""
+    """Return the engines that hold weights: those of an ensemble's members, or the engine itself."""
     return engine.members if isinstance(engine, EnsembleEngine) else [engine]  # type: ignore[list-item]
 
 
 def at_means(engine: Engine, features: Any, means: Floats) -> Any:
-    """[member, 2]: what weights, and their averages, say of the means of features, for every score."""
+    """Return [member, 2]: the scores of the means of features, by weights and by their averages."""
     n = int(features[-1]) + 1 if len(features) else 0
     both = [[member.weights(n, averaged)[features] for averaged in (False, True)] for member in members_of(engine)]
     return np.array([[means @ w for w in pair] for pair in both])
 
 
 def change_members(engine: Engine, change: Callable[[UpdateEngine], None]) -> None:
-    """Do something to every engine that holds weights."""
+    """Apply `change` to every engine that holds weights."""
     members = members_of(engine)
     for member in members:
         change(member)
@@ -114,20 +114,20 @@ def change_members(engine: Engine, change: Callable[[UpdateEngine], None]) -> No
 
 
 def forget_values(engine: UpdateEngine, features: Any) -> None:
-    """Know nothing of the values of these features."""
+    """Reset the records of these features."""
     if len(features):
         engine.state.statistics[features] = engine.fresh.statistics[0]
 
 
 def mean_engine(engines: Sequence[Engine], share: Floats, base: float) -> Engine:
-    """`merge_engines` for engines whose rows are centred alike, or not at all."""
+    """Return the mean of engines whose rows are centered alike, or not at all."""
     if isinstance(engines[0], EnsembleEngine):
         return merge_ensembles(engines, share, base)  # type: ignore[arg-type]
     return mean_of_updates(engines, share, base)  # type: ignore[arg-type]
 
 
 def mean_of_updates(engines: Sequence[UpdateEngine], share: Floats, base: float) -> UpdateEngine:
-    """`mean_engine` for engines of one update."""
+    """Return the mean of engines of one update."""
     new = engines[0].copy()
     clocks = [Clock(*engine.ticks) for engine in engines]
     rounds = [clock.t + Uncounted(*engine.uncounted).rounds for clock, engine in zip(clocks, engines, strict=True)]
@@ -149,7 +149,7 @@ def mean_of_updates(engines: Sequence[UpdateEngine], share: Floats, base: float)
 
 
 def merge_ensembles(engines: Sequence[EnsembleEngine], share: Floats, base: float) -> EnsembleEngine:
-    """The mean of engines of one ensemble, member by member; so are their stacks."""
+    """Return the mean of engines of one ensemble, member by member; so are their stacks."""
     new = engines[0].copy()
     together = zip(*(engine.members for engine in engines), strict=True)
     members = [mean_of_updates(members, share, base) for members in together]
@@ -161,7 +161,7 @@ def merge_ensembles(engines: Sequence[EnsembleEngine], share: Floats, base: floa
 def mean_state(
     call: Callable[..., Any], plan: Plan, states: list[tuple[State, Any]], share: Floats, ticks: Any
 ) -> State:
-    """The mean of states that are up to date, each with its clock, as an engine with the clock `ticks` stores it.
+    """Return the mean of states that are up to date, each with its clock, for an engine with the clock `ticks`.
 
     An average over rounds becomes the mean of averages, however many rounds each is over. Kernels are called by `call`.
     """
@@ -180,12 +180,12 @@ def mean_state(
 
 
 def mean(values: Sequence[Any], share: Floats) -> Any:
-    """The sum of share times value, in float64; a value without a share does not count, whatever it is."""
+    """Return the sum of share times value, in float64; a value without a share does not count, whatever it is."""
     return sum(c * np.asarray(v, np.float64) for c, v in zip(share, values, strict=True) if c > 0.0)
 
 
 def whole_rounds(exact: float) -> float:
-    """A mean of clocks as whole rounds: the nearest number, even in a tie; at least 1 if there was a round.
+    """Return a mean of clocks as whole rounds: the nearest number, even in a tie; at least 1 if there was a round.
 
     >>> [whole_rounds(t) for t in (0.0, 0.1, 1.4, 2.5, 2.4999999999, 3.5000000001, 3.6)]
     [0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0]

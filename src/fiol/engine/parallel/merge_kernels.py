@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
+from fiol.components.simd import lanes, load_lanes, store
 from fiol.components.step_sizes.rule import StepRule, merge_share, precision
 
 
@@ -51,7 +54,7 @@ def merge_weight(rule, at, j, width, own, peak, parts, base, tables, new):
 
 
 @jit
-def pool_records(zero, rules, step_scales, parts, base, tables, new, costs):
+def merge_records(zero, rules, step_scales, parts, base, tables, new, costs):
     """Write the merged records of all shards, which went on from the base, into `new`; add up `costs`.
 
     `tables` has the records of one shard after those of another. A shard that has not seen a feature has the record of
@@ -77,8 +80,8 @@ def pool_records(zero, rules, step_scales, parts, base, tables, new, costs):
 
 
 @jit
-def go_part_way(zero, base, steps, new):
-    """Let the weights of every lane go so far from those of the base to the new ones."""
+def interpolate(zero, base, steps, new):
+    """Replace the new weights of every lane by base + step (new - base)."""
     base, steps, new, width = borrowed(base), borrowed(steps), borrowed(new), len(zero)
     for at in range(0, base.shape[0], 2 * width):
         for j in range(width - 1):  # the last is no weight
@@ -86,13 +89,27 @@ def go_part_way(zero, base, steps, new):
 
 
 @jit
-def losses_of_lanes(loss, before, ahead, along, first, y, weight, found):
+def losses_of_lanes(loss, before, after, along, first, y, weight, found):
     """Add to found[member, point] the losses of rows at the points of `along`, from the `first` on.
 
-    Scores before and ahead are [row, lane].
+    Scores before and after the full step are [row, lane].
     """
     for r in range(y.shape[0]):
         for j in range(found.shape[0]):
-            z, way = before[r, j], ahead[r, j] - before[r, j]
+            z, change = before[r, j], after[r, j] - before[r, j]
             for p in range(first, along.shape[0]):
-                found[j, p] += weight[r] * loss.value(z + along[p] * way, y[r])
+                found[j, p] += weight[r] * loss.value(z + along[p] * change, y[r])
+
+
+@jit
+def score_lanes(zero, chunk, records, intercept, has_intercept, scores):
+    """Write the scores of all rows: [row, lane], as one axis; features without a record have no weights."""
+    (indptr, indices, data), records, intercept = borrowed(chunk), borrowed(records), borrowed(intercept)
+    scores, like, width, stride = borrowed(scores), lanes(zero), np.uint64(len(zero)), np.uint64(2 * len(zero))
+    for r in range(indptr.shape[0] - 1):
+        z = load_lanes(intercept, 0, like) * has_intercept
+        for j in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[j])) * stride
+            if i < records.shape[0]:
+                z = z + load_lanes(records, i, like) * data[j]
+        store(scores, np.uint64(r) * width, z)

@@ -1,153 +1,230 @@
-"""What engines have learned apart from each other, since they were one, put together: for rounds of parallel work.
+"""The merge of engines that learned apart from each other since they were one, for rounds of parallel learning.
 
-Each engine k went on from a copy of the base, with rows of its own. How far the weights of all together go, the
-change d, is one rule (`fiol.components.step_sizes.merge`): for `Curvature` natural parameters add up, for others the
-shards that updated a weight count alike. Features are correlated, which no record per feature knows, and each engine
-has corrected for itself what all of them found wrong. So one more exact step follows, along the line w + s d:
+Each engine k went on from a copy of the base, with a shard of rows of its own. How far the weights of all together
+move, the change d, is one rule (`fiol.components.step_sizes.merge`): for `Curvature` natural parameters add up, for
+others the shards that updated a weight count alike. Features are correlated, which no record per feature shows, and
+each engine has corrected for itself what all of them found wrong. So one more exact step follows, on the line w + s d:
 
     s = argmin  sum over all rows of the round  phi(<x, w + s d>; y)  +  s^2 / 2 sum_i h_i d_i^2,     1/K <= s <= 1
 
-with what the base knows of earlier rows, h (0 where steps do not know). Whoever has the rows adds up `Pool.losses`, at
-a few s; nobody needs all of them. In an ensemble every member has an s of its own, and the stack learns from the scores
-that the base's members gave the rows, before they were learned from.
-
-Rounds grow with the rows so far, so that there are few of them, and none changes much.
+with the curvature h of earlier rows that the base has (0 where steps do not store it). Every shard computes the losses
+of its own rows at a few s, and these add up (`ShardMerge.losses`). In an ensemble every member has an s of its own, and
+the stack learns from the scores that the base's members gave the rows, before they were learned from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from itertools import pairwise
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fiol.algorithms.plan import Plan
-from fiol.algorithms.state import START, Clock, State, Uncounted
+from fiol.algorithms.state import START, Clock, State, Uncounted, aligned
 from fiol.components.row import Floats
 from fiol.components.step_sizes import merge_shards
+from fiol.components.step_sizes.rule import unit_of_steps
 from fiol.engine.centering import Centering
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine
-from fiol.engine.ensemble.stack_state import FROZEN
-from fiol.engine.parallel.lane_shards import LanePool, PartsRoom, lane_scores
+from fiol.engine.ensemble.lane_group import LaneGroup
 from fiol.engine.parallel.merge import at_means, change_members, mean_of_updates, members_of, shares_of
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.chunk import Chunk
 
-#: Does one thing for each of many, perhaps in threads.
-Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-#: Rows, their targets or codes of classes, and sample weights.
-Given = tuple[Chunk, Any, Floats]
-#: Where losses are computed along the line.
+#: The points of the line at which losses are computed.
 ALONG = np.linspace(0.0, 1.0, 17)
 
 
-class Way(NamedTuple):
-    """How far one member goes."""
+class MergeDirection(NamedTuple):
+    """The direction in which one member moves."""
 
-    engine: UpdateEngine  #: the member if its weights go all the way
+    engine: UpdateEngine  #: the member after the full step
     start: tuple[Any, Any]  #: the base's weights of features, and of the intercept
     cost: float  #: the sum of h_i d_i^2
-    zeros: Any  #: which weights are 0 with most of those who say anything of them, and stay so
-    straight: bool  #: whether weights are what is kept: otherwise the member is the mean of all, at every s
+    zeros: Any  #: which weights are 0 in most of the shards that have any, and stay so
+    straight: bool  #: whether weights are stored: otherwise the member is the mean of all, at every s
 
 
-class Pool:
-    """The base, and what the engines know together.
+class ShardMerge(ABC):
+    """The base and the full step of all shards: the common part of both kinds, see `merge_of`.
 
     All engines have the same plan, features and scores, and are up to date (`Engine.placed`).
     """
 
-    def __init__(self, base: Engine, engines: Sequence[Engine], members: Sequence[UpdateEngine] | None = None) -> None:
-        self.base, self.parts = base, len(engines)
-        self.members = members_of(base) if members is None else members  #: the base's, for reading
-        centred = base.centering is not None and base.centering.features.shape[0] > 0
-        for engine in engines:
-            if centred:  # in the frame of the base
-                move_frame(engine, engine.centering.means, base.centering.means)  # type: ignore[union-attr]
-                engine.replace(centering=base.centering)
-        together = zip(*(members_of(engine) for engine in engines), strict=True)
-        self.ways = [way_of(own, list(others)) for own, others in zip(self.members, together, strict=True)]
+    #: For every member, the sum of h_i d_i^2.
+    costs: Floats
 
+    def __init__(self, base: Engine, engines: Sequence[Engine]) -> None:
+        self.base, self.parts = base, len(engines)
+        if base.centering is not None and base.centering.features.shape[0]:
+            for engine in engines:
+                move_means(engine, engine.centering.means, base.centering.means)  # type: ignore[union-attr]
+                engine.replace(centering=base.centering)
+
+    @abstractmethod
     def losses(self, chunk: Chunk, y: Any, sample_weights: Floats, before: Floats | None = None) -> Floats:
-        """[member, point of ALONG]: the sum of the losses of some rows, each times its sample weight.
+        """Return [member, point of ALONG]: sums of the losses of some rows, times sample weights.
 
         y are targets, or codes of classes; `before` the scores by the base's members, if they are known.
         """
-        ahead, rows = [way.engine for way in self.ways], (chunk, y, sample_weights)
-        return losses_of_members(self.base, self.members, ahead, *rows, self.parts, before)
 
+    @abstractmethod
     def full(self) -> Engine:
-        """The engine whose weights go all the way, for whoever computes `losses_along` elsewhere."""
-        if not isinstance(self.base, EnsembleEngine):
-            return self.ways[0].engine
-        new = self.base.copy()
-        new.members = [way.engine for way in self.ways]
-        return new
+        """Return the engine after the full step."""
 
-    def ended(self, losses: Floats, means: Centering | None) -> tuple[Engine, Floats]:
-        """The engine whose weights go as far as the losses of all rows say, by new means; and how far that is."""
-        chosen = steps_chosen(losses, np.array([way.cost for way in self.ways]), self.parts)
-        for s, way in zip(chosen, self.ways, strict=True):
-            if way.straight and s < 1.0:
-                for state, start in zip((way.engine.state, way.engine.intercept), way.start, strict=True):
-                    state.w[...] = start + s * (state.w - start)
-            way.engine.state.w[way.zeros] = 0.0
-        new = self.base.copy()
-        if isinstance(new, EnsembleEngine):
-            new.members = [way.engine for way in self.ways]
-        else:
-            new = self.ways[0].engine
-            new.replace(centering=self.base.centering)
+    @abstractmethod
+    def interpolated(self, steps: Floats) -> Engine:
+        """Return the engine whose members make these parts of the full step; called once, at the end."""
+
+    def finish(self, losses: Floats, means: Centering | None) -> tuple[Engine, Floats]:
+        """Return the merged engine, given the losses of all rows and the new means; and the step of every member."""
+        steps = best_steps(losses, self.costs, self.parts)
+        new = self.interpolated(steps)
         if means is not None and means.features.shape[0]:
-            move_frame(new, self.base.centering.means, means.means)  # type: ignore[union-attr]
+            move_means(new, self.base.centering.means, means.means)  # type: ignore[union-attr]
         new.replace(centering=means)
-        return new, chosen
+        return new, steps
 
 
-class PoolInLanes(LanePool):
-    """`Pool` for engines whose members all are lanes: the same of all members at once."""
+class MemberMerge(ShardMerge):
+    """A merge of members that are engines; `members` are those of the base, for reading."""
+
+    def __init__(self, base: Engine, engines: Sequence[Engine], members: Sequence[UpdateEngine] | None = None) -> None:
+        super().__init__(base, engines)
+        members = members_of(base) if members is None else members
+        together = zip(*(members_of(engine) for engine in engines), strict=True)
+        self.set_directions(
+            members, [merge_direction(own, list(of)) for own, of in zip(members, together, strict=True)]
+        )
+
+    def set_directions(self, members: Sequence[UpdateEngine], directions: list[MergeDirection]) -> None:
+        """Use these members of the base, with the directions in which they move."""
+        self.members, self.directions = members, directions
+        self.costs = np.array([direction.cost for direction in directions])
 
     def losses(self, chunk: Chunk, y: Any, sample_weights: Floats, before: Floats | None = None) -> Floats:
-        """As of `Pool`."""
+        rows, full = (chunk, y, sample_weights), [direction.engine for direction in self.directions]
+        return losses_of_members(self.base, self.members, full, *rows, self.parts, before)
+
+    def full(self) -> Engine:
+        if not isinstance(self.base, EnsembleEngine):
+            return self.directions[0].engine
+        new = self.base.copy()
+        new.members = [direction.engine for direction in self.directions]
+        return new
+
+    def interpolated(self, steps: Floats) -> Engine:
+        for s, direction in zip(steps, self.directions, strict=True):
+            if direction.straight and s < 1.0:
+                states = direction.engine.state, direction.engine.intercept
+                for state, start in zip(states, direction.start, strict=True):
+                    state.w[...] = start + s * (state.w - start)
+            direction.engine.state.w[direction.zeros] = 0.0
+        new = self.full()
+        new.replace(centering=self.base.centering)
+        return new
+
+
+class ShardMemory:
+    """Memory for the records of shards in lanes, used again in every round: pages that are new to a process cost time.
+
+    The records of all shards follow each other. The merged records replace those of the base of the round before.
+    """
+
+    def __init__(self) -> None:
+        self.tables = aligned(0, np.float64)
+        self.spare = aligned(0, np.float64)
+
+    def make(self, base: EnsembleEngine, parts: int) -> list[Any]:
+        """Return an array for the records of each shard."""
+        records: Any = base.group.records  # type: ignore[union-attr]
+        size = records.shape[0]
+        if self.tables.shape[0] != parts * size or self.tables.dtype != records.dtype:
+            self.tables, self.spare = aligned(parts * size, records.dtype), aligned(size, records.dtype)
+        return [self.tables[k * size : (k + 1) * size] for k in range(parts)]
+
+    def exchange(self, base: EnsembleEngine) -> Any:
+        """Return an array for merged records; that of the base is the next one."""
+        found, self.spare = self.spare, base.group.records  # type: ignore[union-attr]
+        return found
+
+
+class LaneMerge(ShardMerge):
+    """A merge of engines whose members are all in lanes and have no penalty (`lanes_alone`): one pass over all records.
+
+    A shard that has not seen a feature has the record of the base. With a `memory`, which holds the records of the
+    engines, the base must not be used after `finish`.
+    """
+
+    def __init__(
+        self, base: EnsembleEngine, engines: Sequence[EnsembleEngine], memory: ShardMemory | None = None
+    ) -> None:
+        from fiol.engine.parallel.merge_kernels import merge_records  # imported here: `import fiol` loads no compiler
+
+        super().__init__(base, engines)
+        own: Any = base.group
+        groups: list[LaneGroup] = [engine.group for engine in engines]  # type: ignore[misc]
+        tables = np.concatenate([group.records for group in groups]) if memory is None else memory.tables
+        #: The engine after the full step.
+        self.ahead = base.copy(aligned(own.records.shape[0], own.dtype) if memory is None else memory.exchange(base))
+        new: Any = self.ahead.group
+        costs = np.zeros(own.width)
+        given = own.zero, own.rules, step_scales_of([own, *groups]), self.parts
+        base.call(merge_records, *given, own.records, tables, new.records, costs)
+        if own.has_intercept:
+            intercepts = np.concatenate([group.intercept for group in groups])
+            base.call(merge_records, *given, own.intercept, intercepts, new.intercept, costs)
+        n = 1 + own.width
+        new.ticks[:n] = own.ticks[:n] + sum(group.ticks[:n] - own.ticks[:n] for group in groups)
+        new.ticks[n:] = np.max([group.ticks[n:] for group in groups], axis=0)
+        self.costs = costs[: len(own.engines)]
+
+    def losses(self, chunk: Chunk, y: Any, sample_weights: Floats, before: Floats | None = None) -> Floats:
         return losses_along(self.base, self.ahead, chunk, y, sample_weights, self.parts, before)
 
-    def ended(self, losses: Floats, means: Centering | None) -> tuple[Engine, Floats]:
-        """As of `Pool`."""
-        chosen = steps_chosen(losses, self.costs, self.parts)
-        return self.moved(chosen, means), chosen
+    def full(self) -> EnsembleEngine:
+        return self.ahead.copy()
+
+    def interpolated(self, steps: Floats) -> EnsembleEngine:
+        from fiol.engine.parallel.merge_kernels import interpolate
+
+        own, new = self.base.group, self.ahead.group  # type: ignore[attr-defined]
+        if (steps < 1.0).any():
+            s = np.ones(own.width)
+            s[: len(steps)] = steps
+            self.base.call(interpolate, own.zero, own.records, s, new.records)  # type: ignore[union-attr]
+            self.base.call(interpolate, own.zero, own.intercept, s, new.intercept)  # type: ignore[union-attr]
+        return self.ahead
 
 
-def pool_of(
+def merge_of(
     base: Engine,
     engines: Sequence[Engine],
     members: Sequence[UpdateEngine] | None = None,
-    room: PartsRoom | None = None,
-) -> Pool | PoolInLanes:
-    """What the base and engines that went on from it know together, however they keep it."""
+    memory: ShardMemory | None = None,
+) -> ShardMerge:
+    """Return the merge of engines that went on from the base: in lanes if all members are lanes, else by member."""
     everyone: Any = [base, *engines]
     if all(map(lanes_alone, everyone)) and len({engine.group.records.shape for engine in everyone}) == 1:
-        return PoolInLanes(everyone[0], everyone[1:], room)
-    return Pool(base, engines, members)
+        return LaneMerge(everyone[0], everyone[1:], memory)
+    return MemberMerge(base, engines, members)
 
 
 def lanes_alone(engine: Engine) -> bool:
-    """Whether an engine has members that all are lanes, none of them with a penalty."""
+    """Return whether all members of an engine are in lanes, none of them with a penalty."""
     return isinstance(engine, EnsembleEngine) and engine.all_in_lanes and not engine.group.with_ridge  # type: ignore[union-attr]
 
 
-def steps_chosen(losses: Floats, costs: Floats, parts: int) -> Floats:
-    """How far each member goes, by its losses along the way and what the way costs."""
+def best_steps(losses: Floats, costs: Floats, parts: int) -> Floats:
+    """Return the part of the full step that every member makes, given its losses along the line and its cost."""
     along = np.where(np.isnan(losses), np.inf, losses) + 0.5 * np.outer(costs, ALONG**2)
     return np.maximum(ALONG[np.argmin(along, axis=1)], 1.0 / parts)
 
 
 def first_point(parts: int) -> int:
-    """The first point of `ALONG` that so many parts may choose: the last that is not beyond 1/K.
+    """Return the first point of `ALONG` that this many shards may choose: the last that is not beyond 1/K.
 
     >>> [first_point(parts) for parts in (1, 2, 3, 8, 32)]
     [16, 8, 5, 2, 0]
@@ -157,30 +234,30 @@ def first_point(parts: int) -> int:
 
 def losses_along(
     base: Engine,
-    ahead: Engine,
+    full: Engine,
     chunk: Chunk,
     y: Any,
     sample_weights: Floats,
     parts: int,
     before: Floats | None = None,
 ) -> Floats:
-    """[member, point of ALONG]: losses of rows on the way from the base to the engine that goes all of it.
+    """Return [member, point of ALONG]: losses of rows on the line from the base to the engine after the full step.
 
-    Points that so many parts do not choose are infinite: losses are convex, and there are others nearer to the best.
+    Points that this many shards do not choose are infinite: losses are convex, and others are nearer to the best.
     """
     from fiol.engine.parallel.merge_kernels import losses_of_lanes  # imported here: `import fiol` loads no compiler
 
-    if not (lanes_alone(base) and lanes_alone(ahead)):
-        return losses_of_members(base, members_of(base), members_of(ahead), chunk, y, sample_weights, parts, before)
+    if not (lanes_alone(base) and lanes_alone(full)):
+        return losses_of_members(base, members_of(base), members_of(full), chunk, y, sample_weights, parts, before)
     rows, found = rows_of_members(base, chunk), no_losses(len(base.ensemble.updates), parts)  # type: ignore[attr-defined]
-    scores = lane_scores(base, rows) if before is None else before, lane_scores(ahead, rows)  # type: ignore[arg-type]
+    scores = lane_scores(base, rows) if before is None else before, lane_scores(full, rows)  # type: ignore[arg-type]
     loss, given = base.plan.problem.loss, (ALONG, first_point(parts), y, sample_weights)
     base.call(losses_of_lanes, loss, *map(np.ascontiguousarray, scores), *given, found)
     return found
 
 
 def no_losses(members: int, parts: int) -> Floats:
-    """[member, point of ALONG]: 0 at the points that parts may choose."""
+    """Return [member, point of ALONG]: 0 at the points that this many shards may choose, infinity elsewhere."""
     found = np.full((members, len(ALONG)), np.inf)
     found[:, first_point(parts) :] = 0.0
     return found
@@ -189,32 +266,32 @@ def no_losses(members: int, parts: int) -> Floats:
 def losses_of_members(
     base: Engine,
     members: Sequence[UpdateEngine],
-    ahead: Sequence[UpdateEngine],
+    full: Sequence[UpdateEngine],
     chunk: Chunk,
     y: Any,
     sample_weights: Floats,
     parts: int,
     before: Floats | None = None,
 ) -> Floats:
-    """`losses_along` for members that are engines, those of the base and those that go all the way."""
+    """Return `losses_along` for members that are engines: those of the base, and those after the full step."""
     from fiol.engine.round.reading import total_loss
 
     chunk, found, loss = rows_of_members(base, chunk), no_losses(len(members), parts), base.plan.problem.loss
-    for j, (own, other) in enumerate(zip(members, ahead, strict=True)):
+    for j, (own, other) in enumerate(zip(members, full, strict=True)):
         if not own.plan.anchor.keeps_all_rounds:
             z = own.scores(chunk) if before is None else np.ascontiguousarray(before[..., j])
-            way, given = other.scores(chunk) - z, (IN_ORDER, y, sample_weights)
+            change, given = other.scores(chunk) - z, (IN_ORDER, y, sample_weights)
             for p in range(first_point(parts), len(ALONG)):
-                found[j, p] = base.call(total_loss, loss, z + ALONG[p] * way, *given)[0]
+                found[j, p] = base.call(total_loss, loss, z + ALONG[p] * change, *given)[0]
     return found
 
 
-def way_of(base: UpdateEngine, engines: list[UpdateEngine]) -> Way:
-    """How far a member goes that was `base`, and of which each engine has learned from some rows since."""
+def merge_direction(base: UpdateEngine, engines: list[UpdateEngine]) -> MergeDirection:
+    """Return the direction of a member that was `base`, given one engine for every shard."""
     share = shares_of(None, [engine.rows for engine in engines], base.rows)
     new = mean_of_updates(engines, share, float(base.rows))
     if new.plan.anchor.keeps_all_rounds:  # sums of pulls that correct the same error would correct it many times
-        return Way(new, (base.state.w, base.intercept.w), 0.0, np.zeros(base.state.w.shape, bool), False)
+        return MergeDirection(new, (base.state.w, base.intercept.w), 0.0, np.zeros(base.state.w.shape, bool), False)
     clocks, before = [Clock(*engine.ticks) for engine in engines], Clock(*base.ticks)
     t = before.t + sum(clock.t - before.t for clock in clocks)
     slopes = before.slopes + sum(clock.slopes - before.slopes for clock in clocks)
@@ -224,15 +301,15 @@ def way_of(base: UpdateEngine, engines: list[UpdateEngine]) -> Way:
     parts: list[Any] = []
     for part, plan in (("state", new.plan), ("intercept", new.intercept_plan)):
         states = [getattr(engine, part) for engine in (base, *engines)]
-        parts.append(pool_state(getattr(new, part), plan, states))
+        parts.append(merged_state(getattr(new, part), plan, states))
     zeros = np.zeros(base.state.w.shape, bool)
     if new.plan.regularizer.has_l1():
         zeros = zero_with_most(base.state, [engine.state for engine in engines])
-    return Way(new, (parts[0][0], parts[1][0]), parts[0][1] + parts[1][1], zeros, True)
+    return MergeDirection(new, (parts[0][0], parts[1][0]), parts[0][1] + parts[1][1], zeros, True)
 
 
-def pool_state(new: State, plan: Plan, states: Sequence[State]) -> tuple[Any, float]:
-    """Write what all know together into a state; returns the base's weights, and the cost of the way."""
+def merged_state(new: State, plan: Plan, states: Sequence[State]) -> tuple[Any, float]:
+    """Write the merged state into `new`; return the base's weights, and the cost of the full step."""
     w = [np.asarray(state.w, np.float64) for state in states]
     if not w[0].shape[0]:
         return w[0], 0.0
@@ -243,7 +320,7 @@ def pool_state(new: State, plan: Plan, states: Sequence[State]) -> tuple[Any, fl
     found = merge_shards(plan.step_size, records[0], records[1:], w[0], w[1:], updated)
     new.w[...], new.statistics[...] = found.w + found.change, found.records
     sums = {*plan.step_size.statistics()} - {"peak", "stride"}  # which change whenever a feature is seen
-    if sums and plan.regularizer.has_l1():  # penalties add up to 0, not beyond it, where nobody saw a feature
+    if sums and plan.regularizer.has_l1():  # where no shard saw a feature, penalties stop at 0
         unseen = np.all([np.all(record == records[0], axis=1) for record in records[1:]], axis=0)
         new.w[(new.w * found.w < 0.0) & (unseen if found.w.ndim == 1 else unseen[:, None])] = 0.0
     moved = found.change**2 if found.change.ndim == 1 else np.sum(found.change**2, axis=1)
@@ -259,190 +336,66 @@ def updated_features(plan: Plan, base: Any, record: Any, w: Any, own: Any) -> An
 
 
 def zero_with_most(base: State, states: Sequence[State]) -> Any:
-    """Which weights are exactly 0 with more than half of those who have seen the feature, or had a weight to lose."""
+    """Return which weights are exactly 0 in more than half of the shards that saw the feature or have a weight."""
     zeros = known = np.zeros(base.w.shape, int)
     for state in states:
         seen = np.any(state.statistics != base.statistics, axis=1)
-        heard = (seen if base.w.ndim == 1 else seen[:, None]) | (base.w != 0.0) | (state.w != 0.0)
-        zeros, known = zeros + (heard & (state.w == 0.0)), known + heard
+        counts = (seen if base.w.ndim == 1 else seen[:, None]) | (base.w != 0.0) | (state.w != 0.0)
+        zeros, known = zeros + (counts & (state.w == 0.0)), known + counts
     return zeros > known / 2
 
 
 def pooled_means(base: Centering, others: Sequence[Any]) -> Centering:
-    """The means of what the base has seen, and of what each of the others has seen since."""
+    """Return the means of the rows of the base, and of the rows that each of the others has seen since."""
     rows = base.rows + sum(other.rows - base.rows for other in others)
     sums = base.sums + sum(other.sums - base.sums for other in others)
     return base._replace(so_far=np.array([rows]), sums=sums)
 
 
-def move_frame(engine: Engine, old: Floats, new: Floats) -> None:
-    """Let scores stay what they are where rows have other means taken away than before."""
+def move_means(engine: Engine, old: Floats, new: Floats) -> None:
+    """Shift the intercepts so that scores do not change when feature means move from `old` to `new`."""
     features: Any = engine.centering.features  # type: ignore[union-attr]
-    shifts = iter(at_means(engine, features, new - old))
-    change_members(engine, lambda member: member.shift(*next(shifts)))
+    if lanes_alone(engine):
+        group: Any = engine.group  # type: ignore[attr-defined]
+        members = slice(len(group.engines))
+        shifts = (new - old) @ group.table(group.records)[features, 0].astype(np.float64)
+        group.intercept.reshape(2, -1)[0, members] += shifts[members]
+        return
+    of_members = iter(at_means(engine, features, new - old))
+    change_members(engine, lambda member: member.shift(*next(of_members)))
 
 
 def scores_of_members(engine: Engine, members: Sequence[Engine], chunk: Chunk) -> Floats:
-    """The scores of rows by every member of an engine, the last axis."""
+    """Return the scores of rows by every member of an engine, the last axis."""
     chunk = rows_of_members(engine, chunk)
     if isinstance(engine, EnsembleEngine) and lanes_alone(engine):
         return lane_scores(engine, chunk)
     return np.stack([member.scores(chunk) for member in members], axis=-1)
 
 
+def lane_scores(engine: EnsembleEngine, chunk: Chunk) -> Floats:
+    """Return [row, member]: the scores of centered rows by members in lanes."""
+    from fiol.engine.parallel.merge_kernels import score_lanes
+
+    group: Any = engine.group
+    scores = group.new_scores(chunk.rows)
+    known = group.records, group.intercept, float(group.has_intercept)
+    engine.call(score_lanes, group.zero, chunk, *known, scores)
+    return group.scores_of_members(scores)  # type: ignore[no-any-return]
+
+
 def rows_of_members(engine: Engine, chunk: Chunk) -> Chunk:
-    """The rows as members see them: an ensemble takes the means away for all of them."""
+    """Return the rows as members score them: an ensemble subtracts the means for all members."""
     return engine.centred(chunk) if isinstance(engine, EnsembleEngine) else chunk
 
 
-# --- rounds -----------------------------------------------------------------------------------
-
-#: So many rows are learned from alone at first.
-ALONE = 2000
-#: A round has so many rows for every row before it,
-GROWTH = 0.1
-#: and on one machine, whose memory holds them, at most so many.
-MOST_IN_ROUND = 2**18
-#: So many rows of a round, evenly spaced, say how far its weights go, and teach the stack, which has few weights.
-SEARCH_ROWS = 4096
-
-
-def round_ends(rows: int, before: int) -> list[int]:
-    """Where rounds end, in `rows` rows that follow `before` others; the first of them may be learned from alone.
-
-    >>> round_ends(5000, 0), round_ends(1000, 5000), round_ends(900, 0)
-    ([2000, 2200, 2420, 2662, 2928, 3220, 3542, 3896, 4285, 4713, 5000], [0, 500, 1000], [900])
-    """
-    ends, sizes = [0], rows_of_rounds(before)
-    while ends[-1] < rows:
-        ends.append(min(ends[-1] + next(sizes), rows))
-    return ends if before >= ALONE or not rows else ends[1:]
-
-
-def rows_of_rounds(before: int) -> Iterator[int]:
-    """How many rows the next rounds have, after so many others; those that are learned from alone are one.
-
-    >>> sizes = rows_of_rounds(0)
-    >>> next(sizes), next(sizes), next(sizes), next(rows_of_rounds(10**9))
-    (2000, 200, 220, 262144)
-    """
-    while True:
-        size = ALONE - before if before < ALONE else min(max(int(GROWTH * before), 1), MOST_IN_ROUND)
-        yield size
-        before += size
-
-
-def learn_in_rounds(
-    engine: Engine, chunk: Chunk, y: Any, sample_weights: Floats, parts: int, each: Each = map
-) -> tuple[Engine, Floats]:
-    """An engine that has learned from the rows, each round in so many parts; and the score of each row before.
-
-    The score is that of the part that learned from the row. The engine given has learned from some of them, too. The
-    result depends on `parts`, not on how `each` maps functions to them.
-    """
-    scores = np.zeros((chunk.rows, *engine.trailing))
-    engine.fit_in(chunk)
-    first, *ends = round_ends(chunk.rows, engine.rows)
-    if first:
-        rows = slice(0, first)
-        scores[rows] = engine.learn(chunk.row_block(0, first), y[rows], sample_weights[rows])
-    room = PartsRoom()
-    for start, stop in pairwise([first, *ends]):
-        cuts = np.linspace(start, stop, min(parts, stop - start) + 1).astype(int)
-        pieces = [(chunk.row_block(a, b), y[a:b], sample_weights[a:b]) for a, b in pairwise(cuts)]
-        engine, scores[start:stop] = round_in_parts(engine, pieces, each, room)
-    if isinstance(engine, EnsembleEngine):
-        engine.ticks[FROZEN] = 0.0  # who said that rows come again said so of the engine given
-    return engine, scores
-
-
-def round_in_parts(
-    engine: Engine, pieces: Sequence[Given], each: Each = map, room: PartsRoom | None = None
-) -> tuple[Engine, Floats]:
-    """The engine after a round whose parts are these, and the score of each row before; there must be room for them.
-
-    With memory for its parts, the round takes that of the engine in return.
-    """
-    engine.settle()
-    lanes: Any = engine if lanes_alone(engine) else None
-    members = members_of(engine) if lanes is None else []
-    places = [None] * len(pieces) if room is None or lanes is None else room.make(lanes, len(pieces))
-    work = partial(part_of_round, engine, members, len(pieces))
-    done = list(each(lambda k: work(pieces[k], places[k]), range(len(pieces))))
-    pool = pool_of(engine, [part.engine for part in done], members or None, room)
-    losses = np.sum(list(each(partial(losses_of_some, pool), done)), axis=0)
-    means = None if engine.centering is None else pooled_means(engine.centering, [part.means for part in done])
-    new, _ = pool.ended(losses, means)
-    if isinstance(new, EnsembleEngine):
-        shown = (np.concatenate(some) for some in zip(*((p.said, *p.some[1:]) for p in done), strict=True))
-        teach_stack(new, sum(piece[0].rows for piece in pieces), *shown)
-    return new, np.concatenate([part.scores for part in done])
-
-
-@contextmanager
-def in_threads(threads: int) -> Iterator[Each]:
-    """A `map` that works in so many threads; with one, the plain one.
-
-    An interrupt does not wait for what threads are about, which nobody has a use for then.
-
-    >>> with in_threads(2) as each:
-    ...     list(each(abs, [-1, 2]))
-    [1, 2]
-    """
-    if threads == 1:
-        yield map
-        return
-    pool = ThreadPoolExecutor(threads)
-    try:
-        yield pool.map
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-class PartOfRound(NamedTuple):
-    """What one part of a round gave."""
-
-    engine: Engine
-    means: Centering | None  #: the engine's own
-    scores: Floats  #: of the rows, each before it was learned from
-    some: Given  #: rows that say how far weights go, and teach the stack
-    said: Floats  #: the scores of these, by members of the base
-
-
-def part_of_round(base: Engine, members: Sequence[Engine], parts: int, rows: Given, records: Any = None) -> PartOfRound:
-    """Learn from some rows, one of so many parts of a round, with a copy of the base, which has these members.
-
-    The copy has its records there, if that is given.
-    """
-    engine = base.copy() if records is None else base.copy(records)  # type: ignore[call-arg]
-    some = some_of(rows, SEARCH_ROWS // parts)
-    said = scores_of_members(base, members, some[0])
-    scores = engine.learn(*rows)
-    engine.settle()
-    return PartOfRound(engine, engine.centering, scores, some, said)
-
-
-def losses_of_some(pool: Pool | PoolInLanes, part: PartOfRound) -> Floats:
-    """`Pool.losses`, of some of the rows for all of them."""
-    return pool.losses(*part.some, part.said) * (len(part.scores) / max(part.some[0].rows, 1))
-
-
-def spacing(rows: int, most: float) -> int:
-    """Every how many rows one is chosen, for about so many of them."""
-    return max(int(rows // max(most, 1.0)), 1)
-
-
-def some_of(rows: Given, most: float) -> Given:
-    """About so many of the rows, evenly spaced; all if there are fewer than twice as many."""
-    chunk, y, sample_weights = rows
-    step = spacing(chunk.rows, most)
-    if step == 1:
-        return rows
-    some = np.arange(0, chunk.rows, step)
-    return chunk.take(some), y[some], sample_weights[some]
-
-
-def teach_stack(engine: Engine, rows: int, Z: Floats, y: Any, sample_weights: Floats) -> None:
-    """Let the stack of an ensemble, if there is one, learn from scores that members gave a sample of `rows` rows."""
-    if isinstance(engine, EnsembleEngine):
-        engine.stack.learn_sample(engine.call, rows, np.ascontiguousarray(Z), y, sample_weights)
+def step_scales_of(groups: Sequence[LaneGroup]) -> Floats:
+    """Return the largest unit of steps of every lane; 1 where steps have none."""
+    found = np.ones(groups[0].width)
+    for k, engine in enumerate(groups[0].engines):
+        step_size = engine.plan.step_size
+        if "stride" in step_size.statistics():
+            ticks = [(group.ticks[1 + k], group.ticks[0]) for group in groups if group.ticks[0] > 0.0]
+            largest = max((unit_of_steps(groups[0].loss, step_size.rule(), *both) for both in ticks), default=0.0)
+            found[k] = largest or 1.0
+    return found

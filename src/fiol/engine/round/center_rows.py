@@ -10,7 +10,7 @@ ONLY_ROUNDING = 1e-10
 
 
 @inlined
-def centre_whole(entries, values, features, sums, part, learning, least, indices, data):
+def center_whole(entries, values, features, sums, part, learning, least, indices, data):
     """Center a row that has exactly the centered features; return False if it has others, or a difference is 0."""
     fine = True
     for j in range(features.shape[0]):
@@ -57,7 +57,29 @@ def centre_row(entries, values, features, sums, part, learning, least, indices, 
 
 
 @jit
-def centre_rows(chunk, features, sums, rows, learning, least, indptr, indices, data):
+def watch_row(indices, data, window, least, out):
+    """Write the window of `fiol.engine.centering.Centering` after one more row into `out`, from its first line on.
+
+    Features that were in fewer than `least` rows are dropped: they cannot be centered any more.
+    """
+    n, j, k = 0, 0, 0
+    while j < window.shape[0] or k < indices.shape[0]:
+        known = j < window.shape[0] and (k == indices.shape[0] or window[j, 0] <= indices[k])
+        there = k < indices.shape[0] and (j == window.shape[0] or indices[k] <= window[j, 0])
+        x = data[k] if there else 0.0
+        feature, rows, total, low, high = 1.0 * indices[k] if there else 0.0, 0.0, 0.0, x, x
+        if known:
+            feature, rows, total, low, high = window[j, 0], window[j, 1], window[j, 2], window[j, 3], window[j, 4]
+        if there:
+            rows, total, low, high = rows + 1.0, total + x, min(low, x), max(high, x)
+        j, k = j + known, k + there
+        if rows >= least:
+            out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = feature, rows, total, low, high
+            n += 1
+
+
+@jit
+def center_rows(chunk, features, sums, rows, learning, least, indptr, indices, data):
     """Write the rows with the means of `features` subtracted, also where absent; return the number of entries.
 
     The means are `sums` divided by the number of `rows` before the row; with `learning` the row is added to both.
@@ -72,7 +94,7 @@ def centre_rows(chunk, features, sums, rows, learning, least, indptr, indices, d
         row = entries[first:last], values[first:last]
         whole = last - first == features.shape[0]
         if whole:
-            whole = centre_whole(row[0], row[1], features, sums, part, learning, least, indices[n:], data[n:])
+            whole = center_whole(row[0], row[1], features, sums, part, learning, least, indices[n:], data[n:])
         if whole:
             n += features.shape[0]
         else:

@@ -19,13 +19,13 @@ def predict_all(loss, scores):
 
 @inlined
 def prediction(loss, score):
-    """The prediction that a loss makes from a score."""
+    """Return the prediction that a loss makes from a score."""
     return loss.predict(score)
 
 
 @jit
 def total_loss(loss, scores, order, y, weight):
-    """The weighted sum of the losses of all scores, or of those in `order`, and the sum of the weights.
+    """Return the weighted sum of the losses of all scores, or of those in `order`, and the sum of the weights.
 
     A score is a number, or a row of them where there is one per class.
     """
@@ -39,7 +39,7 @@ def total_loss(loss, scores, order, y, weight):
 
 @inlined
 def value_of(plan, state, i, k, clock):
-    """The weight of feature i for score k, or its average over all rounds if that is kept."""
+    """Return the weight of feature i for score k, or its average over all rounds if that is kept."""
     if state.total.shape[0] > 0 and clock.t > 0.0:
         return (get_weight(state.total, i, k) + plan.lazy_update.missed_sum(plan, state, i, k, clock)) / clock.t
     return plan.anchor.weight_of_score(plan, state, i, k, clock)
@@ -47,7 +47,7 @@ def value_of(plan, state, i, k, clock):
 
 @inlined
 def weighed(plan, indices, data, first, last, state, unseen, clock):
-    """The score of the entries from `first` to `last`, without the intercept."""
+    """Return the score of the entries from `first` to `last`, without the intercept."""
     z = 0.0
     for k in range(first, last):
         i = np.uint64(np.uint32(indices[k]))
@@ -60,19 +60,14 @@ def weighed(plan, indices, data, first, last, state, unseen, clock):
 
 @inlined
 def intercept_of(intercept_plan, intercept, clock):
-    """The intercept, 0 without one."""
+    """Return the intercept, 0 without one."""
     return value_of(intercept_plan, intercept, np.uint64(0), 0, clock) if intercept.w.shape[0] > 0 else 0.0
 
 
 @jit
 def score_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):
     """Write the scores of rows; `fresh` is the state of features beyond the arrays."""
-    (indptr, indices, data), state, intercept, fresh = (
-        borrowed(chunk),
-        borrowed(state),
-        borrowed(intercept),
-        borrowed(fresh),
-    )
+    (indptr, indices, data), state, intercept, fresh = borrowed((chunk, state, intercept, fresh))
     clock = clock_from(ticks)
     shift = intercept_of(intercept_plan, intercept, clock)
     unseen = value_of(plan, fresh, np.uint64(0), 0, clock)
@@ -93,12 +88,7 @@ def score_one_row(plan, intercept_plan, feature, x, state, intercept, fresh, tic
 @jit
 def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, variances):
     """Write the variances of the scores of rows, by the statistics of step sizes; see `score_rows`."""
-    (indptr, indices, data), state, intercept, fresh = (
-        borrowed(chunk),
-        borrowed(state),
-        borrowed(intercept),
-        borrowed(fresh),
-    )
+    (indptr, indices, data), state, intercept, fresh = borrowed((chunk, state, intercept, fresh))
     clock = clock_from(ticks)
     step_scale = unit_of_steps(plan.problem.loss, plan.step_size.rule(), clock.slopes, max(clock.t, 1.0))
     own = (
@@ -120,12 +110,7 @@ def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, v
 @jit
 def score_rows_of_many(plan, intercept_plan, chunk, state, intercept, fresh, ticks, scores):
     """Write several scores per row: intercepts first; a factor that all weights of a feature share is found once."""
-    (indptr, indices, data), state, intercept, fresh = (
-        borrowed(chunk),
-        borrowed(state),
-        borrowed(intercept),
-        borrowed(fresh),
-    )
+    (indptr, indices, data), state, intercept, fresh = borrowed((chunk, state, intercept, fresh))
     clock, shift, unseen = clock_from(ticks), np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
     plain = state.total.shape[0] == 0
     for k in range(scores.shape[1]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fiol.algorithms.state import Clock
+from fiol.algorithms.state import Clock, RoundRow
 from fiol.compiler.compiled import inlined, jit, prefetch
 from fiol.components.component import (
     borrowed,
@@ -25,6 +25,7 @@ from fiol.components.component import (
 )
 from fiol.components.row import RowBuffers
 from fiol.components.step_sizes.rule import LARGEST_SUM, RoundScale, observed_curvature, round_scale
+from fiol.engine.round.records import read_records, squared_length, write_records
 from fiol.engine.round.rounding import LAST_DIGITS, kink_range, kink_within, rounding_tolerance
 
 #: The intercept as a row of its own: feature 0 with value 1.
@@ -36,54 +37,47 @@ TURNS_AHEAD = 4
 
 @inlined
 def clock_from(ticks):
-    """The clock, as it is kept between calls."""
+    """Return the clock from the array that stores it between calls."""
     return Clock(ticks[0], ticks[1], ticks[2], ticks[3], ticks[4], ticks[5])
 
 
 @inlined
 def clock_into(ticks, clock):
-    """Keep the clock until the next call."""
+    """Store the clock until the next call."""
     ticks[0], ticks[1], ticks[2] = clock.t, clock.eta, clock.scale
     ticks[3], ticks[4], ticks[5] = clock.cumulative_l1, clock.cumulative_scale, clock.slopes
 
 
 @inlined
 def uses_of(space):
-    """The row buffers in one array. With many scores most of them waste some, for the sake of one array."""
+    """Return the row buffers, which are parts of one array."""
     if space.ndim == 2:
         step, before, passed, x, alike = space[3], space[4], space[5], space[7], space[8]
-        return RowBuffers(space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:], 0.0, 0.0)
+        parts = space[0], space[1], space[2], step, before, passed, space[6], x, alike, space[9:]
+        return borrowed(RowBuffers(*parts, 0.0, 0.0))
     last = space.shape[0] - 1
-    step, before, passed, x, alike = (
-        flatten(space[3]),
-        flatten(space[4]),
-        flatten(space[5]),
-        flatten(space[7]),
-        flatten(space[8]),
-    )
+    step, before, passed = flatten(space[3]), flatten(space[4]), flatten(space[5])
+    x, alike = flatten(space[7]), flatten(space[8])
     records, rest = flatten_rows(space[9:last]), space[last]
-    return RowBuffers(space[0], space[1], space[2], step, before, passed, space[6], x, alike, records, rest[0], rest[1])
+    parts = space[0], space[1], space[2], step, before, passed, space[6], x, alike, records
+    return borrowed(RowBuffers(*parts, rest[0], rest[1]))
 
 
 @inlined
 def row_buffers(space):
-    """The row buffers, which are one array between calls."""
+    """Return the row buffers of an array, which the caller keeps alive."""
     return uses_of(borrowed(space))
 
 
+# Loops are functions of their own where they can be: a function with a loop is optimized alone with all that it calls.
+
+
 @inlined
-def read_row(plan, state, feature, x, eta, clock, buffers, z):
-    """Bring the weights of a row up to date in the buffers, and add their score to z."""
-    plan.step_size.read_records(feature, state.statistics, buffers)
-    if state.total.shape[0] > 0:
-        for j in range(feature.shape[0]):
-            i = np.uint64(np.uint32(feature[j]))
-            k = 0
-            while k < count_scores(state.w):
-                missed = plan.lazy_update.missed_sum(plan, state, i, k, clock)
-                set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
-                k = next_score(state.w, k)
-    return plan.anchor.read_row(plan, state, feature, x, eta, clock, buffers, z)
+def read_row(plan, state, row, z):
+    """Bring the weights of a `RoundRow` up to date in its buffers, and add their score to z."""
+    read_records(plan.step_size, row.feature, state.statistics, row.buffers)
+    plan.lazy_update.add_missed(plan, state, row.feature, row.clock, 1.0)
+    return plan.anchor.read_row(plan, state, row, z)
 
 
 @inlined
@@ -115,11 +109,20 @@ def scale_of_round(plan, rule, z, tolerance, y, weight, length, clock):
 
 
 @inlined
-def steps_and_centers(plan, state, feature, x, scale, length, eta, buffers):
+def steps_and_centers(plan, state, row, scale, length):
     """Return the steps of a row's weights, and the centers where their paths start."""
-    steps = plan.step_size.steps(x, scale.square, length, scale.step_scale, eta, buffers)
-    weights = plan.anchor.row_storage(plan, state, buffers.w[: x.shape[0]])
-    return steps, plan.anchor.prox_centers(plan, state, feature, x, weights, steps, eta, buffers)
+    steps = plan.step_size.observed_steps(row.x, scale, length, row.eta, row.buffers)
+    weights = plan.anchor.row_storage(plan, state, row.buffers.w[: row.x.shape[0]])
+    return steps, plan.anchor.prox_centers(plan, state, row, weights, steps)
+
+
+@inlined
+def squared_norm(row):
+    """Return the derivative of a row's score by beta where no weight meets a penalty."""
+    p = row.lift
+    for k in range(row.x.shape[0]):
+        p += value_at(row.steps, k) * (row.x[k] * row.x[k])
+    return p
 
 
 @inlined
@@ -132,9 +135,7 @@ def solve_row(plan, rule, scale, feature, x, start, steps, y, weight, t, lift, s
     beta, score = plan.loss_step.pull(plan.problem, row, z, new)
     curvature = 0.0
     if rule.curvatures > 0.0:
-        p = row.lift
-        for k in range(row.x.shape[0]):
-            p += value_at(row.steps, k) * (row.x[k] * row.x[k])
+        p = squared_norm(row)
         met = plan.problem.loss.curvature(z, score, beta, row.tolerance, scale.step_scale, row.y, row.weight)
         curvature = observed_curvature(min(met, LARGEST_SUM), p, scale.step_scale)
     plan.units.row_from_units(new, units)
@@ -142,20 +143,26 @@ def solve_row(plan, rule, scale, feature, x, start, steps, y, weight, t, lift, s
 
 
 @inlined
+def add_row_totals(plan, state, feature, new, clock):
+    """Add the new weights of a row to their totals."""
+    for j in range(feature.shape[0]):
+        i = np.uint64(np.uint32(feature[j]))
+        k = 0
+        while k < count_scores(state.w):
+            w = get_row_weight(new, i, j, k)
+            if not plan.anchor.follows_eta and plan.step_size.watches_pulls():
+                w = plan.anchor.weight_of_score(plan, state, i, k, clock)  # the steps of sums of pulls have changed
+            set_weight(state.total, i, k, get_weight(state.total, i, k) + w)
+            k = next_score(state.w, k)
+
+
+@inlined
 def store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, clock):
     """Store the new weights of a row, and the records of its features."""
-    plan.step_size.write_records(feature, x, curvature, beta, scale.slope, scale.step_scale, state.statistics, buffers)
+    write_records(plan.step_size, feature, x, curvature, beta, scale, state.statistics, buffers)
     plan.anchor.store_row(plan, state, feature, x[: feature.shape[0]], beta, new, clock)
     if state.total.shape[0] > 0 and not plan.lazy_update.everywhere:
-        for j in range(feature.shape[0]):
-            i = np.uint64(np.uint32(feature[j]))
-            k = 0
-            while k < count_scores(state.w):
-                w = get_row_weight(new, i, j, k)
-                if not plan.anchor.follows_eta and plan.step_size.watches_pulls():
-                    w = plan.anchor.weight_of_score(plan, state, i, k, clock)  # the steps of sums of pulls have changed
-                set_weight(state.total, i, k, get_weight(state.total, i, k) + w)
-                k = next_score(state.w, k)
+        add_row_totals(plan, state, feature, new, clock)
 
 
 @inlined
@@ -170,26 +177,26 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
     clock = plan.lazy_update.before_round(plan, state, clock, eta)
-    own = zero_score(z)
+    own, row = zero_score(z), RoundRow(feature, x, eta, clock, buffers)
+    intercept_row = RoundRow(zero, one, eta, clock, intercept_buffers)
     if has_intercept:
-        own = read_row(intercept_plan, intercept, zero, one, eta, clock, intercept_buffers, own)
-    z = score_after_row(read_row(plan, state, feature, x, eta, clock, buffers, score_before_row(own)), own)
+        own = read_row(intercept_plan, intercept, intercept_row, own)
+    z = score_after_row(read_row(plan, state, row, score_before_row(own)), own)
     plan.lazy_update.regularize_all(plan, state, eta, clock)
     # 2. Give every feature its step.
     rule, tolerance = plan.step_size.rule(), tolerance_of_score(plan, x, buffers.w, z, own, y)
-    length = plan.step_size.squared_length(x, 1.0 * intercept.w.shape[0], buffers)
+    length = squared_length(plan.step_size, x, 1.0 * intercept.w.shape[0], buffers)
     scale = scale_of_round(plan, rule, z, tolerance, y, weight, length, clock)
     lift, shift = 0.0, zero_score(intercept_buffers.score)
     if has_intercept:
         plan.lazy_update.regularize_all(intercept_plan, intercept, eta, clock)
-        intercept_row = zero, one, scale, length, eta, intercept_buffers
-        own_steps, own_center = steps_and_centers(intercept_plan, intercept, *intercept_row)
+        own_steps, own_center = steps_and_centers(intercept_plan, intercept, intercept_row, scale, length)
         lift, shift = value_at(own_steps, 0), get_first_weights(own_center)
-    steps, start = steps_and_centers(plan, state, feature, x, scale, length, eta, buffers)
+    steps, start = steps_and_centers(plan, state, row, scale, length)
     # 3. Find beta, and with it the new weights of the row's features.
     new, t = plan.anchor.row_storage(plan, state, buffers.new[: x.shape[0]]), clock.t + 1.0
-    row = feature, x, start, steps, y, weight, t, lift, shift, z, tolerance
-    beta, curvature = solve_row(plan, rule, scale, *row, new, buffers)
+    given = feature, x, start, steps, y, weight, t, lift, shift, z, tolerance
+    beta, curvature = solve_row(plan, rule, scale, *given, new, buffers)
     # 4. Advance the clock: every other feature is regularized lazily, when it is next read.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.cumulative_l1, clock.cumulative_scale, scale.slopes)
     after = plan.lazy_update.after_round(plan, state, feature, plan.lazy_update.tick(plan, clock, eta))
@@ -209,7 +216,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
 def learn_rows(
     plan, intercept_plan, chunk, order, y, weight, state, intercept, ticks, buffers, intercept_buffers, scores
 ):
-    """A round for every row, in `order` unless that is empty; writes the scores before each."""
+    """Make a round for every row, in `order` unless that is empty; write the score before each."""
     (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
     state, intercept = borrowed(state), borrowed(intercept)
     buffers, intercept_buffers = row_buffers(buffers), row_buffers(intercept_buffers)
@@ -237,11 +244,10 @@ def learn_rows(
 
 @inlined
 def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):
-    """Whether a round can be made for a row that nobody has looked at: one of at most so many entries, none of which is
-    beyond the first `features`.
+    """Return whether a round can be made for an unchecked row without `Engine.learn`.
 
-    Out of order is whatever needs a second look: indices that do not rise or have no place yet, values that
-    are 0 or out of range, a target or weight that may be wrong.
+    Not if it has more than `entries` entries, indices that do not rise or are not below `features`, values that are 0
+    or out of range, or a target or weight that may be invalid.
     """
     n = x.shape[0]
     fine = feature.shape[0] == n and n <= entries
@@ -252,9 +258,3 @@ def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest
             fine &= feature[k] > last and low <= abs(x[k]) <= high
             last = feature[k]
     return fine and last < features
-
-
-@jit
-def row_in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):
-    """`in_order`, for Python to ask."""
-    return in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest)

@@ -1,48 +1,172 @@
-"""`FastPath`: compiled functions of an engine for single rows."""
+"""`FastPath`: compiled functions of an engine for single rows, and the arrays that they work on."""
 
 from __future__ import annotations
 
+import functools
+import struct
+from array import array
 from typing import Any
 
+import numpy as np
 
-def fallback(*row: Any) -> None:
-    """Stand for a function that is not compiled: every row needs the general code."""
-    return
+from fiol.engine.centering import NO_ROWS
+from fiol.engine.float32_guard import SMALLEST_SINGLE
+from fiol.features.chunk import MOST_FEATURES, SMALLEST
+from fiol.features.numbered_rows import NumberedRow
+
+#: The types of targets and sample weights that the fast path takes.
+TARGET_TYPES = frozenset((float, int, np.float64, np.int64))
+
+
+class Packers(dict[int, Any]):
+    """By number of entries, the function that packs the values and the feature numbers of a row.
+
+    The bytes have room for what compiled code computes of the row (`fiol.engine.single_row.events`): a weight per entry
+    and an intercept; and, where the means of `centered` features are subtracted, another row.
+
+    The function takes as values what `math.fsum` takes, and raises for anything else, such as text.
+
+    >>> len(Packers(0)[3](1.0, 2.5, True, 7, 8, 9))
+    72
+    """
+
+    def __init__(self, centered: int) -> None:
+        self.centered = centered
+
+    def __missing__(self, n: int) -> Any:
+        pack = self[n] = struct.Struct(f"{n}d{n}i0d{self.room(n)}x").pack
+        return pack
+
+    def room(self, n: int) -> int:
+        """Return the bytes behind the entries of a row."""
+        longest = n + self.centered
+        return 8 * (longest + 1) + (16 * longest if self.centered else 0)
+
+    def pack_arrays(self, indices: Any, values: Any) -> bytes:
+        """Return what the function for their length returns for the entries of arrays of int32 and float64."""
+        n = len(values)
+        return values.tobytes() + indices.tobytes() + bytes(4 * (n % 2) + self.room(n))  # type: ignore[no-any-return]
+
+
+row_packers = functools.cache(Packers)
 
 
 class FastPath:
-    """Functions that score, predict and learn from a single row, a dict or two arrays, as Python has it.
+    """Functions that score a single row and make its round, without the checks and copies that chunks need.
 
-    They return None if the row needs the general code, for chunks of rows; then nothing has changed. `score(row)`
-    returns the score, `predict(row)` the prediction of the loss, `learn(row, y, sample_weight)` makes a round and
-    returns the score before it. They point to the arrays of an engine (`fiol.engine.single_row.events`), which drops
-    them when it replaces any of these (`Engine.set_storage`).
+    They return None, and change nothing, if the row needs the general code: an unknown name, a value that is no number
+    or out of range, a feature without memory, a target that may be wrong.
 
-    A caller that learns holds the lock of the model, and checks that `space` and `encoder` are those of the row:
+    The functions point to the arrays of an engine, which drops its fast path when it replaces one of these
+    (`Engine.set_storage`); `block` keeps them alive for a thread that still reads them. Every call has memory of its
+    own for its row, and holds the interpreter's lock while compiled code runs. A caller that learns, or reads a model
+    that may change, holds the lock of the model.
 
-        z = path.learn(row, y, 1.0) if path.space is space and path.encoder is space.encoder else None
-
-    Reading takes no lock. `score` and `predict` hold the interpreter's lock, without which no thread takes or releases
-    the lock of a model. They return None while another thread holds that lock, so they see a state between two changes.
-    The model may have changed between any two lines of the caller, which therefore checks afterwards that the fast path
-    is still the engine's:
-
-        path = engine.fast_path
-        z = path.score(row)
-        if path is not engine.fast_path or path.space is not space or path.encoder is not space.encoder:
-            z = None
+    Parameters
+    ----------
+    block : what the functions take of the engine, `fiol.compiler.addresses.StoredValues`; None for `NO_FAST_PATH`.
+    centered : the number of features whose means are subtracted.
     """
 
-    __slots__ = ("encoder", "entries", "learn", "predict", "score", "space")
+    __slots__ = ("address", "block", "direct", "learn", "pack", "score")
 
-    def __init__(self, space: Any, entries: int) -> None:
-        self.space = space  #: numbers the names
-        self.encoder: Any = None if space is None else space.encoder
-        self.entries = entries  #: longer rows need the general code
-        self.score: Any = fallback
-        self.predict: Any = fallback
-        self.learn: Any = fallback
+    def __init__(self, block: Any = None, centered: int = 0) -> None:
+        self.block, self.address = block, 0 if block is None else block.address
+        self.pack = row_packers(centered)  #: packs rows, with room for what the functions compute
+        self.score: Any = None  #: `score_event` or `score_lane_event`, once it is compiled
+        self.learn: Any = None  #: `learn_event` or `learn_lane_event`, once it is compiled
+        self.direct = False  #: whether `learn` is all that a round needs
+
+    def score_row(self, row: NumberedRow, limit: int, predicting: bool) -> float | None:
+        """Return the score of a row with features below `limit`, or its prediction."""
+        memory = array("d", self.pack[len(row.values)](*row.values, *row.numbers))
+        return self.score(self.address, memory.buffer_info()[0], len(row.values), limit, predicting)  # type: ignore[no-any-return]
+
+    def learn_row(self, row: NumberedRow, limit: int, y: float, weight: float) -> float | None:
+        """Make the round of a row with features below `limit`, and return its score before."""
+        memory = array("d", self.pack[len(row.values)](*row.values, *row.numbers))
+        return self.learn(self.address, memory.buffer_info()[0], len(row.values), limit, y, weight)  # type: ignore[no-any-return]
+
+    def score_dict(self, find: Any, x: Any, predicting: bool) -> float | None:
+        """Return the score of a dict, or its prediction; `find` returns the numbers of known names, or raises."""
+        if self.score is None or not isinstance(x, dict):
+            return None
+        try:
+            n = len(x)
+            row = array("d", self.pack[n](*x.values(), *map(find, x)))
+        except Exception:  # whatever it is: the general code raises it, if it is an error
+            return None
+        return self.score(self.address, row.buffer_info()[0], n, MOST_FEATURES, predicting)  # type: ignore[no-any-return]
+
+    def learn_dict(self, find: Any, x: Any, y: Any, weight: Any, limit: int) -> float | None:
+        """Make the round of a dict of known features below `limit`, and return its score before."""
+        if not self.direct or not isinstance(x, dict) or type(y) is not float or type(weight) is not float:
+            return None
+        try:
+            n = len(x)
+            row = array("d", self.pack[n](*x.values(), *map(find, x)))
+        except Exception:  # as in `score_dict`
+            return None
+        return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight)  # type: ignore[no-any-return]
+
+    def score_arrays(self, indices: Any, values: Any, limit: int) -> float | None:
+        """Return the score of a row of features below `limit`, given as arrays of int32 and float64."""
+        n = len(values)
+        if self.score is None or len(indices) != n:
+            return None
+        row = array("d", self.pack.pack_arrays(indices, values))
+        return self.score(self.address, row.buffer_info()[0], n, limit, False)  # type: ignore[no-any-return]
+
+    def learn_arrays(self, indices: Any, values: Any, y: Any, weight: Any, limit: int) -> float | None:
+        """Make the round of a row of features below `limit`, given as arrays, and return its score before."""
+        n = len(values)
+        if not self.direct or len(indices) != n or type(y) is not float or type(weight) is not float:
+            return None
+        row = array("d", self.pack.pack_arrays(indices, values))
+        return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight)  # type: ignore[no-any-return]
+
+
+def target_of(value: Any) -> float | None:
+    """Return a target or a sample weight as a float; None if the general code has to look at it."""
+    try:
+        return float(value) if type(value) in TARGET_TYPES else None
+    except OverflowError:
+        return None
 
 
 #: No function is compiled.
-NO_FAST_PATH = FastPath(None, 0)
+NO_FAST_PATH = FastPath()
+
+
+def compile_fast_path(engine: Any, path: FastPath, learning: bool) -> FastPath:
+    """Return the fast path of an engine with the function that learns, or scores, compiled.
+
+    That is `path`, unless it is `NO_FAST_PATH`; or `NO_FAST_PATH` if single rows go the way of chunks.
+    """
+    found = engine.event_kernels()
+    if found is None or not hasattr(found[0], "compile"):  # the compiler may be switched off
+        return NO_FAST_PATH
+    from fiol.compiler.addresses import StoredValues, compile_for_block, store_values  # `import fiol` loads no compiler
+
+    score_kernel, learn_kernel, values = found
+
+    def compiled(kernel: Any, *others: Any) -> Any:
+        if kernel not in engine.bound:
+            engine.bound[kernel] = compile_for_block(kernel, values, *others)
+        return engine.bound[kernel]
+
+    if path is NO_FAST_PATH:
+        block = StoredValues(values, lambda *arguments: engine.call(store_values, *arguments))
+        path = FastPath(block, len(values.means.features))
+    if learning:
+        path.learn = compiled(learn_kernel, 0, 0, 0, 0.0, 0.0)
+        path.direct = engine.centering is None or not engine.centering.watches
+    else:
+        path.score = compiled(score_kernel, 0, 0, 0, False)
+    return path
+
+
+def means_of_events(engine: Any) -> tuple[Any, ...]:
+    """Return the fields of a `fiol.engine.single_row.events.Means`."""
+    means, least = engine.centering or NO_ROWS, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
+    return means.features, means.sums, means.so_far, least

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly
+from fiol.features.murmur import MIXER
 from fiol.readers.loops.codes import (
     BARE,
     DATE_CELL,
@@ -37,7 +38,6 @@ from fiol.readers.loops.words import (
     HIGH,
     LOW_7,
     MINUS,
-    MIXER,
     NEWLINE,
     ONES,
     SPACE,

@@ -13,7 +13,8 @@ same: text is compared for longer names only, and for those of owners beyond `MO
 import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly
-from fiol.readers.loops.words import HALF, MIXER, NEWLINE, U0, U1, U2, U3, U4, U8, U16, U32, U40, hash_of, same_bytes
+from fiol.features.murmur import MIXER
+from fiol.readers.loops.words import HALF, NEWLINE, U0, U1, U2, U3, U4, U8, U16, U32, U40, hash_of, same_bytes
 
 #: Owners from here on, and sizes from here on, are this one in a slot.
 MOST_OWNER, MOST_SIZE = np.uint64(2**24 - 1), np.uint64(255)

@@ -7,6 +7,7 @@ unsigned, as all indices of arrays in these loops: a sign would be looked at for
 import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly
+from fiol.features.murmur import MIXER
 
 LOW_7, HIGH = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
 ONES = np.uint64(0x0101010101010101)
@@ -20,8 +21,6 @@ POINT, MINUS, PLUS, DIGIT_0, DIGIT_9, LETTER_E, LETTER_T = (ord(c) for c in ".-+
 FIRST_BYTES = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)
 #: Ends of lines, eight times.
 NEWLINES, RETURNS = np.uint64(NEWLINE) * ONES, np.uint64(RETURN) * ONES
-#: An odd number without a pattern in its bits, which hashes are multiplied with.
-MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inlined_strictly

@@ -1,1 +1,1 @@
-"""Batch solvers of others, each called with an `Objective`, and the last digits that they leave open."""
+"""Batch solvers of other libraries, each called with an `Objective`, and Newton steps for the last digits."""

@@ -1,4 +1,4 @@
-"""Any smooth loss with a regularizer of one's own, by its prox."""
+"""FISTA: any smooth loss with a user's own regularizer, by its prox."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fiol.regret.solvers.found import Found
 
 
 def by_fista(o: Objective) -> Found:
-    """Proximal gradient steps with momentum, in the metric of the columns' sizes.
+    """Minimize by proximal gradient steps with momentum, in the metric of the columns' sizes.
 
     Beck and Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse problems", 2009, with the
     restarts of O'Donoghue and Candes, "Adaptive restart for accelerated gradient schemes", 2015.

@@ -1,4 +1,4 @@
-"""The answer of a solver."""
+"""`Found`: the result of a solver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fiol.components.row import Floats
 
 
 class Found(NamedTuple):
-    """Who found which weights, and the beta found with them, if any."""
+    """The weights that a solver found, its name, and the beta found with them, if any."""
 
     credit: str
     w: Floats

@@ -12,7 +12,7 @@ from fiol.regret.solvers.split import split
 
 
 def by_lbfgsb(o: Objective) -> Found:
-    """L-BFGS-B; on a simplex for w = v / sum(v), v >= 0.
+    """Minimize by L-BFGS-B; on a simplex for w = v / sum(v), v >= 0.
 
     As a function of such v the objective is not convex, but a stationary point of it is one in w too.
     """

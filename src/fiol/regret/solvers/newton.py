@@ -1,6 +1,6 @@
-"""Newton steps: the last digits of smooth losses, which gradients leave open.
+"""Newton steps for the last digits of smooth losses, which gradient methods do not reach.
 
-The weights found so far tell which weights are at a kink or a bound; the others solve linear equations, step by step.
+The current weights identify which weights are at a kink or a bound; the others solve linear equations.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from fiol.components.scalars import EPS
 from fiol.regret.libraries import library
 from fiol.regret.objective import Objective, fill_bends, fill_slopes, fill_values
 
-#: Up to so many unknowns a step is solved for directly; more are approached by iterations.
+#: Unknowns up to which a step is solved directly; beyond, by iterations.
 MOST_UNKNOWNS = 1000
 
 
 def newton(o: Objective, w: Floats) -> Floats:
-    """Newton steps, halved where they lead uphill, until rounding is all that is left."""
+    """Take Newton steps, halved where they lead uphill, until only rounding errors are left."""
     if o.simplex:
         return newton_on_simplex(o, w)
     value, last, size = o.value(w), inf, o.size(w, o.each(fill_values, o.scores(w)))
     for _ in range(100):
         move, low, high, gain = newton_move(o, w)
         room = np.where(move == 0.0, inf, (np.where(move > 0.0, high, low) - w) / move)
-        reach = float(np.min(room[room > 0.0], initial=1.0))  # up to where the first weight would have to stop
+        reach = float(np.min(room[room > 0.0], initial=1.0))  # up to the bound of the first weight
         for length in (1.0, reach, *(reach * 0.5**k for k in range(1, 40))):
             new = np.clip(w + length * move, low, high)
             reached = o.value(new)
@@ -43,7 +43,7 @@ def newton(o: Objective, w: Floats) -> Floats:
 
 
 def newton_on_simplex(o: Objective, w: Floats) -> Floats:
-    """The same where the largest weight is what the others leave of 1: its column is taken off theirs."""
+    """Take Newton steps on a simplex: the largest weight is 1 minus the others, and its column is subtracted."""
     csr = library("scipy.sparse").csr_matrix
     k = int(np.argmax(w[: o.d]))
     others = np.where(np.arange(w.size) < o.d, 1.0, 0.0)
@@ -57,7 +57,7 @@ def newton_on_simplex(o: Objective, w: Floats) -> Floats:
 
 
 def newton_move(o: Objective, w: Floats) -> tuple[Floats, Floats, Floats, float]:
-    """The way to the minimum of the quadratic model, the range of weights it is good for, and what it promises to gain.
+    """Return the step to the minimum of the quadratic model, the range where it is valid, and the expected gain.
 
     Weights with an l1 penalty stay on their side of 0. They rest at 0 where the penalty outweighs the pull, and others
     rest at bounds they are pressed against.
@@ -76,7 +76,7 @@ def newton_move(o: Objective, w: Floats) -> tuple[Floats, Floats, Floats, float]
 
 
 def solve_bent(columns: Any, curvature: Floats, ridge: Floats, slope: Floats) -> Floats:
-    """The v with (columns' diag(bend) columns + diag(ridge)) v = slope, the least one if there are many."""
+    """Return the v with (columns' diag(bend) columns + diag(ridge)) v = slope, the least one if there are many."""
     n, diagonal = slope.size, np.asarray(columns.multiply(columns).T @ curvature) + ridge
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     if n > MOST_UNKNOWNS:
@@ -99,7 +99,7 @@ def solve_bent(columns: Any, curvature: Floats, ridge: Floats, slope: Floats) ->
 
 
 def gram(columns: Any, curvature: Floats) -> Floats:
-    """columns' diag(bend) columns."""
+    """Return columns' diag(bend) columns."""
     rows, n = columns.shape
     if columns.nnz <= 0.1 * rows * n:
         return np.asarray((columns.T @ columns.multiply(curvature[:, None])).toarray())

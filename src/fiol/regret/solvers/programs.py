@@ -1,4 +1,4 @@
-"""Losses of straight lines: linear programs by scipy's HiGHS, quadratic ones by Clarabel, and their last digits.
+"""Piecewise linear losses: linear programs by scipy's HiGHS, quadratic programs by Clarabel, and their last digits.
 
 Interior points leave the last digits open. The weights and beta they find tell which weights and which rows are at a
 kink or a bound, and knowing that, w* follows from linear equations (`settled`).
@@ -25,7 +25,7 @@ MOST_TO_POLISH = 1000
 
 
 class Program(NamedTuple):
-    """min cost @ v  subject to  matrix @ v = right,  least <= v <= most."""
+    """The program min cost @ v  subject to  matrix @ v = right,  least <= v <= most."""
 
     matrix: Any
     right: Floats
@@ -35,7 +35,7 @@ class Program(NamedTuple):
 
 
 def straight_program(o: Objective, variables: Split) -> Program:
-    """A loss of straight lines as a program in v, and in how far every score is below, above and between the kinks.
+    """Return a piecewise linear loss as a program in v and in the distances of every score to the kinks.
 
     The rows say  <A_t, S v> + below - above - between = first kink;  below and above cost as the loss falls and rises.
     """
@@ -60,7 +60,7 @@ def straight_program(o: Objective, variables: Split) -> Program:
 
 
 def by_highs(o: Objective) -> Found:
-    """The linear program, by the simplex method or, if there are many rows, by interior points and a crossover."""
+    """Solve the linear program, by the simplex method or, for many rows, by interior points and a crossover."""
     variables = split(o)
     matrix, right, cost, least, most = straight_program(o, variables)
     method, bounds = "highs-ds" if o.y.size < ROWS_FOR_SIMPLEX_METHOD else "highs-ipm", np.column_stack([least, most])
@@ -74,7 +74,7 @@ def by_highs(o: Objective) -> Found:
 
 
 def by_clarabel(o: Objective) -> Found:
-    """The quadratic program, by interior points."""
+    """Solve the quadratic program by interior points."""
     clarabel, sparse = library("clarabel"), library("scipy.sparse")
     variables = split(o)
     matrix, right, cost, least, most = straight_program(o, variables)
@@ -93,7 +93,7 @@ def by_clarabel(o: Objective) -> Found:
 
 
 def settled(o: Objective, w: Floats, beta: Floats) -> tuple[Floats, Floats]:
-    """Weights and beta of a straight loss once more, exact if it is clear what is at a kink and which weights rest.
+    """Return exact weights and beta of a piecewise linear loss, if it is clear what is at a kink or a bound.
 
     A score is at a kink if beta is no slope of the loss. A weight rests, at 0 or at a bound, if the pull allows nothing
     else. The other weights balance their pulls, and scores at a kink stay there: linear equations.

@@ -15,7 +15,7 @@ FEATURES_FOR_NEWTON = 1000
 
 
 def by_scikit_learn(o: Objective) -> Found:
-    """Coordinate descent for the lasso and the elastic net, Newton's method or L-BFGS for logistic regression."""
+    """Minimize by coordinate descent (lasso, elastic net), Newton's method or L-BFGS (logistic regression)."""
     models = library("sklearn.linear_model")
     X, lam1, lam2, intercept = o.A[:, : o.d], float(o.lam1[0]), float(o.lam2[0]), o.lam1.size > o.d
     if X.nnz > 0.2 * X.shape[0] * X.shape[1]:

@@ -1,4 +1,4 @@
-"""Weights for solvers that know no l1 penalty: those of either sign as a difference."""
+"""Split weights of either sign into differences, for solvers without l1 penalties."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Split(NamedTuple):
 
 
 def split(o: Objective) -> Split:
-    """The variables of solvers that know no l1 penalty, scaled to columns of size 1 unless they share a simplex."""
+    """Return the variables of solvers without l1 penalties, scaled to columns of size 1 except on a simplex."""
     sparse = library("scipy.sparse")
     both = (o.lam1 > 0.0) & (o.lo < 0.0) & (o.hi > 0.0)
     one = sparse.identity(o.lam1.size, format="csc")

@@ -1,4 +1,4 @@
-"""What is a few instructions instead of numba's many says what Python says."""
+"""Entries and views of borrowed arrays, ranges and powers in kernels against the interpreter."""
 
 import sys
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fiol.compiler.compiled import inlined, interpreted, jit
+from fiol.components.component import borrowed
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -18,6 +19,7 @@ def between(values, first, last):
 
 @jit
 def slices(values, first, last):
+    values = borrowed(values)
     some = between(values, first, last)
     return some.shape[0], some.sum(), values[first:].shape[0], values[:last].shape[0]
 
@@ -36,6 +38,7 @@ def entries(block, i, k):
 
 @jit
 def of_block(block, i, k):
+    block = borrowed(block)
     block[i, k] += 1
     block[0, -1] = 7
     return entries(block, i, k)
@@ -51,6 +54,15 @@ def test_entries_and_views_of_blocks(kind, layout):
             ours, plain = both if layout == "C" else [block[1:, ::2] for block in both]
             assert of_block(ours, i, k) == interpreted(of_block)(plain, i, k)
             np.testing.assert_array_equal(*both)
+
+
+@jit
+def every_second(values):
+    return borrowed(values)[::2].sum() + borrowed(values)[::-1][0]
+
+
+def test_slices_with_steps_are_those_of_numpy():
+    assert every_second(np.arange(1.0, 6.0)) == 9.0 + 5.0
 
 
 @inlined

@@ -1,0 +1,115 @@
+"""Values that stay in memory between calls of compiled code, and arrays at addresses.
+
+Taking a plan and all arrays of an engine from their Python objects takes longer than a round of a short row.
+`StoredValues` does so once and keeps the values in memory; later calls pass its address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, typeof, types
+from numba.extending import NativeValue, models, register_model, unbox
+from numba.extending import intrinsic as typed_intrinsic
+
+from fiol.compiler.compiled import inlined, jit
+from fiol.components.component import borrowed
+
+#: The type checker would count the first parameter of an intrinsic, which the compiler fills in.
+intrinsic: Any = typed_intrinsic
+WORD = ir.IntType(64)
+
+
+class BlockType(types.Type):  # type: ignore[misc]
+    """The address of a value of this type; an int in Python."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        super().__init__(f"Block({kind})")
+
+
+@register_model(BlockType)
+class _BlockModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: BlockType) -> None:
+        super().__init__(manager, kind, WORD)
+
+
+@unbox(BlockType)
+def _unbox_block(kind: BlockType, address: Any, c: Any) -> NativeValue:
+    return c.unbox(types.int64, address)  # type: ignore[no-any-return]
+
+
+@intrinsic
+def load_values(typing_context: Any, block: Any) -> Any:
+    """Return the value in a block; references are not counted, so use it inside `borrowed`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = context.get_value_type(block.kind)
+        return builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
+
+    return block.kind(block), codegen
+
+
+@intrinsic
+def _stored(typing_context: Any, address: Any, size: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = context.get_value_type(value)
+        needed = WORD(context.get_abi_sizeof(kind))
+        with builder.if_then(builder.icmp_signed("<=", needed, arguments[1])):
+            builder.store(arguments[2], builder.inttoptr(arguments[0], kind.as_pointer()))
+        return needed
+
+    return types.int64(types.int64, types.int64, value), codegen
+
+
+@jit
+def store_values(address, size, values):  # type: ignore[no-untyped-def]
+    """Store values in `size` bytes at an address, if they fit; return how many bytes they need."""
+    return _stored(address, size, borrowed(values))
+
+
+@intrinsic
+def _pointer(typing_context: Any, address: Any, like: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(like)(types.int64, like), codegen
+
+
+@inlined
+def floats_at(address, n):  # type: ignore[no-untyped-def]
+    """Return the n float64 at an address as an array."""
+    return carray(_pointer(address, 0.0), (n,))
+
+
+@inlined
+def ints_at(address, n):  # type: ignore[no-untyped-def]
+    """Return the n int32 at an address as an array."""
+    return carray(_pointer(address, np.int32(0)), (n,))
+
+
+class StoredValues:
+    """Memory that holds values for compiled code, and keeps alive what they point to.
+
+    Parameters
+    ----------
+    values : a tuple of what kernels take.
+    store : `store_values`, compiled for such values.
+    """
+
+    __slots__ = ("address", "memory", "values")
+
+    def __init__(self, values: tuple[Any, ...], store: Any) -> None:
+        self.values, self.memory = values, np.zeros(512, np.int64)
+        needed = store(self.memory.ctypes.data, self.memory.nbytes, values)
+        if needed > self.memory.nbytes:
+            self.memory = np.zeros(-(-needed // 8), np.int64)
+            store(self.memory.ctypes.data, self.memory.nbytes, values)
+        self.address = int(self.memory.ctypes.data)
+
+
+def compile_for_block(kernel: Any, values: tuple[Any, ...], *others: Any) -> Any:
+    """Return `kernel(block, ...)` compiled for the address of such `StoredValues`, and such other arguments."""
+    return kernel.compile((BlockType(typeof(values)), *map(typeof, others)))

@@ -1,0 +1,81 @@
+"""The loops of a round over the records that a step size keeps of the row's features.
+
+The records lie side by side in `RowBuffers.statistics`, so that loops over them vectorize.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from fiol.compiler.compiled import inlined
+from fiol.components.component import count_scores, get_weight, next_score, value_at
+from fiol.components.step_sizes.rule import StepOutcome
+
+
+@inlined
+def read_records(step_size, feature, statistics, buffers):
+    """Copy the records of a row's features into the buffers."""
+    for k in range(feature.shape[0]):
+        i = np.uint64(np.uint32(feature[k]))
+        for j in range(step_size.width()):
+            buffers.statistics[j, k] = statistics[i, j]
+
+
+@inlined
+def squared_length(step_size, x, more, buffers):
+    """Return the squared length of a row in units of features, with `more` entries of 1; largest values include x.
+
+    It is 1 where the step size does not use it.
+    """
+    if not step_size.per_feature:
+        return 1.0
+    length = more
+    if step_size.uses_length or step_size.scale_free:
+        for k in range(x.shape[0]):
+            s = buffers.statistics[:, k]
+            step_size.raise_peak(s, x[k])
+            peak = step_size.peak(s) if step_size.scale_free else 1.0
+            part = x[k] / peak if peak > 0.0 else 0.0
+            length += part * part
+    return length
+
+
+@inlined
+def write_records(step_size, feature, x, curvature, beta, scale, statistics, buffers):
+    """Let the step size observe the step by beta, and store the records of the row's features."""
+    pull = 0.0
+    if step_size.watches_pulls():
+        pull = length_of(beta, buffers.w)
+    for k in range(feature.shape[0]):
+        i, s, gain = np.uint64(np.uint32(feature[k])), buffers.statistics[:, k], 0.0
+        if step_size.watches_pulls():
+            gain = x[k] * gain_of(beta, k, buffers.w)
+        step_size.observe_step(s, StepOutcome(x[k], curvature, pull, gain, scale.slope, scale.step_scale))
+        for j in range(step_size.width()):
+            statistics[i, j] = buffers.statistics[j, k]
+
+
+@inlined
+def length_of(beta, w):
+    """Return abs(beta), or the length of beta where rows have many scores."""
+    if count_scores(w) == 1:
+        return abs(value_at(beta, 0))
+    total = 0.0
+    k = 0
+    while k < count_scores(w):
+        total += value_at(beta, k) * value_at(beta, k)
+        k = next_score(w, k)
+    return sqrt(total)
+
+
+@inlined
+def gain_of(beta, j, w):
+    """Return beta times the weight of the row's j-th feature before the round, summed over scores."""
+    total = 0.0
+    k = 0
+    while k < count_scores(w):
+        total += value_at(beta, k) * get_weight(w, j, k)
+        k = next_score(w, k)
+    return total

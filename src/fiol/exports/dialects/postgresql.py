@@ -1,0 +1,36 @@
+"""PostgreSQL: types are strict, numbers have NaN, and the difference of two dates is a number of days."""
+
+from __future__ import annotations
+
+from fiol.exports.dialects.standard import BLANK_CODES, Dialect
+
+
+class PostgreSql(Dialect):
+    """PostgreSQL 12 and later, with the default settings of `DateStyle` and `standard_conforming_strings`."""
+
+    name = "postgresql"
+
+    def number(self, column: str) -> str:
+        """Return the value of a column of numbers, which may be NUMERIC."""
+        return f"CAST({column} AS DOUBLE PRECISION)"
+
+    def number_is_missing(self, column: str) -> str:
+        """Return the condition that a number is missing."""
+        return f"({column} IS NULL OR {self.number(column)} = 'NaN')"
+
+    def text(self, column: str) -> str:
+        """Return a column of any type as text."""
+        return f"CAST({column} AS TEXT)"
+
+    def trimmed(self, column: str) -> str:
+        """Return a column as text without blanks at its ends."""
+        blanks = "".join(f"\\{code:04X}" for code in BLANK_CODES)
+        return f"BTRIM({self.text(column)}, U&'{blanks}')"
+
+    def day(self, date: str) -> str:
+        """Return the days since 2000-01-01 of a text such as 2024-03-01."""
+        return f"(CAST({date} AS DATE) - DATE '2000-01-01')"
+
+    def second_fraction(self, moment: str) -> str:
+        """Return the fraction of a second of a text such as 2024-03-01 07:30:00.25+02:00, cut after six digits."""
+        return f"CAST('0' || COALESCE(SUBSTRING({moment} FROM '[.][0-9]{{1,6}}'), '') AS DOUBLE PRECISION)"

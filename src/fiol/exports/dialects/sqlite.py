@@ -1,0 +1,23 @@
+"""SQLite: dates are text, and CAST reads the number that a text begins with."""
+
+from __future__ import annotations
+
+from fiol.exports.dialects.standard import BLANK_CODES, Dialect
+
+
+class Sqlite(Dialect):
+    """SQLite 3; NaN is NULL there."""
+
+    name = "sqlite"
+
+    def trimmed(self, column: str) -> str:
+        """Return a column as text without blanks at its ends."""
+        return f"TRIM({column}, CHAR({', '.join(map(str, BLANK_CODES))}))"
+
+    def day(self, date: str) -> str:
+        """Return the days since 2000-01-01 of a text such as 2024-03-01; JULIANDAY of a whole day is exact."""
+        return f"(JULIANDAY({date}) - 2451544.5e0)"
+
+    def second_fraction(self, moment: str) -> str:
+        """Return the fraction of a second of a text such as 2024-03-01 07:30:00.25+02:00, cut after six digits."""
+        return f"CASE WHEN SUBSTR({moment}, 20, 1) = '.' THEN CAST('0' || SUBSTR({moment}, 20, 7) AS REAL) ELSE 0 END"
