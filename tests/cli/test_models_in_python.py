@@ -59,6 +59,11 @@ def predicted(model, path, option="--probabilities"):
     return np.array([[float(row[name]) for name in row if name != "tag"] for row in rows]).squeeze()
 
 
+def probabilities(model, X):
+    """Return the probability of the positive label."""
+    return model.predict_proba(X)[:, 1]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -78,14 +83,19 @@ def test_one_row_frames_are_predicted_as_all_rows_at_once(table, tmp_path, optio
     learner = fiol.load(model)
     expected = predicted(model, path)
     for whole in (frame, frame.drop(columns="bought"), frame[frame.columns[::-1]], pl.from_pandas(frame)):
-        assert learner.predict(whole).tolist() == expected.tolist()
+        assert probabilities(learner, whole).tolist() == expected.tolist()
     rows = [frame.iloc[[k]] for k in range(ROWS)]
-    assert np.concatenate([learner.predict(row) for row in rows]).tolist() == expected.tolist()
+    assert np.concatenate([probabilities(learner, row) for row in rows]).tolist() == expected.tolist()
     objects = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    assert np.concatenate([learner.predict(pd.DataFrame([row])) for row in objects]).tolist() == expected.tolist()
+    assert (
+        np.concatenate([probabilities(learner, pd.DataFrame([row])) for row in objects]).tolist() == expected.tolist()
+    )
     assert np.concatenate([learner.scores(row) for row in rows]).tolist() == predicted(model, path, "--scores").tolist()
-    for again in (learner.copy(), learner.snapshot(), pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)):
-        assert again.predict(rows[0]).tolist() == expected[:1].tolist()
+    for again in (learner.copy(), pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)):
+        assert probabilities(again, rows[0]).tolist() == expected[:1].tolist()
+    assert learner.snapshot().scores(rows[0]).tolist() == learner.scores(rows[0]).tolist()
+    labels = [row["label"] for row in csv.DictReader(io.StringIO(invoke("predict", model, path).output))]
+    assert learner.predict(frame).tolist() == learner.snapshot().predict(frame).tolist() == labels
 
 
 @pytest.mark.parametrize("options", [[], ["--pairs", "code,age"], ["--bits", "12"], ["--max-features", "500"]])
@@ -109,7 +119,7 @@ def test_one_row_frames_with_several_classes(table, tmp_path):
     learner = fiol.load(model)
     expected = predicted(model, path)
     assert expected.shape == (ROWS, 3)
-    assert np.vstack([learner.predict(frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
+    assert np.vstack([learner.predict_proba(frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
@@ -128,8 +138,8 @@ def test_frames_for_models_of_other_formats(table, tmp_path, ending):
     invoke("train", path, "--target", "bought", *SINGLE, "-o", model)
     learner = fiol.load(model)
     expected = predicted(model, path)
-    assert learner.predict(frame).tolist() == expected.tolist()
-    assert np.concatenate([learner.predict(frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
+    assert probabilities(learner, frame).tolist() == expected.tolist()
+    assert np.concatenate([probabilities(learner, frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
 
 
 def test_frames_with_other_columns_are_refused(table, tmp_path):
@@ -186,7 +196,7 @@ def test_json_keeps_the_coding(table, tmp_path, state):
     assert "coding" not in told["model"]
     again = model_from_json(told, compiled=False)
     assert again.table_encoding == learner.table_encoding
-    np.testing.assert_allclose(again.predict(frame.iloc[[0]]), learner.predict(frame)[:1], rtol=1e-12)
+    np.testing.assert_allclose(again.predict(frame.iloc[[0]]), probabilities(learner, frame)[:1], rtol=1e-12)
 
 
 def test_reading_of_a_model_that_names_no_columns_is_left_alone(tmp_path):

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+import fiol.public  # noqa: F401 - registers the classes of estimators
 from fiol.algorithms.update import Update
 from fiol.exports.linear import NoExportError, linear_model
 from fiol.features.file_header import check_header, classes_in
