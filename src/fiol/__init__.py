@@ -8,7 +8,14 @@ neither loss nor regularizer (Song, Liu, Liu, Jiang, Zhang, "Fully Implicit Onli
 array([0.        , 1.34146341])
 """
 
+import sysconfig as _sysconfig
 import typing as _typing
+
+if _sysconfig.get_config_var("Py_GIL_DISABLED"):
+    raise ImportError(
+        "fiol does not run on a free-threaded build of Python: threads share its models with the help of the "
+        "interpreter's lock. Use a build with that lock, such as python3.13 instead of python3.13t"
+    )
 
 if _typing.TYPE_CHECKING:
     from fiol.public import *  # noqa: F403

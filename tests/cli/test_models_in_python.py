@@ -104,10 +104,11 @@ def test_dicts_are_predicted_as_rows_of_the_file(table, tmp_path, options):
     model = tmp_path / "table.fiol"
     invoke("train", path, "--target", "bought", *SINGLE, *options, "-o", model)
     learner, rows = fiol.load(model), frame.drop(columns="bought").to_dict("records")
-    expected = predicted(model, path).tolist()
-    assert learner.predict(rows).tolist() == expected
-    assert [learner.predict_named(row) for row in rows] == expected
-    assert [learner.snapshot().predict([row])[0] for row in rows[:3]] == expected[:3]
+    expected, scores = predicted(model, path).tolist(), predicted(model, path, "--scores").tolist()
+    assert probabilities(learner, rows).tolist() == expected
+    assert [learner.score_named(row) for row in rows] == learner.scores(rows).tolist() == scores
+    assert [learner.predict_named(row) for row in rows] == learner.predict(rows).tolist()
+    assert [learner.snapshot().predict([row])[0] for row in rows[:3]] == learner.predict(frame).tolist()[:3]
 
 
 def test_one_row_frames_with_several_classes(table, tmp_path):

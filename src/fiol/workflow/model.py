@@ -152,6 +152,11 @@ class Trained(Model):
         best = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.array(labels, object if len({type(label) for label in labels}) > 1 else None)[best]
 
+    def predict_named(self, features: Any) -> Any:
+        """Return the label of one row given as a dict, or the number that is predicted."""
+        found = self.predict([features])[0]
+        return found.item() if isinstance(found, np.generic) else found
+
     @property
     def has_probabilities(self) -> bool:
         """Whether the loss has probabilities of labels."""
